@@ -1,0 +1,2 @@
+//! The `spindle` command.
+fn main() {}

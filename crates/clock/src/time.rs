@@ -1,0 +1,112 @@
+//! The clocks.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A point in time: seconds since 1970 (negative before it) and nanoseconds, `0..1_000_000_000`, after them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp {
+    /// Whole seconds since the epoch.
+    pub secs: i64,
+    /// Nanoseconds past `secs`.
+    pub nanos: u32,
+}
+
+impl Timestamp {
+    /// `secs` and `nanos` since 1970.
+    #[must_use]
+    pub const fn new(secs: i64, nanos: u32) -> Self {
+        Self { secs, nanos }
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        let secs = |d: Duration| i64::try_from(d.as_secs()).unwrap_or(i64::MAX);
+        match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => Self::new(secs(after), after.subsec_nanos()),
+            Err(before) => {
+                let before = before.duration();
+                match before.subsec_nanos() {
+                    0 => Self::new(-secs(before), 0),
+                    nanos => Self::new(-secs(before) - 1, 1_000_000_000 - nanos),
+                }
+            }
+        }
+    }
+}
+
+/// Where the time comes from.
+pub trait Clock: Send + Sync {
+    /// Calendar time.
+    fn now(&self) -> Timestamp;
+    /// Time since an arbitrary fixed point; never goes back.
+    fn monotonic(&self) -> Duration;
+    /// Waits.
+    fn sleep(&self, time: Duration);
+}
+
+/// The machine's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        SystemTime::now().into()
+    }
+
+    fn monotonic(&self) -> Duration {
+        use std::sync::OnceLock;
+        use std::time::Instant;
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed()
+    }
+
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+/// A clock that stands still until it is moved: reproducible images and tests use it.
+#[derive(Debug)]
+pub struct ManualClock(AtomicI64);
+
+impl ManualClock {
+    /// A clock standing at `secs` since 1970.
+    #[must_use]
+    pub const fn at(secs: i64) -> Self {
+        Self(AtomicI64::new(secs))
+    }
+
+    /// Moves the clock on.
+    pub fn advance(&self, secs: i64) {
+        self.0.fetch_add(secs, Ordering::Relaxed);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::new(self.0.load(Ordering::Relaxed), 0)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::Relaxed).unsigned_abs())
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.advance(i64::try_from(time.as_secs()).unwrap_or(i64::MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: nanoseconds count forwards also before 1970.
+    #[test]
+    fn before_the_epoch() {
+        let time = UNIX_EPOCH - Duration::from_millis(1500);
+        assert_eq!(Timestamp::from(time), Timestamp::new(-2, 500_000_000));
+        assert_eq!(Timestamp::from(UNIX_EPOCH - Duration::from_secs(3)), Timestamp::new(-3, 0));
+    }
+}

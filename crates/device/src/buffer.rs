@@ -1,0 +1,83 @@
+//! Memory that direct I/O accepts.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// Bytes aligned to [`AlignedBuf::ALIGN`], owned, of fixed length.
+pub struct AlignedBuf {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+impl AlignedBuf {
+    /// Alignment in bytes: a page, which every direct-I/O device accepts.
+    pub const ALIGN: usize = 4096;
+
+    /// `len` zero bytes.
+    #[must_use]
+    #[allow(unsafe_code)] // The one place where memory with a chosen alignment is obtained.
+    pub fn zeroed(len: usize) -> Self {
+        let layout = Self::layout(len);
+        // SAFETY: the layout's size is never zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        NonNull::new(start).map_or_else(|| handle_alloc_error(layout), |start| Self { start, len })
+    }
+
+    fn layout(len: usize) -> Layout {
+        Layout::from_size_align(len.max(1), Self::ALIGN)
+            .expect("a buffer is far smaller than the address space")
+    }
+}
+
+impl Drop for AlignedBuf {
+    #[allow(unsafe_code)] // Gives back what `zeroed` obtained.
+    fn drop(&mut self) {
+        // SAFETY: `start` came from `alloc_zeroed` with this very layout, and is freed once.
+        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.len)) }
+    }
+}
+
+impl Deref for AlignedBuf {
+    type Target = [u8];
+    #[allow(unsafe_code)] // Views the owned allocation.
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `start` points at `len` initialised bytes that this value owns.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for AlignedBuf {
+    #[allow(unsafe_code)] // Views the owned allocation.
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and `&mut self` makes the view the only one.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+// SAFETY: the buffer owns plain bytes; nothing is shared between values.
+#[allow(unsafe_code)]
+unsafe impl Send for AlignedBuf {}
+// SAFETY: shared access only reads.
+#[allow(unsafe_code)]
+unsafe impl Sync for AlignedBuf {}
+
+impl From<&[u8]> for AlignedBuf {
+    fn from(bytes: &[u8]) -> Self {
+        let mut buf = Self::zeroed(bytes.len());
+        buf.copy_from_slice(bytes);
+        buf
+    }
+}
+
+impl Clone for AlignedBuf {
+    fn clone(&self) -> Self {
+        Self::from(&**self)
+    }
+}
+
+impl std::fmt::Debug for AlignedBuf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AlignedBuf({} bytes)", self.len)
+    }
+}

@@ -1,0 +1,144 @@
+//! Devices: the only road from Spindle to storage.
+//!
+//! A [`Device`] is tiny: describe yourself, take a request and give a ticket, wait for a ticket, flush,
+//! discard. Everything that stacks (a partition window, a stripe, a recorder) is a `Device` over
+//! `Device`s.
+//!
+//! Invariants: requests are whole sectors inside the device, checked by [`Info::check`] before
+//! anything is started; a read-only device refuses writes; a write is durable only after a later
+//! [`Device::flush`] returned. Requests in flight at the same time have no order among them: whoever
+//! needs one waits, or flushes.
+
+mod buffer;
+mod error;
+mod memory;
+
+pub use buffer::AlignedBuf;
+pub use error::{Error, Result};
+pub use memory::MemoryDevice;
+
+/// What a device says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// Name for messages: the path, and what part of it.
+    pub name: String,
+    /// Capacity in bytes, a multiple of `sector_bytes`.
+    pub size_bytes: u64,
+    /// Smallest unit of a request in bytes; a power of two, at least 512.
+    pub sector_bytes: u32,
+    /// Writes are refused.
+    pub read_only: bool,
+}
+
+impl Info {
+    /// Checks a request of `len` bytes at `offset` against the size, the sectors and the permission.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], [`Error::Misaligned`] or, for a write, [`Error::ReadOnly`].
+    pub fn check(&self, op: Op, offset: u64, len: usize) -> Result<()> {
+        let sector = u64::from(self.sector_bytes);
+        let bytes = len as u64;
+        if op == Op::Write && self.read_only {
+            return Err(Error::ReadOnly { device: self.name.clone() });
+        }
+        if !offset.is_multiple_of(sector) || !bytes.is_multiple_of(sector) {
+            return Err(Error::Misaligned { device: self.name.clone(), offset, len: bytes });
+        }
+        match offset.checked_add(bytes) {
+            Some(end) if end <= self.size_bytes => Ok(()),
+            _ => Err(Error::OutOfRange {
+                device: self.name.clone(),
+                offset,
+                len: bytes,
+                size: self.size_bytes,
+            }),
+        }
+    }
+}
+
+/// Direction of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Device to buffer.
+    Read,
+    /// Buffer to device.
+    Write,
+}
+
+/// One transfer of whole sectors.
+#[derive(Debug)]
+pub struct Request {
+    /// Direction.
+    pub op: Op,
+    /// Byte offset on the device, a multiple of the sector size.
+    pub offset: u64,
+    /// What to write, or where to read to; its length is the length of the transfer.
+    pub buf: AlignedBuf,
+}
+
+/// A request under way. Each ticket is waited for exactly once, on the device that gave it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+#[must_use = "a request is finished only when its ticket is waited for"]
+pub struct Ticket(u64);
+
+impl Ticket {
+    /// A ticket with a number that the device knows it by.
+    pub const fn new(id: u64) -> Self {
+        Self(id)
+    }
+
+    /// The device's number for it.
+    #[must_use]
+    pub const fn id(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A block store.
+pub trait Device: Send + Sync {
+    /// Name, size, sectors and permission; does not change.
+    fn info(&self) -> &Info;
+
+    /// Starts a transfer.
+    ///
+    /// # Errors
+    /// When the request does not fit the device ([`Info::check`]) or cannot be started.
+    fn submit(&self, request: Request) -> Result<Ticket>;
+
+    /// Waits for a transfer and gives the buffer back.
+    ///
+    /// # Errors
+    /// When the transfer failed; a failed read leaves no data.
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf>;
+
+    /// Makes every write whose ticket has been waited for durable: a barrier.
+    ///
+    /// # Errors
+    /// When the device could not; what was written before is then in doubt.
+    fn flush(&self) -> Result<()>;
+
+    /// Tells the device that `len` bytes at `offset` hold nothing of value; they may read as anything.
+    ///
+    /// # Errors
+    /// When the range is outside the device. A device that cannot discard does nothing.
+    fn discard(&self, offset: u64, len: u64) -> Result<()>;
+
+    /// Reads into `buf`, waiting.
+    ///
+    /// # Errors
+    /// As [`Self::submit`] and [`Self::wait`].
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let ticket = self.submit(Request { op: Op::Read, offset, buf: AlignedBuf::zeroed(buf.len()) })?;
+        buf.copy_from_slice(&self.wait(ticket)?);
+        Ok(())
+    }
+
+    /// Writes `buf`, waiting until the device has it (not until it is durable).
+    ///
+    /// # Errors
+    /// As [`Self::submit`] and [`Self::wait`].
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        let ticket = self.submit(Request { op: Op::Write, offset, buf: AlignedBuf::from(buf) })?;
+        self.wait(ticket).map(drop)
+    }
+}

@@ -1,0 +1,151 @@
+//! A device in memory, for tests and for images that are built before they are written out.
+
+use crate::{AlignedBuf, Device, Info, Op, Request, Result, Ticket};
+use spindle_clock::{Mutex, RwLock};
+use std::collections::HashMap;
+
+/// Bytes of one lazily allocated piece.
+const CHUNK: usize = 64 * 1024;
+
+/// A sparse device in memory: what was never written takes no memory and reads as zeros.
+pub struct MemoryDevice {
+    info: Info,
+    chunks: RwLock<HashMap<u64, Box<[u8]>>>,
+    finished: Mutex<(u64, HashMap<u64, AlignedBuf>)>,
+}
+
+impl MemoryDevice {
+    /// `size_bytes` zero bytes in sectors of 512; the size is rounded down to whole sectors.
+    #[must_use]
+    pub fn new(size_bytes: u64) -> Self {
+        Self {
+            info: Info {
+                name: "memory".into(),
+                size_bytes: size_bytes / 512 * 512,
+                sector_bytes: 512,
+                read_only: false,
+            },
+            chunks: RwLock::default(),
+            finished: Mutex::default(),
+        }
+    }
+
+    /// A device holding `bytes`, padded with zeros to whole sectors.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let device = Self::new((bytes.len() as u64).next_multiple_of(512));
+        device.put(0, bytes);
+        device
+    }
+
+    /// Everything on the device.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; usize::try_from(self.info.size_bytes).expect("fits in memory")];
+        self.get(0, &mut bytes);
+        bytes
+    }
+
+    /// The pieces of `len` bytes at `offset`: chunk, offset in the chunk, offset in the range, length.
+    fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            let at = offset + done as u64;
+            let within = usize::try_from(at % CHUNK as u64).expect("less than a chunk");
+            let n = (CHUNK - within).min(len - done);
+            let piece = (at / CHUNK as u64, within, done, n);
+            done += n;
+            (n > 0).then_some(piece)
+        })
+    }
+
+    fn get(&self, offset: u64, buf: &mut [u8]) {
+        let chunks = self.chunks.read();
+        for (chunk, within, at, n) in Self::pieces(offset, buf.len()) {
+            match chunks.get(&chunk) {
+                Some(bytes) => buf[at..at + n].copy_from_slice(&bytes[within..within + n]),
+                None => buf[at..at + n].fill(0),
+            }
+        }
+    }
+
+    fn put(&self, offset: u64, buf: &[u8]) {
+        let mut chunks = self.chunks.write();
+        for (chunk, within, at, n) in Self::pieces(offset, buf.len()) {
+            let bytes = chunks.entry(chunk).or_insert_with(|| vec![0; CHUNK].into());
+            bytes[within..within + n].copy_from_slice(&buf[at..at + n]);
+        }
+    }
+}
+
+impl Device for MemoryDevice {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn submit(&self, mut request: Request) -> Result<Ticket> {
+        match request.op {
+            Op::Read => self.read_at(request.offset, &mut request.buf)?,
+            Op::Write => self.write_at(request.offset, &request.buf)?,
+        }
+        let (next, finished) = &mut *self.finished.lock();
+        *next += 1;
+        finished.insert(*next, request.buf);
+        Ok(Ticket::new(*next))
+    }
+
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        Ok(self
+            .finished
+            .lock()
+            .1
+            .remove(&ticket.id())
+            .expect("a ticket is waited for once, where it was given"))
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        self.info.check(Op::Write, offset, len)?;
+        let mut chunks = self.chunks.write();
+        for (chunk, _, _, n) in Self::pieces(offset, len) {
+            if n == CHUNK {
+                chunks.remove(&chunk);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.info.check(Op::Read, offset, buf.len())?;
+        self.get(offset, buf);
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        self.info.check(Op::Write, offset, buf.len())?;
+        self.put(offset, buf);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: what is written is read back, across chunk borders, and the rest is zero.
+    #[test]
+    fn reads_what_was_written() {
+        let device = MemoryDevice::new(1 << 20);
+        let data: Vec<u8> = (0..u8::MAX).cycle().take(2048).collect();
+        device.write_at(65_536 - 1024, &data).unwrap();
+        let mut back = vec![9; 4096];
+        device.read_at(65_536 - 2048, &mut back).unwrap();
+        assert!(back[..1024].iter().all(|&b| b == 0) && back[1024..3072] == data[..]);
+        assert!(device.read_at(1 << 20, &mut back).is_err());
+        assert!(device.write_at(100, &data).is_err());
+    }
+}

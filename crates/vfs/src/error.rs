@@ -1,0 +1,116 @@
+//! The errors of a file system.
+
+/// Result of a file-system operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+macro_rules! errors {
+    ($($(#[$meta:meta])* $name:ident = $errno:literal, $text:literal;)*) => {
+        /// Why an operation was refused or failed. The plain variants are the POSIX errors.
+        #[derive(Clone, Debug, thiserror::Error)]
+        pub enum Error {
+            $($(#[$meta])* #[error($text)] $name,)*
+            /// What is on the disk contradicts itself or its format; nothing was changed.
+            #[error("corrupt: {what} ({place})")]
+            Corrupt {
+                /// What is wrong.
+                what: String,
+                /// Where: the structure and its number or byte offset.
+                place: String,
+            },
+            /// The image is in a state or format that this operation cannot work with.
+            #[error("{what}; {remedy}")]
+            Unsupported {
+                /// What was found.
+                what: String,
+                /// What the user can do about it.
+                remedy: String,
+            },
+            /// The device failed.
+            #[error(transparent)]
+            Device(#[from] spindle_device::Error),
+        }
+
+        impl Error {
+            /// The Linux error number.
+            #[must_use]
+            pub fn errno(&self) -> i32 {
+                match self {
+                    $(Self::$name => $errno,)*
+                    Self::Corrupt { .. } => 117,
+                    Self::Unsupported { .. } => 95,
+                    Self::Device(spindle_device::Error::ReadOnly { .. } | spindle_device::Error::Latched { .. }) => 30,
+                    Self::Device(_) => 5,
+                }
+            }
+        }
+    };
+}
+
+errors! {
+    /// EPERM: not allowed, whoever asks or for want of ownership.
+    NotPermitted = 1, "operation not permitted";
+    /// ENOENT.
+    NotFound = 2, "no such file or directory";
+    /// ENXIO: no data or hole beyond this offset.
+    NoSuchOffset = 6, "no data or hole at or after this offset";
+    /// EBADF: the handle is not open, or not for this.
+    BadHandle = 9, "bad file handle";
+    /// EAGAIN: would have to wait.
+    WouldBlock = 11, "resource temporarily unavailable";
+    /// EACCES.
+    Access = 13, "permission denied";
+    /// EBUSY.
+    Busy = 16, "in use";
+    /// EEXIST.
+    Exists = 17, "file exists";
+    /// EXDEV.
+    CrossDevice = 18, "on different file systems";
+    /// ENOTDIR.
+    NotDirectory = 20, "not a directory";
+    /// EISDIR.
+    IsDirectory = 21, "is a directory";
+    /// EINVAL.
+    Invalid = 22, "invalid argument";
+    /// EFBIG.
+    TooBig = 27, "file too large";
+    /// ENOSPC: no blocks or no inodes left for this caller.
+    NoSpace = 28, "no space left";
+    /// EROFS.
+    ReadOnly = 30, "read-only file system";
+    /// EMLINK.
+    TooManyLinks = 31, "too many links";
+    /// ERANGE: the caller's buffer is too small.
+    Range = 34, "result too large for the buffer";
+    /// EDEADLK.
+    Deadlock = 35, "waiting would deadlock";
+    /// ENAMETOOLONG.
+    NameTooLong = 36, "file name too long";
+    /// ENOTEMPTY.
+    NotEmpty = 39, "directory not empty";
+    /// ELOOP.
+    Loop = 40, "too many symbolic links";
+    /// ENODATA: no such extended attribute.
+    NoAttribute = 61, "no such attribute";
+    /// EOVERFLOW.
+    Overflow = 75, "value too large for the format";
+    /// EOPNOTSUPP: this file system has no such thing.
+    NotSupported = 95, "not supported by this file system";
+    /// ESTALE: the inode number no longer means this file.
+    Stale = 116, "stale file handle";
+    /// EDQUOT.
+    QuotaExceeded = 122, "quota exceeded";
+    /// EINTR.
+    Interrupted = 4, "interrupted";
+}
+
+impl Error {
+    /// [`Error::Corrupt`] from its two parts.
+    pub fn corrupt(what: impl Into<String>, place: impl Into<String>) -> Self {
+        Self::Corrupt { what: what.into(), place: place.into() }
+    }
+
+    /// [`Error::Unsupported`] from its two parts.
+    pub fn unsupported(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Unsupported { what: what.into(), remedy: remedy.into() }
+    }
+}

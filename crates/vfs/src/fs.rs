@@ -1,0 +1,108 @@
+//! The seam between front-ends and file systems.
+
+use crate::{
+    Attr, DirEntry, FallocateMode, FsStat, Ino, Limits, NewNode, Privilege, RenameMode, Result, Seek,
+    SetAttr, XattrMode,
+};
+use std::ops::ControlFlow;
+
+/// A mounted file system. Calls may come from many threads at once.
+///
+/// Errors common to all calls: [`crate::Error::ReadOnly`] for a change on a read-only mount,
+/// [`crate::Error::Corrupt`] where the image contradicts itself, [`crate::Error::Device`] where the
+/// device failed, [`crate::Error::Stale`] for an inode number without references that is not in use.
+/// Names are bytes without `/` and NUL; `.` and `..` are refused where they would be changed.
+#[allow(clippy::missing_errors_doc)] // Said once, above; special cases are said at their call.
+pub trait FileSystem: Send + Sync {
+    /// The root directory.
+    fn root(&self) -> Ino;
+
+    /// What the format can hold.
+    fn limits(&self) -> Limits;
+
+    /// True if nothing can be changed.
+    fn read_only(&self) -> bool;
+
+    /// Space and inodes.
+    fn statfs(&self) -> Result<FsStat>;
+
+    /// The attributes of an inode.
+    fn getattr(&self, ino: Ino) -> Result<Attr>;
+
+    /// Changes attributes; sets the change time. A new size is `truncate`.
+    fn setattr(&self, ino: Ino, set: &SetAttr, by: Privilege) -> Result<Attr>;
+
+    /// Finds a name (also `.` and `..`); takes a reference.
+    fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Attr>;
+
+    /// Gives back `count` references.
+    fn forget(&self, ino: Ino, count: u64);
+
+    /// Passes the entries from cookie `from` (0 for the start, or an entry's `next`) to `sink` until it
+    /// breaks. Entries that exist throughout are passed exactly once over a whole walk, whatever else changes.
+    fn readdir(
+        &self,
+        dir: Ino,
+        from: u64,
+        sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()>;
+
+    /// Creates an inode of any kind with a name; takes a reference.
+    fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr>;
+
+    /// Gives an inode (not a directory) another name; takes a reference.
+    fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr>;
+
+    /// Removes a name of anything but a directory.
+    fn unlink(&self, dir: Ino, name: &[u8]) -> Result<()>;
+
+    /// Removes an empty directory.
+    fn rmdir(&self, dir: Ino, name: &[u8]) -> Result<()>;
+
+    /// Renames atomically; a directory never into itself or below.
+    fn rename(
+        &self,
+        from_dir: Ino,
+        from: &[u8],
+        to_dir: Ino,
+        to: &[u8],
+        mode: RenameMode,
+        by: Privilege,
+    ) -> Result<()>;
+
+    /// The target of a symbolic link.
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>>;
+
+    /// Reads from a regular file; short only at its end.
+    fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize>;
+
+    /// Writes to a regular file; short only when space ran out after a part was written.
+    fn write(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize>;
+
+    /// Allocates, zeroes or frees a range of a regular file.
+    fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64, by: Privilege) -> Result<()>;
+
+    /// The next data or hole at or after `offset`; [`crate::Error::NoSuchOffset`] if there is none.
+    fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64>;
+
+    /// Makes a file durable: its data, size and name; with `data_only` what reading it back needs.
+    fn fsync(&self, ino: Ino, data_only: bool) -> Result<()>;
+
+    /// Makes everything durable.
+    fn sync(&self) -> Result<()>;
+
+    /// The value of an extended attribute. Names carry their name space, `user.` or `system.`.
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
+
+    /// Sets an extended attribute.
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode, by: Privilege) -> Result<()>;
+
+    /// The names of all extended attributes.
+    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>>;
+
+    /// Removes an extended attribute.
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()>;
+
+    /// Writes everything, marks the image clean and refuses further changes. Idempotent.
+    fn unmount(&self) -> Result<()>;
+}

@@ -1,0 +1,20 @@
+//! What every file system gives, and what every front-end needs above it.
+//!
+//! [`FileSystem`] is the seam: inodes by number, names within one directory, and nothing of paths,
+//! permissions, open files or locks. Those are the same for all file systems and live above the seam.
+//!
+//! The protocol of references: `lookup`, `create` and `link` return attributes *with one reference taken* on the
+//! inode, and the root always has one. While an inode has references its number means that
+//! file, even after its last name is gone; the caller gives references back with
+//! [`FileSystem::forget`], and the file system frees a nameless inode when its last one goes.
+
+mod error;
+mod fs;
+mod types;
+
+pub use error::{Error, Result};
+pub use fs::FileSystem;
+pub use types::{
+    AtimePolicy, Attr, DirEntry, FallocateMode, FileKind, FsStat, Ino, Limits, NewNode, Privilege, Rdev,
+    RenameMode, Seek, SetAttr, SetTime, XattrMode,
+};
