@@ -39,6 +39,9 @@ impl MemoryDevice {
     }
 
     /// Everything on the device.
+    ///
+    /// # Panics
+    /// If the device is larger than the address space.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; usize::try_from(self.info.size_bytes).expect("fits in memory")];
