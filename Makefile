@@ -1,0 +1,27 @@
+# Everything a developer or CI calls. `make help` lists it.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build check test torture
+
+# How many cases each random test tries under `make torture`.
+BUDGET ?= 20000
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Install what the tests need beside Rust (Debian packages, Python environment, cargo tools)
+	scripts/setup
+
+build: ## The spindle binary, optimised: target/release/spindle
+	cargo build --release --bin spindle
+
+check: ## Formatting and lints, without running a test
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+
+test: setup check ## All tests, those with other people's tools and mounts too; run it as root
+	@[ "$$(id -u)" = 0 ] || { echo "the tests mount, chown and mknod: run make test as root" >&2; exit 1; }
+	cargo test --workspace
+
+torture: ## The random tests (named torture_*) at length, optimised: make torture BUDGET=20000 [SPINDLE_SEED=n]
+	SPINDLE_BUDGET=$(BUDGET) cargo test --release --workspace -- torture_ --nocapture
