@@ -1,1 +1,18 @@
-//! ffs
+//! The Berkeley fast file system: UFS1 and UFS2 as the BSDs and Solaris write them.
+//!
+//! A newcomer reads [`ondisk`] (the structures), [`Layout`] (where everything is) and [`Superblock`] first.
+
+mod ckhash;
+mod dialect;
+mod layout;
+pub mod ondisk;
+mod rotation;
+mod superblock;
+mod units;
+
+pub use ckhash::check_hash;
+pub use dialect::{Dialect, Objection};
+pub use layout::{InodeFormat, Layout, MAXBSIZE, MINBSIZE, Version};
+pub use rotation::Rotation;
+pub use superblock::{CheckHashes, Superblock};
+pub use units::{Frag, Lbn};

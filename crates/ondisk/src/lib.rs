@@ -110,6 +110,7 @@ macro_rules! structure {
     }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(clippy::struct_field_names)] // The source's names, prefix and all.
         $vis struct $name { $($(#[$fmeta])* pub $field: $type),* }
 
         #[allow(dead_code)] // A user of the declaration may need only some of these.

@@ -1,0 +1,306 @@
+//! Whose file system it is, and whether it is safe to write.
+//!
+//! The same bytes of a superblock mean different things to FreeBSD, NetBSD, OpenBSD and Solaris, so
+//! the dialect is settled before any write. Everything here is a pure function of the superblock: the
+//! evidence is looked at in a fixed order, and what is not known is an [`Objection`] to writing, with
+//! the reason and the remedy.
+
+use crate::layout::{InodeFormat, Layout, Version};
+use crate::ondisk::{CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, FS_UFS2EA_MAGIC, Fs, FsNetBsd, FsSun, flags};
+use crate::units::index;
+use spindle_device::Device;
+use spindle_ondisk::structure;
+use spindle_vfs::Result;
+
+/// Which system's rules the superblock follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+pub enum Dialect {
+    /// FreeBSD 5 and later, with the fields only it has in use.
+    FreeBsd,
+    /// NetBSD, with the fields only it has in use.
+    NetBsd,
+    /// OpenBSD with its own place for the flags.
+    OpenBsd,
+    /// Solaris; on x86 `fs_state` stands elsewhere.
+    Sun {
+        /// Written on x86.
+        x86: bool,
+    },
+    /// 4.2BSD and 4.3BSD: old inodes and directories.
+    Bsd43,
+    /// 4.4BSD and whoever keeps to it: nothing that the BSDs disagree on is in use.
+    Bsd44,
+}
+
+impl std::fmt::Display for Dialect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::FreeBsd => "FreeBSD",
+            Self::NetBsd => "NetBSD",
+            Self::OpenBsd => "OpenBSD",
+            Self::Sun { x86: false } => "Sun",
+            Self::Sun { x86: true } => "Sun (x86)",
+            Self::Bsd43 => "4.3BSD",
+            Self::Bsd44 => "4.4BSD",
+        })
+    }
+}
+
+impl std::str::FromStr for Dialect {
+    type Err = String;
+    fn from_str(name: &str) -> std::result::Result<Self, String> {
+        Ok(match name.to_ascii_lowercase().as_str() {
+            "freebsd" => Self::FreeBsd,
+            "netbsd" => Self::NetBsd,
+            "openbsd" => Self::OpenBsd,
+            "sun" | "solaris" => Self::Sun { x86: false },
+            "sunx86" => Self::Sun { x86: true },
+            "43bsd" | "4.3bsd" | "42bsd" | "4.2bsd" => Self::Bsd43,
+            "44bsd" | "4.4bsd" => Self::Bsd44,
+            _ => return Err(format!("{name}: not freebsd, netbsd, openbsd, sun, sunx86, 43bsd or 44bsd")),
+        })
+    }
+}
+
+/// Magic of NetBSD's quotas inside the file system.
+const FS_QUOTA_MAGIC: u32 = 0xa0d8_75c1;
+
+impl Dialect {
+    /// Tells the dialect from a superblock whose layout is known.
+    #[must_use]
+    pub fn detect(fs: &Fs, raw: &[u8], layout: &Layout) -> Self {
+        match layout.inode_format {
+            InodeFormat::Sun => {
+                let state = fs.fs_old_npsect.wrapping_add(fs.fs_old_time);
+                return Self::Sun { x86: state == FsSun::FSOKAY };
+            }
+            InodeFormat::Old => return Self::Bsd43,
+            InodeFormat::New => {}
+        }
+        let netbsd = FsNetBsd::decode(raw, layout.endian);
+        if fs.fs_magic == FS_UFS2EA_MAGIC
+            || (netbsd.fs_journal_version == 1 && matches!(netbsd.fs_journal_location, 1 | 2))
+            || netbsd.fs_quota_magic == FS_QUOTA_MAGIC
+        {
+            return Self::NetBsd;
+        }
+        let checks = CK_SUPERBLOCK | CK_CYLGRP | CK_INODE;
+        let hashed = fs.fs_flags & flags::FREEBSD_METACKHASH != 0 && fs.fs_metackhash & checks != 0;
+        let newer_freebsd = layout.version == Version::Ufs2 && fs.fs_sblockactualloc > 0;
+        if hashed
+            || newer_freebsd
+            || (fs.fs_providersize > 0 && fs.fs_providersize <= i64::from(i32::MAX) << 20)
+        {
+            return Self::FreeBsd;
+        }
+        // OpenBSD keeps its flags where the others have fs_metackhash, and a date where they have flags.
+        if fs.fs_metackhash & flags::FS_FLAGS_UPDATED != 0 && (fs.fs_flags == 0 || fs.fs_flags > 0x2000_0000)
+        {
+            return Self::OpenBsd;
+        }
+        Self::Bsd44
+    }
+
+    /// The `fs_flags` of this dialect, from wherever it keeps them.
+    #[must_use]
+    pub fn flags(self, fs: &Fs, layout: &Layout) -> u32 {
+        match self {
+            Self::OpenBsd => fs.fs_metackhash,
+            Self::Sun { .. } | Self::Bsd43 => 0,
+            _ if layout.version == Version::Ufs2 || layout.flags_updated => fs.fs_flags,
+            _ => fs.fs_old_flags.cast_unsigned().into(),
+        }
+    }
+
+    /// The flags that a writer who knows this dialect can meet.
+    const fn known_flags(self) -> u32 {
+        use flags::{
+            FREEBSD_METACKHASH, FREEBSD_NFS4ACLS, FS_ACLS, FS_DOSOFTDEP, FS_FLAGS_UPDATED, FS_GJOURNAL,
+            FS_MULTILABEL, FS_NEEDSFSCK, FS_SUJ, FS_TRIM, FS_UNCLEAN, NETBSD_DOQUOTA2, NETBSD_DOWAPBL,
+            NETBSD_NFS4ACLS,
+        };
+        let common = FS_UNCLEAN
+            | FS_DOSOFTDEP
+            | FS_NEEDSFSCK
+            | FS_SUJ
+            | FS_ACLS
+            | FS_MULTILABEL
+            | FS_GJOURNAL
+            | FS_FLAGS_UPDATED
+            | FS_TRIM;
+        match self {
+            Self::FreeBsd => common | FREEBSD_NFS4ACLS | FREEBSD_METACKHASH,
+            Self::NetBsd => common | NETBSD_DOWAPBL | NETBSD_DOQUOTA2 | NETBSD_NFS4ACLS,
+            Self::OpenBsd => FS_UNCLEAN | FS_FLAGS_UPDATED,
+            Self::Bsd44 => common,
+            Self::Sun { .. } | Self::Bsd43 => 0,
+        }
+    }
+}
+
+/// A reason not to write, and what would help.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Objection {
+    /// What was found.
+    pub reason: String,
+    /// What the user can do.
+    pub remedy: String,
+    /// Writing can still be right if the user insists.
+    pub overridable: bool,
+}
+
+const CHECK: &str = "check it with the fsck of its own system, or insist with the option force";
+
+/// Everything that speaks against writing to the file system; empty if it is safe.
+#[must_use]
+pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect) -> Vec<Objection> {
+    let mut found = Vec::new();
+    let mut object = |reason: String, remedy: &str, overridable| {
+        found.push(Objection { reason, remedy: remedy.to_owned(), overridable });
+    };
+    let bits = dialect.flags(fs, layout);
+
+    if let Dialect::Sun { x86 } = dialect {
+        let state = if x86 { fs.fs_old_npsect } else { FsSun::decode(raw, layout.endian).fs_state };
+        if fs.fs_clean == FsSun::FSLOG {
+            object("it has a Solaris UFS log".into(), "mount it once on Solaris with nologging", false);
+        } else if !matches!(fs.fs_clean, FsSun::FSCLEAN | FsSun::FSSTABLE) {
+            object(format!("it was not unmounted cleanly (fs_clean {})", fs.fs_clean), CHECK, true);
+        } else if state.wrapping_add(fs.fs_old_time) != FsSun::FSOKAY {
+            object(format!("fs_state {state:#x} does not confirm that it is clean"), CHECK, true);
+        }
+    } else if dialect != Dialect::Bsd43 && fs.fs_clean != 1 {
+        // 4.2BSD and 4.3BSD had no clean flag.
+        object(format!("it was not unmounted cleanly (fs_clean {})", fs.fs_clean), CHECK, true);
+    }
+    if bits & flags::FS_UNCLEAN != 0 {
+        object("it was mounted while not clean (FS_UNCLEAN)".into(), CHECK, true);
+    }
+    if bits & flags::FS_NEEDSFSCK != 0 {
+        object("its system asks for a full check (FS_NEEDSFSCK)".into(), CHECK, true);
+    }
+    let newer = layout.version == Version::Ufs2 || layout.flags_updated;
+    if newer && (fs.fs_pendingblocks != 0 || fs.fs_pendinginodes != 0) {
+        object(
+            format!(
+                "{} blocks and {} inodes are still being freed",
+                fs.fs_pendingblocks, fs.fs_pendinginodes
+            ),
+            CHECK,
+            true,
+        );
+    }
+    if newer && dialect != Dialect::OpenBsd && fs.fs_snapinum.iter().any(|&ino| ino != 0) {
+        let what = "it has snapshots, which need a copy of every block before it changes";
+        object(what.into(), "remove the snapshots on its own system", false);
+    }
+    if bits & flags::FS_GJOURNAL != 0 && dialect == Dialect::FreeBsd {
+        object("it is under gjournal".into(), "take gjournal off on FreeBSD (tunefs -J disable)", false);
+    }
+    if dialect == Dialect::NetBsd && bits & flags::NETBSD_DOQUOTA2 != 0 {
+        let what = "it keeps NetBSD quotas inside, which are not maintained here";
+        object(
+            what.into(),
+            "turn them off on NetBSD (tunefs -q nouser, -q nogroup), or insist with force",
+            true,
+        );
+    }
+    let unknown = bits & !dialect.known_flags();
+    if unknown != 0 {
+        object(
+            format!("fs_flags has unknown bits {unknown:#x}"),
+            "name the dialect, or insist with force",
+            true,
+        );
+    }
+    if dialect == Dialect::FreeBsd && bits & flags::FREEBSD_METACKHASH != 0 {
+        let unknown = fs.fs_metackhash & !(CK_SUPERBLOCK | CK_CYLGRP | CK_INODE);
+        if unknown != 0 {
+            object(
+                format!("fs_metackhash has unknown bits {unknown:#x}"),
+                "use a Spindle that knows these check-hashes",
+                false,
+            );
+        }
+    }
+    if layout.version == Version::Ufs1
+        && !layout.flags_updated
+        && layout.rotation.is_none()
+        && fs.fs_old_cpc != 0
+    {
+        object("it has rotational tables but no disk geometry".into(), "insist with the option force", true);
+    }
+    found
+}
+
+/// The objection to writing while NetBSD's journal still holds changes that are not in place.
+///
+/// The log starts with two commit headers; the one with the greater generation counts, and an empty log
+/// has head and tail zero (`sys/sys/wapbl_replay.h`).
+///
+/// # Errors
+/// Device errors.
+pub fn journal_objection(
+    fs: &Fs,
+    raw: &[u8],
+    layout: &Layout,
+    dialect: Dialect,
+    device: &dyn Device,
+) -> Result<Option<Objection>> {
+    if dialect != Dialect::NetBsd || dialect.flags(fs, layout) & flags::NETBSD_DOWAPBL == 0 {
+        return Ok(None);
+    }
+    let [addr, _, block_bytes, _] = FsNetBsd::decode(raw, layout.endian).fs_journallocs;
+    let object = |reason: &str| {
+        Ok(Some(Objection {
+            reason: reason.into(),
+            remedy: "mount it once on NetBSD, which replays the journal".into(),
+            overridable: false,
+        }))
+    };
+    let sector = u64::from(device.info().sector_bytes);
+    let place = addr.checked_mul(block_bytes).filter(|at| {
+        (512..=65536).contains(&block_bytes)
+            && block_bytes.is_multiple_of(sector)
+            && at.checked_add(2 * block_bytes).is_some_and(|end| end <= device.info().size_bytes)
+    });
+    let Some(at) = place else {
+        return object("its WAPBL journal is not where the superblock says");
+    };
+    let mut newest: Option<WapblHeader> = None;
+    for n in 0..2 {
+        let mut block = vec![0; index(block_bytes)];
+        device.read_at(at + n * block_bytes, &mut block)?;
+        let header = WapblHeader::decode(&block, layout.endian);
+        if header.wc_type == WapblHeader::WC_HEADER
+            && newest.is_none_or(|other| header.wc_generation > other.wc_generation)
+        {
+            newest = Some(header);
+        }
+    }
+    match newest {
+        Some(header) if header.wc_head != 0 || header.wc_tail != 0 => {
+            object("its WAPBL journal holds changes that are not in place yet")
+        }
+        _ => Ok(None),
+    }
+}
+
+structure! {
+    /// The commit header of a WAPBL log.
+    pub struct WapblHeader: 64 {
+        /// [`WapblHeader::WC_HEADER`].
+        0 wc_type: u32,
+        /// Counts up with each commit.
+        12 wc_generation: u32,
+        /// Byte offset of the newest record's end; 0 when empty.
+        48 wc_head: i64,
+        /// Byte offset of the oldest record; 0 when empty.
+        56 wc_tail: i64,
+    }
+}
+
+impl WapblHeader {
+    /// "WABL".
+    const WC_HEADER: u32 = 0x5741_424c;
+}

@@ -1,0 +1,18 @@
+//! The on-disk structures of UFS1 and UFS2, as `sys/ufs/ffs/fs.h`, `sys/ufs/ufs/dinode.h` and
+//! `sys/ufs/ufs/dir.h` of the BSDs lay them out. Decoded values are unchecked: [`crate::Layout`] and the
+//! readers of each structure turn them into values that may be computed with.
+
+mod cg;
+mod dinode;
+mod dir;
+mod fs;
+
+pub use cg::{CG_MAGIC, Cg, OldCg};
+pub use dinode::{Dinode1, Dinode2, NDADDR, NIADDR};
+pub use dir::{DIRECT_HEADER, DirectHeader, MAXNAMLEN, dirsiz};
+pub use fs::{
+    CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_42INODEFMT, FS_42POSTBLFMT, FS_44INODEFMT,
+    FS_BAD_MAGIC, FS_DYNAMICPOSTBLFMT, FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC,
+    FS_UFS2EA_MAGIC, FSMAXSNAP, Fs, FsNetBsd, FsRecovery, FsSun, SBLOCK_UFS1, SBLOCK_UFS2, SBLOCKSEARCH,
+    SBLOCKSIZE, flags,
+};

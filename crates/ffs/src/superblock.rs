@@ -1,0 +1,352 @@
+//! The superblock: finding it, its replicas, and writing it back.
+//!
+//! [`Superblock::open`] looks at the standard places and gives a checked value or the reasons why none
+//! would do. Only what a mount must change is ever changed (counts, state, times); all other bytes are
+//! written back as they were read. The replicas are not touched after newfs, as in every BSD.
+
+use crate::ckhash::check_hash;
+use crate::dialect::{Dialect, Objection, journal_objection, objections};
+use crate::layout::{Layout, Version};
+use crate::ondisk::{
+    CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_BAD_MAGIC, FS_UFS1_MAGIC, FS_UFS2_MAGIC,
+    FS_UFS2EA_MAGIC, Fs, FsRecovery, FsSun, SBLOCK_UFS2, SBLOCKSEARCH, SBLOCKSIZE, flags,
+};
+use spindle_clock::Timestamp;
+use spindle_device::Device;
+use spindle_ondisk::Endian;
+use spindle_vfs::{Error, Result};
+
+/// Byte offset of `fs_ckhash` in the superblock.
+const FS_CKHASH: usize = 1304;
+
+/// A checked superblock with the bytes it was read from.
+#[derive(Clone, Debug)]
+pub struct Superblock {
+    /// The decoded fields. Only counts, state and times are changed after opening.
+    pub fs: Fs,
+    /// The checked geometry.
+    pub layout: Layout,
+    /// Whose rules it follows.
+    pub dialect: Dialect,
+    raw: Vec<u8>,
+}
+
+/// Which structures carry check-hashes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct CheckHashes {
+    /// Superblocks.
+    pub superblock: bool,
+    /// Cylinder groups.
+    pub groups: bool,
+    /// Inodes.
+    pub inodes: bool,
+}
+
+impl Superblock {
+    /// Finds and checks the superblock at its standard places.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if there is no file system of this family, [`Error::Corrupt`] if there is one
+    /// whose superblock cannot be used, naming the first complaint.
+    pub fn open(device: &dyn Device) -> Result<Self> {
+        let mut complaint = None;
+        for at in SBLOCKSEARCH {
+            match Self::read(device, at) {
+                Ok(Some(superblock)) => return Ok(superblock),
+                Ok(None) => {}
+                Err(error) => complaint = complaint.or(Some(error)),
+            }
+        }
+        Err(complaint.unwrap_or_else(|| {
+            Error::unsupported(
+                format!("{}: no UFS superblock at 64K, 8K, 0 or 256K", device.info().name),
+                "name the partition that holds the file system (disk.img@s1a, @p2, offset=BYTES)",
+            )
+        }))
+    }
+
+    /// Reads what stands at byte `at`, one of the standard places; `None` if it is not a superblock whose place that is.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it is one and cannot be used.
+    pub fn read(device: &dyn Device, at: u64) -> Result<Option<Self>> {
+        let Some(raw) = Self::read_raw(device, at)? else { return Ok(None) };
+        let Some((fs, endian)) = decode(&raw) else { return Ok(None) };
+        let belongs = match fs.fs_magic {
+            // At 64K stands the first alternate of a UFS1 with 64K blocks.
+            FS_UFS1_MAGIC => at != SBLOCK_UFS2,
+            FS_UFS2_MAGIC | FS_UFS2EA_MAGIC => fs.fs_sblockloc.cast_unsigned() == at,
+            FS_BAD_MAGIC => {
+                return Err(Error::corrupt("newfs did not finish", format!("superblock at byte {at}")));
+            }
+            _ => false,
+        };
+        if belongs { Self::checked(raw, &fs, endian, at, device).map(Some) } else { Ok(None) }
+    }
+
+    /// Reads the replica at byte `at` of a file system whose standard superblock stands at `sblockloc`.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if there is none or it cannot be used.
+    pub fn read_replica(device: &dyn Device, at: u64, sblockloc: u64) -> Result<Self> {
+        let none = || Error::corrupt("no superblock", format!("byte {at}"));
+        let raw = Self::read_raw(device, at)?.ok_or_else(none)?;
+        let (fs, endian) = decode(&raw).ok_or_else(none)?;
+        Self::checked(raw, &fs, endian, sblockloc, device)
+    }
+
+    /// Looks for a usable replica: where the recovery record in front of a UFS2 superblock points, at the
+    /// usual second place (fragment or sector 32), then at every block of the first part of the device.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if none is found; device errors.
+    pub fn find_replica(device: &dyn Device) -> Result<(u64, Self)> {
+        const SEARCH_BYTES: u64 = 256 << 20;
+        const STEP_BYTES: usize = 4096;
+        let mut places = Vec::new();
+        if let Some(record) = Self::read_recovery(device)? {
+            let fsize = 512_u64.checked_shl(record.fsr_fsbtodb.cast_unsigned()).filter(|&f| f <= 65536);
+            if let (Some(fsize), Ok(fpg), Ok(sblkno)) =
+                (fsize, u64::try_from(record.fsr_fpg), u64::try_from(record.fsr_sblkno))
+            {
+                places.extend(
+                    (1..u64::from(record.fsr_ncg).min(16)).map(|c| ((fpg * c + sblkno) * fsize, SBLOCK_UFS2)),
+                );
+            }
+        }
+        places.push((32 * 512, 8192));
+        let end = device.info().size_bytes.min(SEARCH_BYTES);
+        let every = (0..end).step_by(STEP_BYTES).map(|at| (at, 0));
+        for (at, loc) in places.into_iter().chain(every) {
+            let Some(raw) = Self::read_raw(device, at)? else { continue };
+            let Some((fs, endian)) = decode(&raw) else { continue };
+            let loc = match (loc, fs.fs_magic) {
+                (0, FS_UFS1_MAGIC) => 8192,
+                (0, _) => fs.fs_sblockloc.cast_unsigned(),
+                (loc, _) => loc,
+            };
+            if let Ok(found) = Self::checked(raw, &fs, endian, loc, device) {
+                return Ok((at, found));
+            }
+        }
+        Err(Error::corrupt("no usable superblock replica", device.info().name.clone()))
+    }
+
+    /// The recovery record in front of the UFS2 superblock, if there is one.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub fn read_recovery(device: &dyn Device) -> Result<Option<FsRecovery>> {
+        let sector = device.info().sector_bytes as usize;
+        let mut block = vec![0; sector];
+        if device.info().size_bytes < SBLOCK_UFS2 {
+            return Ok(None);
+        }
+        device.read_at(SBLOCK_UFS2 - sector as u64, &mut block)?;
+        let tail = &block[sector - FsRecovery::SIZE..];
+        Ok([Endian::Little, Endian::Big]
+            .into_iter()
+            .map(|endian| FsRecovery::decode(tail, endian))
+            .find(|record| record.fsr_magic == FS_UFS2_MAGIC))
+    }
+
+    fn read_raw(device: &dyn Device, at: u64) -> Result<Option<Vec<u8>>> {
+        if at.checked_add(SBLOCKSIZE as u64).is_none_or(|end| end > device.info().size_bytes) {
+            return Ok(None);
+        }
+        let mut raw = vec![0; SBLOCKSIZE];
+        device.read_at(at, &mut raw)?;
+        Ok(Some(raw))
+    }
+
+    fn checked(raw: Vec<u8>, fs: &Fs, endian: Endian, sblockloc: u64, device: &dyn Device) -> Result<Self> {
+        let layout = Layout::check(fs, &raw, endian, sblockloc, device.info().size_bytes)?;
+        let dialect = Dialect::detect(fs, &raw, &layout);
+        let superblock = Self { fs: *fs, layout, dialect, raw };
+        if superblock.check_hashes().superblock {
+            let hash = superblock.hash(&superblock.raw);
+            if hash != fs.fs_ckhash {
+                return Err(Error::corrupt(
+                    format!("check-hash {:#010x} is recorded, {hash:#010x} computed", fs.fs_ckhash),
+                    format!("superblock at byte {sblockloc}"),
+                ));
+            }
+        }
+        Ok(superblock)
+    }
+
+    fn hash(&self, raw: &[u8]) -> u32 {
+        check_hash(&raw[..self.layout.fs_sbsize as usize], FS_CKHASH)
+    }
+
+    /// The bytes as last read or written.
+    #[must_use]
+    pub fn raw(&self) -> &[u8] {
+        &self.raw
+    }
+
+    /// Flags of the dialect.
+    #[must_use]
+    pub fn flags(&self) -> u32 {
+        self.dialect.flags(&self.fs, &self.layout)
+    }
+
+    /// Which structures carry check-hashes that must be kept right.
+    #[must_use]
+    pub fn check_hashes(&self) -> CheckHashes {
+        let on = self.dialect == Dialect::FreeBsd
+            && self.layout.version == Version::Ufs2
+            && self.fs.fs_flags & flags::FREEBSD_METACKHASH != 0;
+        let has = |bit| on && self.fs.fs_metackhash & bit != 0;
+        CheckHashes { superblock: has(CK_SUPERBLOCK), groups: has(CK_CYLGRP), inodes: has(CK_INODE) }
+    }
+
+    /// What speaks against writing.
+    ///
+    /// # Errors
+    /// Device errors while a journal is looked at.
+    pub fn objections(&self, device: &dyn Device) -> Result<Vec<Objection>> {
+        let mut found = objections(&self.fs, &self.raw, &self.layout, self.dialect);
+        found.extend(journal_objection(&self.fs, &self.raw, &self.layout, self.dialect, device)?);
+        Ok(found)
+    }
+
+    /// The counts of the whole file system as the superblock has them.
+    #[must_use]
+    pub fn totals(&self) -> CsumTotal {
+        if self.layout.version == Version::Ufs2 {
+            return self.fs.fs_cstotal;
+        }
+        let old = self.fs.fs_old_cstotal;
+        CsumTotal {
+            cs_ndir: old.cs_ndir.into(),
+            cs_nbfree: old.cs_nbfree.into(),
+            cs_nifree: old.cs_nifree.into(),
+            cs_nffree: old.cs_nffree.into(),
+            ..CsumTotal::default()
+        }
+    }
+
+    /// Sets the counts wherever this version and dialect keep them.
+    pub fn set_totals(&mut self, totals: &CsumTotal) {
+        if self.has_new_fields() {
+            let CsumTotal { cs_ndir, cs_nbfree, cs_nifree, cs_nffree, .. } = *totals;
+            self.fs.fs_cstotal = CsumTotal { cs_ndir, cs_nbfree, cs_nifree, cs_nffree, ..self.fs.fs_cstotal };
+        }
+        if self.layout.version == Version::Ufs1 {
+            let narrow = |v: i64| i32::try_from(v).unwrap_or(i32::MAX);
+            self.fs.fs_old_cstotal = Csum {
+                cs_ndir: narrow(totals.cs_ndir),
+                cs_nbfree: narrow(totals.cs_nbfree),
+                cs_nifree: narrow(totals.cs_nifree),
+                cs_nffree: narrow(totals.cs_nffree),
+            };
+        }
+    }
+
+    /// True if the fields that came with UFS2 are in use.
+    fn has_new_fields(&self) -> bool {
+        self.layout.version == Version::Ufs2 || self.layout.flags_updated
+    }
+
+    /// Marks it in use (before the first change) or clean (after the last), at `now`.
+    pub fn set_clean(&mut self, clean: bool, now: Timestamp) {
+        self.fs.fs_fmod = 0;
+        self.fs.fs_clean = i8::from(clean);
+        if self.has_new_fields() {
+            self.fs.fs_time = now.secs;
+        }
+        if self.layout.version == Version::Ufs1 {
+            // The field is 32 bits wide; beyond 2038 it wraps, as FreeBSD reads it, without a sign.
+            self.fs.fs_old_time = low_word(now.secs);
+        }
+        if let Dialect::Sun { x86 } = self.dialect {
+            let state = FsSun::FSOKAY.wrapping_sub(self.fs.fs_old_time);
+            if x86 {
+                self.fs.fs_old_npsect = state;
+            } else {
+                let mut sun = FsSun::decode(&self.raw, self.layout.endian);
+                sun.fs_state = state;
+                sun.encode(&mut self.raw, self.layout.endian);
+            }
+        }
+    }
+
+    /// Notes a read-write mount: a journal of soft updates left from before must not be believed any more,
+    /// which FreeBSD checks by comparing `fs_mtime` (`fsck_ffs/suj.c`).
+    pub fn note_mount(&mut self, now: Timestamp) {
+        if self.dialect == Dialect::FreeBsd && self.has_new_fields() {
+            self.fs.fs_mtime = now.secs.max(self.fs.fs_mtime + 1);
+        }
+    }
+
+    /// The bytes to write for a copy that stands at byte `at`, with its check-hash.
+    #[must_use]
+    pub fn encode(&mut self, at: u64) -> Vec<u8> {
+        let endian = self.layout.endian;
+        if self.fs.fs_sblockactualloc > 0 && self.has_new_fields() {
+            self.fs.fs_sblockactualloc = at.cast_signed();
+        }
+        let mut raw = self.raw.clone();
+        self.encode_known(&mut raw);
+        if self.check_hashes().superblock {
+            self.fs.fs_ckhash = self.hash(&raw);
+            self.fs.encode_hash(&mut raw, endian);
+        }
+        self.raw.clone_from(&raw);
+        raw
+    }
+
+    /// Overwrites just the fields that a mount changes: in old formats the others are other people's tables.
+    fn encode_known(&self, raw: &mut [u8]) {
+        let endian = self.layout.endian;
+        let mut base = Fs::decode(raw, endian);
+        base.fs_fmod = self.fs.fs_fmod;
+        base.fs_clean = self.fs.fs_clean;
+        base.fs_cgrotor = self.fs.fs_cgrotor;
+        base.fs_old_time = self.fs.fs_old_time;
+        base.fs_old_cstotal = self.fs.fs_old_cstotal;
+        base.fs_old_npsect = self.fs.fs_old_npsect;
+        base.fs_minfree = self.fs.fs_minfree;
+        base.fs_optim = self.fs.fs_optim;
+        if self.has_new_fields() {
+            base.fs_cstotal = self.fs.fs_cstotal;
+            base.fs_time = self.fs.fs_time;
+            base.fs_mtime = self.fs.fs_mtime;
+            base.fs_sblockactualloc = self.fs.fs_sblockactualloc;
+        }
+        base.encode(raw, endian);
+    }
+
+    /// Writes the standard superblock.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub fn write(&mut self, device: &dyn Device) -> Result<()> {
+        let at = self.layout.fs_sblockloc;
+        let raw = self.encode(at);
+        let bytes = (self.layout.fs_sbsize as usize).next_multiple_of(device.info().sector_bytes as usize);
+        device.write_at(at, &raw[..bytes.min(SBLOCKSIZE)])?;
+        Ok(())
+    }
+}
+
+/// The low 32 bits of a time in seconds.
+#[allow(clippy::cast_possible_truncation)] // Meant: see the caller.
+const fn low_word(secs: i64) -> i32 {
+    secs as i32
+}
+
+impl Fs {
+    fn encode_hash(&self, raw: &mut [u8], endian: Endian) {
+        spindle_ondisk::Field::put(&self.fs_ckhash, &mut raw[FS_CKHASH..], endian);
+    }
+}
+
+/// Decodes with the byte order that makes the magic one of ours.
+fn decode(raw: &[u8]) -> Option<(Fs, Endian)> {
+    [Endian::Little, Endian::Big]
+        .into_iter()
+        .map(|endian| (Fs::decode(raw, endian), endian))
+        .find(|(fs, _)| matches!(fs.fs_magic, FS_UFS1_MAGIC | FS_UFS2_MAGIC | FS_UFS2EA_MAGIC | FS_BAD_MAGIC))
+}
