@@ -4,6 +4,7 @@
 
 mod ckhash;
 mod dialect;
+mod group;
 mod layout;
 pub mod ondisk;
 mod rotation;
@@ -12,6 +13,7 @@ mod units;
 
 pub use ckhash::check_hash;
 pub use dialect::{Dialect, Objection};
+pub use group::{CG_CKHASH, Group, GroupMap, GroupMut, clrbit, find_bit, isset, setbit};
 pub use layout::{InodeFormat, Layout, MAXBSIZE, MINBSIZE, Version};
 pub use rotation::Rotation;
 pub use superblock::{CheckHashes, Superblock};
