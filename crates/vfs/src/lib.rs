@@ -8,8 +8,12 @@
 //! file, even after its last name is gone; the caller gives references back with
 //! [`FileSystem::forget`], and the file system frees a nameless inode when its last one goes.
 
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
 mod error;
 mod fs;
+#[cfg(any(test, feature = "testing"))]
+pub mod model;
 mod types;
 
 pub use error::{Error, Result};
