@@ -46,6 +46,22 @@ pub enum Error {
         /// The system's word.
         source: Arc<std::io::Error>,
     },
+    /// Somebody else has the device open in a way that excludes this one.
+    #[error("{device}: in use: {reason}")]
+    Busy {
+        /// Device name.
+        device: String,
+        /// Who may hold it, and what would help.
+        reason: String,
+    },
+    /// What was named is no device, or no partition of it that can be opened.
+    #[error("{device}: {reason}")]
+    Unusable {
+        /// Device name.
+        device: String,
+        /// What is wrong with it, and what there is instead.
+        reason: String,
+    },
     /// An earlier write failed, so no more are taken.
     #[error("{device}: writing stopped after an earlier failure: {reason}")]
     Latched {

@@ -9,13 +9,26 @@
 //! [`Device::flush`] returned. Requests in flight at the same time have no order among them: whoever
 //! needs one waits, or flushes.
 
+mod backing;
 mod buffer;
 mod error;
+mod file;
+mod label;
 mod memory;
+mod spec;
+mod tickets;
+#[cfg(target_os = "linux")]
+mod uring;
+mod window;
+mod workers;
 
 pub use buffer::AlignedBuf;
 pub use error::{Error, Result};
+pub use file::{Caching, Engine, FileDevice, OpenOptions};
+pub use label::{Partition, Scheme, Table, partitions};
 pub use memory::MemoryDevice;
+pub use spec::{Part, Spec, open_spec};
+pub use window::Window;
 
 /// What a device says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,118 @@
+//! The open file behind a [`crate::FileDevice`]: whole transfers, and the latch.
+//!
+//! Invariants: a transfer is whole or an error, whatever the system makes of it (interrupted calls, short
+//! counts). The first write or flush that fails closes the latch, and every write after it is refused:
+//! the state of the device is then unknown, and more writes would build on it. Reads go on.
+
+use crate::{Error, Info, Op, Result};
+use std::fs::File;
+use std::io::{Error as IoError, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+
+/// An open file, what is known of it, and whether it still takes writes.
+pub(crate) struct Backing {
+    pub file: File,
+    pub info: Info,
+    latch: OnceLock<String>,
+}
+
+impl Backing {
+    pub fn new(file: File, info: Info) -> Self {
+        Self { file, info, latch: OnceLock::new() }
+    }
+
+    /// [`Info::check`], and for a write the latch.
+    pub fn check(&self, op: Op, offset: u64, len: usize) -> Result<()> {
+        self.info.check(op, offset, len)?;
+        match self.latch.get() {
+            Some(reason) if op == Op::Write => {
+                Err(Error::Latched { device: self.info.name.clone(), reason: reason.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The error for a failed `action`; closes the latch if it changed, or secured, what is stored.
+    pub fn failed(&self, op: Op, action: String, source: IoError) -> Error {
+        let error = Error::io(&self.info.name, action, source);
+        if op == Op::Write && self.latch.set(error.to_string()).is_ok() {
+            log::error!("{error}; no more writes to this device");
+        }
+        error
+    }
+
+    /// The error for a failed transfer of `len` bytes at `offset`.
+    pub fn transfer_failed(&self, op: Op, offset: u64, len: usize, source: IoError) -> Error {
+        let verb = match op {
+            Op::Read => "reading",
+            Op::Write => "writing",
+        };
+        self.failed(op, format!("{verb} {len} bytes at {offset}"), source)
+    }
+
+    /// Reads all of `buf`.
+    pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        while done < buf.len() {
+            let at = offset + done as u64;
+            match self.file.read_at(&mut buf[done..], at) {
+                // The file became shorter after it was opened.
+                Ok(0) => {
+                    return Err(Error::OutOfRange {
+                        device: self.info.name.clone(),
+                        offset,
+                        len: buf.len() as u64,
+                        size: at,
+                    });
+                }
+                Ok(n) => done += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(self.transfer_failed(Op::Read, offset, buf.len(), e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of `buf`.
+    pub fn write(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.file.write_at(&buf[done..], offset + done as u64) {
+                Ok(0) => {
+                    return Err(self.transfer_failed(
+                        Op::Write,
+                        offset,
+                        buf.len(),
+                        ErrorKind::WriteZero.into(),
+                    ));
+                }
+                Ok(n) => done += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(self.transfer_failed(Op::Write, offset, buf.len(), e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves all of `buf` in the direction of `op`.
+    pub fn transfer(&self, op: Op, offset: u64, buf: &mut [u8]) -> Result<()> {
+        match op {
+            Op::Read => self.read(offset, buf),
+            Op::Write => self.write(offset, buf),
+        }
+    }
+
+    /// Makes what was written durable.
+    pub fn flush(&self) -> Result<()> {
+        self.check(Op::Write, 0, 0)?;
+        loop {
+            match self.file.sync_data() {
+                Ok(()) => return Ok(()),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                // The system forgets what it could not write, so a second flush that succeeds proves nothing.
+                Err(e) => return Err(self.failed(Op::Write, "flushing".into(), e)),
+            }
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Regular files and block devices.
+//!
+//! A [`FileDevice`] transfers at once, with plain system calls, in `read_at` and `write_at`, and
+//! asynchronously, through an engine, in `submit` and `wait`. The engine (`io_uring` where the system
+//! permits it, else a few threads) is started by the first `submit`: a program that opens an image and
+//! then forks to become a daemon must not submit before it has forked.
+//!
+//! Invariants: a device opened read-only has no permission to write, not just a promise; the advisory
+//! lock is held as long as the device lives; the first failed write or flush ends writing.
+
+use crate::backing::Backing;
+#[cfg(target_os = "linux")]
+use crate::uring::Ring;
+use crate::workers::Workers;
+use crate::{AlignedBuf, Device, Error, Info, Op, Request, Result, Ticket};
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+/// Whether the system's page cache stands between the device and its storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Caching {
+    /// Direct for block devices, where the page cache would hold a second copy of everything; buffered for files,
+    /// whose holes and growth direct transfers make slow.
+    #[default]
+    Auto,
+    /// Through the page cache.
+    Buffered,
+    /// Past it. The sector size is then what the system wants of direct transfers.
+    Direct,
+}
+
+/// Who carries out asynchronous transfers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// `io_uring`, or threads where the system refuses it.
+    #[default]
+    Auto,
+    /// A few threads.
+    Threads,
+}
+
+/// How to open a file or block device.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Open without permission to write.
+    pub read_only: bool,
+    /// Through the page cache or past it.
+    pub caching: Caching,
+    /// Take an advisory lock: exclusive for writing, shared for reading only.
+    pub lock: bool,
+    /// Who carries out asynchronous transfers.
+    pub engine: Engine,
+}
+
+impl OpenOptions {
+    /// For reading and writing, with an exclusive lock.
+    #[must_use]
+    pub fn read_write() -> Self {
+        Self { read_only: false, caching: Caching::Auto, lock: true, engine: Engine::Auto }
+    }
+
+    /// For reading, with a shared lock.
+    #[must_use]
+    pub fn read_only() -> Self {
+        Self { read_only: true, ..Self::read_write() }
+    }
+}
+
+/// What becomes of a file's size when it is opened.
+#[derive(Clone, Copy)]
+enum Sizing {
+    Keep,
+    Set(u64),
+    Empty(u64),
+}
+
+/// A regular file or block device.
+///
+/// Its [`Info::size_bytes`] counts whole sectors: what follows the last whole one is out of range.
+pub struct FileDevice {
+    backing: Arc<Backing>,
+    engine: OnceLock<Running>,
+    wanted: Engine,
+    direct: bool,
+}
+
+enum Running {
+    #[cfg(target_os = "linux")]
+    Ring(Box<Ring>),
+    Workers(Workers),
+    /// The system gives neither a ring nor threads.
+    Failed(Error),
+}
+
+impl FileDevice {
+    /// Opens an existing file or block device.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if the lock is held elsewhere, [`Error::Unusable`] if it is neither a file nor a block
+    /// device, [`Error::Io`] if the system refuses.
+    pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
+        Self::open_sized(path.as_ref(), options, Sizing::Keep)
+    }
+
+    /// Makes a file of `size_bytes` zero bytes that take no space, replacing what an existing file holds (once
+    /// it is locked). A block device is taken as it is, if it is large enough.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; [`Error::Unusable`] if a block device is smaller than `size_bytes`.
+    pub fn create(path: impl AsRef<Path>, size_bytes: u64, options: &OpenOptions) -> Result<Self> {
+        Self::open_sized(path.as_ref(), options, Sizing::Empty(size_bytes))
+    }
+
+    /// Opens an existing file and makes it `size_bytes` long, keeping what fits. A block device is taken as
+    /// it is, if it is large enough.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn open_resized(path: impl AsRef<Path>, size_bytes: u64, options: &OpenOptions) -> Result<Self> {
+        Self::open_sized(path.as_ref(), options, Sizing::Set(size_bytes))
+    }
+
+    fn open_sized(path: &Path, options: &OpenOptions, sizing: Sizing) -> Result<Self> {
+        let name = path.display().to_string();
+        if options.read_only && !matches!(sizing, Sizing::Keep) {
+            return Err(Error::ReadOnly { device: name });
+        }
+        let create = matches!(sizing, Sizing::Empty(_));
+        let is_block = match std::fs::metadata(path) {
+            Ok(metadata) if metadata.file_type().is_block_device() => true,
+            Ok(metadata) if metadata.is_file() => false,
+            Ok(_) => {
+                let reason = "neither a regular file nor a block device".to_owned();
+                return Err(Error::Unusable { device: name, reason });
+            }
+            Err(e) if create && e.kind() == std::io::ErrorKind::NotFound => false,
+            Err(e) => return Err(Error::io(&name, "opening", e)),
+        };
+        let direct = match options.caching {
+            Caching::Auto => is_block,
+            Caching::Buffered => false,
+            Caching::Direct => true,
+        };
+        let mut flags = if direct { system::DIRECT } else { 0 };
+        if is_block && options.lock && !options.read_only {
+            flags |= system::EXCLUSIVE;
+        }
+        let action = if options.read_only { "opening" } else { "opening for writing" };
+        let mut file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(!options.read_only)
+            .create(create && !is_block)
+            .truncate(false)
+            .custom_flags(flags)
+            .open(path)
+            .map_err(|e| match Errno::from_io_error(&e) {
+                Some(Errno::BUSY) => Error::Busy {
+                    device: name.clone(),
+                    reason: "the system uses this block device; unmount it first, or open it read-only"
+                        .into(),
+                },
+                _ => Error::io(&name, action, e),
+            })?;
+        if options.lock {
+            lock(&file, &name, options.read_only)?;
+        }
+        if let Sizing::Set(size) | Sizing::Empty(size) = sizing
+            && !is_block
+        {
+            resize(&file, size, create)
+                .map_err(|e| Error::io(&name, format!("resizing to {size} bytes"), e))?;
+        }
+        let size = file.seek(SeekFrom::End(0)).map_err(|e| Error::io(&name, "finding its size", e))?;
+        if let Sizing::Set(wanted) | Sizing::Empty(wanted) = sizing
+            && size < wanted
+        {
+            let reason = format!("has {size} bytes, fewer than the {wanted} wanted");
+            return Err(Error::Unusable { device: name, reason });
+        }
+        let sector_bytes = system::sector_bytes(&file, is_block, direct)
+            .map_err(|e| Error::io(&name, "finding its sector size", e))?;
+        if !sector_bytes.is_power_of_two() || sector_bytes < 512 || sector_bytes as usize > AlignedBuf::ALIGN
+        {
+            let reason = format!("sectors of {sector_bytes} bytes are not supported");
+            return Err(Error::Unusable { device: name, reason });
+        }
+        let info = Info {
+            name,
+            size_bytes: size - size % u64::from(sector_bytes),
+            sector_bytes,
+            read_only: options.read_only,
+        };
+        log::debug!("opened {info:?}, direct: {direct}");
+        Ok(Self {
+            backing: Arc::new(Backing::new(file, info)),
+            engine: OnceLock::new(),
+            wanted: options.engine,
+            direct,
+        })
+    }
+
+    fn engine(&self) -> &Running {
+        self.engine.get_or_init(|| {
+            let name = &self.backing.info.name;
+            #[cfg(target_os = "linux")]
+            if self.wanted == Engine::Auto {
+                match Ring::start(Arc::clone(&self.backing)) {
+                    Ok(ring) => {
+                        log::debug!("{name}: asynchronous transfers through io_uring");
+                        return Running::Ring(Box::new(ring));
+                    }
+                    Err(e) => log::debug!("{name}: no io_uring: {e}"),
+                }
+            }
+            log::debug!("{name}: asynchronous transfers by threads");
+            match Workers::start(Arc::clone(&self.backing)) {
+                Ok(workers) => Running::Workers(workers),
+                Err(e) => Running::Failed(e),
+            }
+        })
+    }
+}
+
+/// Takes the advisory lock of `file`, or says who may have it.
+fn lock(file: &File, name: &str, read_only: bool) -> Result<()> {
+    let (operation, reason) = if read_only {
+        (
+            FlockOperation::NonBlockingLockShared,
+            "another program has it open for writing; unmount it there first",
+        )
+    } else {
+        (
+            FlockOperation::NonBlockingLockExclusive,
+            "another program has it open; unmount it there first, or open it read-only if that one does too",
+        )
+    };
+    loop {
+        match rustix::fs::flock(file, operation) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(Errno::WOULDBLOCK) => {
+                return Err(Error::Busy { device: name.to_owned(), reason: reason.to_owned() });
+            }
+            Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                log::warn!("{name}: its file system has no locks, so nothing keeps others from using it too");
+                return Ok(());
+            }
+            Err(e) => return Err(Error::io(name, "locking", e.into())),
+        }
+    }
+}
+
+fn resize(file: &File, size: u64, empty: bool) -> std::io::Result<()> {
+    if empty {
+        file.set_len(0)?;
+    }
+    file.set_len(size)?;
+    file.sync_all()
+}
+
+impl Device for FileDevice {
+    fn info(&self) -> &Info {
+        &self.backing.info
+    }
+
+    fn submit(&self, request: Request) -> Result<Ticket> {
+        self.backing.check(request.op, request.offset, request.buf.len())?;
+        match self.engine() {
+            #[cfg(target_os = "linux")]
+            Running::Ring(ring) => ring.submit(request).map(Ticket::new),
+            Running::Workers(workers) => Ok(Ticket::new(workers.submit(request))),
+            Running::Failed(e) => Err(e.clone()),
+        }
+    }
+
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        match self.engine() {
+            #[cfg(target_os = "linux")]
+            Running::Ring(ring) => ring.wait(ticket.id()),
+            Running::Workers(workers) => workers.wait(ticket.id()),
+            Running::Failed(e) => Err(e.clone()),
+        }
+    }
+
+    fn flush(&self) -> Result<()> {
+        if self.backing.info.read_only { Ok(()) } else { self.backing.flush() }
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.backing.check(Op::Write, offset, usize::try_from(len).unwrap_or(usize::MAX))?;
+        match system::discard(&self.backing.file, offset, len) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOTTY | Errno::INVAL) => Ok(()),
+            Err(e) => {
+                let action = format!("discarding {len} bytes at {offset}");
+                Err(Error::io(&self.backing.info.name, action, e.into()))
+            }
+        }
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.backing.check(Op::Read, offset, buf.len())?;
+        if self.direct && !is_aligned(buf) {
+            let mut aligned = AlignedBuf::zeroed(buf.len());
+            self.backing.read(offset, &mut aligned)?;
+            buf.copy_from_slice(&aligned);
+            return Ok(());
+        }
+        self.backing.read(offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        self.backing.check(Op::Write, offset, buf.len())?;
+        if self.direct && !is_aligned(buf) {
+            return self.backing.write(offset, &AlignedBuf::from(buf));
+        }
+        self.backing.write(offset, buf)
+    }
+}
+
+/// Whether direct transfers accept this memory.
+fn is_aligned(buf: &[u8]) -> bool {
+    buf.as_ptr().addr().is_multiple_of(AlignedBuf::ALIGN)
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    //! What Linux alone can tell and do.
+
+    use rustix::fs::{AtFlags, FallocateFlags, FileType, OFlags, StatxFlags};
+    use rustix::io::Errno;
+    use std::fs::File;
+
+    /// Open flag for direct transfers.
+    pub const DIRECT: i32 = OFlags::DIRECT.bits().cast_signed();
+    /// Open flag that keeps the system from mounting a block device meanwhile.
+    pub const EXCLUSIVE: i32 = OFlags::EXCL.bits().cast_signed();
+
+    /// The smallest transfer: the logical sector of a block device, what direct transfers need on a file, or 512.
+    pub fn sector_bytes(file: &File, is_block: bool, direct: bool) -> std::io::Result<u32> {
+        if is_block {
+            return Ok(rustix::fs::ioctl_blksszget(file)?);
+        }
+        if !direct {
+            return Ok(512);
+        }
+        let stat = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)?;
+        Ok(match stat.stx_dio_offset_align {
+            0 => stat.stx_blksize.min(4096),
+            align => align.max(512),
+        })
+    }
+
+    /// Gives back the space of a range.
+    pub fn discard(file: &File, offset: u64, len: u64) -> Result<(), Errno> {
+        if FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode) == FileType::RegularFile {
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            return rustix::fs::fallocate(file, flags, offset, len);
+        }
+        discard_sectors(file, [offset, len])
+    }
+
+    #[allow(unsafe_code)] // There is no call but this one for it.
+    fn discard_sectors(file: &File, range: [u64; 2]) -> Result<(), Errno> {
+        use rustix::ioctl::{Setter, ioctl, opcode};
+        // `BLKDISCARD` is declared without a size although it takes a pair of 64-bit numbers.
+        const BLKDISCARD: rustix::ioctl::Opcode = opcode::none(0x12, 119);
+        // SAFETY: the call reads one pair of 64-bit numbers and changes no memory.
+        unsafe { ioctl(file, Setter::<BLKDISCARD, [u64; 2]>::new(range)) }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    //! Systems without these calls: sectors of 512 bytes, no direct transfers, no discarding.
+
+    use rustix::io::Errno;
+    use std::fs::File;
+
+    /// No flag.
+    pub const DIRECT: i32 = 0;
+    /// No flag.
+    pub const EXCLUSIVE: i32 = 0;
+
+    /// Always 512.
+    pub fn sector_bytes(_: &File, _: bool, _: bool) -> std::io::Result<u32> {
+        Ok(512)
+    }
+
+    /// Not supported.
+    pub fn discard(_: &File, _: u64, _: u64) -> Result<(), Errno> {
+        Err(Errno::OPNOTSUPP)
+    }
+}

@@ -1,0 +1,249 @@
+//! Partitions: what is inside a disk, in any of the labels that the BSDs and their hosts write.
+//!
+//! [`partitions`] looks for the outermost label (GPT, Sun, MBR or a BSD disklabel on the bare disk), then
+//! for a BSD disklabel inside the slices that may have one, and lists everything it finds by name:
+//!
+//! | name | is |
+//! |---|---|
+//! | `s1`…`s4`, `s5`… | MBR slice, logical ones from 5 |
+//! | `p1`… | GPT partition |
+//! | `a`… | partition of a BSD disklabel or Sun label |
+//! | `s1a`, `p2a` | BSD partition inside a slice |
+//!
+//! Labels are hostile. Every number is checked before it is used, and chains are bounded. A partition that
+//! cannot be right (outside the disk, outside its container, over another one) is listed with its
+//! problem and cannot be opened.
+
+mod bsd;
+mod gpt;
+mod mbr;
+mod sun;
+
+use crate::{Device, Error, Info, Result};
+use std::fmt;
+
+/// The kind of label that names a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// IBM PC master boot record, with extended partitions.
+    Mbr,
+    /// GUID partition table of UEFI.
+    Gpt,
+    /// Disklabel of 4.3BSD-Tahoe and its descendants.
+    Bsd,
+    /// Label of `SunOS` on SPARC and 68000.
+    Sun,
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mbr => "MBR",
+            Self::Gpt => "GPT",
+            Self::Bsd => "BSD disklabel",
+            Self::Sun => "Sun label",
+        })
+    }
+}
+
+/// One partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// What users call it: `s1a`.
+    pub name: String,
+    /// The label it stands in.
+    pub scheme: Scheme,
+    /// First byte on the disk.
+    pub start_bytes: u64,
+    /// Length in bytes.
+    pub size_bytes: u64,
+    /// What the label says is in it.
+    pub kind: String,
+    /// The name that its maker gave it, where the label has room for one.
+    pub label: Option<String>,
+    /// Why it cannot be opened.
+    pub problem: Option<String>,
+}
+
+impl Partition {
+    /// The first byte behind it; also right where a hostile label makes it wrap.
+    fn end(&self) -> u64 {
+        self.start_bytes.saturating_add(self.size_bytes)
+    }
+
+    /// Notes a problem unless there is one already.
+    fn blame(&mut self, problem: impl FnOnce() -> String) {
+        if self.problem.is_none() {
+            self.problem = Some(problem());
+        }
+    }
+}
+
+/// Everything found on a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Name of the device.
+    pub device: String,
+    /// The outermost label; none on a bare file system.
+    pub scheme: Option<Scheme>,
+    /// The partitions in the order of the labels, those inside a slice right after it.
+    pub partitions: Vec<Partition>,
+    /// What is odd about the labels, in words.
+    pub notes: Vec<String>,
+}
+
+impl Table {
+    /// The partition called `name`. The last letter alone will do where only one partition ends in it: `a` for
+    /// `s1a`.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] if there is none, or if it has a problem.
+    pub fn find(&self, name: &str) -> Result<&Partition> {
+        let unusable = |reason| Error::Unusable { device: self.device.clone(), reason };
+        let mut inner = self
+            .partitions
+            .iter()
+            .filter(|p| p.scheme == Scheme::Bsd && name.len() == 1 && p.name.ends_with(name));
+        let found = match (self.partitions.iter().find(|p| p.name == name), inner.next(), inner.next()) {
+            (Some(exact), ..) => exact,
+            (None, Some(only), None) => only,
+            (None, Some(one), Some(other)) => {
+                return Err(unusable(format!("{name} may be {} or {}", one.name, other.name)));
+            }
+            (None, None, _) if self.partitions.is_empty() => {
+                return Err(unusable(format!("no partition {name}: there is no label that Spindle knows")));
+            }
+            (None, None, _) => {
+                let names: Vec<&str> = self.partitions.iter().map(|p| p.name.as_str()).collect();
+                return Err(unusable(format!("no partition {name}: there are {}", names.join(", "))));
+            }
+        };
+        match &found.problem {
+            None => Ok(found),
+            Some(problem) => Err(unusable(format!(
+                "partition {} ({} bytes at {}) cannot be opened: {problem}; offset= opens the disk at any byte",
+                found.name, found.size_bytes, found.start_bytes
+            ))),
+        }
+    }
+}
+
+/// What one label holds.
+#[derive(Default)]
+struct Label {
+    partitions: Vec<Partition>,
+    /// Beside each partition, whether it may have a BSD disklabel inside; may be shorter.
+    hosts: Vec<Option<Host>>,
+    notes: Vec<String>,
+}
+
+/// A slice, or the disk, that may have a BSD disklabel inside.
+#[derive(Clone, Copy)]
+struct Host {
+    start: u64,
+    size: u64,
+    numbering: bsd::Numbering,
+}
+
+/// Finds the partitions of a disk.
+///
+/// # Errors
+/// When the device cannot be read. A label that makes no sense is no error: it is noted in the table.
+pub fn partitions(device: &dyn Device) -> Result<Table> {
+    let info = device.info();
+    let mut table =
+        Table { device: info.name.clone(), scheme: None, partitions: Vec::new(), notes: Vec::new() };
+    let disk = Host { start: 0, size: info.size_bytes, numbering: bsd::Numbering::Bare };
+    let (scheme, label) = if let Some(label) = gpt::read(device)? {
+        (Scheme::Gpt, label)
+    } else if let Some(label) = sun::read(device)? {
+        (Scheme::Sun, label)
+    } else if let Some(label) = mbr::read(device)? {
+        (Scheme::Mbr, label)
+    } else {
+        if let Some(label) = bsd::read(device, disk, "")? {
+            table.scheme = Some(Scheme::Bsd);
+            table.partitions = label.partitions;
+            table.notes = label.notes;
+        }
+        return Ok(table);
+    };
+    table.scheme = Some(scheme);
+    table.notes = label.notes;
+    let mut nested = false;
+    let hosts = label.hosts.into_iter().chain(std::iter::repeat(None));
+    for (partition, host) in label.partitions.into_iter().zip(hosts) {
+        let inner = match host {
+            Some(host) if partition.problem.is_none() => bsd::read(device, host, &partition.name)?,
+            _ => None,
+        };
+        table.partitions.push(partition);
+        if let Some(inner) = inner {
+            nested = true;
+            table.partitions.extend(inner.partitions);
+            table.notes.extend(inner.notes);
+        }
+    }
+    // NetBSD and OpenBSD keep the label in the disk's second sector when no slice is theirs.
+    if scheme == Scheme::Mbr
+        && !nested
+        && let Some(bare) = bsd::read(device, disk, "")?
+    {
+        table.partitions.extend(bare.partitions);
+        table.notes.extend(bare.notes);
+    }
+    Ok(table)
+}
+
+/// Reads `len` bytes at `offset`, which need not be whole sectors; none where the device is shorter.
+fn bytes_at(device: &dyn Device, offset: u64, len: usize) -> Result<Option<Vec<u8>>> {
+    let &Info { size_bytes, sector_bytes, .. } = device.info();
+    let sector = u64::from(sector_bytes);
+    let Some(end) = offset.checked_add(len as u64).filter(|&end| end <= size_bytes) else {
+        return Ok(None);
+    };
+    let first = offset / sector * sector;
+    let Ok(span) = usize::try_from(end.next_multiple_of(sector) - first) else {
+        return Ok(None);
+    };
+    let mut bytes = vec![0; span];
+    device.read_at(first, &mut bytes)?;
+    bytes.truncate(bytes.len() - usize::try_from(end.next_multiple_of(sector) - end).unwrap_or(0));
+    Ok(Some(bytes.split_off(bytes.len() - len)))
+}
+
+/// Blames partitions that do not lie within `start..end`, which is called `container`.
+fn blame_outside<'a>(
+    partitions: impl Iterator<Item = &'a mut Partition>,
+    start: u64,
+    end: u64,
+    container: &str,
+) {
+    for p in partitions {
+        if p.start_bytes < start || p.end() > end {
+            p.blame(|| format!("it is not inside {container}, which is {} bytes at {start}", end - start));
+        }
+    }
+}
+
+/// Blames every partition that shares a byte with another one.
+fn blame_overlaps<'a>(partitions: impl Iterator<Item = &'a mut Partition>) {
+    let mut sorted: Vec<&mut Partition> = partitions.filter(|p| p.size_bytes > 0).collect();
+    sorted.sort_by_key(|p| p.start_bytes);
+    // In this order a partition overlaps an earlier one exactly if it begins before the furthest end so far.
+    let mut furthest = 0;
+    for i in 1..sorted.len() {
+        let (before, after) = sorted.split_at_mut(i);
+        let (reach, this) = (&mut before[furthest], &mut after[0]);
+        if this.start_bytes < reach.end() {
+            this.blame(|| format!("it overlaps {}", reach.name));
+            reach.blame(|| format!("it overlaps {}", this.name));
+        }
+        if this.end() > reach.end() {
+            furthest = i;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

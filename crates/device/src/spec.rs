@@ -1,0 +1,114 @@
+//! How users name a device: `disk.img`, `disk.img@s1a`, `disk.img@offset=1048576`.
+
+use crate::{Caching, Device, Error, FileDevice, OpenOptions, Result, Window, partitions};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file or block device, and which part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// The file or block device.
+    pub path: PathBuf,
+    /// The part of it.
+    pub part: Part,
+}
+
+/// A part of a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// The partition of this name, as [`crate::Table::find`] takes it.
+    Named(String),
+    /// From this byte to the end.
+    Offset(u64),
+}
+
+impl Spec {
+    /// Understands `IMAGE`, `IMAGE@PARTITION` and `IMAGE@offset=BYTES`. A path that exists is never split, so a file with
+    /// an `@` in its name is reached by its name.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] if what follows `offset=` is no number.
+    pub fn parse(spec: &str) -> Result<Self> {
+        let whole = || Self { path: spec.into(), part: Part::Whole };
+        if Path::new(spec).symlink_metadata().is_ok() {
+            return Ok(whole());
+        }
+        let Some((path, part)) = spec.rsplit_once('@') else {
+            return Ok(whole());
+        };
+        // An @ in a directory's name belongs to the path.
+        if path.is_empty() || part.contains('/') {
+            return Ok(whole());
+        }
+        let part = match part.strip_prefix("offset=") {
+            Some(number) => Part::Offset(parse_bytes(number).ok_or_else(|| Error::Unusable {
+                device: path.to_owned(),
+                reason: format!("offset={number} is no number of bytes"),
+            })?),
+            None => Part::Named(part.to_owned()),
+        };
+        Ok(Self { path: path.into(), part })
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// As [`FileDevice::open`], [`partitions`], [`crate::Table::find`] and [`Window::new`].
+    pub fn open(&self, options: &OpenOptions) -> Result<Arc<dyn Device>> {
+        let device = Arc::new(FileDevice::open(&self.path, options)?);
+        let size = device.info().size_bytes;
+        let (start, len) = match &self.part {
+            Part::Whole => return Ok(device),
+            Part::Offset(offset) => (*offset, size.saturating_sub(*offset)),
+            Part::Named(name) => {
+                // Direct transfers to a file may need larger sectors than its labels count in.
+                let buffered = OpenOptions {
+                    read_only: true,
+                    caching: Caching::Buffered,
+                    lock: false,
+                    engine: options.engine,
+                };
+                let table = match options.caching {
+                    Caching::Direct => partitions(&FileDevice::open(&self.path, &buffered)?)?,
+                    Caching::Auto | Caching::Buffered => partitions(&*device)?,
+                };
+                for note in &table.notes {
+                    log::warn!("{}: {note}", table.device);
+                }
+                let partition = table.find(name)?;
+                (partition.start_bytes, partition.size_bytes)
+            }
+        };
+        Ok(Arc::new(Window::new(device, start, len, self.to_string())?))
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match &self.part {
+            Part::Whole => write!(f, "{path}"),
+            Part::Named(name) => write!(f, "{path}@{name}"),
+            Part::Offset(offset) => write!(f, "{path}@offset={offset}"),
+        }
+    }
+}
+
+/// Opens what a user named: [`Spec::parse`] and [`Spec::open`] in one.
+///
+/// # Errors
+/// As those.
+pub fn open_spec(spec: &str, options: &OpenOptions) -> Result<Arc<dyn Device>> {
+    Spec::parse(spec)?.open(options)
+}
+
+/// A number of bytes, decimal or hexadecimal.
+fn parse_bytes(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}

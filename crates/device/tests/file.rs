@@ -1,0 +1,288 @@
+//! What files and block devices promise, by every engine.
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use spindle_clock::Mutex;
+use spindle_device::{
+    AlignedBuf, Caching, Device, Engine, Error, FileDevice, Op, OpenOptions, Part, Request, Spec, Ticket,
+    open_spec,
+};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const SECTOR: usize = 512;
+
+/// A fresh directory and an image of `size` bytes in it, each byte telling its sector.
+fn image(size: usize) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    let bytes: Vec<u8> = (0..size).map(|i| u8::try_from(i / SECTOR % 251).unwrap()).collect();
+    std::fs::write(&path, bytes).unwrap();
+    (dir, path)
+}
+
+fn with_engine(engine: Engine) -> OpenOptions {
+    OpenOptions { engine, ..OpenOptions::read_write() }
+}
+
+/// The seed of a random test: `SPINDLE_SEED`, or a new one; a failing test shows it.
+fn seed(test: &str) -> u64 {
+    let seed =
+        std::env::var("SPINDLE_SEED").map_or_else(|_| StdRng::from_os_rng().random(), |s| s.parse().unwrap());
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-device --test file {test}");
+    seed
+}
+
+/// Submits a random load from several threads, each on sectors of its own, waits in random order, and
+/// compares every read, and the file in the end, with what was written.
+fn random_load(device: &FileDevice, seed: u64) {
+    const THREADS: usize = 4;
+    const SECTORS: usize = 256;
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || {
+                let mut rng = StdRng::seed_from_u64(seed ^ (thread as u64) << 56);
+                let base = (thread * SECTORS * SECTOR) as u64;
+                let mut model = vec![0; SECTORS * SECTOR];
+                device.read_at(base, &mut model).unwrap();
+                let mut pending: Vec<(Ticket, Op, usize, usize)> = Vec::new();
+                for _ in 0..600 {
+                    let first = rng.random_range(0..SECTORS);
+                    let count = rng.random_range(1..=(SECTORS - first).min(40));
+                    let (start, end) = (first * SECTOR, (first + count) * SECTOR);
+                    // What is in flight has no order, so nothing may touch it twice unless all only read.
+                    let op = if rng.random() { Op::Read } else { Op::Write };
+                    let clash = |&(_, other, s, e): &(Ticket, Op, usize, usize)| {
+                        s < end && start < e && (op, other) != (Op::Read, Op::Read)
+                    };
+                    while pending.iter().any(clash) || pending.len() > 20 {
+                        let next = rng.random_range(0..pending.len());
+                        settle(device, pending.swap_remove(next), &model);
+                    }
+                    let mut buf = AlignedBuf::zeroed(end - start);
+                    if op == Op::Write {
+                        rng.fill(&mut buf[..]);
+                        model[start..end].copy_from_slice(&buf);
+                    }
+                    let ticket = device.submit(Request { op, offset: base + start as u64, buf }).unwrap();
+                    pending.push((ticket, op, start, end));
+                }
+                for transfer in pending {
+                    settle(device, transfer, &model);
+                }
+                let mut found = vec![0; model.len()];
+                device.read_at(base, &mut found).unwrap();
+                assert!(found == model, "the part of thread {thread} differs");
+            });
+        }
+    });
+}
+
+fn settle(device: &FileDevice, (ticket, op, start, end): (Ticket, Op, usize, usize), model: &[u8]) {
+    let buf = device.wait(ticket).unwrap();
+    assert!(buf[..] == model[start..end], "{op:?} of {start}..{end} gave other bytes");
+}
+
+/// Promise: with every engine and kind of caching, transfers submitted by many threads and waited for out of
+/// order move exactly their bytes.
+#[test]
+fn many_threads_out_of_order() {
+    let seed = seed("many_threads_out_of_order");
+    for engine in [Engine::Auto, Engine::Threads] {
+        for caching in [Caching::Buffered, Caching::Direct] {
+            // Not in memory, where direct transfers may be refused.
+            let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+            let options = OpenOptions { caching, ..with_engine(engine) };
+            let device = FileDevice::create(dir.path().join("disk.img"), 1 << 20, &options).unwrap();
+            if device.info().sector_bytes as usize == SECTOR {
+                random_load(&device, seed);
+            }
+            device.flush().unwrap();
+        }
+    }
+}
+
+/// Promise: a ticket may be waited for by another thread, after the one that submitted has ended.
+#[test]
+fn the_submitting_thread_may_end() {
+    for engine in [Engine::Auto, Engine::Threads] {
+        let (_dir, path) = image(1 << 20);
+        let device = FileDevice::open(&path, &with_engine(engine)).unwrap();
+        let tickets = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for i in 0..64_u8 {
+                let (device, tickets) = (&device, &tickets);
+                scope.spawn(move || {
+                    let buf = AlignedBuf::from(&vec![i; 16384][..]);
+                    let offset = u64::from(i) * 16384;
+                    tickets.lock().push(device.submit(Request { op: Op::Write, offset, buf }).unwrap());
+                });
+            }
+        });
+        for ticket in tickets.into_inner() {
+            device.wait(ticket).unwrap();
+        }
+        drop(device);
+        let bytes = std::fs::read(&path).unwrap();
+        assert!(bytes.chunks(16384).zip(0..).all(|(chunk, i)| chunk.iter().all(|&b| b == i)));
+    }
+}
+
+/// Promise: a transfer goes on when its ticket is dropped, even more of them than fit in flight, and closing
+/// the device waits for all.
+#[test]
+fn dropped_tickets_are_carried_out() {
+    for engine in [Engine::Auto, Engine::Threads] {
+        let (_dir, path) = image(1024 * SECTOR);
+        let device = FileDevice::open(&path, &with_engine(engine)).unwrap();
+        for sector in 0..1024_u64 {
+            let buf = AlignedBuf::from(&[0xaa; SECTOR][..]);
+            drop(device.submit(Request { op: Op::Write, offset: sector * 512, buf }).unwrap());
+        }
+        drop(device);
+        assert!(std::fs::read(&path).unwrap().iter().all(|&b| b == 0xaa));
+    }
+}
+
+/// Promise: a device opened read-only has a descriptor that cannot write, and says so when asked to.
+#[test]
+fn read_only_cannot_write() {
+    let (_dir, path) = image(8 * SECTOR);
+    let before = std::fs::read(&path).unwrap();
+    let device = FileDevice::open(&path, &OpenOptions::read_only()).unwrap();
+    let access: Vec<i32> = std::fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .flatten()
+        .filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|target| target == path))
+        .map(|fd| {
+            let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.file_name().display()));
+            let info = info.unwrap();
+            let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
+            i32::from_str_radix(flags.trim(), 8).unwrap() & libc::O_ACCMODE
+        })
+        .collect();
+    assert_eq!(access, [libc::O_RDONLY]);
+    assert!(matches!(device.write_at(0, &[1; SECTOR]), Err(Error::ReadOnly { .. })));
+    let request = Request { op: Op::Write, offset: 0, buf: AlignedBuf::zeroed(SECTOR) };
+    assert!(matches!(device.submit(request), Err(Error::ReadOnly { .. })));
+    assert!(matches!(device.discard(0, 512), Err(Error::ReadOnly { .. })));
+    device.flush().unwrap();
+    assert!(matches!(FileDevice::create(&path, 1, &OpenOptions::read_only()), Err(Error::ReadOnly { .. })));
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+/// Promise: an image open for writing is open once, readers keep writers out, and closing gives it free.
+#[test]
+fn locks_exclude() {
+    let (_dir, path) = image(8 * SECTOR);
+    let (rw, ro) = (OpenOptions::read_write(), OpenOptions::read_only());
+    let writer = FileDevice::open(&path, &rw).unwrap();
+    for options in [&rw, &ro] {
+        let refused = FileDevice::open(&path, options).err().unwrap();
+        assert!(matches!(refused, Error::Busy { .. }), "{refused}");
+        assert!(
+            refused.to_string().contains(path.to_str().unwrap()) && refused.to_string().contains("unmount")
+        );
+    }
+    assert!(matches!(FileDevice::create(&path, 512, &rw), Err(Error::Busy { .. })));
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 8 * 512, "a locked image is not emptied");
+    FileDevice::open(&path, &OpenOptions { lock: false, ..ro.clone() }).unwrap();
+    drop(writer);
+    let readers = [FileDevice::open(&path, &ro).unwrap(), FileDevice::open(&path, &ro).unwrap()];
+    assert!(matches!(FileDevice::open(&path, &rw), Err(Error::Busy { .. })));
+    drop(readers);
+    FileDevice::open(&path, &rw).unwrap();
+}
+
+/// Promise: of a file that is not whole sectors the whole ones are used, and the rest is out of range, as is what
+/// was cut off after opening.
+#[test]
+fn truncated_images() {
+    for engine in [Engine::Auto, Engine::Threads] {
+        let (_dir, path) = image(8 * SECTOR + 100);
+        let device = FileDevice::open(&path, &with_engine(engine)).unwrap();
+        assert_eq!(device.info().size_bytes, 8 * 512);
+        let mut buf = [0; SECTOR];
+        assert!(matches!(device.read_at(8 * 512, &mut buf), Err(Error::OutOfRange { .. })));
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(4 * 512 + 10).unwrap();
+        device.read_at(3 * 512, &mut buf).unwrap();
+        assert!(matches!(device.read_at(4 * 512, &mut buf), Err(Error::OutOfRange { .. })));
+        let request = Request { op: Op::Read, offset: 3 * 512, buf: AlignedBuf::zeroed(4 * SECTOR) };
+        let ticket = device.submit(request).unwrap();
+        assert!(matches!(device.wait(ticket), Err(Error::OutOfRange { .. })));
+    }
+}
+
+/// Promise: a created image is as large as asked, takes no space, and forgets what was there; a resized one keeps it.
+#[test]
+fn create_and_resize() {
+    let (_dir, path) = image(8 * SECTOR);
+    let options = OpenOptions::read_write();
+    let device = FileDevice::open_resized(&path, 16 * 512, &options).unwrap();
+    let mut buf = vec![9; 16 * SECTOR];
+    device.read_at(0, &mut buf).unwrap();
+    assert!(buf.chunks(SECTOR).zip(0..).all(|(s, i)| s.iter().all(|&b| b == if i < 8 { i } else { 0 })));
+    drop(device);
+    let device = FileDevice::create(&path, 1 << 30, &options).unwrap();
+    assert_eq!(device.info().size_bytes, 1 << 30);
+    assert_eq!(std::fs::metadata(&path).unwrap().blocks(), 0);
+    device.read_at(0, &mut buf).unwrap();
+    assert!(buf.iter().all(|&b| b == 0));
+    let new = path.with_file_name("new.img");
+    FileDevice::create(&new, 512, &options).unwrap();
+    assert_eq!(std::fs::metadata(&new).unwrap().len(), 512);
+}
+
+/// Promise: discarded space goes back to the file system that holds the image, and its neighbours stay.
+#[test]
+fn discard_frees_space() {
+    let (_dir, path) = image(1 << 20);
+    let device = FileDevice::open(&path, &OpenOptions::read_write()).unwrap();
+    device.flush().unwrap();
+    let before = std::fs::metadata(&path).unwrap().blocks();
+    device.discard(256 << 10, 512 << 10).unwrap();
+    assert!(std::fs::metadata(&path).unwrap().blocks() <= before - 900);
+    let mut buf = vec![0; SECTOR];
+    device.read_at((256 << 10) - 512, &mut buf).unwrap();
+    assert!(buf.iter().all(|&b| usize::from(b) == 511 % 251));
+    assert!(matches!(device.discard(1 << 20, 512), Err(Error::OutOfRange { .. })));
+    assert!(matches!(device.discard(0, u64::MAX - 511), Err(Error::OutOfRange { .. })));
+}
+
+/// Promise: what is neither a file nor a block device is refused by name, without waiting on it.
+#[test]
+fn other_things_are_no_devices() {
+    for path in ["/", "/dev/null"] {
+        let refused = FileDevice::open(path, &OpenOptions::read_only()).err().unwrap();
+        assert!(matches!(refused, Error::Unusable { .. }), "{refused}");
+    }
+    let missing = FileDevice::open("/nonexistent/disk.img", &OpenOptions::read_only()).err().unwrap();
+    assert!(missing.to_string().contains("/nonexistent/disk.img"), "{missing}");
+}
+
+/// Promise: a path that exists is never split at its `@`, and one that does not is split at the last.
+#[test]
+fn specs() {
+    let (dir, path) = image(16 * SECTOR);
+    let path = path.to_str().unwrap();
+    let odd = format!("{path}@s1");
+    assert_eq!(Spec::parse(&odd).unwrap().part, Part::Named("s1".into()));
+    std::fs::copy(path, &odd).unwrap();
+    assert_eq!(Spec::parse(&odd).unwrap().part, Part::Whole);
+    assert_eq!(Spec::parse(&format!("{odd}@p2")).unwrap().part, Part::Named("p2".into()));
+    let in_odd_directory = format!("{}@home/disk.img", dir.path().display());
+    assert_eq!(Spec::parse(&in_odd_directory).unwrap().part, Part::Whole);
+    assert!(matches!(Spec::parse(&format!("{path}@offset=1k")), Err(Error::Unusable { .. })));
+    let device = open_spec(&format!("{path}@offset=0x400"), &OpenOptions::read_only()).unwrap();
+    assert_eq!(device.info().size_bytes, 14 * 512);
+    let mut buf = [0; SECTOR];
+    device.read_at(0, &mut buf).unwrap();
+    assert_eq!(buf, [2; SECTOR]);
+    assert!(open_spec(&format!("{path}@offset=99999"), &OpenOptions::read_only()).is_err());
+    let missing = open_spec(&format!("{path}@s7"), &OpenOptions::read_only()).err().unwrap();
+    assert!(missing.to_string().contains("s7"), "{missing}");
+    drop(device);
+    let device: Arc<dyn Device> = open_spec(path, &OpenOptions::read_write()).unwrap();
+    assert_eq!(device.info().size_bytes, 16 * 512);
+}
