@@ -1,1 +1,276 @@
-//! cache
+//! The one cache: every file system reads and writes its device through it.
+//!
+//! A [`Buffer`] is a run of bytes at a device address. The cache keeps metadata in buffers, and lets
+//! file data pass straight through ([`Cache::read`], [`Cache::write`]), because under FUSE the
+//! kernel keeps file data already. It knows nothing of what bytes mean: a [`Seal`] given with a buffer puts
+//! checksums right before the bytes leave for the device.
+//!
+//! Changes happen inside a transaction: [`Cache::begin`] gives a [`Tx`], and only with one in hand can a
+//! buffer be written to. A flush takes all changed buffers at a moment when no transaction is open, so
+//! what goes to the device together is a state between operations, never amid one.
+//!
+//! What the caller must do:
+//! - keep each byte of the device in at most one role at a time: a buffer, or file data;
+//! - call [`Cache::forget`] when the space of a buffer is freed, before anything else uses it;
+//! - hold its own lock on the owner of a buffer while changing it; ask for one address with one length, or
+//!   hold that lock exclusively when the length changes;
+//! - have at most one transaction open in a thread, and not wait in it for one of another thread.
+
+mod buffer;
+mod data;
+mod flush;
+
+pub use buffer::{Buffer, BufferGuard, BufferMut, Seal};
+
+use buffer::Slot;
+use spindle_clock::{Condvar, Mutex, RwLock, RwLockReadGuard};
+use spindle_device::{AlignedBuf, Device, Error, Result};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How much the cache may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Unchanged buffers kept, in bytes.
+    pub capacity_bytes: usize,
+    /// Changed buffers kept before the next transaction has to flush, in bytes.
+    pub dirty_limit_bytes: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { capacity_bytes: 256 << 20, dirty_limit_bytes: 64 << 20 }
+    }
+}
+
+const SHARDS: usize = 16;
+
+#[derive(Default)]
+struct Shard {
+    slots: HashMap<u64, Arc<Slot>>,
+    /// Addresses in the order in which they are considered for eviction.
+    clock: VecDeque<u64>,
+    bytes: usize,
+}
+
+/// The cache of one device.
+pub struct Cache {
+    device: Arc<dyn Device>,
+    settings: Settings,
+    shards: [Mutex<Shard>; SHARDS],
+    /// Open transactions hold it shared; a flush takes it exclusively to collect the changes.
+    gate: RwLock<()>,
+    dirty: Mutex<BTreeMap<u64, Arc<Slot>>>,
+    dirty_bytes: AtomicUsize,
+    /// One flush at a time.
+    flushing: Mutex<()>,
+    /// Notified when buffers in flight have landed.
+    landed: (Mutex<()>, Condvar),
+    /// The first write that failed; nothing is changed after it.
+    failure: Mutex<Option<Error>>,
+}
+
+/// An open transaction. Dropping it ends it; its changes stay.
+pub struct Tx<'a> {
+    cache: &'a Cache,
+    _gate: RwLockReadGuard<'a, ()>,
+}
+
+impl Tx<'_> {
+    /// Ends the transaction. Its changes reach the device with the next flush, all together.
+    pub fn commit(self) {}
+}
+
+impl Cache {
+    /// A cache over `device`.
+    #[must_use]
+    pub fn new(device: Arc<dyn Device>, settings: Settings) -> Self {
+        Self {
+            device,
+            settings,
+            shards: Default::default(),
+            gate: RwLock::new(()),
+            dirty: Mutex::default(),
+            dirty_bytes: AtomicUsize::new(0),
+            flushing: Mutex::default(),
+            landed: (Mutex::new(()), Condvar::new()),
+            failure: Mutex::default(),
+        }
+    }
+
+    /// The device below.
+    #[must_use]
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// Opens a transaction, after flushing if too much has changed since the last flush.
+    ///
+    /// # Errors
+    /// When an earlier write failed, or this flush does.
+    pub fn begin(&self) -> Result<Tx<'_>> {
+        if self.dirty_bytes.load(Ordering::Relaxed) > self.settings.dirty_limit_bytes {
+            self.flush()?;
+        }
+        self.check()?;
+        Ok(Tx { cache: self, _gate: self.gate.read() })
+    }
+
+    /// The buffer of `len` bytes at byte `at`, read from the device if need be.
+    ///
+    /// # Errors
+    /// When the device fails to read.
+    pub fn get(&self, at: u64, len: usize, seal: Option<&Arc<dyn Seal>>) -> Result<Buffer<'_>> {
+        let slot = self.slot(at, len, seal)?;
+        slot.load(&*self.device)?;
+        Ok(Buffer::new(self, slot))
+    }
+
+    /// As [`Self::get`], for space that holds nothing yet: all zeros, and nothing is read.
+    ///
+    /// # Errors
+    /// None today; the signature leaves room for a full cache.
+    pub fn get_new(
+        &self,
+        at: u64,
+        len: usize,
+        seal: Option<&Arc<dyn Seal>>,
+        tx: &Tx<'_>,
+    ) -> Result<Buffer<'_>> {
+        self.forget(at);
+        let buffer = Buffer::new(self, self.slot(at, len, seal)?);
+        buffer.write_new(tx);
+        Ok(buffer)
+    }
+
+    /// Drops the buffer at byte `at`, changed or not, and waits until no write of it is under way.
+    pub fn forget(&self, at: u64) {
+        let slot = {
+            let mut shard = self.shard(at).lock();
+            let slot = shard.slots.remove(&at);
+            if let Some(slot) = &slot {
+                shard.bytes -= slot.len();
+            }
+            slot
+        };
+        if let Some(slot) = slot {
+            if self.dirty.lock().remove(&at).is_some() {
+                self.dirty_bytes.fetch_sub(slot.len(), Ordering::Relaxed);
+            }
+            self.await_landing(&slot);
+        }
+    }
+
+    fn await_landing(&self, slot: &Slot) {
+        let (lock, landed) = &self.landed;
+        let mut guard = lock.lock();
+        while slot.in_flight() {
+            landed.wait(&mut guard);
+        }
+    }
+
+    fn shard(&self, at: u64) -> &Mutex<Shard> {
+        // Fibonacci hashing: addresses are multiples of large powers of two.
+        let hash = at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60;
+        &self.shards[usize::try_from(hash).unwrap_or(0) % SHARDS]
+    }
+
+    /// Finds or makes the slot, without reading it.
+    fn slot(&self, at: u64, len: usize, seal: Option<&Arc<dyn Seal>>) -> Result<Arc<Slot>> {
+        loop {
+            let other = {
+                let mut shard = self.shard(at).lock();
+                match shard.slots.get(&at) {
+                    Some(slot) if slot.len() == len => {
+                        slot.touch();
+                        return Ok(slot.clone());
+                    }
+                    Some(slot) => slot.clone(),
+                    None => {
+                        let slot = Arc::new(Slot::new(at, len, seal.cloned()));
+                        self.insert(&mut shard, &slot);
+                        return Ok(slot);
+                    }
+                }
+            };
+            self.resize(&other, len)?;
+        }
+    }
+
+    /// Replaces a slot by one of another length, keeping what both have.
+    fn resize(&self, old: &Arc<Slot>, len: usize) -> Result<()> {
+        let at = old.at();
+        old.load(&*self.device)?;
+        let mut bytes = AlignedBuf::zeroed(len);
+        let common = {
+            let data = old.read();
+            let common = len.min(data.len());
+            bytes[..common].copy_from_slice(&data[..common]);
+            common
+        };
+        if len > common {
+            self.device.read_at(at + common as u64, &mut bytes[common..])?;
+        }
+        let changed = self.dirty.lock().contains_key(&at);
+        self.forget(at);
+        let slot = Arc::new(Slot::loaded(at, bytes, old.seal()));
+        if changed {
+            self.note_dirty(&slot);
+        }
+        self.insert(&mut self.shard(at).lock(), &slot);
+        Ok(())
+    }
+
+    fn insert(&self, shard: &mut Shard, slot: &Arc<Slot>) {
+        shard.slots.insert(slot.at(), slot.clone());
+        shard.clock.push_back(slot.at());
+        shard.bytes += slot.len();
+        self.evict(shard);
+    }
+
+    /// Gives up unchanged buffers that nobody holds and nobody asked for since they were last considered.
+    fn evict(&self, shard: &mut Shard) {
+        let mut tries = shard.clock.len() * 2;
+        while shard.bytes > self.settings.capacity_bytes / SHARDS && tries > 0 {
+            tries -= 1;
+            let Some(at) = shard.clock.pop_front() else { return };
+            let Some(slot) = shard.slots.get(&at) else { continue };
+            if slot.was_touched() || Arc::strong_count(slot) > 1 {
+                shard.clock.push_back(at);
+            } else {
+                shard.bytes -= slot.len();
+                shard.slots.remove(&at);
+            }
+        }
+    }
+
+    /// Enters a changed slot for the next flush.
+    fn note_dirty(&self, slot: &Arc<Slot>) {
+        if self.dirty.lock().insert(slot.at(), slot.clone()).is_none() {
+            self.dirty_bytes.fetch_add(slot.len(), Ordering::Relaxed);
+        }
+    }
+
+    /// Refuses after a failed write.
+    fn check(&self) -> Result<()> {
+        match &*self.failure.lock() {
+            None => Ok(()),
+            Some(reason) => {
+                Err(Error::Latched { device: self.device.info().name.clone(), reason: reason.to_string() })
+            }
+        }
+    }
+
+    fn fail(&self, error: Error) -> Error {
+        let mut failure = self.failure.lock();
+        if failure.is_none() {
+            log::error!("{error}: no more changes are accepted");
+            *failure = Some(error.clone());
+        }
+        error
+    }
+}
+
+#[cfg(test)]
+mod tests;

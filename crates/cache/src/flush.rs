@@ -1,0 +1,87 @@
+//! Writing changed buffers home: all at once, in address order, neighbours in one transfer.
+
+use crate::Cache;
+use crate::buffer::Slot;
+use spindle_device::{AlignedBuf, Op, Request, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Neighbouring buffers are gathered into transfers of up to this many bytes.
+const CLUSTER_BYTES: usize = 1 << 20;
+
+impl Cache {
+    /// Writes every change of every ended transaction to the device.
+    ///
+    /// # Errors
+    /// When the device fails; the cache accepts no changes after that.
+    pub fn flush(&self) -> Result<()> {
+        let _one = self.flushing.lock();
+        self.check()?;
+        let (slots, requests) = self.collect();
+        let result = self.write_out(requests);
+        {
+            let _guard = self.landed.0.lock();
+            for slot in &slots {
+                slot.set_in_flight(false);
+            }
+        }
+        self.landed.1.notify_all();
+        result.map_err(|error| self.fail(error))
+    }
+
+    /// [`Self::flush`], then the device's barrier: all that was done before is durable.
+    ///
+    /// # Errors
+    /// As [`Self::flush`].
+    pub fn sync(&self) -> Result<()> {
+        self.flush()?;
+        self.device.flush().map_err(|error| self.fail(error))
+    }
+
+    /// Takes copies of all changed buffers while no transaction is open.
+    fn collect(&self) -> (Vec<Arc<Slot>>, Vec<Request>) {
+        let _gate = self.gate.write();
+        let slots: Vec<_> = std::mem::take(&mut *self.dirty.lock()).into_values().collect();
+        self.dirty_bytes.store(0, Ordering::Relaxed);
+        let mut requests = Vec::new();
+        let mut rest = slots.as_slice();
+        while let Some(first) = rest.first() {
+            let mut end = first.at() + first.len() as u64;
+            let mut count = 1;
+            while let Some(next) = rest.get(count) {
+                let bytes = end - first.at() + next.len() as u64;
+                if next.at() != end || bytes > CLUSTER_BYTES as u64 {
+                    break;
+                }
+                end += next.len() as u64;
+                count += 1;
+            }
+            let (cluster, others) = rest.split_at(count);
+            let mut buf = AlignedBuf::zeroed(cluster.iter().map(|slot| slot.len()).sum());
+            let mut done = 0;
+            for slot in cluster {
+                slot.copy_sealed(&mut buf[done..done + slot.len()]);
+                slot.set_in_flight(true);
+                done += slot.len();
+            }
+            requests.push(Request { op: Op::Write, offset: first.at(), buf });
+            rest = others;
+        }
+        (slots, requests)
+    }
+
+    /// Starts all transfers and waits for all, and gives the first failure.
+    fn write_out(&self, requests: Vec<Request>) -> Result<()> {
+        const IN_FLIGHT: usize = 32;
+        let mut result = Ok(());
+        let mut requests = requests.into_iter().peekable();
+        while requests.peek().is_some() {
+            let tickets: Vec<_> = requests.by_ref().take(IN_FLIGHT).map(|r| self.device.submit(r)).collect();
+            for ticket in tickets {
+                let landed = ticket.and_then(|ticket| self.device.wait(ticket)).map(drop);
+                result = result.and(landed);
+            }
+        }
+        result
+    }
+}

@@ -1,0 +1,174 @@
+use super::*;
+use spindle_device::{Info, MemoryDevice, Request, Ticket};
+use std::sync::atomic::AtomicBool;
+
+fn cache(bytes: u64) -> (Arc<MemoryDevice>, Cache) {
+    let device = Arc::new(MemoryDevice::new(bytes));
+    (device.clone(), Cache::new(device, Settings::default()))
+}
+
+/// Promise: a change reaches the device with the next flush, not before, and reads see it at once.
+#[test]
+fn changes_go_home_with_the_flush() {
+    let (device, cache) = cache(1 << 20);
+    let tx = cache.begin().unwrap();
+    cache.get(8192, 4096, None).unwrap().write(&tx)[7] = 9;
+    assert_eq!(cache.get(8192, 4096, None).unwrap().read()[7], 9);
+    tx.commit();
+    assert!(device.to_bytes().iter().all(|&b| b == 0));
+    cache.flush().unwrap();
+    assert_eq!(device.to_bytes()[8199], 9);
+}
+
+/// Promise: a forgotten buffer is never written, and its space reads as the device has it.
+#[test]
+fn forgotten_changes_are_gone() {
+    let (device, cache) = cache(1 << 20);
+    let tx = cache.begin().unwrap();
+    cache.get_new(4096, 4096, None, &tx).unwrap().write(&tx).fill(1);
+    cache.forget(4096);
+    tx.commit();
+    cache.write(4096, &[5; 512]).unwrap();
+    cache.sync().unwrap();
+    assert_eq!(device.to_bytes()[4096..4608], [5; 512]);
+    assert_eq!(cache.get(4096, 4096, None).unwrap().read()[..512], [5; 512]);
+}
+
+/// Promise: the seal sees every write on its way out, and the buffer in memory stays as it was written.
+#[test]
+fn seals_what_leaves() {
+    struct Sum;
+    impl Seal for Sum {
+        fn seal(&self, bytes: &mut [u8]) {
+            bytes[0] = bytes[1..].iter().fold(0, |a: u8, &b| a.wrapping_add(b));
+        }
+    }
+    let (device, cache) = cache(1 << 20);
+    let seal: Arc<dyn Seal> = Arc::new(Sum);
+    let tx = cache.begin().unwrap();
+    cache.get(0, 512, Some(&seal)).unwrap().write(&tx)[5] = 3;
+    tx.commit();
+    cache.flush().unwrap();
+    assert_eq!(device.to_bytes()[0], 3);
+    assert_eq!(cache.get(0, 512, Some(&seal)).unwrap().read()[0], 0);
+}
+
+/// Promise: a buffer asked for with another length keeps its changed bytes, and the rest comes from the device.
+#[test]
+fn buffers_change_length() {
+    let (device, cache) = cache(1 << 20);
+    device.write_at(1024, &[7; 1024]).unwrap();
+    let tx = cache.begin().unwrap();
+    cache.get(0, 1024, None).unwrap().write(&tx).fill(1);
+    let longer = cache.get(0, 2048, None).unwrap().read().to_vec();
+    assert!(longer[..1024].iter().all(|&b| b == 1) && longer[1024..].iter().all(|&b| b == 7));
+    assert_eq!(cache.get(0, 512, None).unwrap().read().len(), 512);
+    tx.commit();
+    cache.flush().unwrap();
+    assert_eq!(device.to_bytes()[..512], [1; 512]);
+}
+
+/// Promise: the cache stays within its capacity however much is read, and evicts nothing that is changed.
+#[test]
+fn capacity_is_kept() {
+    let device = Arc::new(MemoryDevice::new(8 << 20));
+    let cache = Cache::new(device.clone(), Settings { capacity_bytes: 1 << 20, dirty_limit_bytes: 8 << 20 });
+    let tx = cache.begin().unwrap();
+    cache.get(0, 4096, None).unwrap().write(&tx)[0] = 1;
+    tx.commit();
+    for at in (0..8 << 20).step_by(4096) {
+        cache.get(at, 4096, None).unwrap();
+    }
+    let held: usize = cache.shards.iter().map(|s| s.lock().bytes).sum();
+    assert!(held <= (1 << 20) + SHARDS * 4096, "{held} bytes are held");
+    cache.flush().unwrap();
+    assert_eq!(device.to_bytes()[0], 1);
+}
+
+/// Promise: file data of any alignment is read and written exactly.
+#[test]
+fn data_of_any_alignment() {
+    let (_, cache) = cache(1 << 16);
+    let mut model = vec![0_u8; 1 << 16];
+    for (i, (at, len)) in [(0, 1), (511, 2), (512, 512), (1000, 5000), (4095, 1), (700, 100), (60_000, 5536)]
+        .into_iter()
+        .enumerate()
+    {
+        let data = vec![u8::try_from(i).unwrap() + 1; len];
+        cache.write(at as u64, &data).unwrap();
+        model[at..at + len].copy_from_slice(&data);
+    }
+    for (at, len) in [(0, 1 << 16), (1, 700), (513, 511), (65_535, 1)] {
+        let mut back = vec![0; len];
+        cache.read(at as u64, &mut back).unwrap();
+        assert!(back == model[at..at + len], "{len} bytes at {at}");
+    }
+}
+
+/// A device whose writes can be made to fail.
+struct Failing(MemoryDevice, AtomicBool);
+
+impl Device for Failing {
+    fn info(&self) -> &Info {
+        self.0.info()
+    }
+    fn submit(&self, request: Request) -> Result<Ticket> {
+        if request.op == spindle_device::Op::Write && self.1.load(Ordering::Relaxed) {
+            return Err(Error::io("failing", "write", std::io::ErrorKind::Other.into()));
+        }
+        self.0.submit(request)
+    }
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        self.0.wait(ticket)
+    }
+    fn flush(&self) -> Result<()> {
+        self.0.flush()
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.0.discard(offset, len)
+    }
+}
+
+/// Promise: after a failed write nothing more is accepted, also when the device works again, and reads go on.
+#[test]
+fn a_failed_write_latches() {
+    let device = Arc::new(Failing(MemoryDevice::new(1 << 20), AtomicBool::new(true)));
+    let cache = Cache::new(device.clone(), Settings::default());
+    let tx = cache.begin().unwrap();
+    cache.get(0, 512, None).unwrap().write(&tx)[0] = 1;
+    tx.commit();
+    assert!(cache.sync().is_err());
+    device.1.store(false, Ordering::Relaxed);
+    assert!(matches!(cache.begin(), Err(Error::Latched { .. })));
+    assert!(matches!(cache.write(512, &[0; 512]), Err(Error::Latched { .. })));
+    assert!(cache.get(4096, 512, None).is_ok());
+}
+
+/// Promise: what a flush takes never has half of a transaction: two buffers always changed together are
+/// always the same on the device.
+#[test]
+fn a_flush_sees_whole_transactions() {
+    let (device, cache) = cache(1 << 20);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    let tx = cache.begin().unwrap();
+                    let (a, b) = (cache.get(0, 512, None).unwrap(), cache.get(65_536, 512, None).unwrap());
+                    let mut a = a.write(&tx);
+                    a[0] = a[0].wrapping_add(1);
+                    std::thread::yield_now();
+                    b.write(&tx)[0] = a[0];
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..200 {
+                cache.flush().unwrap();
+                let _gate = cache.flushing.lock();
+                let bytes = device.to_bytes();
+                assert_eq!(bytes[0], bytes[65_536]);
+            }
+        });
+    });
+}
