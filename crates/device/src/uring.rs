@@ -1,7 +1,8 @@
 //! Asynchronous transfers through Linux's `io_uring`: one ring per device.
 //!
-//! Two roles share the ring. *Submitting* happens under the state lock, one request per system call, so
-//! the submission queue has one user and is empty between calls. *Reaping* (blocking for completions
+//! Two roles share the ring. *Submitting* happens under a lock of its own, one request per system call, so
+//! the submission queue has one user and is empty between calls; what the page cache has is copied in that
+//! very call, so nobody who only wants a result may wait for this lock. *Reaping* (blocking for completions
 //! and draining their queue) is done outside the lock by one waiter at a time, marked by
 //! `State::reaping`; the others wait for its progress, and whoever is still short then takes over.
 //!
@@ -37,6 +38,8 @@ const ENTER_GETEVENTS: u32 = 1;
 pub(crate) struct Ring {
     uring: IoUring,
     backing: Arc<Backing>,
+    /// Held by the one who submits. Taken without, never while holding, the state's lock.
+    submitting: Mutex<()>,
     state: Mutex<State>,
     progress: Condvar,
 }
@@ -59,7 +62,13 @@ impl Ring {
         if !probe.is_supported(opcode::Read::CODE) || !probe.is_supported(opcode::Write::CODE) {
             return Err(Errno::OPNOTSUPP.into());
         }
-        Ok(Self { uring, backing, state: Mutex::default(), progress: Condvar::new() })
+        Ok(Self {
+            uring,
+            backing,
+            submitting: Mutex::default(),
+            state: Mutex::default(),
+            progress: Condvar::new(),
+        })
     }
 
     pub fn submit(&self, mut request: Request) -> Result<u64> {
@@ -73,24 +82,28 @@ impl Ring {
         let id = state.tickets.issue();
         let entry = self.entry(id, &mut request);
         state.in_flight.insert(id, request);
-        // SAFETY: the state lock makes this the only user of the submission queue. The entry's buffer is the
+        drop(state);
+        let submitting = self.submitting.lock();
+        // SAFETY: `submitting` makes this the only user of the submission queue. The entry's buffer is the
         // heap memory of an `AlignedBuf` in `in_flight`, which stays in place until the completion.
         let pushed = unsafe { self.uring.submission_shared().push(&entry) };
         pushed.expect("the submission queue is empty between calls");
-        loop {
+        let submitted = loop {
             match self.uring.submit() {
-                Ok(_) => return Ok(id),
                 Err(e) if is_temporary(&e) => std::thread::yield_now(),
-                Err(e) => {
-                    // The entry may still be in the queue, so its buffer is never freed.
-                    std::mem::forget(state.in_flight.remove(&id));
-                    let source = Arc::new(e);
-                    let error = self.ring_failed(&source);
-                    state.broken = Some(source);
-                    return Err(error);
-                }
+                result => break result,
             }
+        };
+        if let Err(e) = submitted {
+            let source = Arc::new(e);
+            let mut state = self.state.lock();
+            state.broken = Some(Arc::clone(&source));
+            // The entry may still be in the queue, so its buffer is never freed.
+            std::mem::forget(state.in_flight.remove(&id));
+            return Err(self.ring_failed(&source));
         }
+        drop(submitting);
+        Ok(id)
     }
 
     pub fn wait(&self, id: u64) -> Result<AlignedBuf> {

@@ -12,6 +12,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 const SECTOR: usize = 512;
+/// Threads of a random load, and sectors of each.
+const THREADS: usize = 4;
+const SECTORS: usize = 256;
 
 /// A fresh directory and an image of `size` bytes in it, each byte telling its sector.
 fn image(size: usize) -> (tempfile::TempDir, PathBuf) {
@@ -37,20 +40,20 @@ fn seed(test: &str) -> u64 {
 /// Submits a random load from several threads, each on sectors of its own, waits in random order, and
 /// compares every read, and the file in the end, with what was written.
 fn random_load(device: &FileDevice, seed: u64) {
-    const THREADS: usize = 4;
-    const SECTORS: usize = 256;
+    let budget: u32 = std::env::var("SPINDLE_BUDGET").map_or(600, |s| s.parse().unwrap());
+    let sector = device.info().sector_bytes as usize;
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             scope.spawn(move || {
                 let mut rng = StdRng::seed_from_u64(seed ^ (thread as u64) << 56);
-                let base = (thread * SECTORS * SECTOR) as u64;
-                let mut model = vec![0; SECTORS * SECTOR];
+                let base = (thread * SECTORS * sector) as u64;
+                let mut model = vec![0; SECTORS * sector];
                 device.read_at(base, &mut model).unwrap();
                 let mut pending: Vec<(Ticket, Op, usize, usize)> = Vec::new();
-                for _ in 0..600 {
+                for _ in 0..budget {
                     let first = rng.random_range(0..SECTORS);
                     let count = rng.random_range(1..=(SECTORS - first).min(40));
-                    let (start, end) = (first * SECTOR, (first + count) * SECTOR);
+                    let (start, end) = (first * sector, (first + count) * sector);
                     // What is in flight has no order, so nothing may touch it twice unless all only read.
                     let op = if rng.random() { Op::Read } else { Op::Write };
                     let clash = |&(_, other, s, e): &(Ticket, Op, usize, usize)| {
@@ -87,17 +90,15 @@ fn settle(device: &FileDevice, (ticket, op, start, end): (Ticket, Op, usize, usi
 /// Promise: with every engine and kind of caching, transfers submitted by many threads and waited for out of
 /// order move exactly their bytes.
 #[test]
-fn many_threads_out_of_order() {
-    let seed = seed("many_threads_out_of_order");
+fn torture_out_of_order() {
+    let seed = seed("torture_out_of_order");
     for engine in [Engine::Auto, Engine::Threads] {
         for caching in [Caching::Buffered, Caching::Direct] {
             // Not in memory, where direct transfers may be refused.
             let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
             let options = OpenOptions { caching, ..with_engine(engine) };
-            let device = FileDevice::create(dir.path().join("disk.img"), 1 << 20, &options).unwrap();
-            if device.info().sector_bytes as usize == SECTOR {
-                random_load(&device, seed);
-            }
+            let device = FileDevice::create(dir.path().join("disk.img"), 4 << 20, &options).unwrap();
+            random_load(&device, seed);
             device.flush().unwrap();
         }
     }

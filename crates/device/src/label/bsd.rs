@@ -57,15 +57,17 @@ const FS_UNUSED: u8 = 0;
 /// Alpha, MIPS; at 128 SPARC), or after larger sectors.
 const PLACES: [u64; 6] = [512, 64, 128, 0, 2048, 4096];
 
-/// What the sector numbers of a label count from.
+/// Where a label stands, which tells what its sector numbers count from: the start of the disk, or the number that
+/// its partition `c` begins with. The shape of `c` overrules that where it can mean one thing only: the number 0 and no
+/// more sectors than the slice has is the slice, more than that is the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Numbering {
-    /// The number that partition `c`, which is the slice, begins with; but if `c` is clearly the disk, as in old labels of
-    /// `NetBSD` and `OpenBSD`, the start of the disk.
+    /// In a slice of `FreeBSD`'s type: from `c`.
     Relative,
-    /// The start of the disk.
+    /// In a slice of another type: from the start of the disk.
     Absolute,
-    /// The start of the disk, unless `c` then reaches beyond it: the image of a slice without its disk.
+    /// On the bare disk: from its start, unless `c` then reaches beyond the end, as in the copy of a slice
+    /// without its disk.
     Bare,
 }
 
@@ -136,10 +138,10 @@ pub(super) fn read(device: &dyn Device, host: Host, prefix: &str) -> Result<Opti
     };
     let raw = entries.get(RAW_PART).map_or((0, 0), extent);
     let sectors = host.size / secsize;
-    let relative = match host.numbering {
-        Numbering::Relative => raw.0 > 0 || raw.1 <= sectors,
-        Numbering::Absolute => false,
-        Numbering::Bare => raw.0 + raw.1 > sectors,
+    let relative = match (host.numbering, raw) {
+        (Numbering::Bare, (offset, size)) => offset + size > sectors,
+        (_, (0, size @ 1..)) => size <= sectors,
+        (numbering, _) => numbering == Numbering::Relative,
     };
     // Sector `origin` of the label is byte `base` of the disk.
     let (origin, base) = if relative { (raw.0, host.start) } else { (0, 0) };
