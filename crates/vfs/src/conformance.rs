@@ -14,10 +14,13 @@ mod attributes;
 mod bench;
 mod data;
 mod directories;
+pub(crate) mod errnos;
 mod holes;
 mod kinds;
 mod links;
 mod names;
+#[cfg(test)]
+mod planted;
 mod rename;
 mod space;
 #[cfg(test)]

@@ -14,6 +14,8 @@ mod error;
 mod fs;
 #[cfg(any(test, feature = "testing"))]
 pub mod model;
+#[cfg(any(test, feature = "testing"))]
+pub mod random;
 mod types;
 
 pub use error::{Error, Result};

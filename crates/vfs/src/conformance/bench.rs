@@ -1,5 +1,6 @@
 //! The short words in which the behaviours are written.
 
+pub(super) use super::errnos::*;
 use super::{Feature, Harness};
 use crate::{Attr, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, RenameMode, Result, SetAttr};
 use rand::rngs::StdRng;
@@ -28,37 +29,12 @@ impl Deref for Bench<'_> {
     }
 }
 
-/// The error number, 0 for success.
-pub(crate) fn errno<T>(result: &Result<T>) -> i32 {
-    result.as_ref().err().map_or(0, crate::Error::errno)
-}
-
 /// Asserts that `result` is a refusal with one of `allowed` error numbers.
 #[track_caller]
 #[allow(clippy::needless_pass_by_value)] // What is asserted is a call's result as it comes.
 pub(super) fn refuses<T: Debug>(result: Result<T>, allowed: &[i32]) {
     assert!(allowed.contains(&errno(&result)), "{result:?} instead of one of the errors {allowed:?}");
 }
-
-pub(super) const EPERM: i32 = 1;
-pub(super) const ENOENT: i32 = 2;
-pub(super) const ENXIO: i32 = 6;
-pub(super) const EBUSY: i32 = 16;
-pub(super) const EEXIST: i32 = 17;
-pub(super) const ENOTDIR: i32 = 20;
-pub(super) const EISDIR: i32 = 21;
-pub(super) const EINVAL: i32 = 22;
-pub(super) const EFBIG: i32 = 27;
-pub(super) const ENOSPC: i32 = 28;
-pub(super) const EROFS: i32 = 30;
-pub(super) const EMLINK: i32 = 31;
-pub(super) const ERANGE: i32 = 34;
-pub(super) const ENAMETOOLONG: i32 = 36;
-pub(super) const ENOTEMPTY: i32 = 39;
-pub(super) const ENODATA: i32 = 61;
-pub(super) const EOVERFLOW: i32 = 75;
-pub(super) const ENOTSUP: i32 = 95;
-pub(super) const ESTALE: i32 = 116;
 
 /// `len` bytes that differ from place to place and from `seed` to `seed`, none of them zero.
 pub(super) fn pattern(seed: u64, len: usize) -> Vec<u8> {

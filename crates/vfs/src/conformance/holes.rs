@@ -35,7 +35,7 @@ pub(super) fn far_offsets(b: &mut Bench<'_>) {
         .filter(|offset| b.fits(offset + 8))
         .collect();
     for &offset in &offsets {
-        b.put(file, offset, &offset.to_be_bytes());
+        b.put(file, offset, &pattern(offset, 8));
     }
     b.remount();
     let mut sorted = offsets.clone();
@@ -44,7 +44,7 @@ pub(super) fn far_offsets(b: &mut Bench<'_>) {
         let len = (pair[1] - pair[0]).min(8) as usize;
         // The next write may begin before this one ended, and may have come first.
         if len == 8 {
-            assert_eq!(b.get(file, pair[0], 8), pair[0].to_be_bytes(), "at {}", pair[0]);
+            assert_eq!(b.get(file, pair[0], 8), pattern(pair[0], 8), "at {}", pair[0]);
         }
         if pair[1] - pair[0] > 200 {
             assert_eq!(b.get(file, pair[0] + 100, 50), [0; 50], "after {}", pair[0]);

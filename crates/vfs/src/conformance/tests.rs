@@ -7,17 +7,21 @@ use spindle_clock::ManualClock;
 use std::sync::Arc;
 
 /// The model in its own harness.
-struct ModelHarness {
-    fs: Arc<ModelFs>,
+pub(super) struct ModelHarness {
+    pub(super) fs: Arc<ModelFs>,
     clock: Arc<ManualClock>,
     lacks: Vec<Feature>,
 }
 
 impl ModelHarness {
-    fn boxed(options: ModelOptions, lacks: &[Feature]) -> Box<dyn Harness> {
+    pub(super) fn new(options: ModelOptions, lacks: &[Feature]) -> Self {
         let clock = Arc::new(ManualClock::at(1_000_000_000));
         let fs = Arc::new(ModelFs::new(options, clock.clone()));
-        Box::new(Self { fs, clock, lacks: lacks.to_vec() })
+        Self { fs, clock, lacks: lacks.to_vec() }
+    }
+
+    fn boxed(options: ModelOptions) -> Box<dyn Harness> {
+        Box::new(Self::new(options, &[]))
     }
 }
 
@@ -45,5 +49,14 @@ impl Harness for ModelHarness {
     }
 }
 
-crate::conformance_tests!(model, || ModelHarness::boxed(ModelOptions::default(), &[]));
-crate::conformance_tests!(old_model, || ModelHarness::boxed(ModelOptions::old(), &[]));
+crate::conformance_tests!(model, || ModelHarness::boxed(ModelOptions::default()));
+crate::conformance_tests!(old_model, || ModelHarness::boxed(ModelOptions::old()));
+
+/// Promise: the model behaves as itself over any random sequence, with and without the old limits.
+#[test]
+fn random_sequences() {
+    let seed = crate::random::seed();
+    for options in [ModelOptions::default(), ModelOptions::old()] {
+        crate::random::random_run(&mut *ModelHarness::boxed(options), seed, 4000);
+    }
+}

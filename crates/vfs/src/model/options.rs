@@ -1,0 +1,65 @@
+//! The shape of a model.
+
+use crate::{AtimePolicy, Limits};
+
+/// The shape of a model.
+#[derive(Clone, Debug)]
+pub struct ModelOptions {
+    /// What it can hold.
+    pub limits: Limits,
+    /// Block size in bytes; holes have this grain.
+    pub block_bytes: u32,
+    /// Blocks for the data of files.
+    pub blocks: u64,
+    /// Blocks that only [`Privilege::Root`] may use.
+    pub reserve_blocks: u64,
+    /// Inodes.
+    pub files: u64,
+    /// Refuse changes.
+    pub read_only: bool,
+    /// When reading sets the access time.
+    pub atime: AtimePolicy,
+}
+
+impl Default for ModelOptions {
+    fn default() -> Self {
+        Self {
+            limits: Limits {
+                name_max: 255,
+                symlink_max: 1023,
+                link_max: 32767,
+                file_size_max: 1 << 50,
+                xattrs: true,
+                time_granularity_ns: 1,
+                time_range: (-(1 << 40), 1 << 40),
+                birthtime: true,
+                id_max: u32::MAX,
+            },
+            block_bytes: 4096,
+            blocks: 4096,
+            reserve_blocks: 256,
+            files: 8192,
+            read_only: false,
+            atime: AtimePolicy::Always,
+        }
+    }
+}
+
+impl ModelOptions {
+    /// The limits of an old file system: names of 14 bytes, no symbolic links, seconds, 16-bit owners.
+    #[must_use]
+    pub fn old() -> Self {
+        let limits = Limits {
+            name_max: 14,
+            symlink_max: 0,
+            link_max: 127,
+            file_size_max: (1 << 30) - 1,
+            xattrs: false,
+            time_granularity_ns: 1_000_000_000,
+            time_range: (i64::from(i32::MIN), i64::from(i32::MAX)),
+            birthtime: false,
+            id_max: 0xffff,
+        };
+        Self { limits, block_bytes: 512, blocks: 16384, reserve_blocks: 0, ..Self::default() }
+    }
+}
