@@ -164,6 +164,10 @@ impl FileDevice {
                     reason: "the system uses this block device; unmount it first, or open it read-only"
                         .into(),
                 },
+                Some(Errno::INVAL) if direct => Error::Unusable {
+                    device: name.clone(),
+                    reason: "its file system knows no direct transfers; open it buffered".into(),
+                },
                 _ => Error::io(&name, action, e),
             })?;
         if options.lock {

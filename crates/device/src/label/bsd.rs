@@ -110,7 +110,12 @@ fn locate(device: &dyn Device, start: u64, size: u64) -> Result<Option<Raw>> {
 }
 
 /// The partitions of the label in `host`, called `prefix` and a letter.
-pub(super) fn read(device: &dyn Device, host: Host, prefix: &str) -> Result<Option<Label>> {
+pub(super) fn read(
+    device: &dyn Device,
+    host: Host,
+    numbering: Numbering,
+    prefix: &str,
+) -> Result<Option<Label>> {
     let Some(Raw { bytes, endian, head, places }) = locate(device, host.start, host.size)? else {
         return Ok(None);
     };
@@ -138,7 +143,7 @@ pub(super) fn read(device: &dyn Device, host: Host, prefix: &str) -> Result<Opti
     };
     let raw = entries.get(RAW_PART).map_or((0, 0), extent);
     let sectors = host.size / secsize;
-    let relative = match (host.numbering, raw) {
+    let relative = match (numbering, raw) {
         (Numbering::Bare, (offset, size)) => offset + size > sectors,
         (_, (0, size @ 1..)) => size <= sectors,
         (numbering, _) => numbering == Numbering::Relative,

@@ -6,7 +6,7 @@
 //! nothing of the GPT has made new slices, and those count.
 
 use super::bsd::Numbering;
-use super::{Host, Label, Partition, Scheme, blame_outside, blame_overlaps, bytes_at, mbr};
+use super::{Host, Label, Nested, Partition, Scheme, blame_outside, blame_overlaps, bytes_at, mbr};
 use crate::{Device, Result};
 use spindle_ondisk::{Endian, Field, structure};
 
@@ -193,7 +193,7 @@ fn add(label: &mut Label, number: usize, entry: &GptEntry, header: &GptHeader, s
     label.hosts.push(numbering.map(|numbering| Host {
         start: partition.start_bytes,
         size: partition.size_bytes,
-        numbering,
+        nested: Nested::Bsd(numbering),
     }));
     label.partitions.push(partition);
 }

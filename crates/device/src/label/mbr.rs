@@ -5,7 +5,7 @@
 //! sector) and whose second one leads to the next such sector (counted from the container's start).
 
 use super::bsd::Numbering;
-use super::{Host, Label, Partition, Scheme, blame_outside, blame_overlaps, bsd, bytes_at};
+use super::{Host, Label, Nested, Partition, Scheme, blame_outside, blame_overlaps, bsd, bytes_at};
 use crate::{Device, Result};
 use spindle_ondisk::{Endian, structure};
 use std::collections::HashSet;
@@ -144,15 +144,16 @@ fn slice(number: usize, base: u64, slot: &DosPartition, sector: u64) -> Slice {
     (partition, slot.dp_typ)
 }
 
-/// What BSD disklabel a slice of this type may hold.
+/// What label a slice of this type may hold.
 fn host(partition: &Partition, typ: u8) -> Option<Host> {
-    let numbering = match typ {
+    let nested = match typ {
         // Also NetBSD's and OpenBSD's first type, whose labels count from the disk's start.
-        0xa5 => Numbering::Relative,
-        0xa6 | 0xa9 => Numbering::Absolute,
+        0xa5 => Nested::Bsd(Numbering::Relative),
+        0xa6 | 0xa9 => Nested::Bsd(Numbering::Absolute),
+        0x82 | 0xbf => Nested::Vtoc,
         _ => return None,
     };
-    Some(Host { start: partition.start_bytes, size: partition.size_bytes, numbering })
+    Some(Host { start: partition.start_bytes, size: partition.size_bytes, nested })
 }
 
 fn kind(typ: u8) -> String {

@@ -1,14 +1,14 @@
 //! Partitions: what is inside a disk, in any of the labels that the BSDs and their hosts write.
 //!
 //! [`partitions`] looks for the outermost label (GPT, Sun, MBR or a BSD disklabel on the bare disk), then
-//! for a BSD disklabel inside the slices that may have one, and lists everything it finds by name:
+//! for another label inside the slices that may have one, and lists everything it finds by name:
 //!
 //! | name | is |
 //! |---|---|
 //! | `s1`…`s4`, `s5`… | MBR slice, logical ones from 5 |
 //! | `p1`… | GPT partition |
 //! | `a`… | partition of a BSD disklabel or Sun label |
-//! | `s1a`, `p2a` | BSD partition inside a slice |
+//! | `s1a`, `p2a` | BSD or Solaris partition inside a slice |
 //!
 //! Labels are hostile. Every number is checked before it is used, and chains are bounded. A partition that
 //! cannot be right (outside the disk, outside its container, over another one) is listed with its
@@ -18,6 +18,7 @@ mod bsd;
 mod gpt;
 mod mbr;
 mod sun;
+mod vtoc;
 
 use crate::{Device, Error, Info, Result};
 use std::fmt;
@@ -33,6 +34,8 @@ pub enum Scheme {
     Bsd,
     /// Label of `SunOS` on SPARC and 68000.
     Sun,
+    /// Table of contents of Solaris on PCs.
+    Vtoc,
 }
 
 impl fmt::Display for Scheme {
@@ -42,6 +45,7 @@ impl fmt::Display for Scheme {
             Self::Gpt => "GPT",
             Self::Bsd => "BSD disklabel",
             Self::Sun => "Sun label",
+            Self::Vtoc => "Solaris VTOC",
         })
     }
 }
@@ -100,10 +104,9 @@ impl Table {
     /// [`Error::Unusable`] if there is none, or if it has a problem.
     pub fn find(&self, name: &str) -> Result<&Partition> {
         let unusable = |reason| Error::Unusable { device: self.device.clone(), reason };
-        let mut inner = self
-            .partitions
-            .iter()
-            .filter(|p| p.scheme == Scheme::Bsd && name.len() == 1 && p.name.ends_with(name));
+        let mut inner = self.partitions.iter().filter(|p| {
+            matches!(p.scheme, Scheme::Bsd | Scheme::Vtoc) && name.len() == 1 && p.name.ends_with(name)
+        });
         let found = match (self.partitions.iter().find(|p| p.name == name), inner.next(), inner.next()) {
             (Some(exact), ..) => exact,
             (None, Some(only), None) => only,
@@ -132,17 +135,35 @@ impl Table {
 #[derive(Default)]
 struct Label {
     partitions: Vec<Partition>,
-    /// Beside each partition, whether it may have a BSD disklabel inside; may be shorter.
+    /// Beside each partition, whether it may have a label inside; may be shorter.
     hosts: Vec<Option<Host>>,
     notes: Vec<String>,
 }
 
-/// A slice, or the disk, that may have a BSD disklabel inside.
+/// A slice, or the disk, that may have a label inside.
 #[derive(Clone, Copy)]
 struct Host {
     start: u64,
     size: u64,
-    numbering: bsd::Numbering,
+    nested: Nested,
+}
+
+/// A label inside a slice.
+#[derive(Clone, Copy)]
+enum Nested {
+    /// BSD disklabel.
+    Bsd(bsd::Numbering),
+    /// Table of contents of Solaris.
+    Vtoc,
+}
+
+impl Host {
+    fn read(self, device: &dyn Device, prefix: &str) -> Result<Option<Label>> {
+        match self.nested {
+            Nested::Bsd(numbering) => bsd::read(device, self, numbering, prefix),
+            Nested::Vtoc => vtoc::read(device, self, prefix),
+        }
+    }
 }
 
 /// Finds the partitions of a disk.
@@ -153,7 +174,7 @@ pub fn partitions(device: &dyn Device) -> Result<Table> {
     let info = device.info();
     let mut table =
         Table { device: info.name.clone(), scheme: None, partitions: Vec::new(), notes: Vec::new() };
-    let disk = Host { start: 0, size: info.size_bytes, numbering: bsd::Numbering::Bare };
+    let disk = Host { start: 0, size: info.size_bytes, nested: Nested::Bsd(bsd::Numbering::Bare) };
     let (scheme, label) = if let Some(label) = gpt::read(device)? {
         (Scheme::Gpt, label)
     } else if let Some(label) = sun::read(device)? {
@@ -161,7 +182,7 @@ pub fn partitions(device: &dyn Device) -> Result<Table> {
     } else if let Some(label) = mbr::read(device)? {
         (Scheme::Mbr, label)
     } else {
-        if let Some(label) = bsd::read(device, disk, "")? {
+        if let Some(label) = disk.read(device, "")? {
             table.scheme = Some(Scheme::Bsd);
             table.partitions = label.partitions;
             table.notes = label.notes;
@@ -174,7 +195,7 @@ pub fn partitions(device: &dyn Device) -> Result<Table> {
     let hosts = label.hosts.into_iter().chain(std::iter::repeat(None));
     for (partition, host) in label.partitions.into_iter().zip(hosts) {
         let inner = match host {
-            Some(host) if partition.problem.is_none() => bsd::read(device, host, &partition.name)?,
+            Some(host) if partition.problem.is_none() => host.read(device, &partition.name)?,
             _ => None,
         };
         table.partitions.push(partition);
@@ -187,7 +208,7 @@ pub fn partitions(device: &dyn Device) -> Result<Table> {
     // NetBSD and OpenBSD keep the label in the disk's second sector when no slice is theirs.
     if scheme == Scheme::Mbr
         && !nested
-        && let Some(bare) = bsd::read(device, disk, "")?
+        && let Some(bare) = disk.read(device, "")?
     {
         table.partitions.extend(bare.partitions);
         table.notes.extend(bare.notes);

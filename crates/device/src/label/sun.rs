@@ -1,7 +1,7 @@
 //! The Sun label: sector 0 of SPARC and 68000 disks, always big-endian.
 //!
 //! Up to eight partitions, `a` to `h`, begin on whole cylinders; `c` is the disk. Newer labels carry a
-//! table of tags (a VTOC) that says what is in each. Sources: `FreeBSD` `sys/sys/sun_disklabel.h`,
+//! table of tags (part of a VTOC) that says what is in each. Sources: `FreeBSD` `sys/sys/sun_disklabel.h`,
 //! `NetBSD` `sys/dev/sun/disklabel.h`.
 
 use super::{Label, Partition, Scheme, blame_outside, blame_overlaps, bytes_at};
@@ -35,11 +35,11 @@ structure! {
 }
 
 const SUN_DKMAGIC: u16 = 0xdabe;
-const VTOC_SANITY: u32 = 0x600d_deee;
+pub(super) const VTOC_SANITY: u32 = 0x600d_deee;
 /// Tag of the partition that is the whole disk.
-const VTOC_BACKUP: u16 = 5;
+pub(super) const VTOC_BACKUP: u16 = 5;
 /// Bytes of a sector, on every machine that has this label.
-const SECTOR_BYTES: u64 = 512;
+pub(super) const SECTOR_BYTES: u64 = 512;
 /// Index of the partition that is the disk by custom.
 const RAW_PART: usize = 2;
 
@@ -87,7 +87,8 @@ pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
     Ok(Some(label))
 }
 
-fn kind(tag: u16) -> String {
+/// The name of a tag.
+pub(super) fn kind(tag: u16) -> String {
     match tag {
         0 => "unassigned",
         1 => "boot",
@@ -98,6 +99,7 @@ fn kind(tag: u16) -> String {
         6 => "stand",
         7 => "var",
         8 => "home",
+        9 => "alternate sectors",
         _ => return format!("tag {tag:#x}"),
     }
     .to_owned()

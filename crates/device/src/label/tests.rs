@@ -116,6 +116,20 @@ fn sun(parts: &[(u16, u32, u32)]) -> Vec<u8> {
     bytes
 }
 
+/// A Solaris table of contents: tag, first sector and sectors of each partition.
+fn vtoc(parts: &[(u16, u32, u32)]) -> Vec<u8> {
+    let mut bytes = vec![0; 512];
+    put(&mut bytes, 12, &0x600d_deee_u32.to_le_bytes());
+    put(&mut bytes, 16, &1_u32.to_le_bytes());
+    put(&mut bytes, 30, &16_u16.to_le_bytes());
+    for (i, &(tag, start, size)) in parts.iter().enumerate() {
+        put(&mut bytes, 72 + 12 * i, &tag.to_le_bytes());
+        put(&mut bytes, 76 + 12 * i, &start.to_le_bytes());
+        put(&mut bytes, 80 + 12 * i, &size.to_le_bytes());
+    }
+    bytes
+}
+
 /// Name, first sector and sectors of what can be opened; just the name of what cannot.
 fn listed(device: &MemoryDevice) -> (Vec<(String, u64, u64)>, Vec<String>) {
     let table = partitions(device).unwrap();
@@ -376,6 +390,20 @@ fn sun_label() {
     assert!(table.partitions.is_empty() && table.notes[0].contains("checksum"));
 }
 
+/// Promise: the table of contents in a Solaris slice counts from the slice, and Linux swap space of the same type has none.
+#[test]
+fn solaris_slice() {
+    let parts =
+        [(2_u16, 16_u32, 3000_u32), (3, 3016, 900), (5, 0, 4000), (4, 3900, 10), (1, 0, 16), (8, 4000, 1)];
+    let slices = mbr(&[(0xbf, 63, 4000), (0x82, 5000, 1000)]);
+    let device = disk(&[(0, slices), (64, vtoc(&parts))]);
+    let good = [("s1", 63, 4000), ("s1a", 79, 3000), ("s1c", 63, 4000), ("s1e", 63, 16), ("s2", 5000, 1000)];
+    expect(&device, &good, &["s1b", "s1d", "s1f"]);
+    let table = partitions(&device).unwrap();
+    assert!(table.find("b").unwrap_err().to_string().contains("overlaps s1d"));
+    assert_eq!(table.find("a").unwrap().kind, "root");
+}
+
 /// Promise: a disk without a label has no partitions, and asking for one says so.
 #[test]
 fn no_label() {
@@ -397,10 +425,11 @@ fn torture_labels() {
     let mut rng = StdRng::seed_from_u64(seed);
     let label = bsd(&[(3000, 16, 7), (900, 3016, 1), (4000, 0, 0)], false, None);
     let chain = [
-        (0, mbr(&[(0xa5, 63, 4000), (0x05, 5000, 8000)])),
+        (0, mbr(&[(0xa5, 63, 4000), (0x05, 5000, 8000), (0xbf, 13_000, 4000)])),
         (64, label.clone()),
         (5000, mbr(&[(0xa5, 1, 100), (0x05, 500, 1000)])),
         (5500, mbr(&[(0xa5, 1, 100)])),
+        (13_001, vtoc(&[(2, 16, 3000), (5, 0, 4000)])),
     ];
     let budget = std::env::var("SPINDLE_BUDGET").map_or(4000, |s| s.parse().unwrap());
     for round in 0..budget {
@@ -411,7 +440,7 @@ fn torture_labels() {
             _ => disk(&[(1, label.clone())]),
         };
         for _ in 0..rng.random_range(1..6) {
-            let sector = [0, 1, 2, 64, 2001, 5000, 5500, DISK - 1][rng.random_range(0..8)];
+            let sector = [0, 1, 2, 64, 2001, 5000, 5500, 13_001, DISK - 1][rng.random_range(0..9)];
             let mut bytes = [0; 512];
             device.read_at(sector * 512, &mut bytes).unwrap();
             let at = rng.random_range(0..508);
