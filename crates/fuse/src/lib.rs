@@ -1,1 +1,58 @@
-//! fuse
+//! The FUSE front-end: a [`FileSystem`](spindle_vfs::FileSystem) mounted on a directory of this machine.
+//!
+//! From the outside in: [`launch`] makes a daemon or not; [`serve`] takes one mount from its making to a complete image;
+//! [`mount`] is the part of it that a test or another program wants by itself; [`umount`] ends a mount of another
+//! process and waits for its image. [`MountOptions`] are the words of `-o`.
+//!
+//! ```no_run
+//! # use std::{path::Path, process::ExitCode, sync::Arc};
+//! # fn open_image(_: &str) -> Result<Arc<dyn spindle_vfs::FileSystem>, spindle_fuse::Error> { unimplemented!() }
+//! use spindle_fuse::{MountOptions, Mode, launch, serve};
+//! fn main() -> ExitCode {
+//!     launch(Mode::Daemon, "spindle mount", |signals, ready| {
+//!         let mut options = MountOptions::default();
+//!         options.parse("noatime,allow_other")?;
+//!         let fs = open_image("disk.img")?; // Threads only from here on.
+//!         serve(&fs, Path::new("/mnt"), "disk.img", &options, signals, ready)
+//!     })
+//! }
+//! ```
+//!
+//! # What FUSE, or `fuser` 0.18, does not let us do
+//!
+//! - `sync(2)` and `syncfs(2)` write the kernel's pages back to us but do not tell us to make them durable: a timer does
+//!   (`commit=`, 5 s). `fsync(2)` is honoured at once.
+//! - A read from the kernel's cache does not reach us, so access times change only with reads that do.
+//! - Data written late in the name of nobody counts as its owner's against the free-space reserve, and that there is no
+//!   space left is heard from `fsync` or `close`, not from `write`.
+//! - Extended attributes of name spaces other than `user` and `system` do not exist; negotiating the longer SETXATTR
+//!   would end the session, as `fuser` cannot decode it.
+//! - Without the statx and tmpfile requests there is no birth time in `statx`, and no `O_TMPFILE`.
+//! - Setting a time of `i64::MIN` seconds overflows inside `fuser`.
+//! - A file handle of an NFS client outlives the kernel's own memory of a file only if the file system answers a look-up
+//!   of `.` in anything, directory or not.
+//! - When root mounts for itself alone, the kernel does not check permissions: a process of root that gave up
+//!   its capabilities is not held to them. `default_permissions` changes that.
+//! - Device numbers have 12 bits of major and 20 bits of minor.
+
+mod convert;
+mod daemon;
+mod error;
+mod kernel;
+mod mountinfo;
+mod nodes;
+mod options;
+mod readdir;
+mod record;
+mod seek;
+mod serve;
+mod server;
+mod session;
+mod signals;
+
+pub use daemon::{Mode, Ready, launch};
+pub use error::{Error, Result};
+pub use options::{Access, GroupPolicy, MountOptions};
+pub use serve::{serve, umount};
+pub use session::{Session, Unmounter, mount};
+pub use signals::Signals;

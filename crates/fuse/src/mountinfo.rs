@@ -1,0 +1,115 @@
+//! `/proc/self/mountinfo`: which mount is on a directory, asked without touching the mounted file system.
+
+use crate::{Error, Result};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// A device number as `major:minor`, which names a mounted file system for as long as it is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MountDevice {
+    pub(crate) major: u32,
+    pub(crate) minor: u32,
+}
+
+impl std::fmt::Display for MountDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+/// One mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MountEntry {
+    pub(crate) device: MountDevice,
+    pub(crate) mount_point: PathBuf,
+    pub(crate) fs_type: String,
+    /// The user who made a FUSE mount.
+    pub(crate) user_id: Option<u32>,
+}
+
+/// The topmost mount on exactly this directory, an absolute path without links.
+pub(crate) fn mounted_on(dir: &Path) -> Result<Option<MountEntry>> {
+    Ok(all()?.into_iter().rfind(|entry| entry.mount_point == dir))
+}
+
+/// True if the file system is mounted anywhere that this process sees.
+pub(crate) fn is_mounted(device: MountDevice) -> Result<bool> {
+    Ok(all()?.iter().any(|entry| entry.device == device))
+}
+
+fn all() -> Result<Vec<MountEntry>> {
+    const PATH: &str = "/proc/self/mountinfo";
+    let text = std::fs::read(PATH).map_err(|e| Error::system(format!("cannot read {PATH}"), e))?;
+    Ok(text.split(|&b| b == b'\n').filter_map(parse_line).collect())
+}
+
+/// The fields of proc(5): id, parent, device, root, mount point, options, optional fields, `-`, type, source,
+/// super-block options.
+fn parse_line(line: &[u8]) -> Option<MountEntry> {
+    let mut fields = line.split(|&b| b == b' ');
+    let device = std::str::from_utf8(fields.nth(2)?).ok()?;
+    let (major, minor) = device.split_once(':')?;
+    let mount_point = unescape(fields.nth(1)?);
+    let mut fields = fields.skip_while(|&field| field != b"-").skip(1);
+    let fs_type = String::from_utf8_lossy(fields.next()?).into_owned();
+    let super_options = fields.nth(1).unwrap_or_default();
+    let user_id = super_options
+        .split(|&b| b == b',')
+        .find_map(|option| std::str::from_utf8(option.strip_prefix(b"user_id=")?).ok()?.parse().ok());
+    let device = MountDevice { major: major.parse().ok()?, minor: minor.parse().ok()? };
+    Some(MountEntry { device, mount_point: OsString::from_vec(mount_point).into(), fs_type, user_id })
+}
+
+/// Space, tab, newline and backslash are written as three octal digits.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, tail)) = rest.split_first() {
+        let octal = tail.get(..3).filter(|d| first == b'\\' && d.iter().all(|b| (b'0'..=b'7').contains(b)));
+        let code = octal.map(|d| d.iter().fold(0u32, |code, digit| code * 8 + u32::from(digit - b'0')));
+        let byte = code.and_then(|code| u8::try_from(code).ok());
+        rest = if byte.is_some() { &tail[3..] } else { tail };
+        bytes.push(byte.unwrap_or(first));
+    }
+    bytes
+}
+
+/// The directory without links in its path, its last component included; does not touch what is mounted on it.
+pub(crate) fn canonical(dir: &Path) -> std::io::Result<PathBuf> {
+    // `canonicalize` reads links only, but a dead mount's own root answers nothing: then only the parent is asked.
+    dir.canonicalize().or_else(|error| {
+        let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else { return Err(error) };
+        let parent = if parent.as_os_str().as_bytes().is_empty() { Path::new(".") } else { parent };
+        if error.raw_os_error() == Some(libc::ENOTCONN) {
+            Ok(parent.canonicalize()?.join(name))
+        } else {
+            Err(error)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: a line is read whatever stands in its optional fields and its escaped path.
+    #[test]
+    fn lines_are_read() {
+        let line = br"98 30 0:45 / /mnt/a\040b rw,nosuid shared:3 master:1 - fuse.spindle a\054b rw,user_id=7,group_id=0";
+        let entry = parse_line(line).unwrap();
+        assert_eq!(entry.device, MountDevice { major: 0, minor: 45 });
+        assert_eq!(entry.mount_point, Path::new("/mnt/a b"));
+        assert_eq!((entry.fs_type.as_str(), entry.user_id), ("fuse.spindle", Some(7)));
+        let entry = parse_line(b"22 1 8:1 / / rw - ext4 /dev/sda1 rw").unwrap();
+        assert_eq!((entry.fs_type.as_str(), entry.user_id), ("ext4", None));
+        assert_eq!(parse_line(b"garbage"), None);
+        assert_eq!(parse_line(b"1 2 x:y / / rw - t s o"), None);
+    }
+
+    /// Promise: only what is an escape is unescaped.
+    #[test]
+    fn escapes() {
+        assert_eq!(unescape(br"\134\777\04"), br"\\777\04");
+    }
+}

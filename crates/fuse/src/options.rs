@@ -1,0 +1,330 @@
+//! The words of `-o`: one table of what they mean, and nothing done about them here.
+//!
+//! [`MountOptions`] is plain data. Options that this crate acts on and options that only the caller can act on
+//! (`offset`, `force`, the access-time policy) sit side by side, because `mount(8)` hands them over in
+//! one string. Later words win over earlier ones, as with every other `mount`.
+
+use crate::{Error, Result};
+use spindle_vfs::AtimePolicy;
+use std::time::Duration;
+
+/// Who may use the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// The user who mounted.
+    #[default]
+    Owner,
+    /// That user and root.
+    OwnerAndRoot,
+    /// Everyone.
+    Everyone,
+}
+
+/// Which group a new file gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupPolicy {
+    /// The creator's, or the directory's where that is set-group-id.
+    #[default]
+    SysV,
+    /// The directory's.
+    Bsd,
+}
+
+/// Everything that can be said with `-o`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // A table of words that are each on or off.
+pub struct MountOptions {
+    /// `ro`: nothing can be changed. The caller opens the image accordingly.
+    pub read_only: bool,
+    /// `allow_other`, `allow_root`.
+    pub access: Access,
+    /// `default_permissions`: the kernel checks permissions even where that is not needed for safety.
+    pub default_permissions: bool,
+    /// `noatime`, `relatime`, `strictatime`: for the caller to give to the file system.
+    pub atime: AtimePolicy,
+    /// `uid=`: everything appears to belong to this user.
+    pub uid: Option<u32>,
+    /// `gid=`: everything appears to belong to this group.
+    pub gid: Option<u32>,
+    /// `fmask=` or `umask=`: the permission bits that no file appears to have; the others it has.
+    pub file_mask: Option<u32>,
+    /// `dmask=` or `umask=`: the same for directories.
+    pub dir_mask: Option<u32>,
+    /// `offset=`: where the file system starts in the image, in bytes; for the caller.
+    pub offset: Option<u64>,
+    /// `fsname=`: the source that `mount` and `df` show.
+    pub fsname: Option<String>,
+    /// `subtype=`: the type shown is `fuse.` and this.
+    pub subtype: String,
+    /// `auto_unmount`: unmount even if the daemon is killed; needs `fusermount3`.
+    pub auto_unmount: bool,
+    /// `suid`: set-id bits count. Only root may say so.
+    pub suid: bool,
+    /// `dev`: device nodes work. Only root may say so.
+    pub dev: bool,
+    /// `exec`, `noexec`: programs can be run.
+    pub exec: bool,
+    /// `grpid` or `bsdgroups`, `nogrpid` or `sysvgroups`.
+    pub groups: GroupPolicy,
+    /// `force`: for the caller, mount what would better be checked first.
+    pub force: bool,
+    /// `threads=`: how many threads serve requests.
+    pub threads: usize,
+    /// `commit=`: at most so long after a change everything is made durable.
+    pub commit: Duration,
+    /// `nouser_xattr` turns extended attributes off, which saves two requests per listed file.
+    pub xattrs: bool,
+}
+
+/// Two threads serve best: one more than can wait for the device, few enough not to wake each other in vain.
+const DEFAULT_THREADS: usize = 2;
+/// Each thread has a request buffer of 16 MiB, so that a typing error must not ask for thousands.
+const MAX_THREADS: usize = 64;
+const DEFAULT_COMMIT: Duration = Duration::from_secs(5);
+const MAX_COMMIT_SECS: u64 = 300;
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        Self {
+            read_only: false,
+            access: Access::default(),
+            default_permissions: false,
+            atime: AtimePolicy::default(),
+            uid: None,
+            gid: None,
+            file_mask: None,
+            dir_mask: None,
+            offset: None,
+            fsname: None,
+            subtype: "spindle".into(),
+            auto_unmount: false,
+            suid: false,
+            dev: false,
+            exec: true,
+            groups: GroupPolicy::default(),
+            force: false,
+            threads: DEFAULT_THREADS,
+            commit: DEFAULT_COMMIT,
+            xattrs: true,
+        }
+    }
+}
+
+impl MountOptions {
+    /// Reads one `-o` string into these options. A backslash takes the meaning from the character after it, so
+    /// that a name can hold a comma.
+    ///
+    /// # Errors
+    /// [`Error::Option`] naming the word that is unknown, lacks its value, or has one that cannot be.
+    pub fn parse(&mut self, text: &str) -> Result<()> {
+        for word in split(text) {
+            self.apply(&word)?;
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, word: &str) -> Result<()> {
+        let (key, value) = match word.split_once('=') {
+            Some((key, value)) => (key, Some(value)),
+            None => (word, None),
+        };
+        if value.is_some() && !takes_value(key) {
+            return Err(Error::option(word, "is unknown, or takes no value"));
+        }
+        match key {
+            // What fstab carries for others: mount(8), systemd, the network.
+            "" | "defaults" | "auto" | "noauto" | "user" | "nouser" | "users" | "owner" | "group"
+            | "nofail" | "_netdev" | "async" | "sync" | "dirsync" | "mand" | "nomand" | "nodiratime"
+            | "diratime" | "lazytime" | "nolazytime" | "iversion" | "noiversion" | "silent" | "loud" => {}
+            _ if key.starts_with("x-") || key.starts_with("X-") || key.starts_with("comment") => {}
+            "ro" => self.read_only = true,
+            "rw" => self.read_only = false,
+            "allow_other" => self.access = Access::Everyone,
+            "allow_root" => self.access = Access::OwnerAndRoot,
+            "default_permissions" => self.default_permissions = true,
+            "noatime" => self.atime = AtimePolicy::Never,
+            "relatime" | "atime" | "norelatime" | "nostrictatime" => self.atime = AtimePolicy::Relative,
+            "strictatime" => self.atime = AtimePolicy::Always,
+            "uid" => self.uid = Some(number(word, value, 10, u64::from(u32::MAX) - 1)?),
+            "gid" => self.gid = Some(number(word, value, 10, u64::from(u32::MAX) - 1)?),
+            "umask" => {
+                let mask = number(word, value, 8, 0o777)?;
+                (self.file_mask, self.dir_mask) = (Some(mask), Some(mask));
+            }
+            "fmask" => self.file_mask = Some(number(word, value, 8, 0o777)?),
+            "dmask" => self.dir_mask = Some(number(word, value, 8, 0o777)?),
+            "offset" => self.offset = Some(size(word, value)?),
+            "fsname" => self.fsname = Some(text(word, value)?),
+            "subtype" => {
+                let subtype = text(word, value)?;
+                if subtype.is_empty() || subtype.bytes().any(|b| !b.is_ascii_alphanumeric() && b != b'_') {
+                    return Err(Error::option(word, "must be letters, digits and underscores"));
+                }
+                self.subtype = subtype;
+            }
+            "auto_unmount" => self.auto_unmount = true,
+            "suid" => self.suid = true,
+            "nosuid" => self.suid = false,
+            "dev" => self.dev = true,
+            "nodev" => self.dev = false,
+            "exec" => self.exec = true,
+            "noexec" => self.exec = false,
+            "grpid" | "bsdgroups" => self.groups = GroupPolicy::Bsd,
+            "nogrpid" | "sysvgroups" => self.groups = GroupPolicy::SysV,
+            "force" => self.force = true,
+            "threads" => {
+                let threads = number(word, value, 10, MAX_THREADS as u64)?;
+                if threads == 0 {
+                    return Err(Error::option(word, "must be at least 1"));
+                }
+                self.threads = threads as usize;
+            }
+            "commit" => {
+                let secs: u32 = number(word, value, 10, MAX_COMMIT_SECS)?;
+                // As with other file systems, 0 asks for the default.
+                self.commit = if secs == 0 { DEFAULT_COMMIT } else { Duration::from_secs(secs.into()) };
+            }
+            "user_xattr" => self.xattrs = true,
+            "nouser_xattr" => self.xattrs = false,
+            _ => return Err(Error::option(word, "is unknown")),
+        }
+        Ok(())
+    }
+}
+
+fn takes_value(key: &str) -> bool {
+    matches!(
+        key,
+        "uid"
+            | "gid"
+            | "umask"
+            | "fmask"
+            | "dmask"
+            | "offset"
+            | "fsname"
+            | "subtype"
+            | "threads"
+            | "commit"
+            | "user"
+            | "comment"
+    ) || key.starts_with("x-")
+        || key.starts_with("X-")
+}
+
+/// The words of an option string, unescaped.
+fn split(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            ',' => words.push(String::new()),
+            '\\' => words.last_mut().expect("never empty").push(chars.next().unwrap_or('\\')),
+            _ => words.last_mut().expect("never empty").push(c),
+        }
+    }
+    words
+}
+
+fn text(word: &str, value: Option<&str>) -> Result<String> {
+    match value {
+        Some(value) if !value.contains('\0') => Ok(value.into()),
+        _ => Err(Error::option(word, "needs a value")),
+    }
+}
+
+fn number(word: &str, value: Option<&str>, radix: u32, max: u64) -> Result<u32> {
+    let digits = value.unwrap_or_default();
+    match u64::from_str_radix(digits, radix) {
+        Ok(n) if n <= max && digits.bytes().all(|b| b.is_ascii_digit()) => {
+            u32::try_from(n).map_err(|_| Error::option(word, "is too large"))
+        }
+        _ if radix == 8 => Err(Error::option(word, &format!("needs an octal number up to {max:o}"))),
+        _ => Err(Error::option(word, &format!("needs a number up to {max}"))),
+    }
+}
+
+/// A count of bytes, with `k`, `m`, `g` or `t` for powers of 1024.
+fn size(word: &str, value: Option<&str>) -> Result<u64> {
+    let value = value.unwrap_or_default();
+    let (digits, shift) = match value.as_bytes().last().map(u8::to_ascii_lowercase) {
+        Some(b'k') => (&value[..value.len() - 1], 10),
+        Some(b'm') => (&value[..value.len() - 1], 20),
+        Some(b'g') => (&value[..value.len() - 1], 30),
+        Some(b't') => (&value[..value.len() - 1], 40),
+        _ => (value, 0),
+    };
+    digits
+        .parse::<u64>()
+        .ok()
+        .filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
+        .and_then(|n| n.checked_mul(1 << shift))
+        .ok_or_else(|| Error::option(word, "needs a number of bytes, with k, m, g or t at most"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> MountOptions {
+        let mut options = MountOptions::default();
+        options.parse(text).unwrap();
+        options
+    }
+
+    /// Promise: every word has its effect, and a later word wins over an earlier one.
+    #[test]
+    fn words_have_their_effect() {
+        let o =
+            parsed("ro,allow_other,noatime,uid=1000,gid=100,umask=022,fmask=133,offset=63k,suid,dev,noexec");
+        assert!(o.read_only && o.suid && o.dev && !o.exec);
+        assert_eq!((o.access, o.atime), (Access::Everyone, AtimePolicy::Never));
+        assert_eq!((o.uid, o.gid), (Some(1000), Some(100)));
+        assert_eq!((o.file_mask, o.dir_mask), (Some(0o133), Some(0o022)));
+        assert_eq!(o.offset, Some(63 * 1024));
+        let o = parsed("ro,rw,dev,nodev,suid,nosuid,grpid,threads=4,commit=30,nouser_xattr,force");
+        assert!(!o.read_only && !o.dev && !o.suid && !o.xattrs && o.force);
+        assert_eq!((o.groups, o.threads, o.commit), (GroupPolicy::Bsd, 4, Duration::from_secs(30)));
+        assert_eq!(parsed("grpid,sysvgroups,commit=0"), MountOptions::default());
+    }
+
+    /// Promise: nothing that fstab carries for `mount(8)` or systemd is refused or changes anything.
+    #[test]
+    fn fstab_words_are_passed_over() {
+        let text =
+            "defaults,_netdev,nofail,noauto,user,users,x-systemd.automount,x-gvfs-name=a b,,comment=hello";
+        assert_eq!(parsed(text), MountOptions::default());
+    }
+
+    /// Promise: a comma in a name can be written, and stays in the name.
+    #[test]
+    fn escaped_commas_stay_in_the_name() {
+        let o = parsed(r"fsname=a\,b\\c,ro");
+        assert_eq!(o.fsname.as_deref(), Some(r"a,b\c"));
+        assert!(o.read_only);
+    }
+
+    /// Promise: what cannot be understood is refused by name.
+    #[test]
+    fn mistakes_are_named() {
+        for (text, word) in [
+            ("ro,rwx", "rwx"),
+            ("uid=", "uid="),
+            ("uid", "uid"),
+            ("uid=-1", "uid=-1"),
+            ("uid=+1", "uid=+1"),
+            ("uid=4294967295", "uid=4294967295"),
+            ("umask=8", "umask=8"),
+            ("umask=1000", "umask=1000"),
+            ("ro=1", "ro=1"),
+            ("offset=1x", "offset=1x"),
+            ("offset=99999999999t", "offset=99999999999t"),
+            ("threads=0", "threads=0"),
+            ("threads=65", "threads=65"),
+            ("subtype=a.b", "subtype=a.b"),
+            ("fsname", "fsname"),
+        ] {
+            let error = MountOptions::default().parse(text).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{word}`")), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Walking a directory in pieces.
+//!
+//! The sink of [`FileSystem::readdir`] may run under the directory's lock, and what is done with an entry here (finding its
+//! attributes) takes locks as well. So entries are copied out in batches, and used between them.
+
+use spindle_vfs::{DirEntry, FileKind, FileSystem, Ino, Result};
+use std::ops::{ControlFlow, Range};
+
+/// Entries copied out at a time: about what one page of a reply with attributes holds.
+const BATCH: usize = 32;
+
+struct Copied {
+    name: Range<usize>,
+    ino: Ino,
+    kind: Option<FileKind>,
+    next: u64,
+}
+
+/// Passes the entries of `dir` from cookie `from` to `sink`, outside all locks, until it breaks.
+pub(crate) fn walk(
+    fs: &dyn FileSystem,
+    dir: Ino,
+    from: u64,
+    sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>,
+) -> Result<()> {
+    let mut cookie = from;
+    let (mut names, mut batch) = (Vec::new(), Vec::with_capacity(BATCH));
+    loop {
+        names.clear();
+        batch.clear();
+        fs.readdir(dir, cookie, &mut |entry| {
+            let start = names.len();
+            names.extend_from_slice(entry.name);
+            batch.push(Copied {
+                name: start..names.len(),
+                ino: entry.ino,
+                kind: entry.kind,
+                next: entry.next,
+            });
+            if batch.len() == BATCH { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        for copied in &batch {
+            cookie = copied.next;
+            let name = &names[copied.name.clone()];
+            let entry = DirEntry { name, ino: copied.ino, kind: copied.kind, next: copied.next };
+            if sink(&entry).is_break() {
+                return Ok(());
+            }
+        }
+        if batch.len() < BATCH {
+            return Ok(());
+        }
+    }
+}

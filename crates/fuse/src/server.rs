@@ -1,0 +1,313 @@
+//! The requests of the kernel, answered by a [`FileSystem`].
+//!
+//! The one idea: the kernel is the only front-end and caches everything, so the server keeps nothing but the count of
+//! references ([`Nodes`]). What follows from it:
+//!
+//! - Names, absent names and attributes are good for a day. The kernel itself follows the changes that it asks for
+//!   (`nlink` after an unlink, both directories after a rename), as it does for every FUSE file system.
+//! - Files and directories need no handles: an open file holds its inode by a reference, so OPEN, OPENDIR and
+//!   their releases are refused with ENOSYS once, and the kernel stops asking. Without OPEN there is no
+//!   atomic `O_TRUNC`; truncation arrives as a SETATTR instead, which is one request in place of two.
+//! - Writes are cached in the kernel: size, mtime and ctime of regular files are the kernel's and arrive by SETATTR; offsets
+//!   of appending writes are already right; any file may be read. Late pages come in nobody's name.
+//! - Locks stay in the kernel, which serves all processes of a mount, releases them on exit, finds deadlocks
+//!   and lets signals interrupt a waiting one. `fuser` could not do it as well: it passes no interrupts,
+//!   and it drops the flag that tells `flock` from `fcntl`, which must not collide.
+//! - An image with extended attributes asks for `HANDLE_KILLPRIV_V2`: otherwise the kernel looks for
+//!   `security.capability` at every write. In return the set-id bits of a file that is written, truncated
+//!   or given away are cleared here ([`Server::kill_setid`]).
+//!
+//! No call here may wait for the kernel to answer anything: it would wait for itself.
+
+mod requests;
+
+use crate::convert::{NodeIds, Presented, errno, file_attr};
+use crate::nodes::Nodes;
+use crate::options::{GroupPolicy, MountOptions};
+use crate::seek::{Question, SeekQueue};
+use fuser::{
+    Errno, Generation, INodeNo, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyXattr, Request, WriteFlags,
+};
+use spindle_vfs::{
+    Attr, DirEntry, Error, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, Result, SetAttr,
+};
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long names and attributes are good in the kernel.
+const VALID: Duration = Duration::from_secs(24 * 60 * 60);
+/// Largest read or write, in bytes: the kernel's limit of 256 pages.
+pub(crate) const MAX_REQUEST_BYTES: u32 = 1 << 20;
+/// Read-ahead and late writes under way at once.
+const MAX_BACKGROUND: u16 = 64;
+
+/// Set-user-id and set-group-id; the latter counts only where the group may execute.
+const SETUID: u32 = 0o4000;
+const SETGID: u32 = 0o2000;
+const GROUP_EXECUTE: u32 = 0o010;
+
+thread_local! {
+    /// What a read is answered from; each worker thread keeps its own.
+    static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Serves one mount.
+pub(crate) struct Server {
+    fs: Arc<dyn FileSystem>,
+    ids: NodeIds,
+    presented: Presented,
+    groups: GroupPolicy,
+    nodes: Nodes,
+    xattrs: bool,
+    /// Opening needs no request, which the kernel says in INIT.
+    zero_message_open: bool,
+    /// Something is not yet durable; the commit timer clears it.
+    changed: Arc<AtomicBool>,
+    seeks: Arc<SeekQueue>,
+}
+
+impl Server {
+    pub(crate) fn new(
+        fs: Arc<dyn FileSystem>,
+        options: &MountOptions,
+        changed: Arc<AtomicBool>,
+        seeks: Arc<SeekQueue>,
+    ) -> Self {
+        Self {
+            ids: NodeIds::new(fs.root()),
+            presented: Presented {
+                uid: options.uid,
+                gid: options.gid,
+                file_mask: options.file_mask,
+                dir_mask: options.dir_mask,
+            },
+            groups: options.groups,
+            nodes: Nodes::default(),
+            xattrs: options.xattrs && fs.limits().xattrs,
+            zero_message_open: true,
+            changed,
+            seeks,
+            fs,
+        }
+    }
+
+    fn ino(&self, node: INodeNo) -> Ino {
+        self.ids.ino(node)
+    }
+
+    /// The attributes under the number that the kernel uses for requests.
+    fn entry_attr(&self, attr: &Attr) -> fuser::FileAttr {
+        file_attr(self.ids.node(attr.ino), attr, self.presented)
+    }
+
+    /// The attributes under the number that users see: even the root has its own here.
+    fn stat_attr(&self, attr: &Attr) -> fuser::FileAttr {
+        file_attr(INodeNo(attr.ino.0), attr, self.presented)
+    }
+
+    fn note_change(&self) {
+        self.changed.store(true, Ordering::Release);
+    }
+
+    /// Answers with an inode, on which the file system has just taken a reference for us.
+    fn reply_entry(&self, result: Result<Attr>, reply: ReplyEntry) {
+        match result {
+            Ok(attr) => {
+                self.nodes.take(&attr);
+                reply.entry(&VALID, &self.entry_attr(&attr), Generation(attr.generation));
+            }
+            Err(error) => reply.error(reported(&error)),
+        }
+    }
+
+    fn reply_change(&self, result: Result<()>, reply: ReplyEmpty) {
+        self.note_change();
+        reply_empty(result, reply);
+    }
+
+    /// Creates a node with the owner, group and mode that it is due.
+    fn make(&self, req: &Request, parent: Ino, name: &OsStr, node: &NewNode<'_>) -> Result<Attr> {
+        let dir = self.fs.getattr(parent)?;
+        let mut node = node.clone();
+        if self.groups == GroupPolicy::Bsd || dir.perm & SETGID != 0 {
+            node.gid = dir.gid;
+            if node.kind == FileKind::Directory {
+                node.perm |= dir.perm & SETGID;
+            } else if node.perm & (SETGID | GROUP_EXECUTE) == SETGID | GROUP_EXECUTE
+                && self.groups == GroupPolicy::Bsd
+                && req.uid() != 0
+                && req.gid() != dir.gid
+            {
+                // The kernel has done the same for set-group-id directories.
+                node.perm &= !SETGID;
+            }
+        }
+        let attr = self.fs.create(parent, name.as_bytes(), &node, privilege(req))?;
+        self.note_change();
+        Ok(attr)
+    }
+
+    /// Clears the bits that must not survive a change of contents or of owner by someone without privilege.
+    fn kill_setid(&self, ino: Ino) -> Result<()> {
+        let attr = self.fs.getattr(ino)?;
+        if let Some(perm) = without_setid(&attr) {
+            self.fs.setattr(ino, &SetAttr { perm: Some(perm), ..SetAttr::default() }, Privilege::User)?;
+        }
+        Ok(())
+    }
+
+    /// With `uid=` and `gid=` nothing can be given away, and giving it to whom it seems to belong does nothing.
+    fn presented_owner(shown: Option<u32>, wanted: Option<u32>) -> Result<Option<u32>> {
+        match (shown, wanted) {
+            (Some(shown), Some(wanted)) if shown != wanted => Err(Error::NotPermitted),
+            (Some(_), _) => Ok(None),
+            (None, wanted) => Ok(wanted),
+        }
+    }
+
+    fn set_attributes(&self, req: &Request, ino: Ino, mut set: SetAttr) -> Result<Attr> {
+        set.uid = Self::presented_owner(self.presented.uid, set.uid)?;
+        set.gid = Self::presented_owner(self.presented.gid, set.gid)?;
+        let given_away = set.uid.is_some() || set.gid.is_some();
+        if set.perm.is_none() && (given_away || (set.size.is_some() && req.uid() != 0)) {
+            set.perm = without_setid(&self.fs.getattr(ino)?);
+        }
+        if set == SetAttr::default() {
+            return self.fs.getattr(ino);
+        }
+        let attr = self.fs.setattr(ino, &set, privilege(req))?;
+        self.note_change();
+        if given_away {
+            self.nodes.update(&attr);
+        }
+        Ok(attr)
+    }
+
+    /// For whom a write takes space.
+    fn writer(&self, req: &Request, ino: Ino, flags: WriteFlags) -> Privilege {
+        if self.presented.uid.is_some_and(|uid| uid != 0) {
+            Privilege::User
+        } else if flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            self.nodes.owner(ino)
+        } else {
+            privilege(req)
+        }
+    }
+
+    /// Adds an entry, its attributes and the reference that goes with them; true if it did not fit.
+    fn add_with_attributes(&self, dir: Ino, entry: &DirEntry<'_>, reply: &mut ReplyDirectoryPlus) -> bool {
+        // The kernel takes no reference from these two.
+        let is_dot = matches!(entry.name, b"." | b"..");
+        let found = if is_dot { self.fs.getattr(entry.ino) } else { self.fs.lookup(dir, entry.name) };
+        let attr = match found {
+            Ok(attr) => attr,
+            Err(Error::NotFound) => return false,
+            Err(error) => {
+                log::error!("an entry of directory {} cannot be shown: {error}", dir.0);
+                return false;
+            }
+        };
+        let shown = if is_dot { self.stat_attr(&attr) } else { self.entry_attr(&attr) };
+        let name = OsStr::from_bytes(entry.name);
+        if !is_dot {
+            self.nodes.take(&attr);
+        }
+        let full = reply.add(shown.ino, entry.next, name, &VALID, &shown, Generation(attr.generation));
+        if full && !is_dot {
+            self.nodes.release(attr.ino, 1);
+            self.fs.forget(attr.ino, 1);
+        }
+        full
+    }
+}
+
+fn privilege(req: &Request) -> Privilege {
+    if req.uid() == 0 { Privilege::Root } else { Privilege::User }
+}
+
+/// The permission bits without set-id bits, if there are any to clear.
+fn without_setid(attr: &Attr) -> Option<u32> {
+    if attr.kind != FileKind::Regular {
+        return None;
+    }
+    let mut perm = attr.perm & !SETUID;
+    if perm & GROUP_EXECUTE != 0 {
+        perm &= !SETGID;
+    }
+    (perm != attr.perm).then_some(perm)
+}
+
+fn new_node<'a>(req: &Request, kind: FileKind, mode: u32, rdev: Rdev, target: &'a [u8]) -> NewNode<'a> {
+    NewNode { kind, perm: mode & 0o7777, uid: req.uid(), gid: req.gid(), rdev, target }
+}
+
+/// Writes as much as there is space for. The kernel does not look at how much of a late page was written: there, a part
+/// is as bad as nothing.
+fn write_all(
+    fs: &dyn FileSystem,
+    ino: Ino,
+    offset: u64,
+    data: &[u8],
+    by: Privilege,
+    whole: bool,
+) -> Result<usize> {
+    let mut done = 0;
+    while done < data.len() {
+        let len = match fs.write(ino, offset + done as u64, &data[done..], by) {
+            Ok(0) => Err(Error::NoSpace),
+            other => other,
+        };
+        match len {
+            Ok(len) => done += len,
+            Err(error) if whole || done == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(done)
+}
+
+/// The error number for the kernel; what the user should hear of besides is logged.
+fn reported(error: &Error) -> Errno {
+    if matches!(error, Error::Corrupt { .. } | Error::Device(_)) {
+        log::error!("{error}");
+    }
+    errno(error)
+}
+
+/// Answers a question for data or a hole. The kernel has no pages that the file system does not know of.
+pub(crate) fn answer_seek(fs: &dyn FileSystem, question: Question) {
+    let Question { node, offset, what, reply } = question;
+    match fs.seek(NodeIds::new(fs.root()).ino(node), offset, what).map(i64::try_from) {
+        Ok(Ok(found)) => reply.offset(found),
+        Ok(Err(_)) => reply.error(Errno::EOVERFLOW),
+        Err(error) => reply.error(reported(&error)),
+    }
+}
+
+fn reply_empty(result: Result<()>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(reported(&error)),
+    }
+}
+
+/// An attribute's value or list in the two-step manner of `getxattr`: first the size, then the bytes.
+fn reply_xattr(result: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
+    match result {
+        Ok(value) => match u32::try_from(value.len()) {
+            Ok(len) if size == 0 => reply.size(len),
+            Ok(len) if len <= size => reply.data(&value),
+            _ => reply.error(Errno::ERANGE),
+        },
+        Err(error) => reply.error(reported(&error)),
+    }
+}
+
+/// Only these name spaces exist in our formats; the kernel also asks for others.
+fn has_name_space(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b"user.") || name.as_bytes().starts_with(b"system.")
+}

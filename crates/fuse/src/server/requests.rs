@@ -1,0 +1,485 @@
+//! The requests one by one: decode, ask the file system, answer. What they have in common is in [`super`].
+
+use super::{
+    MAX_BACKGROUND, MAX_REQUEST_BYTES, READ_BUFFER, Server, VALID, answer_seek, has_name_space, new_node,
+    privilege, reply_empty, reply_xattr, reported, write_all,
+};
+use crate::convert::{absent, decode_rdev, file_type, from_kernel_time, set_time};
+use crate::readdir::walk;
+use crate::seek::Question;
+use fuser::{
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, FopenFlags, Generation, INodeNo,
+    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use spindle_vfs::{Error, FallocateMode, FileKind, Rdev, RenameMode, Seek, SetAttr, XattrMode};
+use std::ffi::OsStr;
+use std::io;
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+impl fuser::Filesystem for Server {
+    fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        let wanted = [
+            InitFlags::FUSE_WRITEBACK_CACHE,
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_DO_READDIRPLUS,
+            InitFlags::FUSE_READDIRPLUS_AUTO,
+            InitFlags::FUSE_EXPORT_SUPPORT,
+            InitFlags::FUSE_CACHE_SYMLINKS,
+            InitFlags::FUSE_ASYNC_DIO,
+            InitFlags::FUSE_MAX_PAGES,
+            InitFlags::FUSE_EXPLICIT_INVAL_DATA,
+        ];
+        let killpriv = self.xattrs.then_some(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
+        for flag in wanted.into_iter().chain(killpriv) {
+            if config.add_capabilities(flag).is_err() {
+                log::info!("this kernel has no {flag:?}");
+            }
+        }
+        self.zero_message_open = config.capabilities().contains(InitFlags::FUSE_NO_OPEN_SUPPORT);
+        // Each of these answers a value that is too large with the largest that is possible.
+        let _ = config.set_max_write(MAX_REQUEST_BYTES);
+        if let Err(most) = config.set_max_readahead(MAX_REQUEST_BYTES) {
+            let _ = config.set_max_readahead(most);
+        }
+        let _ = config.set_max_background(MAX_BACKGROUND);
+        let granularity = Duration::from_nanos(self.fs.limits().time_granularity_ns.into());
+        if config.set_time_granularity(granularity).is_err() {
+            log::info!("time stamps have steps of {granularity:?}, which the kernel cannot round to");
+        }
+        Ok(())
+    }
+
+    fn destroy(&mut self) {
+        for (ino, references) in self.nodes.drain() {
+            self.fs.forget(ino, references);
+        }
+    }
+
+    fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        match self.fs.lookup(self.ino(parent), name.as_bytes()) {
+            // An entry without an inode: the kernel remembers that there is none.
+            Err(Error::NotFound) => reply.entry(&VALID, &absent(), Generation(0)),
+            // A file handle of an NFS client asks any inode for `.`.
+            Err(Error::NotDirectory) if name == "." => reply.error(Errno::ESTALE),
+            result => self.reply_entry(result, reply),
+        }
+    }
+
+    fn forget(&self, _req: &Request, ino: INodeNo, nlookup: u64) {
+        let ino = self.ino(ino);
+        let released = self.nodes.release(ino, nlookup);
+        if released > 0 {
+            self.fs.forget(ino, released);
+            // It may have been the last reference to an unlinked file.
+            self.note_change();
+        }
+    }
+
+    fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
+        match self.fs.getattr(self.ino(ino)) {
+            Ok(attr) => reply.attr(&VALID, &self.stat_attr(&attr)),
+            Err(error) => reply.error(reported(&error)),
+        }
+    }
+
+    fn setattr(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        ctime: Option<SystemTime>,
+        _fh: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let set = SetAttr {
+            perm: mode.map(|mode| mode & 0o7777),
+            uid,
+            gid,
+            size,
+            atime: atime.map(set_time),
+            mtime: mtime.map(set_time),
+            ctime: ctime.map(from_kernel_time),
+            birthtime: None,
+            flags: None,
+        };
+        match self.set_attributes(req, self.ino(ino), set) {
+            Ok(attr) => reply.attr(&VALID, &self.stat_attr(&attr)),
+            Err(error) => reply.error(reported(&error)),
+        }
+    }
+
+    fn readlink(&self, _req: &Request, ino: INodeNo, reply: ReplyData) {
+        match self.fs.readlink(self.ino(ino)) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(reported(&error)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        let kind = match mode & 0o170_000 {
+            0 => Some(FileKind::Regular),
+            _ => FileKind::from_mode(mode),
+        };
+        let Some(kind) = kind else { return reply.error(Errno::EINVAL) };
+        let rdev = if matches!(kind, FileKind::BlockDevice | FileKind::CharDevice) {
+            decode_rdev(rdev)
+        } else {
+            Rdev::default()
+        };
+        let node = new_node(req, kind, mode, rdev, b"");
+        self.reply_entry(self.make(req, self.ino(parent), name, &node), reply);
+    }
+
+    fn mkdir(&self, req: &Request, parent: INodeNo, name: &OsStr, mode: u32, _umask: u32, reply: ReplyEntry) {
+        let node = new_node(req, FileKind::Directory, mode, Rdev::default(), b"");
+        self.reply_entry(self.make(req, self.ino(parent), name, &node), reply);
+    }
+
+    fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.reply_change(self.fs.unlink(self.ino(parent), name.as_bytes()), reply);
+    }
+
+    fn rmdir(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.reply_change(self.fs.rmdir(self.ino(parent), name.as_bytes()), reply);
+    }
+
+    fn symlink(&self, req: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let target = target.as_os_str().as_bytes();
+        let node = new_node(req, FileKind::Symlink, 0o777, Rdev::default(), target);
+        self.reply_entry(self.make(req, self.ino(parent), name, &node), reply);
+    }
+
+    fn rename(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        newparent: INodeNo,
+        newname: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let mode = match flags {
+            f if f.is_empty() => RenameMode::Replace,
+            RenameFlags::RENAME_NOREPLACE => RenameMode::NoReplace,
+            RenameFlags::RENAME_EXCHANGE => RenameMode::Exchange,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let (from, to) = (self.ino(parent), self.ino(newparent));
+        let result = self.fs.rename(from, name.as_bytes(), to, newname.as_bytes(), mode, privilege(req));
+        self.reply_change(result, reply);
+    }
+
+    fn link(&self, req: &Request, ino: INodeNo, newparent: INodeNo, newname: &OsStr, reply: ReplyEntry) {
+        self.note_change();
+        let result = self.fs.link(self.ino(ino), self.ino(newparent), newname.as_bytes(), privilege(req));
+        self.reply_entry(result, reply);
+    }
+
+    fn open(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        if self.zero_message_open {
+            reply.error(Errno::ENOSYS);
+        } else {
+            reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+        }
+    }
+
+    fn read(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        READ_BUFFER.with_borrow_mut(|buffer| {
+            let size = size as usize;
+            if buffer.len() < size {
+                buffer.resize(size, 0);
+            }
+            match self.fs.read(self.ino(ino), offset, &mut buffer[..size]) {
+                Ok(len) => reply.data(&buffer[..len]),
+                Err(error) => reply.error(reported(&error)),
+            }
+        });
+    }
+
+    fn write(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let ino = self.ino(ino);
+        let killed = if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+            self.kill_setid(ino)
+        } else {
+            Ok(())
+        };
+        let by = self.writer(req, ino, write_flags);
+        self.note_change();
+        let cached = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        match killed.and_then(|()| write_all(&*self.fs, ino, offset, data, by, cached)) {
+            Ok(len) => reply.written(u32::try_from(len).unwrap_or(u32::MAX)),
+            Err(error) => reply.error(reported(&error)),
+        }
+    }
+
+    fn flush(&self, _req: &Request, _ino: INodeNo, _fh: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn fsync(&self, _req: &Request, ino: INodeNo, _fh: FileHandle, datasync: bool, reply: ReplyEmpty) {
+        reply_empty(self.fs.fsync(self.ino(ino), datasync), reply);
+    }
+
+    fn opendir(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        if self.zero_message_open {
+            reply.error(Errno::ENOSYS);
+        } else {
+            reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_CACHE_DIR);
+        }
+    }
+
+    fn readdir(&self, _req: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let dir = self.ino(ino);
+        let result = walk(&*self.fs, dir, offset, &mut |entry| {
+            let kind = entry.kind.or_else(|| self.fs.getattr(entry.ino).ok().map(|attr| attr.kind));
+            let kind = file_type(kind.unwrap_or(FileKind::Regular));
+            let full = reply.add(INodeNo(entry.ino.0), entry.next, kind, OsStr::from_bytes(entry.name));
+            if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        match result {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(reported(&error)),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let dir = self.ino(ino);
+        let result = walk(&*self.fs, dir, offset, &mut |entry| {
+            let full = self.add_with_attributes(dir, entry, &mut reply);
+            if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        match result {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(reported(&error)),
+        }
+    }
+
+    fn fsyncdir(&self, _req: &Request, ino: INodeNo, _fh: FileHandle, datasync: bool, reply: ReplyEmpty) {
+        reply_empty(self.fs.fsync(self.ino(ino), datasync), reply);
+    }
+
+    fn statfs(&self, _req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
+        match self.fs.statfs() {
+            Ok(s) => {
+                reply.statfs(s.blocks, s.bfree, s.bavail, s.files, s.ffree, s.bsize, s.name_max, s.frsize);
+            }
+            Err(error) => reply.error(reported(&error)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        if !self.xattrs {
+            return reply.error(Errno::ENOSYS);
+        }
+        let mode = match flags {
+            0 => XattrMode::Set,
+            libc::XATTR_CREATE => XattrMode::Create,
+            libc::XATTR_REPLACE => XattrMode::Replace,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        if !has_name_space(name) {
+            return reply.error(Errno::EOPNOTSUPP);
+        }
+        let result = self.fs.setxattr(self.ino(ino), name.as_bytes(), value, mode, privilege(req));
+        self.reply_change(result, reply);
+    }
+
+    fn getxattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        if !self.xattrs {
+            reply.error(Errno::ENOSYS);
+        } else if has_name_space(name) {
+            reply_xattr(self.fs.getxattr(self.ino(ino), name.as_bytes()), size, reply);
+        } else {
+            reply.error(Errno::EOPNOTSUPP);
+        }
+    }
+
+    fn listxattr(&self, _req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        if !self.xattrs {
+            return reply.error(Errno::ENOSYS);
+        }
+        let names = self.fs.listxattr(self.ino(ino)).map(|names| {
+            names.into_iter().flat_map(|name| name.into_iter().chain(std::iter::once(0))).collect()
+        });
+        reply_xattr(names, size, reply);
+    }
+
+    fn removexattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        if !self.xattrs {
+            reply.error(Errno::ENOSYS);
+        } else if has_name_space(name) {
+            self.reply_change(self.fs.removexattr(self.ino(ino), name.as_bytes()), reply);
+        } else {
+            reply.error(Errno::EOPNOTSUPP);
+        }
+    }
+
+    fn access(&self, _req: &Request, _ino: INodeNo, _mask: AccessFlags, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn create(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        _flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let node = new_node(req, FileKind::Regular, mode, Rdev::default(), b"");
+        match self.make(req, self.ino(parent), name, &node) {
+            Ok(attr) => {
+                self.nodes.take(&attr);
+                let generation = Generation(attr.generation);
+                let flags = FopenFlags::FOPEN_KEEP_CACHE;
+                reply.created(&VALID, &self.entry_attr(&attr), generation, FileHandle(0), flags);
+            }
+            Err(error) => reply.error(reported(&error)),
+        }
+    }
+
+    fn ioctl(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        _flags: IoctlFlags,
+        _cmd: u32,
+        _in_data: &[u8],
+        _out_size: u32,
+        reply: ReplyIoctl,
+    ) {
+        reply.error(Errno::ENOTTY);
+    }
+
+    fn fallocate(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        const KEEP: i32 = libc::FALLOC_FL_KEEP_SIZE;
+        const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | KEEP;
+        const ZERO: i32 = libc::FALLOC_FL_ZERO_RANGE;
+        const ZERO_KEEP: i32 = ZERO | KEEP;
+        let mode = match mode {
+            0 => FallocateMode::Allocate { keep_size: false },
+            KEEP => FallocateMode::Allocate { keep_size: true },
+            PUNCH => FallocateMode::PunchHole,
+            ZERO => FallocateMode::ZeroRange { keep_size: false },
+            ZERO_KEEP => FallocateMode::ZeroRange { keep_size: true },
+            _ => return reply.error(Errno::EOPNOTSUPP),
+        };
+        let ino = self.ino(ino);
+        let killed = if req.uid() == 0 { Ok(()) } else { self.kill_setid(ino) };
+        let result = killed.and_then(|()| self.fs.fallocate(ino, mode, offset, length, privilege(req)));
+        self.reply_change(result, reply);
+    }
+
+    fn lseek(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let what = match whence {
+            libc::SEEK_DATA => Seek::Data,
+            libc::SEEK_HOLE => Seek::Hole,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
+        let question = Question { node: ino, offset, what, reply };
+        if self.fs.read_only() {
+            answer_seek(&*self.fs, question);
+        } else {
+            self.seeks.push(question);
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        _req: &Request,
+        _ino_in: INodeNo,
+        _fh_in: FileHandle,
+        _offset_in: u64,
+        _ino_out: INodeNo,
+        _fh_out: FileHandle,
+        _offset_out: u64,
+        _len: u64,
+        _flags: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        // The kernel then copies from page to page in its own cache.
+        reply.error(Errno::ENOSYS);
+    }
+}

@@ -1,0 +1,256 @@
+//! A mount being served.
+//!
+//! Who does what: `fuser`'s worker threads answer requests; the *reaper* waits for them to end, which they do when
+//! the kernel has unmounted; the *commit timer* makes changes durable (`sync(2)` does not reach a FUSE mount).
+//! [`Session::join`] waits for the end. Nobody but the caller calls [`FileSystem::unmount`], and only after `join`.
+//!
+//! Ending a mount from inside ([`Unmounter::stop`], for signals) must cope with users who do not let go: late pages
+//! are asked for first, then the mount is taken out of sight, and if it is still in use after a time of grace,
+//! `join` returns nevertheless; what the last users do then is refused or fails with the daemon's end.
+
+use crate::kernel::{self, KernelMount, Unmount};
+use crate::mountinfo::{self, MountDevice};
+use crate::seek::SeekQueue;
+use crate::server::{MAX_REQUEST_BYTES, Server, answer_seek};
+use crate::{Access, Error, MountOptions, Result};
+use fuser::{Config, SessionACL};
+use spindle_clock::{Condvar, Mutex};
+use spindle_vfs::FileSystem;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How long users may keep files open after a signal has asked for the end.
+const GRACE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The worker threads have ended, so.
+    ended: Option<io::Result<()>>,
+    /// The time of grace is over.
+    given_up: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    mount_point: PathBuf,
+    device: MountDevice,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn is_over(state: &State) -> bool {
+        state.ended.is_some() || state.given_up
+    }
+}
+
+/// A mount being served. Dropping it unmounts, and waits for nothing.
+#[derive(Debug)]
+pub struct Session {
+    shared: Arc<Shared>,
+    commit_timer: Option<JoinHandle<()>>,
+    /// `fusermount3` unmounts when this closes.
+    auto_unmount: Option<UnixStream>,
+}
+
+/// Ends a session from another thread.
+#[derive(Clone, Debug)]
+pub struct Unmounter(Arc<Shared>);
+
+/// Mounts `fs` on the directory `mount_point` and serves it from threads of its own. `source` is what `mount` and
+/// `df` show unless the options name something else.
+///
+/// # Errors
+/// When the directory or the options do not allow it, or the kernel or `fusermount3` refuses.
+pub fn mount(
+    fs: Arc<dyn FileSystem>,
+    mount_point: &Path,
+    source: &str,
+    options: &MountOptions,
+) -> Result<Session> {
+    let mount_point =
+        mountinfo::canonical(mount_point).map_err(|e| Error::mount("mount on", mount_point, e))?;
+    if !mount_point.is_dir() {
+        return Err(Error::mount("mount on", &mount_point, nix::errno::Errno::ENOTDIR));
+    }
+    let mut options = options.clone();
+    options.read_only |= fs.read_only();
+    let source = options.fsname.as_deref().unwrap_or(source);
+    let KernelMount { fd, device, auto_unmount } = kernel::mount(&mount_point, source, &options)?;
+
+    let dirty = Arc::new(AtomicBool::new(false));
+    let seeks = Arc::new(SeekQueue::default());
+    let server = Server::new(Arc::clone(&fs), &options, Arc::clone(&dirty), Arc::clone(&seeks));
+    let mut config = Config::default();
+    config.n_threads = Some(options.threads);
+    config.clone_fd = options.threads > 1;
+    let acl = match options.access {
+        Access::OwnerAndRoot => SessionACL::RootAndOwner,
+        // For the owner alone the kernel itself sees to it, and it writes late attributes back as root.
+        Access::Owner | Access::Everyone => SessionACL::All,
+    };
+    let started = fuser::Session::from_fd(server, fd, acl, config).and_then(fuser::Session::spawn);
+    let background = match started {
+        Ok(background) => background,
+        Err(source) => {
+            let _ = kernel::unmount(&mount_point, device, Unmount::Detach);
+            return Err(Error::mount("serve", &mount_point, source));
+        }
+    };
+    let shared = Arc::new(Shared { mount_point, device, state: Mutex::default(), changed: Condvar::new() });
+    let mut session = Session { shared: Arc::clone(&shared), commit_timer: None, auto_unmount };
+    let (seek_fs, seek_queue, notifier) = (Arc::clone(&fs), Arc::clone(&seeks), background.notifier());
+    spawn("fuse-seek", move || seek_queue.run(&notifier, |question| answer_seek(&*seek_fs, question)))?;
+    let reaper = Arc::clone(&shared);
+    spawn("fuse-reaper", move || {
+        let result = background.join();
+        seeks.close();
+        reaper.state.lock().ended = Some(result);
+        reaper.changed.notify_all();
+    })?;
+    if !options.read_only {
+        let period = options.commit;
+        session.commit_timer = Some(spawn("fuse-commit", move || commit(&*fs, &shared, &dirty, period))?);
+    }
+    session.read_far_ahead();
+    Ok(session)
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let thread = thread::Builder::new().name(name.into());
+    thread.spawn(run).map_err(|e| Error::system(format!("cannot start thread {name}"), e))
+}
+
+fn commit(fs: &dyn FileSystem, shared: &Shared, dirty: &AtomicBool, period: Duration) {
+    loop {
+        {
+            let mut state = shared.state.lock();
+            if !Shared::is_over(&state) {
+                shared.changed.wait_for(&mut state, period);
+            }
+            if Shared::is_over(&state) {
+                return;
+            }
+        }
+        if dirty.swap(false, Ordering::AcqRel)
+            && let Err(error) = fs.sync()
+        {
+            log::error!("{}: cannot make changes durable: {error}", shared.mount_point.display());
+        }
+    }
+}
+
+impl Session {
+    /// Where it is mounted: absolute, without links.
+    #[must_use]
+    pub fn mount_point(&self) -> &Path {
+        &self.shared.mount_point
+    }
+
+    pub(crate) fn device(&self) -> MountDevice {
+        self.shared.device
+    }
+
+    /// For ending the session from elsewhere.
+    #[must_use]
+    pub fn unmounter(&self) -> Unmounter {
+        Unmounter(Arc::clone(&self.shared))
+    }
+
+    /// Waits until it is unmounted, by whomever. Then the caller calls [`FileSystem::unmount`].
+    ///
+    /// # Errors
+    /// When the connection with the kernel broke off otherwise than by unmounting.
+    pub fn join(mut self) -> Result<()> {
+        let result = self.wait();
+        match self.commit_timer.take().map(JoinHandle::join) {
+            Some(Err(_)) => Err(Error::State("the commit timer died".into())),
+            _ => result,
+        }
+    }
+
+    /// Unmounts and waits for the end. Then the caller calls [`FileSystem::unmount`].
+    ///
+    /// # Errors
+    /// When it is in use; the mount then stays as it is.
+    pub fn unmount(&self) -> Result<()> {
+        self.unmounter().unmount()?;
+        self.wait()
+    }
+
+    fn wait(&self) -> Result<()> {
+        let mut state = self.shared.state.lock();
+        while !Shared::is_over(&state) {
+            self.shared.changed.wait(&mut state);
+        }
+        match &state.ended {
+            Some(Err(error)) => Err(Error::Session {
+                path: self.shared.mount_point.clone(),
+                source: io::Error::new(error.kind(), error.to_string()),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The kernel starts FUSE mounts at 128 KiB of read-ahead, and INIT can only lower it. Only root may raise it.
+    fn read_far_ahead(&self) {
+        let path = format!("/sys/class/bdi/{}/read_ahead_kb", self.shared.device);
+        if let Err(error) = std::fs::write(&path, (4 * MAX_REQUEST_BYTES / 1024).to_string()) {
+            log::debug!("read-ahead stays small: {path}: {error}");
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !Shared::is_over(&self.shared.state.lock()) {
+            let _ = kernel::unmount(&self.shared.mount_point, self.shared.device, Unmount::Detach);
+        }
+        drop(self.auto_unmount.take());
+    }
+}
+
+impl Unmounter {
+    /// Unmounts if nothing is in use.
+    ///
+    /// # Errors
+    /// [`Error::Mount`] when it is in use.
+    pub fn unmount(&self) -> Result<()> {
+        kernel::unmount(&self.0.mount_point, self.0.device, Unmount::Unused)
+    }
+
+    /// Ends the session even if files are in use: see the head of this module. Must not be called while a
+    /// request waits for the caller.
+    pub fn stop(&self) {
+        let shared = &self.0;
+        if let Err(error) = write_back(&shared.mount_point) {
+            log::warn!("{}: cannot write back: {error}", shared.mount_point.display());
+        }
+        if self.unmount().is_err() {
+            log::warn!("{} is in use; taking it out of sight", shared.mount_point.display());
+            if let Err(error) = kernel::unmount(&shared.mount_point, shared.device, Unmount::Detach) {
+                log::error!("{error}");
+            }
+        }
+        let mut state = shared.state.lock();
+        if !Shared::is_over(&state) {
+            shared.changed.wait_for(&mut state, GRACE);
+        }
+        if !Shared::is_over(&state) {
+            log::warn!("{} is still in use; ending nevertheless", shared.mount_point.display());
+            state.given_up = true;
+            shared.changed.notify_all();
+        }
+    }
+}
+
+/// Has the kernel write back the late pages of files that stay open.
+fn write_back(mount_point: &Path) -> io::Result<()> {
+    let root = std::fs::File::open(mount_point)?;
+    Ok(nix::unistd::syncfs(&root)?)
+}
