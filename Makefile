@@ -15,9 +15,10 @@ setup: ## Install what the tests need beside Rust (Debian packages, Python envir
 build: ## The spindle binary, optimised: target/release/spindle
 	cargo build --release --bin spindle
 
-check: ## Formatting and lints, without running a test
+check: ## Formatting, lints and licences, without running a test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	PATH="$${SPINDLE_TOOLS:-.tools}/bin:$$PATH" cargo deny --log-level error check licenses sources
 
 test: setup check ## All tests, those with other people's tools and mounts too; run it as root
 	@[ "$$(id -u)" = 0 ] || { echo "the tests mount, chown and mknod: run make test as root" >&2; exit 1; }
