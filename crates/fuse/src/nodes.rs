@@ -1,14 +1,14 @@
 //! The references that the kernel holds.
 //!
 //! Each answer that names an inode gives the kernel one reference, and FORGET brings them back. When a session ends the
-//! kernel does not bring back the rest, so they are counted here, and [`Nodes::drain`] returns them: otherwise
+//! kernel does not bring back the rest, so they are counted here, and [`Nodes::give_back`] returns them: otherwise
 //! a file that was unlinked while open would keep its blocks in an image that calls itself clean.
 //!
 //! Beside the count stands whether root owns the file. Pages that the kernel writes back late
 //! come in nobody's name; whether they may use the free-space reserve is decided by the owner.
 
 use spindle_clock::Mutex;
-use spindle_vfs::{Attr, Ino, Privilege};
+use spindle_vfs::{Attr, FileSystem, Ino, Privilege};
 use std::collections::HashMap;
 
 /// Enough that worker threads seldom meet on one.
@@ -67,8 +67,14 @@ impl Nodes {
         self.shard(ino).lock().get(&ino).map_or(Privilege::User, |node| node.owner)
     }
 
-    /// All references that are still out.
-    pub(crate) fn drain(&self) -> Vec<(Ino, u64)> {
+    /// Gives the file system back all references that are still out.
+    pub(crate) fn give_back(&self, fs: &dyn FileSystem) {
+        for (ino, references) in self.drain() {
+            fs.forget(ino, references);
+        }
+    }
+
+    fn drain(&self) -> Vec<(Ino, u64)> {
         let take = |shard: &Mutex<HashMap<Ino, Node>>| std::mem::take(&mut *shard.lock());
         self.shards.iter().flat_map(take).map(|(ino, node)| (ino, node.references)).collect()
     }

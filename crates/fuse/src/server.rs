@@ -61,22 +61,23 @@ pub(crate) struct Server {
     ids: NodeIds,
     presented: Presented,
     groups: GroupPolicy,
-    nodes: Nodes,
+    upkeep: Arc<Upkeep>,
     xattrs: bool,
     /// Opening needs no request, which the kernel says in INIT.
     zero_message_open: bool,
-    /// Something is not yet durable; the commit timer clears it.
-    changed: Arc<AtomicBool>,
-    seeks: Arc<SeekQueue>,
+}
+
+/// What the server shares with the other threads of its session.
+#[derive(Debug, Default)]
+pub(crate) struct Upkeep {
+    pub(crate) nodes: Nodes,
+    pub(crate) seeks: SeekQueue,
+    /// Something was changed since this was last cleared: set after the change.
+    pub(crate) changed: AtomicBool,
 }
 
 impl Server {
-    pub(crate) fn new(
-        fs: Arc<dyn FileSystem>,
-        options: &MountOptions,
-        changed: Arc<AtomicBool>,
-        seeks: Arc<SeekQueue>,
-    ) -> Self {
+    pub(crate) fn new(fs: Arc<dyn FileSystem>, options: &MountOptions, upkeep: Arc<Upkeep>) -> Self {
         Self {
             ids: NodeIds::new(fs.root()),
             presented: Presented {
@@ -86,11 +87,9 @@ impl Server {
                 dir_mask: options.dir_mask,
             },
             groups: options.groups,
-            nodes: Nodes::default(),
+            upkeep,
             xattrs: options.xattrs && fs.limits().xattrs,
             zero_message_open: true,
-            changed,
-            seeks,
             fs,
         }
     }
@@ -110,14 +109,14 @@ impl Server {
     }
 
     fn note_change(&self) {
-        self.changed.store(true, Ordering::Release);
+        self.upkeep.changed.store(true, Ordering::Release);
     }
 
     /// Answers with an inode, on which the file system has just taken a reference for us.
     fn reply_entry(&self, result: Result<Attr>, reply: ReplyEntry) {
         match result {
             Ok(attr) => {
-                self.nodes.take(&attr);
+                self.upkeep.nodes.take(&attr);
                 reply.entry(&VALID, &self.entry_attr(&attr), Generation(attr.generation));
             }
             Err(error) => reply.error(reported(&error)),
@@ -182,7 +181,7 @@ impl Server {
         let attr = self.fs.setattr(ino, &set, privilege(req))?;
         self.note_change();
         if given_away {
-            self.nodes.update(&attr);
+            self.upkeep.nodes.update(&attr);
         }
         Ok(attr)
     }
@@ -192,7 +191,7 @@ impl Server {
         if self.presented.uid.is_some_and(|uid| uid != 0) {
             Privilege::User
         } else if flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
-            self.nodes.owner(ino)
+            self.upkeep.nodes.owner(ino)
         } else {
             privilege(req)
         }
@@ -214,11 +213,11 @@ impl Server {
         let shown = if is_dot { self.stat_attr(&attr) } else { self.entry_attr(&attr) };
         let name = OsStr::from_bytes(entry.name);
         if !is_dot {
-            self.nodes.take(&attr);
+            self.upkeep.nodes.take(&attr);
         }
         let full = reply.add(shown.ino, entry.next, name, &VALID, &shown, Generation(attr.generation));
         if full && !is_dot {
-            self.nodes.release(attr.ino, 1);
+            self.upkeep.nodes.release(attr.ino, 1);
             self.fs.forget(attr.ino, 1);
         }
         full

@@ -10,8 +10,7 @@
 
 use crate::kernel::{self, KernelMount, Unmount};
 use crate::mountinfo::{self, MountDevice};
-use crate::seek::SeekQueue;
-use crate::server::{MAX_REQUEST_BYTES, Server, answer_seek};
+use crate::server::{MAX_REQUEST_BYTES, Server, Upkeep, answer_seek};
 use crate::{Access, Error, MountOptions, Result};
 use fuser::{Config, SessionACL};
 use spindle_clock::{Condvar, Mutex};
@@ -50,12 +49,19 @@ impl Shared {
 }
 
 /// A mount being served. Dropping it unmounts, and waits for nothing.
-#[derive(Debug)]
 pub struct Session {
     shared: Arc<Shared>,
+    fs: Arc<dyn FileSystem>,
+    upkeep: Arc<Upkeep>,
     commit_timer: Option<JoinHandle<()>>,
     /// `fusermount3` unmounts when this closes.
     auto_unmount: Option<UnixStream>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("shared", &self.shared).finish_non_exhaustive()
+    }
 }
 
 /// Ends a session from another thread.
@@ -83,9 +89,8 @@ pub fn mount(
     let source = options.fsname.as_deref().unwrap_or(source);
     let KernelMount { fd, device, auto_unmount } = kernel::mount(&mount_point, source, &options)?;
 
-    let dirty = Arc::new(AtomicBool::new(false));
-    let seeks = Arc::new(SeekQueue::default());
-    let server = Server::new(Arc::clone(&fs), &options, Arc::clone(&dirty), Arc::clone(&seeks));
+    let upkeep = Arc::new(Upkeep::default());
+    let server = Server::new(Arc::clone(&fs), &options, Arc::clone(&upkeep));
     let mut config = Config::default();
     config.n_threads = Some(options.threads);
     config.clone_fd = options.threads > 1;
@@ -103,19 +108,28 @@ pub fn mount(
         }
     };
     let shared = Arc::new(Shared { mount_point, device, state: Mutex::default(), changed: Condvar::new() });
-    let mut session = Session { shared: Arc::clone(&shared), commit_timer: None, auto_unmount };
-    let (seek_fs, seek_queue, notifier) = (Arc::clone(&fs), Arc::clone(&seeks), background.notifier());
-    spawn("fuse-seek", move || seek_queue.run(&notifier, |question| answer_seek(&*seek_fs, question)))?;
-    let reaper = Arc::clone(&shared);
+    let mut session = Session {
+        shared: Arc::clone(&shared),
+        fs: Arc::clone(&fs),
+        upkeep: Arc::clone(&upkeep),
+        commit_timer: None,
+        auto_unmount,
+    };
+    let (seek_fs, seek_upkeep, notifier) = (Arc::clone(&fs), Arc::clone(&upkeep), background.notifier());
+    spawn("fuse-seek", move || {
+        seek_upkeep.seeks.run(&notifier, |question| answer_seek(&*seek_fs, question));
+    })?;
+    let (ended, ended_upkeep) = (Arc::clone(&shared), Arc::clone(&upkeep));
     spawn("fuse-reaper", move || {
         let result = background.join();
-        seeks.close();
-        reaper.state.lock().ended = Some(result);
-        reaper.changed.notify_all();
+        ended_upkeep.seeks.close();
+        ended.state.lock().ended = Some(result);
+        ended.changed.notify_all();
     })?;
     if !options.read_only {
         let period = options.commit;
-        session.commit_timer = Some(spawn("fuse-commit", move || commit(&*fs, &shared, &dirty, period))?);
+        let timer = move || commit(&*fs, &shared, &upkeep.changed, period);
+        session.commit_timer = Some(spawn("fuse-commit", timer)?);
     }
     session.read_far_ahead();
     Ok(session)
@@ -126,7 +140,8 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
     thread.spawn(run).map_err(|e| Error::system(format!("cannot start thread {name}"), e))
 }
 
-fn commit(fs: &dyn FileSystem, shared: &Shared, dirty: &AtomicBool, period: Duration) {
+/// Makes changes durable every `period` until the session is over.
+fn commit(fs: &dyn FileSystem, shared: &Shared, changed: &AtomicBool, period: Duration) {
     loop {
         {
             let mut state = shared.state.lock();
@@ -137,7 +152,7 @@ fn commit(fs: &dyn FileSystem, shared: &Shared, dirty: &AtomicBool, period: Dura
                 return;
             }
         }
-        if dirty.swap(false, Ordering::AcqRel)
+        if changed.swap(false, Ordering::AcqRel)
             && let Err(error) = fs.sync()
         {
             log::error!("{}: cannot make changes durable: {error}", shared.mount_point.display());
@@ -188,6 +203,7 @@ impl Session {
         while !Shared::is_over(&state) {
             self.shared.changed.wait(&mut state);
         }
+        self.upkeep.nodes.give_back(&*self.fs);
         match &state.ended {
             Some(Err(error)) => Err(Error::Session {
                 path: self.shared.mount_point.clone(),

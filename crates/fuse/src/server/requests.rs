@@ -54,12 +54,6 @@ impl fuser::Filesystem for Server {
         Ok(())
     }
 
-    fn destroy(&mut self) {
-        for (ino, references) in self.nodes.drain() {
-            self.fs.forget(ino, references);
-        }
-    }
-
     fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match self.fs.lookup(self.ino(parent), name.as_bytes()) {
             // An entry without an inode: the kernel remembers that there is none.
@@ -72,7 +66,7 @@ impl fuser::Filesystem for Server {
 
     fn forget(&self, _req: &Request, ino: INodeNo, nlookup: u64) {
         let ino = self.ino(ino);
-        let released = self.nodes.release(ino, nlookup);
+        let released = self.upkeep.nodes.release(ino, nlookup);
         if released > 0 {
             self.fs.forget(ino, released);
             // It may have been the last reference to an unlinked file.
@@ -194,8 +188,8 @@ impl fuser::Filesystem for Server {
     }
 
     fn link(&self, req: &Request, ino: INodeNo, newparent: INodeNo, newname: &OsStr, reply: ReplyEntry) {
-        self.note_change();
         let result = self.fs.link(self.ino(ino), self.ino(newparent), newname.as_bytes(), privilege(req));
+        self.note_change();
         self.reply_entry(result, reply);
     }
 
@@ -249,9 +243,10 @@ impl fuser::Filesystem for Server {
             Ok(())
         };
         let by = self.writer(req, ino, write_flags);
-        self.note_change();
         let cached = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        match killed.and_then(|()| write_all(&*self.fs, ino, offset, data, by, cached)) {
+        let written = killed.and_then(|()| write_all(&*self.fs, ino, offset, data, by, cached));
+        self.note_change();
+        match written {
             Ok(len) => reply.written(u32::try_from(len).unwrap_or(u32::MAX)),
             Err(error) => reply.error(reported(&error)),
         }
@@ -392,7 +387,7 @@ impl fuser::Filesystem for Server {
         let node = new_node(req, FileKind::Regular, mode, Rdev::default(), b"");
         match self.make(req, self.ino(parent), name, &node) {
             Ok(attr) => {
-                self.nodes.take(&attr);
+                self.upkeep.nodes.take(&attr);
                 let generation = Generation(attr.generation);
                 let flags = FopenFlags::FOPEN_KEEP_CACHE;
                 reply.created(&VALID, &self.entry_attr(&attr), generation, FileHandle(0), flags);
@@ -462,7 +457,7 @@ impl fuser::Filesystem for Server {
         if self.fs.read_only() {
             answer_seek(&*self.fs, question);
         } else {
-            self.seeks.push(question);
+            self.upkeep.seeks.push(question);
         }
     }
 

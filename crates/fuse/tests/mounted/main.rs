@@ -1,8 +1,11 @@
 //! What programs see of a mounted model.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod harness;
 
-use common::{Mounted, big_model};
+use common::big_model;
+use harness::Mounted;
 use nix::fcntl::{FallocateFlags, RenameFlags, fallocate, renameat2};
 use nix::sys::stat::{SFlag, UtimensatFlags, makedev, mknod, utimensat};
 use nix::sys::time::TimeSpec;

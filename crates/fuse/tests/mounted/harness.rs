@@ -1,0 +1,74 @@
+//! A model file system on a temporary directory, which is unmounted whatever happens.
+
+use crate::common::{Watchdog, big_model, can_mount};
+use spindle_clock::SystemClock;
+use spindle_fuse::{MountOptions, Session, mount};
+use spindle_vfs::FileSystem;
+use spindle_vfs::model::{ModelFs, ModelOptions};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// A mounted model.
+pub struct Mounted {
+    pub fs: Arc<ModelFs>,
+    session: Option<Session>,
+    options: MountOptions,
+    dir: TempDir,
+    _watchdog: Watchdog,
+}
+
+impl Mounted {
+    pub fn new(words: &str) -> Option<Self> {
+        Self::with_model(words, big_model())
+    }
+
+    pub fn with_model(words: &str, model: ModelOptions) -> Option<Self> {
+        if !can_mount() {
+            return None;
+        }
+        let mut options = MountOptions::default();
+        options.parse(words).unwrap();
+        let dir = tempfile::Builder::new().prefix("spindle-fuse").tempdir().unwrap();
+        let watchdog = Watchdog::over(vec![dir.path().to_owned()]);
+        let fs = Arc::new(ModelFs::new(model, Arc::new(SystemClock)));
+        let mut mounted = Self { fs, session: None, options, dir, _watchdog: watchdog };
+        mounted.mount();
+        Some(mounted)
+    }
+
+    fn mount(&mut self) {
+        let fs: Arc<dyn FileSystem> = Arc::clone(&self.fs) as _;
+        self.session = Some(mount(fs, self.dir.path(), "model", &self.options).unwrap());
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn session(&self) -> &Session {
+        self.session.as_ref().unwrap()
+    }
+
+    pub fn unmount(&mut self) {
+        let session = self.session.take().unwrap();
+        session.unmount().unwrap();
+        session.join().unwrap();
+    }
+
+    /// Unmounts and mounts again: nothing is in the kernel's caches any more.
+    pub fn remount(&mut self) {
+        self.unmount();
+        self.mount();
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take()
+            && let Err(error) = session.unmount()
+        {
+            eprintln!("{error}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! A process that does to one file what lines on its standard input say, and answers each with a line: `ok`, the name of
+//! an error, or text that was read.
+//!
+//! `flock sh|ex|un [nb] [turn]` · `fcntl rd|wr|un START LEN [wait] [turn]` (turn: with the lock, answer with what the file
+//! holds; then, or if there was no lock to be had, unlock everything) · `reopen` · `read` · `write TEXT` · `map` · `map-write AT TEXT` · `map-read AT LEN`
+
+#![allow(unsafe_code)] // Mappings, and calls that take plain structures.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Bytes of a mapping.
+const MAP_LEN: usize = 10_000;
+
+/// The other side: starts such a process and talks to it. It is killed when this is dropped.
+pub struct Client {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Client {
+    pub fn start(path: &Path) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .arg("client")
+            .arg(path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut client = Self { child, input, output: BufReader::new(output) };
+        assert_eq!(client.hear(), "started");
+        client
+    }
+
+    pub fn tell(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+
+    pub fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    pub fn ask(&mut self, line: &str) -> String {
+        self.tell(line);
+        self.hear()
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn open(path: &Path) -> File {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap()
+}
+
+fn answer(result: libc::c_int) -> String {
+    if result == 0 {
+        return "ok".into();
+    }
+    match nix::errno::Errno::last() {
+        nix::errno::Errno::EACCES => "EAGAIN".into(),
+        error => format!("{error:?}"),
+    }
+}
+
+fn flock(file: &File, words: &[&str]) -> String {
+    let mut operation = match words[0] {
+        "sh" => libc::LOCK_SH,
+        "ex" => libc::LOCK_EX,
+        _ => libc::LOCK_UN,
+    };
+    if words.contains(&"nb") {
+        operation |= libc::LOCK_NB;
+    }
+    // SAFETY: the descriptor is open.
+    answer(unsafe { libc::flock(file.as_raw_fd(), operation) })
+}
+
+fn fcntl(file: &File, kind: &str, start: i64, len: i64, wait: bool) -> String {
+    let kind = match kind {
+        "rd" => libc::F_RDLCK,
+        "wr" => libc::F_WRLCK,
+        _ => libc::F_UNLCK,
+    };
+    let lock = libc::flock {
+        l_type: i16::try_from(kind).unwrap(),
+        l_whence: 0,
+        l_start: start,
+        l_len: len,
+        l_pid: 0,
+    };
+    let command = if wait { libc::F_SETLKW } else { libc::F_SETLK };
+    // SAFETY: the descriptor is open and the structure lives through the call.
+    answer(unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) })
+}
+
+fn contents(file: &File) -> String {
+    let mut bytes = [0; 100];
+    let len = file.read_at(&mut bytes, 0).unwrap();
+    String::from_utf8_lossy(&bytes[..len]).into_owned()
+}
+
+fn map(file: &File) -> &'static mut [u8] {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping, kept until the process ends; the file is as long as the mapping. That other
+    // processes change the bytes is what is being tested.
+    unsafe {
+        let start = libc::mmap(std::ptr::null_mut(), MAP_LEN, access, libc::MAP_SHARED, file.as_raw_fd(), 0);
+        assert_ne!(start, libc::MAP_FAILED);
+        std::slice::from_raw_parts_mut(start.cast(), MAP_LEN)
+    }
+}
+
+/// Obeys until its standard input ends.
+pub fn run(path: &Path) {
+    let mut file = open(path);
+    let mut mapping: &mut [u8] = &mut [];
+    println!("started");
+    for line in std::io::stdin().lines() {
+        let line = line.unwrap();
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |i: usize| words[i].parse::<usize>().unwrap();
+        let said = match words[0] {
+            "flock" => flock(&file, &words[1..]),
+            "fcntl" => {
+                let (start, len) = (words[2].parse().unwrap(), words[3].parse().unwrap());
+                fcntl(&file, words[1], start, len, words.contains(&"wait"))
+            }
+            "reopen" => {
+                file = open(path);
+                "ok".into()
+            }
+            "read" => contents(&file),
+            "write" => {
+                file.write_all_at(words[1].as_bytes(), 0).unwrap();
+                "ok".into()
+            }
+            "map" => {
+                mapping = map(&file);
+                "ok".into()
+            }
+            "map-write" => {
+                mapping[number(1)..][..words[2].len()].copy_from_slice(words[2].as_bytes());
+                "ok".into()
+            }
+            "map-read" => String::from_utf8_lossy(&mapping[number(1)..][..number(2)]).into_owned(),
+            _ => "what?".into(),
+        };
+        if words.contains(&"turn") {
+            println!("{}", if said == "ok" { contents(&file) } else { said });
+            flock(&file, &["un"]);
+            fcntl(&file, "un", 0, 0, false);
+        } else {
+            println!("{said}");
+        }
+    }
+}
