@@ -2,6 +2,7 @@
 //!
 //! A newcomer reads [`ondisk`] (the structures), [`Layout`] (where everything is) and [`Superblock`] first.
 
+pub mod check;
 mod ckhash;
 mod dialect;
 mod group;

@@ -1,0 +1,832 @@
+//! What a check can find: one variant for each kind of damage, with the data that a repair needs.
+//!
+//! A finding says where (inode, fragment, group, byte of a directory) and what stands there against what
+//! should. It is made by the phase named beside it and never changed. The text follows the messages that
+//! users know from fsck of the BSDs.
+
+use crate::ondisk::Csum;
+use serde::Serialize;
+use std::fmt;
+
+/// The part of the check that finds something, numbered as in the classic checker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Superblock and its replicas.
+    Setup,
+    /// Phase 1 and 1b: inodes, blocks and sizes.
+    Inodes,
+    /// Phase 2: names in directories.
+    Names,
+    /// Phase 3: connectivity.
+    Connectivity,
+    /// Phase 4: reference counts.
+    Links,
+    /// Phase 5: cylinder groups and summaries.
+    Groups,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Setup => "Superblock",
+            Self::Inodes => "Phase 1 - Check Blocks and Sizes",
+            Self::Names => "Phase 2 - Check Pathnames",
+            Self::Connectivity => "Phase 3 - Check Connectivity",
+            Self::Links => "Phase 4 - Check Reference Counts",
+            Self::Groups => "Phase 5 - Check Cyl groups",
+        })
+    }
+}
+
+/// How much a finding weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Worth knowing; the file system is consistent all the same.
+    Note,
+    /// Contradicts the format: wants repair.
+    Damage,
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// Inode of the directory.
+    pub dir: u32,
+    /// Byte offset of the entry in the directory.
+    pub offset: u64,
+    /// The name; bytes that are not UTF-8 are replaced.
+    pub name: String,
+    /// Inode that it names.
+    pub ino: u32,
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "I={} NAME={} IN DIR I={} AT BYTE {}", self.ino, self.name, self.dir, self.offset)
+    }
+}
+
+/// The counts of a group or of the file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Directories.
+    pub ndir: i64,
+    /// Free blocks.
+    pub nbfree: i64,
+    /// Free inodes.
+    pub nifree: i64,
+    /// Free fragments outside free blocks.
+    pub nffree: i64,
+}
+
+impl From<Csum> for Counts {
+    fn from(cs: Csum) -> Self {
+        Self {
+            ndir: cs.cs_ndir.into(),
+            nbfree: cs.cs_nbfree.into(),
+            nifree: cs.cs_nifree.into(),
+            nffree: cs.cs_nffree.into(),
+        }
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ndir, nbfree, nifree, nffree } = self;
+        write!(f, "{ndir} dirs, {nbfree} blks, {nifree} inodes, {nffree} frags")
+    }
+}
+
+/// Where in a file a block stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Block of the file's data.
+    Data {
+        /// Number of the block in the file.
+        lbn: u64,
+    },
+    /// Block of pointers.
+    Indirect {
+        /// 1 for pointers to data, 2 and 3 for pointers to those.
+        level: u8,
+        /// First block of the file that it leads to.
+        lbn: u64,
+    },
+    /// Block of extended attributes.
+    Extattr {
+        /// Number of the block.
+        lbn: u64,
+    },
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Data { lbn } => write!(f, "block {lbn}"),
+            Self::Indirect { level, lbn } => write!(f, "level {level} indirect block for block {lbn}"),
+            Self::Extattr { lbn } => write!(f, "extended attribute block {lbn}"),
+        }
+    }
+}
+
+/// Why an address cannot be a file's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BadAddress {
+    /// Not in the file system.
+    OutOfRange,
+    /// Runs over the end of a block.
+    Unaligned,
+    /// In the structures of a cylinder group, the boot area or the summaries.
+    Metadata,
+}
+
+impl fmt::Display for BadAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OutOfRange => "out of range",
+            Self::Unaligned => "across a block boundary",
+            Self::Metadata => "in metadata",
+        })
+    }
+}
+
+/// What is wrong with the root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RootProblem {
+    /// Its inode is free.
+    Unallocated,
+    /// It is something else.
+    NotDirectory,
+    /// Its inode must be cleared.
+    Damaged,
+}
+
+impl fmt::Display for RootProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unallocated => "UNALLOCATED",
+            Self::NotDirectory => "NOT DIRECTORY",
+            Self::Damaged => "DAMAGED",
+        })
+    }
+}
+
+/// What is wrong with the structure of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryDamage {
+    /// `d_reclen` is not a multiple of four, or zero.
+    ReclenUnaligned,
+    /// `d_reclen` leads out of the chunk.
+    ReclenTooLong,
+    /// `d_reclen` has no room for the name.
+    ReclenTooShort,
+    /// A name without characters.
+    NameEmpty,
+    /// A name of more than 255 bytes.
+    NameTooLong,
+    /// A name with a NUL in it.
+    NameHasNul,
+    /// A name with a slash in it.
+    NameHasSlash,
+    /// No NUL after the name.
+    NotTerminated,
+    /// `d_type` is none at all.
+    TypeInvalid,
+}
+
+impl fmt::Display for EntryDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ReclenUnaligned => "length not a multiple of 4",
+            Self::ReclenTooLong => "length beyond the end of its chunk",
+            Self::ReclenTooShort => "length too short for its name",
+            Self::NameEmpty => "empty name",
+            Self::NameTooLong => "name too long",
+            Self::NameHasNul => "NUL in name",
+            Self::NameHasSlash => "slash in name",
+            Self::NotTerminated => "name not terminated",
+            Self::TypeInvalid => "invalid type",
+        })
+    }
+}
+
+/// Declares the findings: `Name: Phase, Severity [at (inode whose path tells where)] { fields } "text"`.
+macro_rules! findings {
+    ($(
+        $(#[$meta:meta])*
+        $name:ident: $phase:ident, $severity:ident $(, at ($at:expr))?
+        { $($(#[$fmeta:meta])* $field:ident: $type:ty),* $(,)? } $text:literal;
+    )*) => {
+        /// One thing that is wrong, with what a repair needs to know.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+        #[serde(tag = "finding")]
+        pub enum Finding {
+            $($(#[$meta])* $name { $($(#[$fmeta])* $field: $type),* },)*
+        }
+
+        impl Finding {
+            /// The names of all kinds of findings.
+            pub const KINDS: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            /// The name of its kind.
+            #[must_use]
+            pub const fn kind(&self) -> &'static str {
+                match self { $(Self::$name { .. } => stringify!($name),)* }
+            }
+
+            /// The phase that finds it.
+            #[must_use]
+            pub const fn phase(&self) -> Phase {
+                match self { $(Self::$name { .. } => Phase::$phase,)* }
+            }
+
+            /// How much it weighs.
+            #[must_use]
+            pub const fn severity(&self) -> Severity {
+                match self { $(Self::$name { .. } => Severity::$severity,)* }
+            }
+
+            /// The inode whose path tells a user where this is.
+            #[must_use]
+            #[allow(unused_variables, unreachable_code, clippy::match_same_arms)] // One arm for each kind, from the table.
+            pub const fn inode(&self) -> Option<u32> {
+                match self {
+                    $(Self::$name { $($field),* } => { $(return Some($at);)? None },)*
+                }
+            }
+        }
+
+        impl fmt::Display for Finding {
+            #[allow(unused_variables)] // Not every text shows every field.
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self { $(Self::$name { $($field),* } => write!(f, $text),)* }
+            }
+        }
+    };
+}
+
+findings! {
+    /// The superblock at its standard place cannot be used; a replica is.
+    SuperblockUnusable: Setup, Damage {
+        /// What is wrong with it.
+        why: String,
+        /// Byte of the replica that was used.
+        replica: u64,
+    } "BAD SUPER BLOCK: {why}; USING ALTERNATE SUPERBLOCK AT BYTE {replica}";
+
+    /// A field of the superblock that contradicts the others or is out of its range.
+    SuperblockField: Setup, Damage {
+        /// Its name.
+        field: &'static str,
+        /// What it says.
+        found: i64,
+        /// What it can be.
+        expected: String,
+    } "IMPOSSIBLE {field}={found} IN SUPERBLOCK, SHOULD BE {expected}";
+
+    /// No superblock where a group's replica should be.
+    ReplicaMissing: Setup, Damage {
+        /// Group.
+        cgx: u32,
+        /// Byte on the device.
+        byte: u64,
+    } "CG {cgx}: NO ALTERNATE SUPERBLOCK AT BYTE {byte}";
+
+    /// A replica disagrees with the superblock in a field that never changes.
+    ReplicaDiffers: Setup, Damage {
+        /// Group.
+        cgx: u32,
+        /// Byte on the device.
+        byte: u64,
+        /// Name of the field.
+        field: &'static str,
+        /// What the replica says.
+        found: i64,
+        /// What the superblock says.
+        expected: i64,
+    } "CG {cgx}: VALUES IN SUPER BLOCK DISAGREE WITH THOSE IN ALTERNATE AT BYTE {byte}: {field} IS {found}, NOT {expected}";
+
+    /// The check-hash of a replica is wrong.
+    ReplicaCheckHash: Setup, Damage {
+        /// Group.
+        cgx: u32,
+        /// Byte on the device.
+        byte: u64,
+        /// What is recorded.
+        found: u32,
+        /// What its bytes give.
+        expected: u32,
+    } "CG {cgx}: ALTERNATE SUPERBLOCK AT BYTE {byte}: BAD CHECK-HASH {found:#x} vs {expected:#x}";
+
+    /// The recovery record in front of the superblock disagrees with it.
+    RecoveryRecord: Setup, Damage {
+        /// Name of the field.
+        field: &'static str,
+        /// What the record says.
+        found: i64,
+        /// What the superblock says.
+        expected: i64,
+    } "RECOVERY RECORD DISAGREES WITH SUPERBLOCK: {field} IS {found}, NOT {expected}";
+
+    /// It was not unmounted cleanly, or asks for a check.
+    NotClean: Setup, Note {
+        /// The clean flag.
+        fs_clean: i8,
+        /// `fs_flags` of the dialect.
+        flags: u32,
+    } "FILE SYSTEM NOT MARKED CLEAN (fs_clean {fs_clean}, flags {flags:#x})";
+
+    /// Blocks and inodes were still being freed when it was last written.
+    Pending: Setup, Note {
+        /// `fs_pendingblocks`.
+        blocks: i64,
+        /// `fs_pendinginodes`.
+        inodes: u32,
+    } "{blocks} BLOCKS AND {inodes} INODES WERE STILL BEING FREED";
+
+    /// The device cannot read something; it is taken for zeros.
+    Unreadable: Setup, Damage {
+        /// First byte.
+        byte: u64,
+        /// Bytes.
+        bytes: u64,
+        /// What the device says.
+        why: String,
+    } "CANNOT READ {bytes} BYTES AT {byte}: {why}";
+
+    /// A free inode that still has a size, pointers or permission bits.
+    PartialInode: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+    } "PARTIALLY ALLOCATED INODE I={ino}";
+
+    /// A mode that is no kind of file.
+    BadMode: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// `di_mode`.
+        mode: u16,
+    } "UNKNOWN FILE TYPE I={ino} MODE={mode:o}";
+
+    /// A size that no file of its kind can have.
+    BadSize: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// `di_size`.
+        size: u64,
+        /// The largest possible.
+        most: u64,
+    } "UNKNOWN FILE TYPE I={ino}: SIZE {size} BEYOND {most}";
+
+    /// A device, pipe or socket with a size.
+    SpecialFileSize: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// `di_size`.
+        size: u64,
+    } "UNKNOWN FILE TYPE I={ino}: SPECIAL FILE WITH SIZE {size}";
+
+    /// A device file that names no device.
+    NoDevice: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+    } "UNKNOWN FILE TYPE I={ino}: NO DEVICE";
+
+    /// A pointer in the inode that the size does not reach.
+    StrayPointer: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// Number of the pointer: direct ones first, then indirect ones.
+        index: u32,
+        /// What it holds.
+        pointer: u64,
+    } "UNKNOWN FILE TYPE I={ino}: POINTER {index} IS {pointer} BEYOND ITS SIZE";
+
+    /// Pointers in an indirect block that the size does not reach.
+    PartlyTruncated: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// The indirect block.
+        frag: u64,
+        /// First such pointer.
+        index: u32,
+        /// How many there are.
+        pointers: u32,
+    } "PARTIALLY TRUNCATED INODE I={ino}: {pointers} POINTERS FROM {index} IN INDIRECT BLOCK {frag}";
+
+    /// A pointer to where no file's data can be.
+    BadBlock: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// Where in the file.
+        place: Place,
+        /// Where it points.
+        frag: u64,
+        /// Fragments it claims there.
+        frags: u32,
+        /// Why that is wrong.
+        why: BadAddress,
+    } "{frag} BAD I={ino} ({place}: {frags} fragments {why})";
+
+    /// More bad pointers in one inode than are listed; the rest of it was not looked at.
+    ExcessiveBadBlocks: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+    } "EXCESSIVE BAD BLKS I={ino}";
+
+    /// Fragments that another inode, or this one elsewhere, holds already.
+    DuplicateBlock: Inodes, Damage, at (*ino) {
+        /// The later inode.
+        ino: u32,
+        /// First fragment held twice.
+        frag: u64,
+        /// Fragments held twice.
+        frags: u32,
+        /// The inode that holds them too.
+        owner: u32,
+    } "{frag} DUP I={ino} ({frags} fragments, also I={owner})";
+
+    /// More duplicates in one inode than are listed; the rest of it was not looked at.
+    ExcessiveDuplicateBlocks: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+    } "EXCESSIVE DUP BLKS I={ino}";
+
+    /// `di_blocks` is not the space that the inode holds.
+    BlockCount: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// `di_blocks`.
+        found: u64,
+        /// Units of 512 bytes that it holds.
+        expected: u64,
+    } "INCORRECT BLOCK COUNT I={ino} ({found} should be {expected})";
+
+    /// The last block of a file is a hole, which the format does not allow.
+    EndsInHole: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// `di_size`.
+        size: u64,
+        /// Bytes to the end of the last block there is.
+        allocated: u64,
+    } "INODE I={ino} HAS SIZE {size} BEYOND THE END OF ITS ALLOCATED FILE, SHOULD BE {allocated}";
+
+    /// The check-hash of an inode is wrong.
+    InodeCheckHash: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// What is recorded.
+        found: u32,
+        /// What its bytes give.
+        expected: u32,
+    } "INODE CHECK-HASH FAILED I={ino} ({found:#x} vs {expected:#x})";
+
+    /// More extended attributes than an inode can have.
+    ExtattrSize: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// `di_extsize`.
+        size: u32,
+        /// The largest possible.
+        most: u32,
+    } "EXTENDED ATTRIBUTES OF I={ino} HAVE SIZE {size} BEYOND {most}";
+
+    /// An extended attribute whose lengths contradict each other.
+    ExtattrCorrupt: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// Byte offset of the attribute.
+        offset: u32,
+    } "CORRUPTED EXTENDED ATTRIBUTE I={ino} AT BYTE {offset}";
+
+    /// The root cannot be used.
+    Root: Names, Damage {
+        /// Why.
+        problem: RootProblem,
+    } "ROOT INODE {problem}";
+
+    /// A directory without room for "." and "..".
+    DirectoryTooShort: Names, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// `di_size`.
+        size: u64,
+    } "DIRECTORY TOO SHORT I={ino} SIZE={size}";
+
+    /// A directory that does not end with a chunk.
+    DirectorySize: Names, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// `di_size`.
+        size: u64,
+        /// Bytes of a chunk.
+        dirblksiz: u32,
+    } "DIRECTORY I={ino}: LENGTH {size} NOT MULTIPLE OF {dirblksiz}";
+
+    /// Blocks missing in a directory.
+    DirectoryHole: Names, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// First missing block.
+        lbn: u64,
+        /// Missing blocks.
+        blocks: u64,
+    } "DIRECTORY I={ino}: CONTAINS EMPTY BLOCKS ({blocks} FROM {lbn})";
+
+    /// An entry whose structure is broken; the rest of its chunk cannot be read.
+    DirectoryCorrupt: Names, Damage, at (*ino) {
+        /// Inode of the directory.
+        ino: u32,
+        /// Byte offset of the entry in the directory.
+        offset: u64,
+        /// Bytes to the end of the chunk.
+        bytes: u32,
+        /// What is wrong.
+        why: EntryDamage,
+    } "DIRECTORY CORRUPTED I={ino} AT BYTE {offset}: {why}, {bytes} BYTES UNREADABLE";
+
+    /// "." names something else.
+    BadDot: Names, Damage, at (*ino) {
+        /// The directory.
+        ino: u32,
+        /// What it names.
+        found: u32,
+    } "BAD INODE NUMBER FOR '.' I={ino} (IS {found})";
+
+    /// No "." at the start of a directory.
+    MissingDot: Names, Damage, at (*ino) {
+        /// The directory.
+        ino: u32,
+    } "MISSING '.' I={ino}";
+
+    /// ".." names something other than the parent.
+    BadDotdot: Names, Damage, at (*ino) {
+        /// The directory.
+        ino: u32,
+        /// What it names.
+        found: u32,
+        /// The parent.
+        parent: u32,
+    } "BAD INODE NUMBER FOR '..' I={ino} (IS {found}, SHOULD BE {parent})";
+
+    /// No ".." as the second entry of a directory.
+    MissingDotdot: Names, Damage, at (*ino) {
+        /// The directory.
+        ino: u32,
+        /// The parent, 0 if nothing names this directory.
+        parent: u32,
+    } "MISSING '..' I={ino} (SHOULD BE {parent})";
+
+    /// "." or ".." at another place.
+    ExtraDot: Names, Damage, at (entry.dir) {
+        /// The entry.
+        entry: Entry,
+    } "EXTRA '.' OR '..' ENTRY {entry}";
+
+    /// An inode number beyond the last.
+    EntryOutOfRange: Names, Damage, at (entry.dir) {
+        /// The entry.
+        entry: Entry,
+    } "I OUT OF RANGE {entry}";
+
+    /// The name of a free inode.
+    EntryUnallocated: Names, Damage, at (entry.dir) {
+        /// The entry.
+        entry: Entry,
+    } "UNALLOCATED {entry}";
+
+    /// The name of an inode that must be cleared.
+    EntryDamaged: Names, Damage, at (entry.dir) {
+        /// The entry.
+        entry: Entry,
+    } "DUP/BAD {entry}";
+
+    /// `d_type` is not the kind of the inode.
+    EntryType: Names, Damage, at (entry.dir) {
+        /// The entry.
+        entry: Entry,
+        /// `d_type`.
+        found: u8,
+        /// The kind of the inode.
+        expected: u8,
+    } "BAD TYPE VALUE {entry} ({found} should be {expected})";
+
+    /// A whiteout that names an inode, or the whiteout's inode with another kind.
+    BadWhiteout: Names, Damage, at (entry.dir) {
+        /// The entry.
+        entry: Entry,
+    } "BAD WHITEOUT ENTRY {entry}";
+
+    /// A name that stands in the directory already.
+    DuplicateName: Names, Damage, at (entry.dir) {
+        /// The later entry.
+        entry: Entry,
+    } "DUPLICATE NAME {entry}";
+
+    /// A directory with a second name.
+    ExtraParent: Names, Damage, at (entry.dir) {
+        /// The name that is too many.
+        entry: Entry,
+        /// The parent that counts.
+        parent: u32,
+    } "{entry} IS AN EXTRANEOUS HARD LINK TO DIRECTORY IN I={parent}";
+
+    /// A directory without a name.
+    UnreferencedDirectory: Connectivity, Damage, at (*ino) {
+        /// The directory.
+        ino: u32,
+        /// What its ".." names, 0 for none.
+        dotdot: u32,
+    } "UNREF DIR I={ino} (PARENT WAS I={dotdot})";
+
+    /// Directories that contain each other and hang from nothing.
+    DirectoryLoop: Connectivity, Damage, at (*ino) {
+        /// The one with the lowest number.
+        ino: u32,
+    } "ORPHANED DIRECTORY LOOP DETECTED I={ino}";
+
+    /// FreeBSD's hint how deep a directory is.
+    DirectoryDepth: Connectivity, Note, at (*ino) {
+        /// The directory.
+        ino: u32,
+        /// `di_dirdepth`.
+        found: u32,
+        /// Steps from the root.
+        expected: u32,
+    } "DIRECTORY I={ino} DEPTH {found} SHOULD BE {expected}";
+
+    /// A file without a name.
+    UnreferencedFile: Links, Damage, at (*ino) {
+        /// The inode.
+        ino: u32,
+        /// `di_nlink`.
+        nlink: u16,
+    } "UNREF FILE I={ino} COUNT={nlink}";
+
+    /// `di_nlink` is not the number of names.
+    LinkCount: Links, Damage, at (*ino) {
+        /// The inode.
+        ino: u32,
+        /// `di_nlink`.
+        found: u16,
+        /// Names.
+        expected: u32,
+    } "LINK COUNT I={ino} COUNT {found} SHOULD BE {expected}";
+
+    /// A group block that cannot be used.
+    GroupUnusable: Groups, Damage {
+        /// Group.
+        cgx: u32,
+        /// What is wrong.
+        why: String,
+    } "CG {cgx}: BAD CYLINDER GROUP: {why}";
+
+    /// A field of a group block out of its range.
+    GroupField: Groups, Damage {
+        /// Group.
+        cgx: u32,
+        /// Its name.
+        field: &'static str,
+        /// What it says.
+        found: i64,
+        /// What it should say, or its upper bound.
+        expected: i64,
+    } "CG {cgx}: {field} IS {found}, SHOULD BE {expected}";
+
+    /// The check-hash of a group block is wrong.
+    GroupCheckHash: Groups, Damage {
+        /// Group.
+        cgx: u32,
+        /// What is recorded.
+        found: u32,
+        /// What its bytes give.
+        expected: u32,
+    } "CG {cgx}: BAD CHECK-HASH {found:#x} vs {expected:#x}";
+
+    /// Fragments in use that the map gives as free.
+    FragsMarkedFree: Groups, Damage {
+        /// First fragment.
+        frag: u64,
+        /// Fragments.
+        frags: u32,
+    } "BLK(S) MISSING IN BIT MAPS: {frags} ALLOCATED FRAGS FROM {frag} MARKED FREE";
+
+    /// Fragments that nothing holds and the map gives as in use.
+    FragsMarkedUsed: Groups, Damage {
+        /// First fragment.
+        frag: u64,
+        /// Fragments.
+        frags: u32,
+    } "BLK(S) MISSING IN BIT MAPS: {frags} UNALLOCATED FRAGS FROM {frag} MARKED USED";
+
+    /// Inodes in use that the map gives as free.
+    InodesMarkedFree: Groups, Damage, at (*ino) {
+        /// First inode.
+        ino: u32,
+        /// Inodes.
+        inodes: u32,
+    } "{inodes} ALLOCATED INODES FROM I={ino} MARKED FREE";
+
+    /// Free inodes that the map gives as in use.
+    InodesMarkedUsed: Groups, Damage {
+        /// First inode.
+        ino: u32,
+        /// Inodes.
+        inodes: u32,
+    } "{inodes} UNALLOCATED INODES FROM I={ino} MARKED USED";
+
+    /// The counts in a group block.
+    GroupCounts: Groups, Damage {
+        /// Group.
+        cgx: u32,
+        /// What it says.
+        found: Counts,
+        /// What there is.
+        expected: Counts,
+    } "CG {cgx}: SUMMARY INFORMATION BAD ({found}; SHOULD BE {expected})";
+
+    /// A count of free runs of fragments (`cg_frsum`).
+    FreeRuns: Groups, Damage {
+        /// Group.
+        cgx: u32,
+        /// Length of the runs.
+        frags: u32,
+        /// What it says.
+        found: u32,
+        /// What there is.
+        expected: u32,
+    } "CG {cgx}: {found} FREE RUNS OF {frags} FRAGS, SHOULD BE {expected}";
+
+    /// The map of free blocks.
+    ClusterMap: Groups, Damage {
+        /// Group.
+        cgx: u32,
+        /// First wrong block, from the start of the group.
+        block: u32,
+        /// Wrong blocks.
+        blocks: u32,
+    } "CG {cgx}: {blocks} BLOCKS FROM {block} WRONG IN CLUSTER MAP";
+
+    /// A count of free clusters.
+    ClusterSum: Groups, Damage {
+        /// Group.
+        cgx: u32,
+        /// Length of the clusters.
+        blocks: u32,
+        /// What it says.
+        found: u32,
+        /// What there is.
+        expected: u32,
+    } "CG {cgx}: {found} FREE CLUSTERS OF {blocks} BLOCKS, SHOULD BE {expected}";
+
+    /// The free blocks of a cylinder.
+    CylinderBlocks: Groups, Damage {
+        /// Group.
+        cgx: u32,
+        /// Cylinder in the group.
+        cylinder: u32,
+        /// What it says.
+        found: i32,
+        /// What there is.
+        expected: i32,
+    } "CG {cgx}: {found} FREE BLOCKS IN CYLINDER {cylinder}, SHOULD BE {expected}";
+
+    /// The free blocks of a cylinder at a rotational position.
+    RotationalBlocks: Groups, Damage {
+        /// Group.
+        cgx: u32,
+        /// Cylinder in the group.
+        cylinder: u32,
+        /// Rotational position.
+        position: u32,
+        /// What it says.
+        found: i32,
+        /// What there is.
+        expected: i32,
+    } "CG {cgx}: {found} FREE BLOCKS IN CYLINDER {cylinder} AT POSITION {position}, SHOULD BE {expected}";
+
+    /// The counts of a group in the summary area.
+    SummaryCounts: Groups, Damage {
+        /// Group.
+        cgx: u32,
+        /// What it says.
+        found: Counts,
+        /// What there is.
+        expected: Counts,
+    } "FREE BLK COUNT(S) WRONG IN SUPERBLK: CG {cgx} HAS {found}, SHOULD BE {expected}";
+
+    /// The counts of the whole file system.
+    Totals: Groups, Damage {
+        /// What the superblock says.
+        found: Counts,
+        /// What there is.
+        expected: Counts,
+    } "SUMMARY BLK COUNT(S) WRONG IN SUPERBLK ({found}; SHOULD BE {expected})";
+}

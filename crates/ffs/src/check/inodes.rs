@@ -1,0 +1,455 @@
+//! Phases 1 and 1b: every inode, the space it claims, and who claimed it before.
+//!
+//! Inodes are read group by group in runs of up to a megabyte. Of UFS2 only those that the group says were
+//! initialised are looked at; where the group cannot be believed, inodes are read as long as they look
+//! like ones. Claims go into the block map at once; who came first is found afterwards, and only if two
+//! claimed the same.
+
+use super::finding::{BadAddress, Finding, Place};
+use super::node::{Node, kind};
+use super::state::{
+    BlockMap, DirBlock, Directory, Duplicate, Findings, InodeState, Link, MAX_DUPLICATES, State, mask,
+};
+use super::walk::{Next, Piece, Step, Walker};
+use super::{Checker, Phase};
+use crate::ckhash::check_hash;
+use crate::group::{Group, GroupMap};
+use crate::layout::{InodeFormat, Layout, Version};
+use crate::ondisk::{NDADDR, NIADDR};
+use crate::units::Frag;
+use std::collections::HashMap;
+
+/// Bytes read at once.
+const RUN_BYTES: usize = 1 << 20;
+/// Bad or doubly held blocks of one inode before the rest of it is left alone.
+const MAX_BLOCKS: u32 = 10;
+/// First inode that a file can have: 0 is none, 1 is the whiteout.
+pub(super) const ROOTINO: u32 = 2;
+/// Largest directory in bytes.
+const MAXDIRSIZE: u64 = 0x7fff_ffff;
+/// Byte offset of `di_ckhash`.
+const DI_CKHASH: usize = 244;
+
+impl Checker<'_> {
+    /// Phase 1.
+    pub(super) fn check_inodes(&mut self) {
+        let mut walker = Walker::default();
+        for cgx in 0..self.layout.fs_ncg {
+            self.tell(Phase::Inodes, cgx.into(), self.layout.fs_ncg.into());
+            self.check_replica(cgx);
+            let initialised = self.initialised(cgx);
+            let mut states = vec![InodeState::default(); initialised.unwrap_or(self.layout.fs_ipg) as usize];
+            let mut used = 0;
+            self.each_inode_block(cgx, initialised, &mut |checker, first, bytes| {
+                let size = checker.layout.inode_size();
+                for (ino, bytes) in (first..).zip(bytes.chunks_exact(size)) {
+                    if ino < ROOTINO || bytes.iter().all(|&b| b == 0) {
+                        continue;
+                    }
+                    if let Some(state) = checker.check_inode(ino, bytes, &mut walker) {
+                        let n = (ino % checker.layout.fs_ipg) as usize;
+                        states[n] = state;
+                        used = n + 1;
+                    }
+                }
+            });
+            states.truncate(used);
+            states.shrink_to_fit();
+            self.state.inodes.push(states);
+        }
+        if !self.state.duplicates.is_empty() {
+            self.find_owners(&mut walker);
+        }
+    }
+
+    /// How many inodes of a group were ever initialised; `None` if the group cannot say.
+    fn initialised(&mut self, cgx: u32) -> Option<u32> {
+        let layout = self.layout;
+        if layout.version == Version::Ufs1 {
+            return Some(layout.fs_ipg);
+        }
+        let block = self.reader.read(layout.byte(layout.cgtod(cgx)), layout.fs_cgsize as usize, 0).ok()?;
+        let map = GroupMap::check(layout, block, cgx).ok()?;
+        Some(Group::new(layout, &map, block).initediblk().min(layout.fs_ipg))
+    }
+
+    /// Calls `visit` with the first inode and the bytes of each block of inodes of a group.
+    fn each_inode_block(
+        &mut self,
+        cgx: u32,
+        initialised: Option<u32>,
+        visit: &mut dyn FnMut(&mut Self, u32, &[u8]),
+    ) {
+        let layout = self.layout;
+        let bsize = layout.fs_bsize as usize;
+        let first = cgx * layout.fs_ipg;
+        let blocks = initialised.unwrap_or(layout.fs_ipg).div_ceil(layout.fs_inopb);
+        let mut block = vec![0; bsize];
+        for n in 0..blocks {
+            let at = layout.byte(layout.cgimin(cgx) + u64::from(n * layout.fs_frag));
+            let ahead = ((blocks - n) as usize * bsize).min(RUN_BYTES);
+            match self.inode_reader.read(at, bsize, ahead) {
+                Ok(bytes) => block.copy_from_slice(bytes),
+                Err(error) => {
+                    self.unreadable(at, bsize as u64, &error);
+                    continue;
+                }
+            }
+            if initialised.is_none() && !plausible(layout, &block) {
+                return;
+            }
+            let inodes = (layout.fs_ipg - n * layout.fs_inopb).min(layout.fs_inopb) as usize;
+            visit(self, first + n * layout.fs_inopb, &block[..inodes * layout.inode_size()]);
+        }
+    }
+
+    /// Checks one inode and claims its space; `None` if it is free.
+    fn check_inode(&mut self, ino: u32, bytes: &[u8], walker: &mut Walker) -> Option<InodeState> {
+        let layout = self.layout;
+        let node = Node::decode(layout, bytes);
+        if node.kind() == 0 {
+            if !node.is_blank() {
+                self.findings.push(Finding::PartialInode { ino });
+            }
+            return None;
+        }
+        if self.hashes.inodes {
+            let expected = check_hash(bytes, DI_CKHASH);
+            if expected != node.ckhash {
+                self.findings.push(Finding::InodeCheckHash { ino, found: node.ckhash, expected });
+            }
+        }
+        self.state.files += 1;
+        let mut state = InodeState { kind: node.kind(), clear: false, nlink: node.nlink, names: 0 };
+        if let Some(finding) = impossible(layout, ino, &node) {
+            self.findings.push(finding);
+            state.clear = true;
+            return Some(state);
+        }
+        if node.shadow != 0 {
+            self.state.shadows.push(node.shadow);
+        }
+        let first_block = self.state.dir_blocks.len();
+        let whole = self.claim(ino, &node, walker);
+        if node.kind() == kind::DIR {
+            self.state.dirs.push(Directory {
+                ino,
+                size: node.size,
+                blocks: first_block..self.state.dir_blocks.len(),
+                complete: whole,
+                depth: node.depth,
+                parent: if ino == ROOTINO { ROOTINO } else { 0 },
+                entry_at: 0,
+                dotdot: 0,
+                link: Link::Unknown,
+            });
+        }
+        if whole && node.extsize > 0 {
+            self.check_extattr(ino, &node);
+        }
+        Some(state)
+    }
+
+    /// Follows the pointers of an inode, claims what they point at and checks the sums. True if nothing
+    /// was left out.
+    fn claim(&mut self, ino: u32, node: &Node, walker: &mut Walker) -> bool {
+        let layout = self.layout;
+        let mut claims = Claims {
+            layout,
+            state: &mut self.state,
+            findings: &mut self.findings,
+            ino,
+            directory: node.kind() == kind::DIR,
+            frags: 0,
+            bad: 0,
+            duplicate: 0,
+            end: 0,
+        };
+        let whole = walker.walk(layout, &mut self.reader, node, &mut |step| claims.step(&step));
+        let (frags, bad, end) = (claims.frags, claims.bad, claims.end);
+        if whole {
+            let expected = frags * u64::from(layout.fs_fsize / 512);
+            if node.blocks != expected {
+                self.findings.push(Finding::BlockCount { ino, found: node.blocks, expected });
+            }
+            let blocks = node.size.div_ceil(layout.fs_bsize.into());
+            if node.has_blocks(layout) && node.kind() != kind::DIR && !node.is_snapshot() && end < blocks {
+                let allocated = end << layout.fs_bshift;
+                self.findings.push(Finding::EndsInHole { ino, size: node.size, allocated });
+            }
+        }
+        whole && bad == 0
+    }
+
+    /// The structure of the extended attributes (`sys/ufs/ufs/extattr.h`): each says its length, which is a
+    /// multiple of 8 and has room for the name and the padding it states.
+    fn check_extattr(&mut self, ino: u32, node: &Node) {
+        const HEADER: usize = 7;
+        let layout = self.layout;
+        let mut bytes = Vec::new();
+        let mut left = node.extsize;
+        for &frag in &node.extb {
+            let here = left.min(layout.fs_bsize);
+            if here == 0 {
+                break;
+            }
+            if frag == 0 {
+                bytes.resize(bytes.len() + here as usize, 0);
+            } else {
+                match self.reader.read(layout.byte(Frag(frag)), here as usize, 0) {
+                    Ok(part) => bytes.extend_from_slice(part),
+                    Err(error) => return self.unreadable(layout.byte(Frag(frag)), here.into(), &error),
+                }
+            }
+            left -= here;
+        }
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let good = rest.len() > HEADER && {
+                let length = <u32 as spindle_ondisk::Field>::get(rest, layout.endian) as usize;
+                let (padding, name) = (usize::from(rest[5]), usize::from(rest[6]));
+                let fits = length.is_multiple_of(8)
+                    && length <= rest.len()
+                    && (HEADER + name).next_multiple_of(8) + padding <= length;
+                at += length;
+                fits && name > 0
+            };
+            if !good {
+                let offset = u32::try_from(bytes.len() - rest.len()).unwrap_or(u32::MAX);
+                self.findings.push(Finding::ExtattrCorrupt { ino, offset });
+                return;
+            }
+        }
+    }
+
+    /// Phase 1b: goes through all inodes again to find who held the duplicates first.
+    fn find_owners(&mut self, walker: &mut Walker) {
+        let duplicates = std::mem::take(&mut self.state.duplicates);
+        let mut owners: HashMap<u64, u32> = HashMap::new();
+        for d in &duplicates {
+            owners.extend((d.frag..d.frag + u64::from(d.frags)).map(|frag| (frag, 0)));
+        }
+        let mut entered = BlockMap::new(self.layout.fs_size);
+        let mut left = owners.len();
+        for cgx in 0..self.layout.fs_ncg {
+            if left == 0 {
+                break;
+            }
+            let initialised = self.state.inodes[cgx as usize].len();
+            self.each_inode_block(cgx, u32::try_from(initialised).ok(), &mut |checker, first, bytes| {
+                let layout = checker.layout;
+                for (ino, bytes) in (first..).zip(bytes.chunks_exact(layout.inode_size())) {
+                    let state = checker.state.inode(layout, ino);
+                    if state.kind == 0 || state.clear || left == 0 {
+                        continue;
+                    }
+                    let node = Node::decode(layout, bytes);
+                    walker.walk(layout, &mut checker.reader, &node, &mut |step| {
+                        let Step::Block(piece) = step else { return Next::Continue };
+                        if bad_address(layout, piece.frag, piece.frags).is_some() {
+                            return Next::Skip;
+                        }
+                        for frag in piece.frag..piece.frag + u64::from(piece.frags) {
+                            if let Some(owner) = owners.get_mut(&frag)
+                                && *owner == 0
+                            {
+                                *owner = ino;
+                                left -= 1;
+                            }
+                        }
+                        if matches!(piece.place, Place::Indirect { .. }) {
+                            if entered.get(piece.frag) {
+                                return Next::Skip;
+                            }
+                            entered.set(piece.frag);
+                        }
+                        Next::Continue
+                    });
+                }
+            });
+        }
+        for d in &duplicates {
+            let mut run: Option<(u64, u32, u32)> = None;
+            for frag in d.frag..d.frag + u64::from(d.frags) {
+                let owner = owners.get(&frag).copied().unwrap_or(0);
+                run = match run {
+                    Some((start, frags, same)) if same == owner => Some((start, frags + 1, same)),
+                    other => {
+                        self.push_duplicate(d.ino, other);
+                        Some((frag, 1, owner))
+                    }
+                };
+            }
+            self.push_duplicate(d.ino, run);
+        }
+        self.state.duplicates = duplicates;
+    }
+
+    fn push_duplicate(&mut self, ino: u32, run: Option<(u64, u32, u32)>) {
+        if let Some((frag, frags, owner)) = run {
+            self.findings.push(Finding::DuplicateBlock { ino, frag, frags, owner });
+        }
+    }
+}
+
+/// What makes an inode one that can only be cleared.
+fn impossible(layout: &Layout, ino: u32, node: &Node) -> Option<Finding> {
+    if !node.known_kind(layout) {
+        return Some(Finding::BadMode { ino, mode: node.mode });
+    }
+    let kind = node.kind();
+    let most = if kind == kind::DIR { MAXDIRSIZE.min(layout.fs_maxfilesize) } else { layout.fs_maxfilesize };
+    if node.size > most {
+        return Some(Finding::BadSize { ino, size: node.size, most });
+    }
+    let device = matches!(kind, kind::BLK | kind::CHR);
+    if (device || matches!(kind, kind::FIFO | kind::SOCK)) && node.size != 0 {
+        return Some(Finding::SpecialFileSize { ino, size: node.size });
+    }
+    let none = if layout.version == Version::Ufs1 { u32::MAX.into() } else { u64::MAX };
+    if device && node.db[0] & none == none {
+        return Some(Finding::NoDevice { ino });
+    }
+    // How many direct and indirect pointers the size needs.
+    let bsize = u64::from(layout.fs_bsize);
+    let (mut direct, mut indirect) = if device {
+        // Solaris keeps a device number in either form.
+        (if layout.inode_format == InodeFormat::Sun { 2 } else { 1 }, 0)
+    } else if node.is_short_link(layout) {
+        let words = node.size.div_ceil(layout.pointer_size() as u64);
+        (words.min(NDADDR as u64), words.saturating_sub(NDADDR as u64))
+    } else {
+        let blocks = node.size.div_ceil(bsize);
+        let mut rest = blocks.saturating_sub(NDADDR as u64);
+        let mut span = 1_u64;
+        let mut levels = 0;
+        while rest > 0 && levels < NIADDR as u64 {
+            span = span.saturating_mul(layout.fs_nindir.into());
+            rest = rest.saturating_sub(span);
+            levels += 1;
+        }
+        (blocks.min(NDADDR as u64), levels)
+    };
+    if node.is_snapshot() {
+        // A snapshot's size is the device's, and its list of blocks stands behind it.
+        (direct, indirect) = (NDADDR as u64, NIADDR as u64);
+    }
+    let stray = |pointers: &[u64], needed: u64, base: usize| {
+        let at = pointers.iter().skip(crate::units::index(needed)).position(|&p| p != 0)?;
+        let n = at + crate::units::index(needed);
+        let index = u32::try_from(base + n).unwrap_or(u32::MAX);
+        Some(Finding::StrayPointer { ino, index, pointer: pointers[n] })
+    };
+    let bytes = layout.fs_bsize * 2;
+    stray(&node.db, direct, 0).or_else(|| stray(&node.ib, indirect, NDADDR)).or_else(|| {
+        (node.extsize > bytes).then_some(Finding::ExtattrSize { ino, size: node.extsize, most: bytes })
+    })
+}
+
+/// Why no file can hold `frags` fragments at `frag`, if so (`chkrange` of fsck).
+pub(super) fn bad_address(layout: &Layout, frag: u64, frags: u32) -> Option<BadAddress> {
+    if !layout.contains(Frag(frag), frags.into()) {
+        return Some(BadAddress::OutOfRange);
+    }
+    if frag % u64::from(layout.fs_frag) + u64::from(frags) > layout.fs_frag.into() {
+        return Some(BadAddress::Unaligned);
+    }
+    let end = frag + u64::from(frags);
+    let cgx = layout.dtog(Frag(frag));
+    let start = if cgx == 0 { layout.cgbase(0) } else { layout.cgsblock(cgx) };
+    let summaries = layout.fs_csaddr.0 + u64::from(layout.fs_cssize).div_ceil(layout.fs_fsize.into());
+    let within = |from: u64, to: u64| frag < to && from < end;
+    (within(start.0, layout.cgdmin(cgx).0) || within(layout.fs_csaddr.0, summaries))
+        .then_some(BadAddress::Metadata)
+}
+
+/// True if a block looks like inodes: all free and blank, or of known kinds with sizes in range.
+fn plausible(layout: &Layout, block: &[u8]) -> bool {
+    block.chunks_exact(layout.inode_size()).all(|bytes| {
+        let node = Node::decode(layout, bytes);
+        if node.kind() == 0 { node.is_blank() } else { impossible(layout, 0, &node).is_none() }
+    })
+}
+
+/// The claims of one inode.
+struct Claims<'a> {
+    layout: &'a Layout,
+    state: &'a mut State,
+    findings: &'a mut Findings,
+    ino: u32,
+    directory: bool,
+    /// Fragments claimed, for `di_blocks`.
+    frags: u64,
+    bad: u32,
+    duplicate: u32,
+    /// Blocks of the file to the end of the last one that is no hole.
+    end: u64,
+}
+
+impl Claims<'_> {
+    fn step(&mut self, step: &Step<'_>) -> Next {
+        match *step {
+            Step::Block(piece) => self.block(piece),
+            Step::Stray { frag, index, pointers } => {
+                self.findings.push(Finding::PartlyTruncated { ino: self.ino, frag, index, pointers });
+                Next::Continue
+            }
+            Step::Unreadable { frag, error } => {
+                let byte = self.layout.byte(Frag(frag));
+                let why = error.to_string();
+                self.findings.push(Finding::Unreadable { byte, bytes: self.layout.fs_bsize.into(), why });
+                Next::Continue
+            }
+        }
+    }
+
+    fn block(&mut self, Piece { place, frag, frags }: Piece) -> Next {
+        self.frags += u64::from(frags);
+        if let Place::Data { lbn } = place {
+            self.end = self.end.max(lbn + 1);
+        }
+        if let Some(why) = bad_address(self.layout, frag, frags) {
+            self.findings.push(Finding::BadBlock { ino: self.ino, place, frag, frags, why });
+            self.bad += 1;
+            if self.bad >= MAX_BLOCKS {
+                self.findings.push(Finding::ExcessiveBadBlocks { ino: self.ino });
+                return Next::Stop;
+            }
+            return Next::Skip;
+        }
+        if let (true, Place::Data { lbn }) = (self.directory, place) {
+            self.state.dir_blocks.push(DirBlock { lbn, frag });
+        }
+        let held = self.state.used.bits(frag, frags);
+        self.state.used.set_bits(frag, frags);
+        self.state.used_frags += u64::from((mask(frags) & !held).count_ones());
+        if held == 0 {
+            return Next::Continue;
+        }
+        self.duplicates(frag, held);
+        self.duplicate += 1;
+        if self.duplicate >= MAX_BLOCKS {
+            self.findings.push(Finding::ExcessiveDuplicateBlocks { ino: self.ino });
+            return Next::Stop;
+        }
+        Next::Skip
+    }
+
+    /// Notes the runs of set bits in `held`.
+    fn duplicates(&mut self, frag: u64, held: u8) {
+        let mut at = 0;
+        while at < 8 {
+            let skip = (held >> at).trailing_zeros();
+            if skip >= 8 {
+                return;
+            }
+            at += skip;
+            let frags = (held >> at).trailing_ones();
+            if self.state.duplicates.len() < MAX_DUPLICATES {
+                self.state.duplicates.push(Duplicate { ino: self.ino, frag: frag + u64::from(at), frags });
+            }
+            at += frags;
+        }
+    }
+}

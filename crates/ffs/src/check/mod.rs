@@ -1,0 +1,257 @@
+//! The check of a whole file system, in the five phases of the classic checker.
+//!
+//! The idea is that of fsck (`McKusick` and Kowalski, "Fsck: The UNIX File System Check Program", and
+//! `sbin/fsck_ffs` of FreeBSD): what the inodes and directories say is the truth, and everything else
+//! (maps, counts, summaries) is computed from it again and compared. The phases fill a [`state::State`],
+//! read by the later ones, and report [`Finding`]s. Nothing is written: a repair is a function of the
+//! findings and that state.
+//!
+//! Images are hostile. Memory is bounded by the size of the device, time is in proportion to it: each
+//! indirect block is entered once, whoever points at it, and the list of findings is cut off at a limit.
+
+mod directories;
+mod entries;
+mod finding;
+mod groups;
+mod inodes;
+mod links;
+mod node;
+mod paths;
+mod reader;
+mod setup;
+mod state;
+mod walk;
+
+pub use finding::{BadAddress, Counts, Entry, EntryDamage, Finding, Phase, Place, RootProblem, Severity};
+
+use crate::dialect::Dialect;
+use crate::layout::Layout;
+use crate::superblock::{CheckHashes, Superblock};
+use reader::Reader;
+use serde::Serialize;
+use spindle_device::Device;
+use spindle_vfs::Result;
+use state::{Findings, State};
+use std::fmt;
+
+/// How to check.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Use the superblock replica at this byte instead of the standard one.
+    pub replica: Option<u64>,
+    /// Findings to list; what is beyond is only counted.
+    pub limit: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { replica: None, limit: 10_000 }
+    }
+}
+
+/// How far a check is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The phase.
+    pub phase: Phase,
+    /// Steps done of it.
+    pub done: u64,
+    /// Steps in it.
+    pub total: u64,
+}
+
+/// A finding with the path that tells a user where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Found {
+    /// The finding.
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// When it was found.
+    pub phase: Phase,
+    /// What it weighs.
+    pub severity: Severity,
+    /// Path of the inode (of the directory, if it is about an entry) where one leads to it.
+    pub path: Option<String>,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "{} ({path})", self.finding),
+            None => self.finding.fmt(f),
+        }
+    }
+}
+
+/// What the file system holds, as found by the check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Usage {
+    /// Inodes in use.
+    pub files: u64,
+    /// Directories among them.
+    pub directories: u64,
+    /// Fragments that files hold.
+    pub used_frags: u64,
+    /// Free fragments, those in free blocks included.
+    pub free_frags: u64,
+    /// Free fragments outside free blocks.
+    pub loose_frags: u64,
+    /// Free blocks.
+    pub free_blocks: u64,
+    /// Loose fragments in percent of the data space, which fsck calls fragmentation.
+    pub fragmentation_percent: f64,
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} files, {} used, {} free ({} frags, {} blocks, {:.1}% fragmentation)",
+            self.files,
+            self.used_frags,
+            self.free_frags,
+            self.loose_frags,
+            self.free_blocks,
+            self.fragmentation_percent
+        )
+    }
+}
+
+/// The outcome of a check.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What was found, in the order of the phases.
+    pub findings: Vec<Found>,
+    /// Findings beyond [`Options::limit`], which are not listed.
+    pub unlisted: u64,
+    /// All damage, listed or not.
+    pub damages: u64,
+    /// True if the file system says of itself that it is clean, or its format has no such flag.
+    pub marked_clean: bool,
+    /// Byte of the replica that stood in for the superblock.
+    pub replica: Option<u64>,
+    /// What the file system holds.
+    pub usage: Usage,
+    /// Bytes read from the device.
+    pub bytes_read: u64,
+}
+
+impl Report {
+    /// True if there is no damage; notes do not count.
+    #[must_use]
+    pub const fn is_clean(&self) -> bool {
+        self.damages == 0
+    }
+
+    /// The exit code of `fsck(8)`: 0 without damage, 4 with damage left. Errors of [`check`] itself are
+    /// [`EXIT_OPERATIONAL`].
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        if self.is_clean() { 0 } else { 4 }
+    }
+}
+
+/// The exit code of `fsck(8)` when the check could not be made.
+pub const EXIT_OPERATIONAL: u8 = 8;
+
+/// Checks the file system on `device` without changing it, calling `progress` now and then.
+///
+/// # Errors
+/// When there is no superblock or replica to start from, or the device fails before the check has begun.
+/// Failures later are findings.
+pub fn check(device: &dyn Device, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
+    let mut findings = Findings::new(options.limit);
+    let (superblock, replica) = setup::find_superblock(device, options, &mut findings)?;
+    let mut checker = Checker {
+        superblock: &superblock,
+        layout: &superblock.layout,
+        hashes: superblock.check_hashes(),
+        from_replica: replica.is_some(),
+        reader: Reader::new(device),
+        inode_reader: Reader::new(device),
+        state: State::new(&superblock.layout),
+        findings,
+        free: Counts::default(),
+        progress,
+    };
+    checker.check_superblock(device)?;
+    checker.check_inodes();
+    checker.check_names();
+    checker.check_connectivity();
+    checker.check_links();
+    checker.check_groups();
+    Ok(checker.report(replica))
+}
+
+/// A check under way.
+struct Checker<'a> {
+    superblock: &'a Superblock,
+    layout: &'a Layout,
+    hashes: CheckHashes,
+    /// The superblock is a replica: its counts are old.
+    from_replica: bool,
+    /// For single blocks.
+    reader: Reader<'a>,
+    /// For long runs of inodes.
+    inode_reader: Reader<'a>,
+    state: State,
+    findings: Findings,
+    /// What phase 5 counted.
+    free: Counts,
+    progress: &'a mut dyn FnMut(Progress),
+}
+
+impl Checker<'_> {
+    fn tell(&mut self, phase: Phase, done: u64, total: u64) {
+        (self.progress)(Progress { phase, done, total });
+    }
+
+    /// Notes that a part of the device cannot be read.
+    fn unreadable(&mut self, byte: u64, bytes: u64, error: &spindle_device::Error) {
+        self.findings.push(Finding::Unreadable { byte, bytes, why: error.to_string() });
+    }
+
+    /// The old formats have no clean flag.
+    fn is_marked_clean(&self) -> bool {
+        let flags = self.superblock.flags();
+        let asks = flags & (crate::ondisk::flags::FS_UNCLEAN | crate::ondisk::flags::FS_NEEDSFSCK) != 0;
+        self.superblock.dialect == Dialect::Bsd43 || (self.superblock.fs.fs_clean >= 1 && !asks)
+    }
+
+    fn report(mut self, replica: Option<u64>) -> Report {
+        let list = std::mem::take(&mut self.findings.list);
+        let mut paths = self.paths(list.iter().filter_map(Finding::inode));
+        let unlisted = self.findings.damages + self.findings.notes - list.len() as u64;
+        let mut findings: Vec<_> = list
+            .into_iter()
+            .map(|finding| Found {
+                phase: finding.phase(),
+                severity: finding.severity(),
+                path: finding.inode().and_then(|ino| paths.get_mut(&ino).map(|path| path.clone())),
+                finding,
+            })
+            .collect();
+        findings.sort_by_key(|found| found.phase);
+        let counted = |n: i64| u64::try_from(n).unwrap_or(0);
+        let (loose_frags, free_blocks) = (counted(self.free.nffree), counted(self.free.nbfree));
+        #[allow(clippy::cast_precision_loss)] // For people.
+        let fragmentation_percent = loose_frags as f64 * 100.0 / self.layout.fs_dsize.max(1) as f64;
+        Report {
+            findings,
+            unlisted,
+            damages: self.findings.damages,
+            marked_clean: self.is_marked_clean(),
+            replica,
+            usage: Usage {
+                files: self.state.files,
+                directories: counted(self.free.ndir),
+                used_frags: self.state.used_frags,
+                free_frags: loose_frags + free_blocks * u64::from(self.layout.fs_frag),
+                loose_frags,
+                free_blocks,
+                fragmentation_percent,
+            },
+            bytes_read: self.reader.bytes_read + self.inode_reader.bytes_read,
+        }
+    }
+}

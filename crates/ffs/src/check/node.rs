@@ -1,0 +1,125 @@
+//! An inode as the check sees it: the fields of both formats in one shape, unchecked.
+
+use crate::layout::{InodeFormat, Layout, Version};
+use crate::ondisk::{Dinode1, Dinode2, NDADDR, NIADDR};
+
+/// Kinds of files: the `S_IFMT` bits shifted down by 12, which is also `d_type`.
+pub(super) mod kind {
+    pub(in crate::check) const FIFO: u8 = 1;
+    pub(in crate::check) const CHR: u8 = 2;
+    pub(in crate::check) const DIR: u8 = 4;
+    pub(in crate::check) const BLK: u8 = 6;
+    pub(in crate::check) const REG: u8 = 8;
+    pub(in crate::check) const LNK: u8 = 10;
+    /// Solaris: an access control list.
+    pub(in crate::check) const SHAD: u8 = 11;
+    pub(in crate::check) const SOCK: u8 = 12;
+    /// In directories only: a whiteout.
+    pub(in crate::check) const WHT: u8 = 14;
+}
+
+/// `di_flags`: a snapshot, whose pointers may be marks.
+const SF_SNAPSHOT: u32 = 0x0020_0000;
+
+/// The fields of an inode.
+#[derive(Clone, Copy)]
+pub(super) struct Node {
+    pub(super) mode: u16,
+    pub(super) nlink: u16,
+    pub(super) size: u64,
+    pub(super) blocks: u64,
+    pub(super) flags: u32,
+    pub(super) extsize: u32,
+    pub(super) extb: [u64; 2],
+    pub(super) db: [u64; NDADDR],
+    pub(super) ib: [u64; NIADDR],
+    pub(super) depth: u32,
+    pub(super) ckhash: u32,
+    /// Solaris: inode of the access control list.
+    pub(super) shadow: u32,
+}
+
+impl Node {
+    pub(super) fn decode(layout: &Layout, bytes: &[u8]) -> Self {
+        // An address with a sign becomes one far out of range.
+        let wide = |p: i32| i64::from(p).cast_unsigned();
+        match layout.version {
+            Version::Ufs1 => {
+                let d = Dinode1::decode(bytes, layout.endian);
+                Self {
+                    mode: d.di_mode,
+                    nlink: d.di_nlink.cast_unsigned(),
+                    size: d.di_size,
+                    blocks: d.di_blocks.into(),
+                    flags: if layout.inode_format == InodeFormat::New { d.di_flags } else { 0 },
+                    extsize: 0,
+                    extb: [0; 2],
+                    db: d.di_db.map(wide),
+                    ib: d.di_ib.map(wide),
+                    depth: 0,
+                    ckhash: 0,
+                    shadow: if layout.inode_format == InodeFormat::Sun { d.di_uid } else { 0 },
+                }
+            }
+            Version::Ufs2 => {
+                let d = Dinode2::decode(bytes, layout.endian);
+                Self {
+                    mode: d.di_mode,
+                    nlink: d.di_nlink.cast_unsigned(),
+                    size: d.di_size,
+                    blocks: d.di_blocks,
+                    flags: d.di_flags,
+                    extsize: d.di_extsize,
+                    extb: d.di_extb.map(i64::cast_unsigned),
+                    db: d.di_db.map(i64::cast_unsigned),
+                    ib: d.di_ib.map(i64::cast_unsigned),
+                    depth: d.di_freelink,
+                    ckhash: d.di_ckhash,
+                    shadow: 0,
+                }
+            }
+        }
+    }
+
+    /// The kind, 0 for a free inode.
+    pub(super) fn kind(&self) -> u8 {
+        (self.mode >> 12).to_le_bytes()[0]
+    }
+
+    /// A kind that this format knows.
+    pub(super) fn known_kind(&self, layout: &Layout) -> bool {
+        use kind::{BLK, CHR, DIR, FIFO, LNK, REG, SHAD, SOCK};
+        match self.kind() {
+            FIFO | CHR | DIR | BLK | REG | LNK | SOCK => true,
+            SHAD => layout.inode_format == InodeFormat::Sun,
+            _ => false,
+        }
+    }
+
+    pub(super) const fn is_snapshot(&self) -> bool {
+        self.flags & SF_SNAPSHOT != 0
+    }
+
+    /// A symbolic link that stands in the pointers. Solaris and systems without a limit tell by the
+    /// absence of blocks.
+    pub(super) fn is_short_link(&self, layout: &Layout) -> bool {
+        let limit = match (layout.inode_format, layout.fs_maxsymlinklen) {
+            (InodeFormat::New, 1..) => {
+                return self.kind() == kind::LNK && self.size < layout.fs_maxsymlinklen.into();
+            }
+            (InodeFormat::Sun, limit) => u64::from(limit),
+            _ => ((NDADDR + NIADDR) * layout.pointer_size()) as u64,
+        };
+        self.kind() == kind::LNK && self.blocks == 0 && self.size < limit
+    }
+
+    /// True if the pointers point at blocks.
+    pub(super) fn has_blocks(&self, layout: &Layout) -> bool {
+        matches!(self.kind(), kind::DIR | kind::REG | kind::LNK | kind::SHAD) && !self.is_short_link(layout)
+    }
+
+    /// A free inode as it should be: nothing in it that could be taken for a file.
+    pub(super) fn is_blank(&self) -> bool {
+        self.mode == 0 && self.size == 0 && self.db == [0; NDADDR] && self.ib == [0; NIADDR]
+    }
+}

@@ -1,0 +1,153 @@
+//! Before the phases: the superblock, its replicas and the recovery record.
+//!
+//! Geometry that contradicts itself never gets here ([`Layout::check`](crate::Layout::check)); then a replica
+//! stands in. What is checked here can be wrong without anything being misplaced.
+
+use super::finding::Finding;
+use super::state::Findings;
+use super::{Checker, Options};
+use crate::ckhash::check_hash;
+use crate::layout::Version;
+use crate::ondisk::{
+    FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, SBLOCK_UFS1, SBLOCK_UFS2,
+    flags,
+};
+use crate::superblock::Superblock;
+use spindle_device::Device;
+use spindle_vfs::{Error, Result};
+
+/// Byte offset of `fs_ckhash`.
+const FS_CKHASH: usize = 1304;
+
+/// The superblock to start from, and the byte of the replica if it is one.
+pub(super) fn find_superblock(
+    device: &dyn Device,
+    options: &Options,
+    findings: &mut Findings,
+) -> Result<(Superblock, Option<u64>)> {
+    if let Some(at) = options.replica {
+        return replica(device, at).map(|superblock| (superblock, Some(at)));
+    }
+    let error = match Superblock::open(device) {
+        Ok(superblock) => return Ok((superblock, None)),
+        Err(Error::Device(error)) => return Err(error.into()),
+        Err(error) => error,
+    };
+    let Ok((at, superblock)) = Superblock::find_replica(device) else { return Err(error) };
+    findings.push(Finding::SuperblockUnusable { why: error.to_string(), replica: at });
+    Ok((superblock, Some(at)))
+}
+
+/// Reads the replica at byte `at`, which says itself where the standard superblock stands.
+fn replica(device: &dyn Device, at: u64) -> Result<Superblock> {
+    let found = Superblock::read_replica(device, at, SBLOCK_UFS2)?;
+    let place = match found.layout.version {
+        Version::Ufs1 => SBLOCK_UFS1,
+        Version::Ufs2 => found.fs.fs_sblockloc.cast_unsigned(),
+    };
+    Superblock::read_replica(device, at, place)
+}
+
+/// The fields that never change after newfs (`fsck_ffs/setup.c`).
+macro_rules! constant_fields {
+    ($fs:expr; $($field:ident),*) => { [$((stringify!($field), i64::from($fs.$field))),*] };
+}
+
+fn constants(fs: &Fs) -> [(&'static str, i64); 22] {
+    constant_fields!(fs; fs_magic, fs_sblkno, fs_cblkno, fs_iblkno, fs_dblkno, fs_old_cgoffset, fs_old_cgmask,
+        fs_ncg, fs_bsize, fs_fsize, fs_frag, fs_bmask, fs_fmask, fs_bshift, fs_fshift, fs_fragshift,
+        fs_fsbtodb, fs_nindir, fs_inopb, fs_cssize, fs_ipg, fs_fpg)
+}
+
+impl Checker<'_> {
+    /// The fields of the superblock, its state and the recovery record.
+    pub(super) fn check_superblock(&mut self, device: &dyn Device) -> Result<()> {
+        self.check_fields();
+        let fs = &self.superblock.fs;
+        if !self.is_marked_clean() && !self.from_replica {
+            let flags = self.superblock.flags();
+            self.findings.push(Finding::NotClean { fs_clean: fs.fs_clean, flags });
+        }
+        let newer = self.layout.version == Version::Ufs2 || self.layout.flags_updated;
+        if newer && (fs.fs_pendingblocks != 0 || fs.fs_pendinginodes != 0) {
+            self.findings.push(Finding::Pending { blocks: fs.fs_pendingblocks, inodes: fs.fs_pendinginodes });
+        }
+        if self.layout.fs_sblockloc == SBLOCK_UFS2
+            && let Some(record) = Superblock::read_recovery(device)?
+        {
+            for (field, found, expected) in [
+                ("fsr_fsbtodb", record.fsr_fsbtodb.into(), fs.fs_fsbtodb.into()),
+                ("fsr_sblkno", record.fsr_sblkno.into(), fs.fs_sblkno.into()),
+                ("fsr_fpg", record.fsr_fpg.into(), fs.fs_fpg.into()),
+                ("fsr_ncg", i64::from(record.fsr_ncg), i64::from(fs.fs_ncg)),
+            ] {
+                if found != expected {
+                    self.findings.push(Finding::RecoveryRecord { field, found, expected });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fields that can be computed from others or have few values.
+    fn check_fields(&mut self) {
+        let (fs, layout) = (&self.superblock.fs, self.layout);
+        let mut check = |field: &'static str, found: i64, good: bool, expected: String| {
+            if !good {
+                self.findings.push(Finding::SuperblockField { field, found, expected });
+            }
+        };
+        let optim = matches!(fs.fs_optim, FS_OPTTIME | FS_OPTSPACE);
+        check("fs_optim", fs.fs_optim.into(), optim, format!("{FS_OPTTIME} or {FS_OPTSPACE}"));
+        check("fs_minfree", fs.fs_minfree.into(), (0..=99).contains(&fs.fs_minfree), "0 to 99".into());
+        check("fs_maxbpg", fs.fs_maxbpg.into(), fs.fs_maxbpg > 0, "positive".into());
+        let (bsize, fsize) = (i64::from(layout.fs_bsize), i64::from(layout.fs_fsize));
+        let mut equal = |field, found: i64, want: i64| check(field, found, found == want, want.to_string());
+        equal("fs_bmask", fs.fs_bmask.into(), -bsize);
+        equal("fs_fmask", fs.fs_fmask.into(), -fsize);
+        equal("fs_fragshift", fs.fs_fragshift.into(), i64::from(layout.fs_frag.trailing_zeros()));
+        if layout.version == Version::Ufs2 {
+            equal("fs_qbmask", fs.fs_qbmask, bsize - 1);
+            equal("fs_qfmask", fs.fs_qfmask, fsize - 1);
+            if fs.fs_sblockactualloc > 0 && !self.from_replica {
+                equal("fs_sblockactualloc", fs.fs_sblockactualloc, layout.fs_sblockloc.cast_signed());
+            }
+        }
+        // In sectors of 512 bytes or larger ones.
+        let most = i64::from(layout.fs_fsize / 512).ilog2();
+        let shift = u32::try_from(fs.fs_fsbtodb).is_ok_and(|shift| shift <= most);
+        check("fs_fsbtodb", fs.fs_fsbtodb.into(), shift, format!("at most {most}"));
+        let rotor = (0..=i64::from(layout.fs_ncg)).contains(&i64::from(fs.fs_cgrotor));
+        check("fs_cgrotor", fs.fs_cgrotor.into(), rotor, format!("below {}", layout.fs_ncg));
+        let hashes = self.hashes;
+        if hashes.superblock || hashes.groups || hashes.inodes {
+            let known = fs.fs_metackhash & !7 == 0 && fs.fs_flags & flags::FREEBSD_METACKHASH != 0;
+            check("fs_metackhash", fs.fs_metackhash.into(), known, "a sum of 1, 2 and 4".into());
+        }
+    }
+
+    /// The replica in a group against the superblock in use.
+    pub(super) fn check_replica(&mut self, cgx: u32) {
+        let layout = self.layout;
+        let byte = layout.byte(layout.cgsblock(cgx));
+        let size = layout.fs_sbsize as usize;
+        let bytes = match self.reader.read(byte, size, 0) {
+            Ok(bytes) => bytes,
+            Err(error) => return self.unreadable(byte, size as u64, &error),
+        };
+        let fs = Fs::decode(bytes, layout.endian);
+        if !matches!(fs.fs_magic, FS_UFS1_MAGIC | FS_UFS2_MAGIC | FS_UFS2EA_MAGIC) {
+            return self.findings.push(Finding::ReplicaMissing { cgx, byte });
+        }
+        let expected = check_hash(bytes, FS_CKHASH);
+        for ((field, found), (_, expected)) in constants(&fs).into_iter().zip(constants(&self.superblock.fs))
+        {
+            if found != expected {
+                self.findings.push(Finding::ReplicaDiffers { cgx, byte, field, found, expected });
+            }
+        }
+        if self.hashes.superblock && fs.fs_ckhash != expected {
+            self.findings.push(Finding::ReplicaCheckHash { cgx, byte, found: fs.fs_ckhash, expected });
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The blocks of an inode in order: direct ones, then what hangs from the indirect ones.
+//!
+//! The caller sees each pointer that is not a hole and decides whether to go on below it. As long as the
+//! caller enters each indirect block once only, all walks together take time in proportion to the file
+//! system.
+
+use super::finding::Place;
+use super::node::Node;
+use super::reader::Reader;
+use crate::layout::Layout;
+use crate::ondisk::NDADDR;
+use crate::units::{Frag, Lbn};
+use spindle_device::Error;
+use spindle_ondisk::Field;
+
+/// What the walk comes upon.
+pub(super) enum Step<'a> {
+    /// A pointer.
+    Block(Piece),
+    /// Pointers in an indirect block that the size does not reach.
+    Stray { frag: u64, index: u32, pointers: u32 },
+    /// An indirect block that cannot be read.
+    Unreadable { frag: u64, error: &'a Error },
+}
+
+/// A pointer and what it claims.
+#[derive(Clone, Copy)]
+pub(super) struct Piece {
+    pub(super) place: Place,
+    pub(super) frag: u64,
+    pub(super) frags: u32,
+}
+
+/// What the caller wants next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    Continue,
+    /// Not what is below this indirect block.
+    Skip,
+    Stop,
+}
+
+/// The pointers in snapshots that are marks: not copied, and a hole that is.
+const SNAPSHOT_MARKS: std::ops::RangeInclusive<u64> = 1..=2;
+
+/// Buffers for one indirect block on each level, kept from walk to walk.
+#[derive(Default)]
+pub(super) struct Walker {
+    levels: [Vec<u8>; 3],
+}
+
+impl Walker {
+    /// Visits everything that the inode holds; `true` if nothing was skipped.
+    pub(super) fn walk(
+        &mut self,
+        layout: &Layout,
+        reader: &mut Reader<'_>,
+        node: &Node,
+        visit: &mut dyn FnMut(Step<'_>) -> Next,
+    ) -> bool {
+        let mut walk = Walk { layout, reader, visit, levels: &mut self.levels, whole: true, node };
+        if node.has_blocks(layout) {
+            walk.data();
+        }
+        if node.extsize > 0 && walk.whole {
+            walk.extattr();
+        }
+        walk.whole
+    }
+}
+
+struct Walk<'w, 'd> {
+    layout: &'w Layout,
+    reader: &'w mut Reader<'d>,
+    visit: &'w mut dyn FnMut(Step<'_>) -> Next,
+    levels: &'w mut [Vec<u8>; 3],
+    whole: bool,
+    node: &'w Node,
+}
+
+impl Walk<'_, '_> {
+    fn is_hole(&self, pointer: u64) -> bool {
+        pointer == 0 || (self.node.is_snapshot() && SNAPSHOT_MARKS.contains(&pointer))
+    }
+
+    /// False to stop.
+    fn block(&mut self, place: Place, frag: u64, frags: u32) -> Next {
+        let next = (self.visit)(Step::Block(Piece { place, frag, frags }));
+        if next == Next::Stop || (next == Next::Skip && matches!(place, Place::Indirect { .. })) {
+            self.whole = false;
+        }
+        next
+    }
+
+    fn data(&mut self) {
+        let (layout, node) = (self.layout, self.node);
+        let blocks = node.size.div_ceil(layout.fs_bsize.into());
+        for (lbn, &frag) in (0..blocks).zip(&node.db) {
+            if self.is_hole(frag) {
+                continue;
+            }
+            let frags = layout.numfrags(layout.blksize(node.size, Lbn(lbn)));
+            if self.block(Place::Data { lbn }, frag, frags) == Next::Stop {
+                return;
+            }
+        }
+        let mut lbn = NDADDR as u64;
+        let mut span = 1_u64;
+        for (level, &frag) in (1_u8..).zip(&node.ib) {
+            span = span.saturating_mul(layout.fs_nindir.into());
+            if lbn >= blocks {
+                return;
+            }
+            if !self.is_hole(frag) && self.indirect(level, frag, lbn, blocks) == Next::Stop {
+                return;
+            }
+            lbn = lbn.saturating_add(span);
+        }
+    }
+
+    /// Visits the indirect block and what hangs from it; the file has `blocks` blocks.
+    fn indirect(&mut self, level: u8, frag: u64, lbn: u64, blocks: u64) -> Next {
+        let layout = self.layout;
+        match self.block(Place::Indirect { level, lbn }, frag, layout.fs_frag) {
+            Next::Continue => {}
+            Next::Skip => return Next::Continue,
+            Next::Stop => return Next::Stop,
+        }
+        let bsize = layout.fs_bsize as usize;
+        let depth = usize::from(level) - 1;
+        let mut block = std::mem::take(&mut self.levels[depth]);
+        match self.reader.read(layout.byte(Frag(frag)), bsize, 0) {
+            Ok(bytes) => {
+                block.clear();
+                block.extend_from_slice(bytes);
+            }
+            Err(error) => {
+                self.whole = false;
+                return (self.visit)(Step::Unreadable { frag, error: &error });
+            }
+        }
+        let next = self.pointers(level, frag, lbn, blocks, &block);
+        self.levels[depth] = block;
+        next
+    }
+
+    fn pointers(&mut self, level: u8, frag: u64, lbn: u64, blocks: u64, block: &[u8]) -> Next {
+        let layout = self.layout;
+        let span = u64::from(layout.fs_nindir).saturating_pow(u32::from(level) - 1);
+        let reached = (blocks - lbn).div_ceil(span).min(layout.fs_nindir.into());
+        let mut stray = None;
+        for (index, bytes) in (0_u32..).zip(block.chunks_exact(layout.pointer_size())) {
+            let pointer = if bytes.len() == 8 {
+                i64::get(bytes, layout.endian).cast_unsigned()
+            } else {
+                i64::from(i32::get(bytes, layout.endian)).cast_unsigned()
+            };
+            if self.is_hole(pointer) {
+                continue;
+            }
+            if u64::from(index) >= reached {
+                let (_, pointers) = stray.get_or_insert((index, 0));
+                *pointers += 1;
+                continue;
+            }
+            let at = lbn + u64::from(index) * span;
+            let next = if level == 1 {
+                self.block(Place::Data { lbn: at }, pointer, layout.fs_frag)
+            } else {
+                self.indirect(level - 1, pointer, at, blocks)
+            };
+            if next == Next::Stop {
+                return next;
+            }
+        }
+        match stray {
+            Some((index, pointers)) => (self.visit)(Step::Stray { frag, index, pointers }),
+            None => Next::Continue,
+        }
+    }
+
+    fn extattr(&mut self) {
+        let size = u64::from(self.node.extsize);
+        for (lbn, &frag) in (0..).zip(&self.node.extb) {
+            if frag == 0 || lbn * u64::from(self.layout.fs_bsize) >= size {
+                continue;
+            }
+            let frags = self.layout.numfrags(self.layout.blksize(size, Lbn(lbn)));
+            if self.block(Place::Extattr { lbn }, frag, frags) == Next::Stop {
+                return;
+            }
+        }
+    }
+}
