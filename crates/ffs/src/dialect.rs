@@ -9,7 +9,7 @@ use crate::layout::{InodeFormat, Layout, Version};
 use crate::ondisk::{CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, FS_UFS2EA_MAGIC, Fs, FsNetBsd, FsSun, flags};
 use crate::units::index;
 use spindle_device::Device;
-use spindle_ondisk::structure;
+use spindle_ondisk::{Endian, structure};
 use spindle_vfs::Result;
 
 /// Which system's rules the superblock follows.
@@ -70,12 +70,13 @@ impl Dialect {
     #[must_use]
     pub fn detect(fs: &Fs, raw: &[u8], layout: &Layout) -> Self {
         match layout.inode_format {
-            InodeFormat::Sun => {
-                let state = fs.fs_old_npsect.wrapping_add(fs.fs_old_time);
-                return Self::Sun { x86: state == FsSun::FSOKAY };
-            }
+            InodeFormat::Sun => return Self::Sun { x86: layout.endian == Endian::Little },
             InodeFormat::Old => return Self::Bsd43,
             InodeFormat::New => {}
+        }
+        if layout.version == Version::Ufs1 && !layout.flags_updated {
+            // What only newer systems have stands where rotational tables may be.
+            return Self::Bsd44;
         }
         let netbsd = FsNetBsd::decode(raw, layout.endian);
         if fs.fs_magic == FS_UFS2EA_MAGIC

@@ -274,7 +274,13 @@ impl Layout {
 
         let flags_updated =
             !ufs2 && u32::from(fs.fs_old_flags.cast_unsigned()) & flags::FS_FLAGS_UPDATED != 0;
-        let rotation = if ufs2 || flags_updated { None } else { Rotation::check(fs, raw, endian, old_cg)? };
+        let mut disk = *fs;
+        if inode_format == InodeFormat::Sun && endian == Endian::Little {
+            // Solaris on x86 keeps fs_npsect and fs_state in each other's places.
+            disk.fs_old_npsect = sun_masks.fs_state;
+        }
+        let rotation =
+            if ufs2 || flags_updated { None } else { Rotation::check(&disk, raw, endian, old_cg)? };
         if let Some(r) = &rotation {
             let most = if old_cg { r.fs_old_cpg.min(32) } else { r.fs_old_cpg };
             if r.cylinder(fs_fpg - 1) >= most {
