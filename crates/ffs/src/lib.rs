@@ -7,6 +7,7 @@ mod ckhash;
 mod dialect;
 mod group;
 mod layout;
+pub mod newfs;
 pub mod ondisk;
 mod rotation;
 mod superblock;

@@ -1,0 +1,303 @@
+//! Cylinder group blocks of a new file system.
+//!
+//! Groups differ only in how far their structures are shifted, in how long they are, and in that the
+//! first holds the summaries and the first directories. So a few templates serve however many groups
+//! there are. All counts of a template are taken from its map of free fragments.
+
+use super::cylinders::Cylinders;
+use crate::ckhash::check_hash;
+use crate::group::{CG_CKHASH, isset, setbit};
+use crate::layout::{Layout, Version};
+use crate::ondisk::{CG_MAGIC, Cg, Csum, Fs, OldCg};
+use crate::rotation::Rotation;
+use spindle_ondisk::{Endian, Field};
+use std::collections::BTreeMap;
+
+/// What the first group holds besides its structures.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Used {
+    /// Fragments in use: address and length.
+    pub frags: Vec<(u64, u64)>,
+    /// Inodes in use, from 0.
+    pub inodes: u32,
+    pub directories: u32,
+}
+
+/// What makes groups differ: first or not, shift of the structures, fragments.
+type Kind = (bool, u64, u32);
+
+#[derive(Clone, Debug)]
+struct Template {
+    block: Vec<u8>,
+    counts: Csum,
+}
+
+/// The blocks of all groups, by their kinds.
+#[derive(Clone, Debug)]
+pub(super) struct GroupBlocks {
+    templates: BTreeMap<Kind, Template>,
+    /// Cylinders of a group, and of the last one as `fsck` expects it.
+    ncyl: (i16, i16),
+    hashed: bool,
+}
+
+fn kind(layout: &Layout, cgx: u32) -> Kind {
+    (cgx == 0, layout.cgstart(cgx) - layout.cgbase(cgx), layout.cg_frags(cgx))
+}
+
+impl GroupBlocks {
+    pub fn new(layout: &Layout, fs: &Fs, cylinders: Option<&Cylinders>, used: &Used) -> Self {
+        let mut templates = BTreeMap::new();
+        let none = Used::default();
+        // The shifts repeat after as many groups as the mask has zero bits for.
+        let period = (!layout.fs_old_cgmask).saturating_add(2).min(layout.fs_ncg);
+        for cgx in (0..period).chain([layout.fs_ncg - 1]) {
+            templates.entry(kind(layout, cgx)).or_insert_with(|| {
+                Template::build(layout, cylinders, cgx, if cgx == 0 { used } else { &none })
+            });
+        }
+        let ncyl = match (cylinders, layout.version) {
+            (Some(c), _) => {
+                let cpg = c.rotation.fs_old_cpg;
+                let short = |n: u32| i16::try_from(n).unwrap_or(i16::MAX);
+                (short(cpg), short(c.ncyl % cpg))
+            }
+            (None, Version::Ufs1) => (1, 1),
+            (None, Version::Ufs2) => (0, 0),
+        };
+        Self { templates, ncyl, hashed: fs.fs_metackhash & crate::ondisk::CK_CYLGRP != 0 }
+    }
+
+    /// The counts of group `cgx`.
+    pub fn counts(&self, layout: &Layout, cgx: u32) -> Csum {
+        self.templates.get(&kind(layout, cgx)).map_or_else(Csum::default, |t| t.counts)
+    }
+
+    /// Writes the block of group `cgx` into `block`, which is one block long and zero.
+    pub fn encode(&self, layout: &Layout, cgx: u32, secs: i64, block: &mut [u8]) {
+        let Some(template) = self.templates.get(&kind(layout, cgx)) else { return };
+        let endian = layout.endian;
+        block[..template.block.len()].copy_from_slice(&template.block);
+        let ncyl = if cgx == layout.fs_ncg - 1 { self.ncyl.1 } else { self.ncyl.0 };
+        if layout.old_cg {
+            let mut cg = OldCg::decode(block, endian);
+            (cg.cg_time, cg.cg_cgx, cg.cg_ncyl) = (super::write::low_word(secs), cgx.cast_signed(), ncyl);
+            cg.encode(block, endian);
+            return;
+        }
+        let mut cg = Cg::decode(block, endian);
+        cg.cg_cgx = cgx;
+        cg.cg_old_ncyl = ncyl;
+        match layout.version {
+            Version::Ufs1 => cg.cg_old_time = super::write::low_word(secs),
+            Version::Ufs2 => cg.cg_time = secs,
+        }
+        // The old formats end before the newer fields: what is zero there leaves nothing behind.
+        cg.encode(block, endian);
+        if self.hashed {
+            cg.cg_ckhash = check_hash(&block[..layout.fs_cgsize as usize], CG_CKHASH);
+            cg.encode(block, endian);
+        }
+    }
+}
+
+/// Byte offsets of the maps (FreeBSD `mkfs.c`, `initcg`).
+struct Maps {
+    btotoff: usize,
+    boff: usize,
+    iusedoff: usize,
+    freeoff: usize,
+    clustersumoff: usize,
+    clusteroff: usize,
+    nextfreeoff: usize,
+}
+
+impl Maps {
+    fn new(layout: &Layout, cylinders: Option<&Cylinders>) -> Self {
+        let bytes = |bits: u32| bits.div_ceil(8) as usize;
+        if layout.old_cg {
+            let nextfreeoff = OldCg::SIZE + bytes(layout.fs_fpg);
+            return Self {
+                btotoff: 84,
+                boff: 212,
+                iusedoff: 724,
+                freeoff: OldCg::SIZE,
+                clustersumoff: 0,
+                clusteroff: 0,
+                nextfreeoff,
+            };
+        }
+        // The newer systems fake one cylinder with one position in UFS1, and have none in UFS2.
+        let (cpg, nrpos) = match (cylinders, layout.version) {
+            (Some(c), _) => (c.rotation.fs_old_cpg as usize, c.rotation.fs_old_nrpos as usize),
+            (None, Version::Ufs1) => (1, 1),
+            (None, Version::Ufs2) => (0, 0),
+        };
+        let btotoff = Cg::SIZE;
+        let boff = btotoff + cpg * 4;
+        let iusedoff = boff + cpg * nrpos * 2;
+        let freeoff = iusedoff + bytes(layout.fs_ipg);
+        let mut maps = Self {
+            btotoff,
+            boff,
+            iusedoff,
+            freeoff,
+            clustersumoff: 0,
+            clusteroff: 0,
+            nextfreeoff: freeoff + bytes(layout.fs_fpg),
+        };
+        if layout.fs_contigsumsize > 0 {
+            // Entry 0 of the counts does not exist, so the table starts a word early.
+            maps.clustersumoff = maps.nextfreeoff.next_multiple_of(4) - 4;
+            maps.clusteroff = maps.clustersumoff + (layout.fs_contigsumsize as usize + 1) * 4;
+            maps.nextfreeoff = maps.clusteroff + bytes(layout.fs_fpg / layout.fs_frag);
+        }
+        maps
+    }
+}
+
+impl Template {
+    fn build(layout: &Layout, cylinders: Option<&Cylinders>, cgx: u32, used: &Used) -> Self {
+        let maps = Maps::new(layout, cylinders);
+        let (_, shift, ndblk) = kind(layout, cgx);
+        let start = if cgx == 0 { 0 } else { shift + u64::from(layout.fs_sblkno) };
+        let mut end = shift + u64::from(layout.fs_dblkno);
+        if cgx == 0 {
+            end += u64::from(layout.fs_cssize.div_ceil(layout.fs_fsize));
+        }
+        let mut free = vec![true; ndblk as usize];
+        for (at, len) in used.frags.iter().copied().chain([(start, end - start)]) {
+            let range = crate::units::index(at)..crate::units::index(at + len);
+            if let Some(taken) = free.get_mut(range) {
+                taken.fill(false);
+            }
+        }
+
+        let mut block = vec![0; layout.fs_bsize as usize];
+        let blksfree = &mut block[maps.freeoff..];
+        for frag in (0..ndblk).filter(|&n| free[n as usize]) {
+            setbit(blksfree, frag);
+        }
+        let inosused = &mut block[maps.iusedoff..];
+        for ino in 0..used.inodes {
+            setbit(inosused, ino);
+        }
+
+        let mut counts = Csum {
+            cs_ndir: used.directories.cast_signed(),
+            cs_nifree: (layout.fs_ipg - used.inodes).cast_signed(),
+            ..Csum::default()
+        };
+        let mut frsum = [0_u32; 8];
+        let mut whole = Vec::new();
+        for (n, frags) in (0..).zip(free.chunks(layout.fs_frag as usize)) {
+            if frags.len() == layout.fs_frag as usize && frags.iter().all(|&f| f) {
+                whole.push(n);
+            } else {
+                for run in frags.split(|&f| !f).filter(|run| !run.is_empty()) {
+                    frsum[run.len()] += 1;
+                    counts.cs_nffree += i32::try_from(run.len()).unwrap_or(0);
+                }
+            }
+        }
+        counts.cs_nbfree = i32::try_from(whole.len()).unwrap_or(i32::MAX);
+        // UFS1 without a geometry has one cylinder and one position, where all blocks are counted.
+        match (cylinders, layout.version) {
+            (Some(c), _) => {
+                count_positions(&mut block, &maps, layout.endian, layout.fs_frag, &c.rotation, &whole);
+            }
+            (None, Version::Ufs1) => {
+                counts.cs_nbfree.put(&mut block[maps.btotoff..], layout.endian);
+                // FreeBSD keeps the narrower count too, as far as it reaches.
+                let narrow = i16::try_from(counts.cs_nbfree).unwrap_or(i16::MAX);
+                narrow.put(&mut block[maps.boff..], layout.endian);
+            }
+            (None, Version::Ufs2) => {}
+        }
+        if layout.fs_contigsumsize > 0 {
+            count_clusters(&mut block, &maps, layout, ndblk / layout.fs_frag, &whole);
+        }
+        Self::head(layout, &maps, ndblk, counts, frsum, &mut block);
+        Self { block, counts }
+    }
+
+    fn head(layout: &Layout, maps: &Maps, ndblk: u32, counts: Csum, frsum: [u32; 8], block: &mut [u8]) {
+        let endian = layout.endian;
+        if layout.old_cg {
+            let mut cg = OldCg::decode(block, endian);
+            cg.cg_magic = CG_MAGIC;
+            cg.cg_niblk = i16::try_from(layout.fs_ipg).unwrap_or(i16::MAX);
+            cg.cg_ndblk = ndblk.cast_signed();
+            cg.cg_cs = counts;
+            cg.cg_frsum = frsum.map(u32::cast_signed);
+            cg.encode(block, endian);
+            return;
+        }
+        let offset = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let mut cg = Cg::decode(&[0; Cg::SIZE], endian);
+        cg.cg_magic = CG_MAGIC;
+        cg.cg_ndblk = ndblk;
+        cg.cg_cs = counts;
+        cg.cg_frsum = frsum;
+        cg.cg_iusedoff = offset(maps.iusedoff);
+        cg.cg_freeoff = offset(maps.freeoff);
+        cg.cg_nextfreeoff = offset(maps.nextfreeoff);
+        if layout.fs_contigsumsize > 0 {
+            cg.cg_clustersumoff = offset(maps.clustersumoff);
+            cg.cg_clusteroff = offset(maps.clusteroff);
+            cg.cg_nclusterblks = ndblk / layout.fs_frag;
+        }
+        match layout.version {
+            Version::Ufs1 => {
+                cg.cg_old_niblk = i16::try_from(layout.fs_ipg).unwrap_or(i16::MAX);
+                cg.cg_old_btotoff = offset(maps.btotoff).cast_signed();
+                cg.cg_old_boff = offset(maps.boff).cast_signed();
+            }
+            Version::Ufs2 => {
+                cg.cg_niblk = layout.fs_ipg;
+                cg.cg_initediblk = super::write::initialised_inodes(layout);
+            }
+        }
+        cg.encode(block, endian);
+    }
+}
+
+/// Counts the free blocks per cylinder and position.
+fn count_positions(
+    block: &mut [u8],
+    maps: &Maps,
+    endian: Endian,
+    frag: u32,
+    rotation: &Rotation,
+    whole: &[u32],
+) {
+    for bno in whole.iter().map(|n| n * frag) {
+        let cylinder = rotation.cylinder(bno) as usize;
+        let place = cylinder * rotation.fs_old_nrpos as usize + rotation.position(bno) as usize;
+        let total = &mut block[maps.btotoff + cylinder * 4..];
+        (i32::get(total, endian) + 1).put(total, endian);
+        let at_position = &mut block[maps.boff + place * 2..];
+        (i16::get(at_position, endian) + 1).put(at_position, endian);
+    }
+}
+
+/// Marks the free blocks and counts their runs; the last count takes all longer ones.
+fn count_clusters(block: &mut [u8], maps: &Maps, layout: &Layout, blocks: u32, whole: &[u32]) {
+    let map = &mut block[maps.clusteroff..];
+    for &n in whole {
+        setbit(map, n);
+    }
+    let mut sums = vec![0_u32; layout.fs_contigsumsize as usize + 1];
+    let mut run = 0;
+    for n in 0..=blocks {
+        if n < blocks && isset(map, n) {
+            run += 1;
+        } else if run > 0 {
+            sums[run.min(layout.fs_contigsumsize as usize)] += 1;
+            run = 0;
+        }
+    }
+    for (n, sum) in sums.iter().enumerate().skip(1) {
+        sum.put(&mut block[maps.clustersumoff + n * 4..], layout.endian);
+    }
+}

@@ -1,0 +1,135 @@
+//! Cylinder groups without cylinders: as many fragments in a group as its maps in one block can describe,
+//! but at least four groups. The newer BSDs divide a disk so whatever its geometry
+//! (FreeBSD `sbin/newfs/mkfs.c`).
+
+use super::frame::{Frame, Groups};
+use super::parameters::{Format, ParameterError, Resolved, Result};
+
+/// Fewer groups than this only where a group must hold more to meet the density.
+const MINCYLGRPS: u64 = 4;
+/// UFS1 keeps the inodes of a group in 16 bits with a sign.
+const MAX_UFS1_IPG: u64 = 0x7fff;
+/// Bytes of `struct cg` with its alignment, and of the word that CGSIZE adds.
+const CG_HEAD: u64 = 176 + 4;
+
+struct Packing<'a> {
+    frame: &'a Frame,
+    ufs1: bool,
+    frags_per_inode: u64,
+}
+
+impl Packing<'_> {
+    /// Inodes for a group of `fpg` fragments.
+    fn ipg(&self, fpg: u64) -> u64 {
+        fpg.div_ceil(self.frags_per_inode).next_multiple_of(self.frame.inopb.into())
+    }
+
+    /// Bytes of the group block (`CGSIZE`).
+    fn cg_bytes(&self, fpg: u64) -> u64 {
+        let clusters = u64::from(self.frame.contigsumsize);
+        let old_counts = if self.ufs1 { 4 + 2 } else { 0 };
+        let cluster_bytes =
+            if clusters > 0 { clusters * 4 + (fpg / u64::from(self.frame.frag)).div_ceil(8) } else { 0 };
+        CG_HEAD + old_counts + self.ipg(fpg).div_ceil(8) + fpg.div_ceil(8) + cluster_bytes
+    }
+
+    /// Fragments that the structures of a group with this many fragments take.
+    fn overhead(&self, fpg: u64) -> u64 {
+        let frame = self.frame;
+        u64::from(frame.iblkno) + self.ipg(fpg) / u64::from(frame.inopb) * u64::from(frame.frag)
+    }
+
+    /// The fewest fragments that hold a group's structures and keep the density.
+    fn least_fpg(&self, fs_size: u64) -> u64 {
+        let frame = self.frame;
+        let frag = u64::from(frame.frag);
+        let inopb = u64::from(frame.inopb);
+        let wanted = (self.frags_per_inode * inopb).min(fs_size);
+        let first = (u64::from(frame.iblkno) + frag).max(wanted);
+        self.overhead(first).max(wanted).next_multiple_of(frag)
+    }
+}
+
+/// Divides the file system into groups.
+///
+/// # Errors
+/// [`ParameterError`] if it is too small for one group or the block size too small for the whole.
+pub(super) fn groups(wishes: &Resolved, frame: &Frame, notes: &mut Vec<String>) -> Result<Groups> {
+    let frag = u64::from(frame.frag);
+    let fsize = u64::from(frame.fsize);
+    let bsize = u64::from(frame.bsize);
+    let fs_size = wishes.size_bytes / fsize;
+    let ufs1 = wishes.format != Format::Ufs2;
+    if ufs1 && fs_size > i32::MAX.unsigned_abs().into() {
+        let most = u64::from(i32::MAX.unsigned_abs()) * fsize;
+        return Err(ParameterError::new(
+            "size",
+            format_args!("{} bytes", wishes.size_bytes),
+            format!("UFS1 with fragments of {fsize} bytes reaches {most}; take larger fragments or UFS2"),
+        ));
+    }
+    // Inode numbers have 32 bits.
+    let least_frags_per_inode = 1 + fs_size / ((1 << 32) - u64::from(frame.inopb));
+    let wanted = (u64::from(wishes.density) / fsize).max(1);
+    let mut packing = Packing { frame, ufs1, frags_per_inode: wanted.max(least_frags_per_inode) };
+    while packing.cg_bytes(packing.least_fpg(fs_size)) >= bsize {
+        if packing.frags_per_inode <= least_frags_per_inode {
+            let allowed = "a larger block and fragment size, for more than the inode numbers can count";
+            return Err(ParameterError::new("block size", bsize, allowed));
+        }
+        packing.frags_per_inode -= 1;
+    }
+    if packing.frags_per_inode != wanted {
+        notes.push(format!("density changed to {} bytes per inode", packing.frags_per_inode * fsize));
+    }
+
+    let most = wishes.blocks_per_group.map_or(i32::MAX.unsigned_abs().into(), |b| u64::from(b) * frag);
+    let mut fpg = packing.least_fpg(fs_size);
+    while fpg < most {
+        if ufs1 && packing.ipg(fpg) > MAX_UFS1_IPG {
+            fpg -= frag;
+            break;
+        }
+        if fs_size / fpg < MINCYLGRPS || packing.cg_bytes(fpg) == bsize {
+            break;
+        }
+        if packing.cg_bytes(fpg) > bsize {
+            fpg -= frag;
+            break;
+        }
+        fpg += frag;
+    }
+    if wishes.blocks_per_group.is_some() && fpg > most {
+        let allowed = format!("at least {} with this density and block size", fpg / frag);
+        return Err(ParameterError::new("blocks per group", most / frag, allowed));
+    }
+    let best = fpg;
+    let fits = |fpg: u64| fs_size.is_multiple_of(fpg) || fs_size % fpg >= packing.overhead(fpg);
+    let maps_fit = |fpg: u64| packing.cg_bytes(fpg) <= bsize && !(ufs1 && packing.ipg(fpg) > MAX_UFS1_IPG);
+    // The last group must hold its own structures: taking from the others enlarges it, or else there is one
+    // group less.
+    let smaller = (1..=best / frag).rev().map(|blocks| blocks * frag);
+    let fewer = (1..fs_size.div_ceil(best)).rev().map(|n| fs_size.div_ceil(n).next_multiple_of(frag));
+    let fpg = smaller
+        .take_while(|&fpg| fpg >= packing.overhead(fpg))
+        .find(|&fpg| fits(fpg))
+        .or_else(|| fewer.take_while(|&fpg| maps_fit(fpg)).find(|&fpg| fits(fpg)));
+    let Some(fpg) = fpg.filter(|&fpg| fs_size >= packing.overhead(fpg)) else {
+        let allowed = format!("at least about {} bytes", (packing.overhead(best) + 3 * frag) * fsize);
+        return Err(ParameterError::new("size", wishes.size_bytes, allowed));
+    };
+    if fpg != best {
+        notes
+            .push(format!("fragments per group changed from {best} to {fpg} for the sake of the last group"));
+    }
+    let narrow = |parameter, n: u64| {
+        u32::try_from(n).map_err(|_| ParameterError::new(parameter, n, "less than 2^32; take larger blocks"))
+    };
+    Ok(Groups {
+        fs_size,
+        fs_ncg: narrow("number of groups", fs_size.div_ceil(fpg))?,
+        fs_fpg: narrow("fragments per group", fpg)?,
+        fs_ipg: narrow("inodes per group", packing.ipg(fpg))?,
+        cg_bytes: narrow("group block", packing.cg_bytes(fpg))?,
+    })
+}

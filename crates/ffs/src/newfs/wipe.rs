@@ -1,0 +1,85 @@
+//! Taking the magic from remains of other file systems, so that nobody who probes the device takes them
+//! for the new one. Only magics that are really there are cleared, and only inside the new file system;
+//! boot code and labels keep their bytes.
+
+use crate::layout::Layout;
+use crate::ondisk::{FS_BAD_MAGIC, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, SBLOCKSEARCH, SBLOCKSIZE};
+use crate::units::Frag;
+use spindle_device::Device;
+use spindle_vfs::Result;
+
+/// Byte offset of the magic in a superblock.
+const FS_MAGIC: u64 = 1372;
+
+/// Magics of others: byte offset and bytes. ext2 and its successors (NetBSD's newfs clears it for the boot
+/// loaders' sake), btrfs, XFS, and Linux swap.
+const OTHERS: [(u64, &[u8]); 4] =
+    [(1080, b"\x53\xef"), (65600, b"_BHRfS_M"), (0, b"XFSB"), (4086, b"SWAPSPACE2")];
+
+/// Overwrites `bytes` at byte `at`, keeping the rest of their sectors.
+pub(super) fn patch(device: &dyn Device, at: u64, bytes: &[u8]) -> Result<()> {
+    with_sectors(device, at, bytes.len(), |there| {
+        there.copy_from_slice(bytes);
+        true
+    })
+}
+
+/// Lets `change` look at `len` bytes at byte `at`, and writes them back if it says so.
+fn with_sectors(
+    device: &dyn Device,
+    at: u64,
+    len: usize,
+    change: impl FnOnce(&mut [u8]) -> bool,
+) -> Result<()> {
+    let sector = u64::from(device.info().sector_bytes);
+    let start = at / sector * sector;
+    let end = (at + len as u64).next_multiple_of(sector);
+    let mut bytes = vec![0; crate::units::index(end - start)];
+    device.read_at(start, &mut bytes)?;
+    let skip = crate::units::index(at - start);
+    if change(&mut bytes[skip..skip + len]) {
+        device.write_at(start, &bytes)?;
+    }
+    Ok(())
+}
+
+/// Clears the magics at the places where superblocks are looked for: the standard ones, and where the
+/// first copy after each would be.
+pub(super) fn other_file_systems(layout: &Layout, device: &dyn Device) -> Result<()> {
+    let end = layout.byte(Frag(layout.fs_size));
+    let copy_bytes = SBLOCKSIZE as u64;
+    let mut places: Vec<u64> = SBLOCKSEARCH.into();
+    for place in SBLOCKSEARCH {
+        places.extend((13..=16).map(|shift| (place + copy_bytes).next_multiple_of(1 << shift)));
+    }
+    places.sort_unstable();
+    places.dedup();
+    let magics = [FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, FS_BAD_MAGIC]
+        .map(|magic| [magic.to_le_bytes(), magic.to_be_bytes()]);
+    for place in places {
+        if place == layout.fs_sblockloc || place + copy_bytes > end {
+            continue;
+        }
+        with_sectors(device, place + FS_MAGIC, 4, |bytes| {
+            let found = magics.as_flattened().iter().any(|magic| magic == bytes);
+            if found {
+                bytes.fill(0);
+            }
+            found
+        })?;
+    }
+    let own = layout.fs_sblockloc..layout.fs_sblockloc + copy_bytes;
+    for (at, magic) in OTHERS {
+        if own.contains(&at) || at + magic.len() as u64 > end {
+            continue;
+        }
+        with_sectors(device, at, magic.len(), |bytes| {
+            let found = bytes == magic;
+            if found {
+                bytes.fill(0);
+            }
+            found
+        })?;
+    }
+    Ok(())
+}
