@@ -8,6 +8,8 @@
 //! - Files and directories need no handles: an open file holds its inode by a reference, so OPEN, OPENDIR and
 //!   their releases are refused with ENOSYS once, and the kernel stops asking. Without OPEN there is no
 //!   atomic `O_TRUNC`; truncation arrives as a SETATTR instead, which is one request in place of two.
+//!   The kernel learns this from the first answer to an OPEN, and until then releases what it creates; so the session
+//!   opens a file that only it can see ([`PROBE`]) before anyone else comes.
 //! - Writes are cached in the kernel: size, mtime and ctime of regular files are the kernel's and arrive by SETATTR; offsets
 //!   of appending writes are already right; any file may be read. Late pages come in nobody's name.
 //! - Locks stay in the kernel, which serves all processes of a mount, releases them on exit, finds deadlocks
@@ -21,7 +23,7 @@
 
 mod requests;
 
-use crate::convert::{NodeIds, Presented, errno, file_attr};
+use crate::convert::{NodeIds, Presented, absent, errno, file_attr};
 use crate::nodes::Nodes;
 use crate::options::{GroupPolicy, MountOptions};
 use crate::seek::{Question, SeekQueue};
@@ -44,6 +46,11 @@ const VALID: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) const MAX_REQUEST_BYTES: u32 = 1 << 20;
 /// Read-ahead and late writes under way at once.
 const MAX_BACKGROUND: u16 = 64;
+
+/// The name, in the root directory and for this process alone, of a file to try an OPEN on.
+pub(crate) const PROBE: &str = ".spindle: does opening take a request?";
+/// Its number, which no file system uses.
+const PROBE_NODE: INodeNo = INodeNo(u64::MAX);
 
 /// Set-user-id and set-group-id; the latter counts only where the group may execute.
 const SETUID: u32 = 0o4000;
@@ -106,6 +113,16 @@ impl Server {
     /// The attributes under the number that users see: even the root has its own here.
     fn stat_attr(&self, attr: &Attr) -> fuser::FileAttr {
         file_attr(INodeNo(attr.ino.0), attr, self.presented)
+    }
+
+    /// The attributes of the file to try an OPEN on, for the one who may see it.
+    fn probe(&self, req: &Request, parent: INodeNo, name: &OsStr) -> Option<fuser::FileAttr> {
+        let ours = parent == INodeNo::ROOT && req.pid() == std::process::id() && name == PROBE;
+        ours.then(|| {
+            let mut attr = absent();
+            (attr.ino, attr.perm, attr.nlink, attr.uid) = (PROBE_NODE, 0o400, 1, req.uid());
+            attr
+        })
     }
 
     fn note_change(&self) {
@@ -178,6 +195,13 @@ impl Server {
         if set == SetAttr::default() {
             return self.fs.getattr(ino);
         }
+        // The kernel dates an unlink, too, and sends the times of the file before it forgets it: not worth a write.
+        if is_late_times(&set) {
+            let attr = self.fs.getattr(ino)?;
+            if attr.nlink == 0 {
+                return Ok(attr);
+            }
+        }
         let attr = self.fs.setattr(ino, &set, privilege(req))?;
         self.note_change();
         if given_away {
@@ -226,6 +250,12 @@ impl Server {
 
 fn privilege(req: &Request) -> Privilege {
     if req.uid() == 0 { Privilege::Root } else { Privilege::User }
+}
+
+/// True for what the kernel sends when it writes an inode back: the times that it keeps, and nothing else.
+fn is_late_times(set: &SetAttr) -> bool {
+    let times = SetAttr { mtime: set.mtime, ctime: set.ctime, ..SetAttr::default() };
+    set.ctime.is_some() && *set == times
 }
 
 /// The permission bits without set-id bits, if there are any to clear.

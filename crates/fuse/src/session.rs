@@ -10,7 +10,7 @@
 
 use crate::kernel::{self, KernelMount, Unmount};
 use crate::mountinfo::{self, MountDevice};
-use crate::server::{MAX_REQUEST_BYTES, Server, Upkeep, answer_seek};
+use crate::server::{MAX_REQUEST_BYTES, PROBE, Server, Upkeep, answer_seek};
 use crate::{Access, Error, MountOptions, Result};
 use fuser::{Config, SessionACL};
 use spindle_clock::{Condvar, Mutex};
@@ -131,7 +131,7 @@ pub fn mount(
         let timer = move || commit(&*fs, &shared, &upkeep.changed, period);
         session.commit_timer = Some(spawn("fuse-commit", timer)?);
     }
-    session.read_far_ahead();
+    session.prepare_kernel();
     Ok(session)
 }
 
@@ -213,11 +213,15 @@ impl Session {
         }
     }
 
-    /// The kernel starts FUSE mounts at 128 KiB of read-ahead, and INIT can only lower it. Only root may raise it.
-    fn read_far_ahead(&self) {
+    /// What can be set up only through the mount. None of it is needed for anything but speed.
+    fn prepare_kernel(&self) {
+        // The kernel starts FUSE mounts at 128 KiB of read-ahead, and INIT can only lower it. Only root may raise it.
         let path = format!("/sys/class/bdi/{}/read_ahead_kb", self.shared.device);
         if let Err(error) = std::fs::write(&path, (4 * MAX_REQUEST_BYTES / 1024).to_string()) {
             log::debug!("read-ahead stays small: {path}: {error}");
+        }
+        if let Err(error) = std::fs::File::open(self.shared.mount_point.join(PROBE)) {
+            log::debug!("created files will be released with a request: {error}");
         }
     }
 }

@@ -54,10 +54,13 @@ impl fuser::Filesystem for Server {
         Ok(())
     }
 
-    fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match self.fs.lookup(self.ino(parent), name.as_bytes()) {
-            // An entry without an inode: the kernel remembers that there is none.
-            Err(Error::NotFound) => reply.entry(&VALID, &absent(), Generation(0)),
+            Err(Error::NotFound) => match self.probe(req, parent, name) {
+                Some(attr) => reply.entry(&Duration::ZERO, &attr, Generation(0)),
+                // An entry without an inode: the kernel remembers that there is none.
+                None => reply.entry(&VALID, &absent(), Generation(0)),
+            },
             // A file handle of an NFS client asks any inode for `.`.
             Err(Error::NotDirectory) if name == "." => reply.error(Errno::ESTALE),
             result => self.reply_entry(result, reply),
