@@ -11,6 +11,7 @@
 //!   of them reads; one module for each.
 //! - [`linux`]: listings that Linux's own drivers made of real images, and those images.
 //! - [`format`]: what an image says it is, told without Spindle's code.
+//! - [`workload`]: programs that work on a mounted directory and know whether what they see is right.
 //! - [`tool`]: running an outside program so that a failure names it.
 //!
 //! Nothing here is part of Spindle itself: the crate exists for its tests.
@@ -28,6 +29,7 @@ pub mod sleuthkit;
 pub mod table;
 pub mod tool;
 pub mod tree;
+pub mod workload;
 
 /// What went wrong, with the program or file it went wrong with.
 #[derive(Debug, thiserror::Error)]

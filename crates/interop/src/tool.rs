@@ -59,7 +59,7 @@ pub fn run(command: &mut Command) -> Result<Vec<u8>> {
 }
 
 /// The failure of `command` because of `reason`.
-pub fn failed(command: &Command, reason: impl std::fmt::Display) -> Failure {
+pub(crate) fn failed(command: &Command, reason: impl std::fmt::Display) -> Failure {
     let line: Vec<_> = command.get_args().skip(2).map(OsStr::to_string_lossy).collect();
     Failure::new(format!("{}: {reason}", line.join(" ")))
 }
