@@ -24,13 +24,15 @@ mod planted;
 mod rename;
 mod space;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod threads;
 mod xattrs;
 
 use crate::FileSystem;
 pub use bench::Bench;
 use std::sync::Arc;
+#[cfg(test)]
+pub(crate) use tests::ModelHarness;
 
 /// A file system under test.
 pub trait Harness {

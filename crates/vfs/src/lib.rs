@@ -8,19 +8,29 @@
 //! file, even after its last name is gone; the caller gives references back with
 //! [`FileSystem::forget`], and the file system frees a nameless inode when its last one goes.
 
+pub mod access;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 mod error;
 mod fs;
+mod locks;
 #[cfg(any(test, feature = "testing"))]
 pub mod model;
+mod path;
 #[cfg(any(test, feature = "testing"))]
 pub mod random;
+mod tree;
 mod types;
+mod vfs;
 
+pub use access::{Access, Cred, GroupRule};
 pub use error::{Error, Result};
 pub use fs::FileSystem;
+pub use locks::{ByteRange, Interrupt, LockHolder, LockKind, LockOwner, LockTable, Wait};
+pub use path::Node;
+pub use tree::{Entries, Entry, FileStream, Found, Walk};
 pub use types::{
     AtimePolicy, Attr, DirEntry, FallocateMode, FileKind, FsStat, Ino, Limits, NewNode, Privilege, Rdev,
     RenameMode, Seek, SetAttr, SetTime, XattrMode,
 };
+pub use vfs::{Checking, HandleId, OpenFlags, Options, Vfs};

@@ -7,14 +7,14 @@ use spindle_clock::ManualClock;
 use std::sync::Arc;
 
 /// The model in its own harness.
-pub(super) struct ModelHarness {
-    pub(super) fs: Arc<ModelFs>,
+pub(crate) struct ModelHarness {
+    pub(crate) fs: Arc<ModelFs>,
     clock: Arc<ManualClock>,
     lacks: Vec<Feature>,
 }
 
 impl ModelHarness {
-    pub(super) fn new(options: ModelOptions, lacks: &[Feature]) -> Self {
+    pub(crate) fn new(options: ModelOptions, lacks: &[Feature]) -> Self {
         let clock = Arc::new(ManualClock::at(1_000_000_000));
         let fs = Arc::new(ModelFs::new(options, clock.clone()));
         Self { fs, clock, lacks: lacks.to_vec() }

@@ -1,0 +1,415 @@
+//! Who may do what: pure decisions over attributes and credentials (POSIX, with BSD's file flags).
+//!
+//! Permission bits are refused with [`Error::Access`], ownership and file flags with [`Error::NotPermitted`].
+
+use crate::{Attr, Error, FileKind, Privilege, Result, SetAttr, SetTime};
+use std::borrow::Cow;
+
+/// Set-user-id, set-group-id, sticky and group-execute bits of a mode.
+pub(crate) const S_ISUID: u32 = 0o4000;
+pub(crate) const S_ISGID: u32 = 0o2000;
+const S_ISVTX: u32 = 0o1000;
+const S_IXGRP: u32 = 0o010;
+
+/// File flags that forbid any change (`UF_IMMUTABLE`, `SF_IMMUTABLE`; FreeBSD `sys/stat.h`).
+pub const IMMUTABLE: u32 = 0x2 | 0x2_0000;
+/// File flags that allow only appending (`UF_APPEND`, `SF_APPEND`).
+pub const APPEND: u32 = 0x4 | 0x4_0000;
+/// File flags that forbid removing and renaming (`UF_NOUNLINK`, `SF_NOUNLINK`).
+pub const NOUNLINK: u32 = 0x10 | 0x10_0000;
+/// File flags that only the superuser changes (`SF_SETTABLE`).
+const SUPERUSER_FLAGS: u32 = 0xffff_0000;
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cred<'a> {
+    /// User.
+    pub uid: u32,
+    /// Group, which new files get.
+    pub gid: u32,
+    /// Further groups.
+    pub groups: Cow<'a, [u32]>,
+    /// Permission bits that new files do not get; 0 where the asker's kernel has taken them off already.
+    pub umask: u32,
+}
+
+impl Cred<'static> {
+    /// The superuser, with no umask.
+    #[must_use]
+    pub const fn root() -> Self {
+        Self::user(0, 0)
+    }
+
+    /// A user with one group and no umask.
+    #[must_use]
+    pub const fn user(uid: u32, gid: u32) -> Self {
+        Self { uid, gid, groups: Cow::Borrowed(&[]), umask: 0 }
+    }
+}
+
+impl Cred<'_> {
+    /// True for the superuser, whom permissions do not stop.
+    #[must_use]
+    pub const fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+
+    /// True if `gid` is one of the asker's groups.
+    #[must_use]
+    pub fn in_group(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups.contains(&gid)
+    }
+
+    /// Whether the free-space reserve may be used.
+    #[must_use]
+    pub const fn privilege(&self) -> Privilege {
+        if self.is_root() { Privilege::Root } else { Privilege::User }
+    }
+
+    fn owns(&self, attr: &Attr) -> bool {
+        self.is_root() || self.uid == attr.uid
+    }
+}
+
+/// What is wanted of a file: a set of [`Access::READ`], [`Access::WRITE`] and [`Access::EXECUTE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access(u32);
+
+impl Access {
+    /// Nothing but existence.
+    pub const EXISTS: Self = Self(0);
+    /// To execute it, or to search a directory.
+    pub const EXECUTE: Self = Self(1);
+    /// To write it.
+    pub const WRITE: Self = Self(2);
+    /// To read it.
+    pub const READ: Self = Self(4);
+
+    /// From the bits of `access(2)`; the others are ignored.
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits & 7)
+    }
+
+    /// Both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// True if all of `other` is in it.
+    #[must_use]
+    pub const fn includes(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// Checks permission bits.
+///
+/// # Errors
+/// [`Error::Access`] if they do not give `want`; [`Error::NotPermitted`] if a file flag forbids writing.
+pub fn permit(attr: &Attr, cred: &Cred<'_>, want: Access) -> Result<()> {
+    if want.includes(Access::WRITE) && attr.flags & IMMUTABLE != 0 {
+        return Err(Error::NotPermitted);
+    }
+    let granted = if cred.is_root() {
+        let executable = attr.kind == FileKind::Directory || attr.perm & 0o111 != 0;
+        Access(if executable { 7 } else { 6 })
+    } else if cred.uid == attr.uid {
+        Access(attr.perm >> 6 & 7)
+    } else if cred.in_group(attr.gid) {
+        Access(attr.perm >> 3 & 7)
+    } else {
+        Access(attr.perm & 7)
+    };
+    if granted.includes(want) { Ok(()) } else { Err(Error::Access) }
+}
+
+/// Checks that file flags let a name of `attr` in directory `dir` go (`unlink`, `rmdir`, `rename`).
+///
+/// # Errors
+/// [`Error::NotPermitted`].
+pub fn permit_removal_by_flags(dir: &Attr, attr: &Attr) -> Result<()> {
+    let held = attr.flags & (IMMUTABLE | APPEND | NOUNLINK) | dir.flags & (IMMUTABLE | APPEND);
+    if held == 0 { Ok(()) } else { Err(Error::NotPermitted) }
+}
+
+/// Checks that `cred` may remove or rename a name of `attr` in `dir`: write and search permission,
+/// and in a sticky directory one of the two owned.
+///
+/// # Errors
+/// [`Error::Access`] without permission on the directory, [`Error::NotPermitted`] for the sticky bit.
+pub fn permit_removal(dir: &Attr, attr: &Attr, cred: &Cred<'_>) -> Result<()> {
+    permit(dir, cred, Access::WRITE.and(Access::EXECUTE))?;
+    let free = dir.perm & S_ISVTX == 0 || cred.owns(dir) || cred.owns(attr);
+    if free { Ok(()) } else { Err(Error::NotPermitted) }
+}
+
+/// The mode without the set-id bits, which a change by someone else takes away: set-group-id without
+/// group execution means something else (System V's mandatory locking) and stays.
+#[must_use]
+pub const fn without_set_id(perm: u32) -> u32 {
+    let perm = perm & !S_ISUID;
+    if perm & S_IXGRP == 0 { perm } else { perm & !S_ISGID }
+}
+
+/// Checks that file flags let `set` be applied to `attr`.
+///
+/// # Errors
+/// [`Error::NotPermitted`].
+pub fn permit_setattr_by_flags(attr: &Attr, set: &SetAttr) -> Result<()> {
+    let only_flags = SetAttr { flags: None, ..set.clone() } == SetAttr::default();
+    let touches = SetAttr { atime: None, mtime: None, flags: None, ..set.clone() } == SetAttr::default()
+        && [set.atime, set.mtime].iter().all(|time| matches!(time, None | Some(SetTime::Now)));
+    let held = attr.flags & IMMUTABLE != 0 && !only_flags || attr.flags & APPEND != 0 && !touches;
+    if held { Err(Error::NotPermitted) } else { Ok(()) }
+}
+
+/// Checks that `cred` may apply `set` to `attr`, and gives what is then to be applied: set-id bits go where
+/// they must. `writable` says that the size was allowed when the file was opened.
+///
+/// # Errors
+/// [`Error::NotPermitted`] for want of ownership, [`Error::Access`] for want of write permission.
+pub fn permit_setattr(attr: &Attr, cred: &Cred<'_>, set: &SetAttr, writable: bool) -> Result<SetAttr> {
+    let mut set = set.clone();
+    let must_own = |owned: bool| if owned { Ok(()) } else { Err(Error::NotPermitted) };
+    let gives_away = set.uid.is_some_and(|uid| uid != attr.uid);
+    must_own(!gives_away || cred.is_root())?;
+    if let Some(gid) = set.gid {
+        must_own(cred.owns(attr) && (cred.is_root() || gid == attr.gid || cred.in_group(gid)))?;
+    }
+    if set.uid.is_some() || set.perm.is_some() || set.ctime.is_some() || set.birthtime.is_some() {
+        must_own(cred.owns(attr))?;
+    }
+    if let Some(flags) = set.flags {
+        must_own(cred.owns(attr) && (cred.is_root() || (flags ^ attr.flags) & SUPERUSER_FLAGS == 0))?;
+    }
+    match (set.atime, set.mtime) {
+        (None, None) => {}
+        (Some(SetTime::Now), Some(SetTime::Now)) => {
+            if !cred.owns(attr) {
+                permit(attr, cred, Access::WRITE)?;
+            }
+        }
+        _ => must_own(cred.owns(attr))?,
+    }
+    if set.size.is_some() && !writable {
+        permit(attr, cred, Access::WRITE)?;
+    }
+    let chowned = (set.uid.is_some() || set.gid.is_some()) && attr.kind != FileKind::Directory;
+    let truncated = set.size.is_some() && !cred.is_root();
+    if let Some(perm) = &mut set.perm {
+        if *perm & S_ISGID != 0 && !cred.is_root() && !cred.in_group(set.gid.unwrap_or(attr.gid)) {
+            *perm &= !S_ISGID;
+        }
+    } else if (chowned || truncated) && attr.perm & (S_ISUID | S_ISGID) != 0 {
+        set.perm = Some(without_set_id(attr.perm));
+    }
+    Ok(set)
+}
+
+/// Whose group a new file gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupRule {
+    /// The creator's, unless the directory is set-group-id (System V, Linux).
+    #[default]
+    SysV,
+    /// The directory's (BSD).
+    Bsd,
+}
+
+/// The permission bits and group of a new file of `kind` with `perm` asked for in `dir`.
+#[must_use]
+pub fn new_file(
+    rule: GroupRule,
+    dir: &Attr,
+    cred: &Cred<'_>,
+    kind: FileKind,
+    perm: u32,
+    gid: u32,
+) -> (u32, u32) {
+    let mut perm = if kind == FileKind::Symlink { perm } else { perm & !(cred.umask & 0o777) };
+    let inherits = dir.perm & S_ISGID != 0;
+    let gid = if inherits || rule == GroupRule::Bsd { dir.gid } else { gid };
+    if kind == FileKind::Directory {
+        if inherits && rule == GroupRule::SysV {
+            perm |= S_ISGID;
+        }
+    } else if perm & (S_ISGID | S_IXGRP) == S_ISGID | S_IXGRP && !cred.is_root() && !cred.in_group(gid) {
+        perm &= !S_ISGID;
+    }
+    (perm, gid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ino, Rdev};
+    use FileKind::{Directory, Regular, Symlink};
+    use spindle_clock::Timestamp;
+
+    fn attr(kind: FileKind, perm: u32, uid: u32, gid: u32) -> Attr {
+        let time = Timestamp::new(0, 0);
+        Attr {
+            ino: Ino(5),
+            generation: 1,
+            kind,
+            perm,
+            nlink: 1,
+            uid,
+            gid,
+            rdev: Rdev::default(),
+            size: 0,
+            blocks512: 0,
+            blksize: 4096,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            birthtime: None,
+            flags: 0,
+        }
+    }
+
+    fn errno<T>(result: Result<T>) -> i32 {
+        result.err().map_or(0, |error| error.errno())
+    }
+
+    /// Promise: only the first class that fits decides: owner, then group, then others.
+    #[test]
+    fn one_class_decides() {
+        let member = Cred { groups: Cow::Borrowed(&[7]), ..Cred::user(2, 2) };
+        for (perm, owner, group, other) in
+            [(0o700, true, false, false), (0o070, false, true, false), (0o007, false, false, true)]
+        {
+            let file = attr(FileKind::Regular, perm, 1, 7);
+            for want in [Access::READ, Access::WRITE, Access::EXECUTE, Access::from_bits(7)] {
+                assert_eq!(permit(&file, &Cred::user(1, 7), want).is_ok(), owner);
+                assert_eq!(permit(&file, &member, want).is_ok(), group);
+                assert_eq!(permit(&file, &Cred::user(3, 3), want).is_ok(), other);
+            }
+        }
+    }
+
+    /// Promise: the superuser reads and writes all, executes what anyone may, and stops at immutable files.
+    #[test]
+    fn superuser() {
+        let root = Cred::root();
+        let mut file = attr(FileKind::Regular, 0, 1, 1);
+        permit(&file, &root, Access::READ.and(Access::WRITE)).unwrap();
+        assert_eq!(errno(permit(&file, &root, Access::EXECUTE)), 13);
+        permit(&attr(FileKind::Directory, 0, 1, 1), &root, Access::EXECUTE).unwrap();
+        file.perm = 0o001;
+        permit(&file, &root, Access::EXECUTE).unwrap();
+        file.flags = 0x2_0000;
+        assert_eq!(errno(permit(&file, &root, Access::WRITE)), 1);
+        permit(&file, &root, Access::READ).unwrap();
+    }
+
+    /// Promise: in a sticky directory only the owner of the file or of the directory removes it.
+    #[test]
+    fn sticky() {
+        let dir = attr(FileKind::Directory, 0o1777, 1, 1);
+        let file = attr(FileKind::Regular, 0o666, 2, 2);
+        for (uid, expected) in [(0, 0), (1, 0), (2, 0), (3, 1)] {
+            assert_eq!(errno(permit_removal(&dir, &file, &Cred::user(uid, 9))), expected, "user {uid}");
+        }
+        let closed = attr(FileKind::Directory, 0o755, 1, 1);
+        assert_eq!(errno(permit_removal(&closed, &file, &Cred::user(2, 2))), 13);
+    }
+
+    /// Promise: file flags hold names and attributes, for the superuser too.
+    #[test]
+    fn flags_hold() {
+        let dir = attr(FileKind::Directory, 0o777, 1, 1);
+        let mut file = attr(FileKind::Regular, 0o666, 1, 1);
+        let chmod = SetAttr { perm: Some(0), ..SetAttr::default() };
+        let chflags = SetAttr { flags: Some(0), ..SetAttr::default() };
+        let touch = SetAttr { atime: Some(SetTime::Now), mtime: Some(SetTime::Now), ..SetAttr::default() };
+        for (flags, removal, change, touched) in [
+            (0, 0, 0, 0),
+            (0x2, 1, 1, 1),
+            (0x4, 1, 1, 0),
+            (0x10, 1, 0, 0),
+            (0x10_0000, 1, 0, 0),
+            (0x1, 0, 0, 0),
+        ] {
+            file.flags = flags;
+            assert_eq!(errno(permit_removal_by_flags(&dir, &file)), removal, "{flags:#x}");
+            assert_eq!(errno(permit_setattr_by_flags(&file, &chmod)), change, "{flags:#x}");
+            assert_eq!(errno(permit_setattr_by_flags(&file, &touch)), touched, "{flags:#x}");
+            assert_eq!(errno(permit_setattr_by_flags(&file, &chflags)), 0, "{flags:#x}");
+        }
+        file.flags = 0;
+        assert_eq!(errno(permit_removal_by_flags(&Attr { flags: 0x4, ..dir }, &file)), 1);
+    }
+
+    /// Promise: who may change which attribute, one by one.
+    #[test]
+    fn setattr_rules() {
+        let file = attr(FileKind::Regular, 0o664, 1, 10);
+        let none = SetAttr::default();
+        let owner = Cred { groups: Cow::Borrowed(&[11]), ..Cred::user(1, 10) };
+        let member = Cred::user(2, 10);
+        let other = Cred::user(3, 30);
+        let now = Some(SetTime::Now);
+        let then = Some(SetTime::At(Timestamp::new(1, 0)));
+        let cases = [
+            (SetAttr { perm: Some(0o600), ..none.clone() }, [0, 0, 1, 1]),
+            (SetAttr { uid: Some(1), ..none.clone() }, [0, 0, 1, 1]),
+            (SetAttr { uid: Some(2), ..none.clone() }, [0, 1, 1, 1]),
+            (SetAttr { gid: Some(11), ..none.clone() }, [0, 0, 1, 1]),
+            (SetAttr { gid: Some(12), ..none.clone() }, [0, 1, 1, 1]),
+            (SetAttr { size: Some(0), ..none.clone() }, [0, 0, 0, 13]),
+            (SetAttr { atime: now, mtime: now, ..none.clone() }, [0, 0, 0, 13]),
+            (SetAttr { atime: then, mtime: now, ..none.clone() }, [0, 0, 1, 1]),
+            (SetAttr { mtime: then, ..none.clone() }, [0, 0, 1, 1]),
+            (SetAttr { flags: Some(1), ..none.clone() }, [0, 0, 1, 1]),
+            (SetAttr { flags: Some(0x2_0000), ..none.clone() }, [0, 1, 1, 1]),
+            (none, [0; 4]),
+        ];
+        for (set, expected) in cases {
+            for (cred, expected) in [&Cred::root(), &owner, &member, &other].into_iter().zip(expected) {
+                assert_eq!(errno(permit_setattr(&file, cred, &set, false)), expected, "{set:?} by {cred:?}");
+            }
+        }
+        let cut = SetAttr { size: Some(0), ..SetAttr::default() };
+        permit_setattr(&file, &other, &cut, true).unwrap();
+    }
+
+    /// Promise: set-id bits go with chown, with a cut by a user, and with a foreign group; other modes stay.
+    #[test]
+    fn set_id_goes() {
+        let none = SetAttr::default();
+        let file = attr(FileKind::Regular, 0o6755, 1, 10);
+        let applied =
+            |file: &Attr, cred: &Cred<'_>, set: &SetAttr| permit_setattr(file, cred, set, true).unwrap().perm;
+        let chown = SetAttr { gid: Some(10), ..none.clone() };
+        assert_eq!(applied(&file, &Cred::root(), &chown), Some(0o755));
+        assert_eq!(applied(&attr(FileKind::Directory, 0o6755, 1, 10), &Cred::root(), &chown), None);
+        assert_eq!(applied(&attr(FileKind::Regular, 0o6745, 1, 10), &Cred::root(), &chown), Some(0o2745));
+        let cut = SetAttr { size: Some(0), ..none.clone() };
+        assert_eq!(applied(&file, &Cred::user(1, 10), &cut), Some(0o755));
+        assert_eq!(applied(&file, &Cred::root(), &cut), None);
+        let chmod = SetAttr { perm: Some(0o2755), ..none };
+        assert_eq!(applied(&file, &Cred::user(1, 10), &chmod), Some(0o2755));
+        assert_eq!(applied(&file, &Cred::user(1, 11), &chmod), Some(0o755));
+        assert_eq!(applied(&file, &Cred::root(), &chmod), Some(0o2755));
+    }
+
+    /// Promise: a new file's group and bits follow the rule, the directory and the umask.
+    #[test]
+    fn new_files() {
+        let cred = Cred { umask: 0o022, ..Cred::user(1, 10) };
+        let plain = attr(FileKind::Directory, 0o777, 0, 20);
+        let set_gid = attr(FileKind::Directory, 0o2777, 0, 20);
+        let new = |rule, dir: &Attr, kind, perm| new_file(rule, dir, &cred, kind, perm, 10);
+        assert_eq!(new(GroupRule::SysV, &plain, Regular, 0o666), (0o644, 10));
+        assert_eq!(new(GroupRule::Bsd, &plain, Regular, 0o666), (0o644, 20));
+        assert_eq!(new(GroupRule::SysV, &set_gid, Regular, 0o666), (0o644, 20));
+        assert_eq!(new(GroupRule::SysV, &set_gid, Directory, 0o777), (0o2755, 20));
+        assert_eq!(new(GroupRule::Bsd, &set_gid, Directory, 0o777), (0o755, 20));
+        assert_eq!(new(GroupRule::SysV, &set_gid, Regular, 0o2777), (0o755, 20), "not in that group");
+        assert_eq!(new(GroupRule::SysV, &plain, Regular, 0o2777), (0o2755, 10));
+        assert_eq!(new(GroupRule::SysV, &plain, Symlink, 0o777), (0o777, 10));
+    }
+}

@@ -1,0 +1,122 @@
+//! The front of a file system: what every front-end does in the same way.
+//!
+//! A [`Vfs`] adds to a [`FileSystem`] who may do what, open files, appending, and advisory locks. It holds no lock
+//! over a call to the file system but that of appending to one file. With [`Checking::ByKernel`] permission
+//! bits are somebody else's business (a FUSE mount with `default_permissions`); BSD's file flags, which no Linux kernel
+//! knows, are always obeyed, and so is the rule for the group of new files.
+//!
+//! References: as with the file system below, `lookup`, `create` and `link` take one and [`Vfs::forget`] gives back.
+//! An open file keeps its inode: what is forgotten meanwhile is given back when the last handle is closed.
+
+mod attributes;
+mod files;
+mod names;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use crate::access::{self, Access, Cred, GroupRule};
+use crate::{Attr, Error, FileSystem, FsStat, Ino, LockTable, Result};
+use files::OpenFiles;
+pub use files::{HandleId, OpenFlags};
+use std::sync::Arc;
+
+/// Who checks permission bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checking {
+    /// This front.
+    #[default]
+    Checked,
+    /// Whoever calls has done it.
+    ByKernel,
+}
+
+/// How a [`Vfs`] behaves.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Who checks permission bits.
+    pub checking: Checking,
+    /// Whose group new files get.
+    pub group: GroupRule,
+}
+
+/// A file system with permissions, open files and locks.
+pub struct Vfs {
+    fs: Arc<dyn FileSystem>,
+    options: Options,
+    files: OpenFiles,
+    locks: LockTable,
+}
+
+impl std::fmt::Debug for Vfs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Vfs").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+#[allow(clippy::missing_errors_doc)] // As `FileSystem` says, and `Access` or `NotPermitted` for want of permission.
+impl Vfs {
+    /// A front of `fs`.
+    #[must_use]
+    pub fn new(fs: Arc<dyn FileSystem>, options: Options) -> Self {
+        Self { fs, options, files: OpenFiles::default(), locks: LockTable::new() }
+    }
+
+    /// The file system behind.
+    #[must_use]
+    pub fn fs(&self) -> &Arc<dyn FileSystem> {
+        &self.fs
+    }
+
+    /// The advisory locks. [`Vfs::close`] releases an open file's whole-file lock, whose owner is
+    /// [`HandleId::lock_owner`]; byte ranges are released by [`Vfs::release_owner`].
+    #[must_use]
+    pub fn locks(&self) -> &LockTable {
+        &self.locks
+    }
+
+    /// The root directory.
+    #[must_use]
+    pub fn root(&self) -> Ino {
+        self.fs.root()
+    }
+
+    /// Space and inodes.
+    pub fn statfs(&self) -> Result<FsStat> {
+        self.fs.statfs()
+    }
+
+    /// Makes everything durable.
+    pub fn sync(&self) -> Result<()> {
+        self.fs.sync()
+    }
+
+    /// Attributes; anyone may see them.
+    pub fn getattr(&self, ino: Ino) -> Result<Attr> {
+        self.fs.getattr(ino)
+    }
+
+    /// Gives back `count` references, now or when the inode's last open file is closed.
+    pub fn forget(&self, ino: Ino, count: u64) {
+        let count = self.files.defer_forget(ino, count);
+        if count > 0 {
+            self.fs.forget(ino, count);
+        }
+    }
+
+    /// Checks `want` as `access(2)` does, also with [`Checking::ByKernel`].
+    pub fn access(&self, cred: &Cred<'_>, ino: Ino, want: Access) -> Result<()> {
+        if want.includes(Access::WRITE) && self.fs.read_only() {
+            return Err(Error::ReadOnly);
+        }
+        access::permit(&self.fs.getattr(ino)?, cred, want)
+    }
+
+    fn checks(&self) -> bool {
+        self.options.checking == Checking::Checked
+    }
+
+    /// Checks permission bits, if that is this front's business.
+    fn permit(&self, attr: &Attr, cred: &Cred<'_>, want: Access) -> Result<()> {
+        if self.checks() { access::permit(attr, cred, want) } else { Ok(()) }
+    }
+}

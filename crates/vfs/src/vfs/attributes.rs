@@ -1,0 +1,85 @@
+//! Changing attributes, and extended attributes.
+
+use super::{HandleId, Vfs};
+use crate::access::{self, APPEND, Access, Cred, IMMUTABLE};
+use crate::{Attr, Error, FileKind, Ino, Result, SetAttr, XattrMode};
+
+#[allow(clippy::missing_errors_doc)] // As `FileSystem` says, and `Access` or `NotPermitted` for want of permission.
+impl Vfs {
+    /// Changes attributes. A size needs write permission, unless `handle` is open for writing.
+    pub fn setattr(
+        &self,
+        cred: &Cred<'_>,
+        ino: Ino,
+        set: &SetAttr,
+        handle: Option<HandleId>,
+    ) -> Result<Attr> {
+        let attr = self.fs.getattr(ino)?;
+        let writable = handle.is_some_and(|handle| self.files.may_write(handle, ino));
+        let allowed;
+        let set = if self.checks() {
+            allowed = access::permit_setattr(&attr, cred, set, writable)?;
+            &allowed
+        } else {
+            set
+        };
+        access::permit_setattr_by_flags(&attr, set)?;
+        let append = self.files.append_lock(ino);
+        let _steady = append.as_ref().filter(|_| set.size.is_some()).map(|lock| lock.read());
+        self.fs.setattr(ino, set, cred.privilege())
+    }
+
+    /// Checks access to an extended attribute: those of users are like the bytes of the file, and only files and
+    /// directories have them; the system's are anyone's to read and the owner's to change.
+    fn permit_xattr(&self, cred: &Cred<'_>, ino: Ino, name: &[u8], want: Access) -> Result<()> {
+        let attr = self.fs.getattr(ino)?;
+        let writes = want.includes(Access::WRITE);
+        if writes && attr.flags & (IMMUTABLE | APPEND) != 0 {
+            return Err(Error::NotPermitted);
+        }
+        if !self.checks() {
+            return Ok(());
+        }
+        if name.starts_with(b"user.") {
+            match attr.kind {
+                FileKind::Regular | FileKind::Directory => access::permit(&attr, cred, want),
+                _ if writes => Err(Error::NotPermitted),
+                _ => Err(Error::NoAttribute),
+            }
+        } else if writes && !cred.is_root() && cred.uid != attr.uid {
+            Err(Error::NotPermitted)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The value of an extended attribute.
+    pub fn getxattr(&self, cred: &Cred<'_>, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        self.permit_xattr(cred, ino, name, Access::READ)?;
+        self.fs.getxattr(ino, name)
+    }
+
+    /// Sets an extended attribute.
+    pub fn setxattr(
+        &self,
+        cred: &Cred<'_>,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Result<()> {
+        self.permit_xattr(cred, ino, name, Access::WRITE)?;
+        self.fs.setxattr(ino, name, value, mode, cred.privilege())
+    }
+
+    /// The names of all extended attributes; anyone may see them.
+    pub fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        self.fs.listxattr(ino)
+    }
+
+    /// Removes an extended attribute.
+    pub fn removexattr(&self, cred: &Cred<'_>, ino: Ino, name: &[u8]) -> Result<()> {
+        self.permit_xattr(cred, ino, name, Access::WRITE)?;
+        self.fs.removexattr(ino, name)
+    }
+}

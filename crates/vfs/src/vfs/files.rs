@@ -1,0 +1,262 @@
+//! Open files: handles, reading, writing, appending.
+//!
+//! A handle keeps what was allowed when it was opened. All handles of one inode share a [`Shared`]: appends hold its
+//! lock alone, other writes hold it together, so the end of the file stands still while something is appended.
+//! Invariant: an inode has a [`Shared`] exactly while it has handles, and the references forgotten meanwhile are
+//! counted there.
+
+use super::Vfs;
+use crate::access::{self, APPEND, Access, Cred, IMMUTABLE, S_ISGID, S_ISUID};
+use crate::{
+    Attr, Error, FallocateMode, FileKind, Ino, LockOwner, NewNode, Privilege, Rdev, Result, Seek, SetAttr,
+};
+use spindle_clock::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// An open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HandleId(pub u64);
+
+impl HandleId {
+    /// The owner of this open file's whole-file lock.
+    #[must_use]
+    pub const fn lock_owner(self) -> LockOwner {
+        LockOwner(self.0)
+    }
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // As independent as the bits of `open(2)`.
+pub struct OpenFlags {
+    /// For reading.
+    pub read: bool,
+    /// For writing.
+    pub write: bool,
+    /// Every write goes to the end.
+    pub append: bool,
+    /// Cut to nothing first.
+    pub truncate: bool,
+}
+
+impl OpenFlags {
+    /// For reading.
+    pub const READ: Self = Self { read: true, write: false, append: false, truncate: false };
+    /// For writing.
+    pub const WRITE: Self = Self { read: false, write: true, append: false, truncate: false };
+    /// For both.
+    pub const READ_WRITE: Self = Self { read: true, write: true, append: false, truncate: false };
+
+    const fn access(self) -> Access {
+        let read = if self.read { Access::READ } else { Access::EXISTS };
+        if self.write || self.truncate { read.and(Access::WRITE) } else { read }
+    }
+}
+
+/// What all handles of an inode share.
+#[derive(Debug, Default)]
+struct Shared {
+    append: Arc<RwLock<()>>,
+    handles: u64,
+    /// References to give back when the last handle goes.
+    owed: u64,
+}
+
+#[derive(Clone, Debug)]
+struct OpenFile {
+    ino: Ino,
+    flags: OpenFlags,
+    by: Privilege,
+    append: Arc<RwLock<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    handles: HashMap<HandleId, OpenFile>,
+    inodes: HashMap<Ino, Shared>,
+    last: u64,
+}
+
+/// All open files.
+#[derive(Debug, Default)]
+pub(super) struct OpenFiles(Mutex<Open>);
+
+impl OpenFiles {
+    /// How many of these references are to be given back now.
+    pub(super) fn defer_forget(&self, ino: Ino, count: u64) -> u64 {
+        match self.0.lock().inodes.get_mut(&ino) {
+            Some(shared) => {
+                shared.owed += count;
+                0
+            }
+            None => count,
+        }
+    }
+
+    /// The lock under which the end of an open file is moved.
+    pub(super) fn append_lock(&self, ino: Ino) -> Option<Arc<RwLock<()>>> {
+        self.0.lock().inodes.get(&ino).map(|shared| shared.append.clone())
+    }
+
+    /// True if `handle` is open for writing `ino`.
+    pub(super) fn may_write(&self, handle: HandleId, ino: Ino) -> bool {
+        self.0.lock().handles.get(&handle).is_some_and(|file| file.ino == ino && file.flags.write)
+    }
+
+    fn insert(&self, ino: Ino, flags: OpenFlags, by: Privilege) -> HandleId {
+        let mut open = self.0.lock();
+        open.last += 1;
+        let handle = HandleId(open.last);
+        let shared = open.inodes.entry(ino).or_default();
+        shared.handles += 1;
+        let append = shared.append.clone();
+        open.handles.insert(handle, OpenFile { ino, flags, by, append });
+        handle
+    }
+
+    fn get(&self, handle: HandleId) -> Result<OpenFile> {
+        self.0.lock().handles.get(&handle).cloned().ok_or(Error::BadHandle)
+    }
+
+    /// Removes a handle; the inode, and the references that are now to be given back.
+    fn remove(&self, handle: HandleId) -> Result<(Ino, u64)> {
+        let mut open = self.0.lock();
+        let ino = open.handles.remove(&handle).ok_or(Error::BadHandle)?.ino;
+        let mut owed = 0;
+        if let Some(shared) = open.inodes.get_mut(&ino) {
+            shared.handles -= 1;
+            if shared.handles == 0 {
+                owed = shared.owed;
+                open.inodes.remove(&ino);
+            }
+        }
+        Ok((ino, owed))
+    }
+}
+
+#[allow(clippy::missing_errors_doc)] // As `FileSystem` says; `BadHandle` for a handle that is not open, or not for this.
+impl Vfs {
+    /// Opens a regular file or a directory (for reading only), to which the caller has a reference.
+    pub fn open(&self, cred: &Cred<'_>, ino: Ino, flags: OpenFlags) -> Result<HandleId> {
+        let attr = self.fs.getattr(ino)?;
+        let writes = flags.write || flags.truncate;
+        match attr.kind {
+            FileKind::Directory if writes => return Err(Error::IsDirectory),
+            FileKind::Regular | FileKind::Directory => {}
+            FileKind::Symlink => return Err(Error::Loop),
+            _ => return Err(Error::NotSupported),
+        }
+        if writes && self.fs.read_only() {
+            return Err(Error::ReadOnly);
+        }
+        let only_append = attr.flags & APPEND != 0 && (!flags.append || flags.truncate);
+        if writes && (attr.flags & IMMUTABLE != 0 || only_append) {
+            return Err(Error::NotPermitted);
+        }
+        self.permit(&attr, cred, flags.access())?;
+        let handle = self.files.insert(ino, flags, cred.privilege());
+        if flags.truncate {
+            let cut = SetAttr { size: Some(0), ..SetAttr::default() };
+            if let Err(error) = self.setattr(cred, ino, &cut, Some(handle)) {
+                self.close(handle)?;
+                return Err(error);
+            }
+        }
+        Ok(handle)
+    }
+
+    /// Creates a regular file and opens it, whatever its permissions say; takes a reference.
+    pub fn create_open(
+        &self,
+        cred: &Cred<'_>,
+        dir: Ino,
+        name: &[u8],
+        perm: u32,
+        flags: OpenFlags,
+    ) -> Result<(Attr, HandleId)> {
+        let kind = FileKind::Regular;
+        let (uid, gid) = (cred.uid, cred.gid);
+        let node = NewNode { kind, perm, uid, gid, rdev: Rdev::default(), target: b"" };
+        let attr = self.create(cred, dir, name, &node)?;
+        let handle = self.files.insert(attr.ino, flags, cred.privilege());
+        Ok((attr, handle))
+    }
+
+    /// Closes an open file and releases its whole-file lock.
+    pub fn close(&self, handle: HandleId) -> Result<()> {
+        let (ino, owed) = self.files.remove(handle)?;
+        self.locks.unlock_whole(ino, handle.lock_owner());
+        if owed > 0 {
+            self.forget(ino, owed);
+        }
+        Ok(())
+    }
+
+    /// Releases all byte-range locks of `owner` on a file, as a process does that closes any handle of it.
+    pub fn release_owner(&self, ino: Ino, owner: LockOwner) {
+        self.locks.unlock_range(ino, owner, crate::ByteRange::ALL);
+    }
+
+    /// The inode of an open file.
+    pub fn handle_ino(&self, handle: HandleId) -> Result<Ino> {
+        Ok(self.files.get(handle)?.ino)
+    }
+
+    /// An open file for writing. A kernel that caches writes may read and write with any handle.
+    fn to_write(&self, handle: HandleId) -> Result<OpenFile> {
+        let file = self.files.get(handle)?;
+        if file.flags.write || !self.checks() { Ok(file) } else { Err(Error::BadHandle) }
+    }
+
+    /// Reads; short only at the end.
+    pub fn read(&self, handle: HandleId, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let file = self.files.get(handle)?;
+        if !file.flags.read && self.checks() {
+            return Err(Error::BadHandle);
+        }
+        self.fs.read(file.ino, offset, buf)
+    }
+
+    /// Writes at `offset`, or at the end if the file was opened to append; a user's write takes set-id bits away.
+    pub fn write(&self, cred: &Cred<'_>, handle: HandleId, offset: u64, data: &[u8]) -> Result<usize> {
+        let file = self.to_write(handle)?;
+        if self.checks() && !cred.is_root() {
+            self.drop_set_id(file.ino, file.by)?;
+        }
+        if file.flags.append {
+            let _alone = file.append.write();
+            let end = self.fs.getattr(file.ino)?.size;
+            self.fs.write(file.ino, end, data, file.by)
+        } else {
+            let _steady = file.append.read();
+            self.fs.write(file.ino, offset, data, file.by)
+        }
+    }
+
+    fn drop_set_id(&self, ino: Ino, by: Privilege) -> Result<()> {
+        let attr = self.fs.getattr(ino)?;
+        let perm = access::without_set_id(attr.perm);
+        if attr.perm & (S_ISUID | S_ISGID) != 0 && perm != attr.perm {
+            self.fs.setattr(ino, &SetAttr { perm: Some(perm), ..SetAttr::default() }, by)?;
+        }
+        Ok(())
+    }
+
+    /// Allocates, zeroes or frees a range of an open file.
+    pub fn fallocate(&self, handle: HandleId, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
+        let file = self.to_write(handle)?;
+        let _steady = file.append.read();
+        self.fs.fallocate(file.ino, mode, offset, len, file.by)
+    }
+
+    /// The next data or hole of an open file.
+    pub fn seek(&self, handle: HandleId, offset: u64, what: Seek) -> Result<u64> {
+        self.fs.seek(self.files.get(handle)?.ino, offset, what)
+    }
+
+    /// Makes an open file durable.
+    pub fn fsync(&self, handle: HandleId, data_only: bool) -> Result<()> {
+        self.fs.fsync(self.files.get(handle)?.ino, data_only)
+    }
+}

@@ -1,0 +1,164 @@
+//! Names: looking up, creating, linking, removing, renaming, listing.
+//!
+//! What is there is found before permission is checked, so that `ENOENT` and `EEXIST` come before `EACCES`.
+
+use super::Vfs;
+use crate::access::{self, APPEND, Access, Cred, IMMUTABLE};
+use crate::{Attr, DirEntry, Error, FileKind, Ino, NewNode, RenameMode, Result};
+use std::ops::ControlFlow;
+
+#[allow(clippy::missing_errors_doc)] // As `FileSystem` says, and `Access` or `NotPermitted` for want of permission.
+impl Vfs {
+    /// Finds a name; takes a reference. Needs search permission.
+    pub fn lookup(&self, cred: &Cred<'_>, dir: Ino, name: &[u8]) -> Result<Attr> {
+        self.search(cred, dir)?;
+        self.fs.lookup(dir, name)
+    }
+
+    /// Checks that `dir` may be searched.
+    fn search(&self, cred: &Cred<'_>, dir: Ino) -> Result<()> {
+        if self.checks() {
+            let attr = self.fs.getattr(dir)?;
+            if attr.kind == FileKind::Directory {
+                access::permit(&attr, cred, Access::EXECUTE)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The attributes of a name, without keeping a reference.
+    fn peek(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
+        let attr = self.fs.lookup(dir, name)?;
+        self.forget(attr.ino, 1);
+        Ok(attr)
+    }
+
+    /// Checks that names can be added to `dir`; gives its attributes.
+    fn permit_new_name(&self, cred: &Cred<'_>, dir: Ino, name: &[u8]) -> Result<Attr> {
+        self.search(cred, dir)?;
+        let attr = self.fs.getattr(dir)?;
+        let allowed = if attr.kind != FileKind::Directory {
+            Err(Error::NotDirectory)
+        } else if attr.flags & IMMUTABLE != 0 {
+            Err(Error::NotPermitted)
+        } else {
+            self.permit(&attr, cred, Access::WRITE)
+        };
+        match allowed {
+            Ok(()) => Ok(attr),
+            // That it is there already is the better answer.
+            Err(Error::Access | Error::NotPermitted) if self.peek(dir, name).is_ok() => Err(Error::Exists),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Checks that the name of `attr` in `dir` can be removed.
+    fn permit_removal(&self, cred: &Cred<'_>, dir: Ino, attr: &Attr) -> Result<()> {
+        let dir = self.fs.getattr(dir)?;
+        if self.checks() {
+            access::permit_removal(&dir, attr, cred)?;
+        }
+        access::permit_removal_by_flags(&dir, attr)
+    }
+
+    /// Creates an inode of any kind with a name; takes a reference. The umask is applied and the group is chosen here;
+    /// with [`super::Checking::Checked`] device nodes are the superuser's.
+    pub fn create(&self, cred: &Cred<'_>, dir: Ino, name: &[u8], node: &NewNode<'_>) -> Result<Attr> {
+        let parent = self.permit_new_name(cred, dir, name)?;
+        let is_device = matches!(node.kind, FileKind::BlockDevice | FileKind::CharDevice);
+        if is_device && self.checks() && !cred.is_root() {
+            return Err(Error::NotPermitted);
+        }
+        let (perm, gid) = access::new_file(self.options.group, &parent, cred, node.kind, node.perm, node.gid);
+        self.fs.create(dir, name, &NewNode { perm, gid, ..*node }, cred.privilege())
+    }
+
+    /// Gives an inode another name; takes a reference.
+    pub fn link(&self, cred: &Cred<'_>, ino: Ino, dir: Ino, name: &[u8]) -> Result<Attr> {
+        self.permit_new_name(cred, dir, name)?;
+        if self.fs.getattr(ino)?.flags & (IMMUTABLE | APPEND) != 0 {
+            return Err(Error::NotPermitted);
+        }
+        self.fs.link(ino, dir, name, cred.privilege())
+    }
+
+    /// Removes a name of anything but a directory.
+    pub fn unlink(&self, cred: &Cred<'_>, dir: Ino, name: &[u8]) -> Result<()> {
+        self.search(cred, dir)?;
+        // What cannot be looked up, the file system refuses in its own words.
+        if let Ok(attr) = self.peek(dir, name) {
+            self.permit_removal(cred, dir, &attr)?;
+        }
+        self.fs.unlink(dir, name)
+    }
+
+    /// Removes an empty directory.
+    pub fn rmdir(&self, cred: &Cred<'_>, dir: Ino, name: &[u8]) -> Result<()> {
+        self.search(cred, dir)?;
+        if name != b"."
+            && name != b".."
+            && let Ok(attr) = self.peek(dir, name)
+        {
+            self.permit_removal(cred, dir, &attr)?;
+        }
+        self.fs.rmdir(dir, name)
+    }
+
+    /// Renames; see [`crate::FileSystem::rename`].
+    pub fn rename(
+        &self,
+        cred: &Cred<'_>,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        mode: RenameMode,
+    ) -> Result<()> {
+        self.search(cred, from.0)?;
+        self.search(cred, to.0)?;
+        if let Ok(moved) = self.peek(from.0, from.1) {
+            match self.peek(to.0, to.1) {
+                Ok(_) if mode == RenameMode::NoReplace => return Err(Error::Exists),
+                Ok(replaced) => {
+                    self.permit_removal(cred, from.0, &moved)?;
+                    self.permit_removal(cred, to.0, &replaced)?;
+                    if mode == RenameMode::Exchange {
+                        self.permit_new_parent(cred, &replaced, to.0, from.0)?;
+                    }
+                }
+                Err(_) => {
+                    self.permit_removal(cred, from.0, &moved)?;
+                    self.permit_new_name(cred, to.0, to.1)?;
+                }
+            }
+            self.permit_new_parent(cred, &moved, from.0, to.0)?;
+        }
+        self.fs.rename(from.0, from.1, to.0, to.1, mode, cred.privilege())
+    }
+
+    /// A directory that gets another parent is written: its `..` changes.
+    fn permit_new_parent(&self, cred: &Cred<'_>, moved: &Attr, from: Ino, to: Ino) -> Result<()> {
+        if moved.kind == FileKind::Directory && from != to {
+            self.permit(moved, cred, Access::WRITE)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The target of a symbolic link; anyone who reached it may read it.
+    pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        self.fs.readlink(ino)
+    }
+
+    /// Lists a directory; see [`crate::FileSystem::readdir`].
+    pub fn readdir(
+        &self,
+        cred: &Cred<'_>,
+        dir: Ino,
+        from: u64,
+        sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        if self.checks() {
+            access::permit(&self.fs.getattr(dir)?, cred, Access::READ)?;
+        }
+        self.fs.readdir(dir, from, sink)
+    }
+}
