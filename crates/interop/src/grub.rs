@@ -23,7 +23,8 @@ pub fn list(image: &Path) -> Result<Listing> {
             let (name, mut record) = entry(line).ok_or_else(|| {
                 Failure::new(format!("grub-fstest {} ls: `{}`", image.display(), line.escape_ascii()))
             })?;
-            if name == b"." || name == b".." {
+            // A name without letters is an entry that is not in use.
+            if [&b""[..], b".", b".."].contains(&name) {
                 continue;
             }
             let path = [&directory[..], b"/", name].concat();
