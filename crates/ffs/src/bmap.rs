@@ -1,0 +1,126 @@
+//! From a block of a file to its place: the pointers of the inode and of the indirect blocks.
+//!
+//! `bmap` answers with an address *and a length*, so that the caller moves whole runs (clustering paper).
+
+use crate::dinode::Dinode;
+use crate::mount::Ffs;
+use crate::ondisk::{NDADDR, NIADDR};
+use crate::units::{Frag, Lbn, index};
+use spindle_cache::Buffer;
+use spindle_ondisk::Field;
+use spindle_vfs::{Error, Result};
+
+/// A run of blocks of a file: contiguous on the device, or all missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// Where the first block is; `None` for a hole.
+    pub(crate) at: Option<Frag>,
+    /// Blocks.
+    pub(crate) blocks: u64,
+}
+
+/// Where the pointer to a block stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the inode.
+    Direct(usize),
+    /// Behind `levels` indirect blocks (1 to 3), the first of them `di_ib[levels - 1]`; the indices of the
+    /// pointers in them, outermost first, are the last `levels` of `path`.
+    Indirect { levels: usize, path: [usize; NIADDR] },
+}
+
+impl Ffs {
+    /// Where the pointer to block `lbn` stands.
+    pub(crate) fn place_of(&self, lbn: Lbn) -> Result<Place> {
+        if let Ok(direct) = usize::try_from(lbn.0)
+            && direct < NDADDR
+        {
+            return Ok(Place::Direct(direct));
+        }
+        let n = u64::from(self.layout.fs_nindir);
+        let mut rest = lbn.0 - NDADDR as u64;
+        let mut span = n;
+        for levels in 1..=NIADDR {
+            if rest < span {
+                let path = [index(rest / (n * n) % n), index(rest / n % n), index(rest % n)];
+                return Ok(Place::Indirect { levels, path });
+            }
+            rest -= span;
+            span *= n;
+        }
+        Err(Error::TooBig)
+    }
+
+    /// The buffer of an indirect block.
+    pub(crate) fn indirect(&self, at: Frag) -> Result<Buffer<'_>> {
+        Ok(self.cache.get(self.layout.byte(at), self.layout.fs_bsize as usize, None)?)
+    }
+
+    /// Pointer number `n` of an indirect block.
+    pub(crate) fn get_pointer(&self, block: &[u8], n: usize) -> u64 {
+        let at = &block[n * self.layout.pointer_size()..];
+        if self.layout.pointer_size() == 4 {
+            u32::get(at, self.layout.endian).into()
+        } else {
+            u64::get(at, self.layout.endian)
+        }
+    }
+
+    /// Sets pointer number `n` of an indirect block.
+    pub(crate) fn put_pointer(&self, block: &mut [u8], n: usize, value: u64) {
+        let at = &mut block[n * self.layout.pointer_size()..];
+        match u32::try_from(value) {
+            Ok(value) if self.layout.pointer_size() == 4 => value.put(at, self.layout.endian),
+            _ => value.put(at, self.layout.endian),
+        }
+    }
+
+    /// The run of at most `most` blocks that starts at `lbn`. A run ends at the latest where its indirect block does.
+    pub(crate) fn bmap(&self, ino: u32, di: &Dinode, lbn: Lbn, most: u64) -> Result<Run> {
+        match self.place_of(lbn)? {
+            Place::Direct(first) => self.run_of(ino, &di.db[first..], most, |lbn_offset| {
+                self.layout.numfrags(self.layout.blksize(di.size, lbn + lbn_offset)).max(1)
+            }),
+            Place::Indirect { levels, path } => {
+                let mut at = self.pointer(di.ib[levels - 1], self.layout.fs_frag, ino)?;
+                let n = u64::from(self.layout.fs_nindir);
+                for level in (0..levels).rev() {
+                    let step = path[NIADDR - 1 - level];
+                    let span = n.pow(u32::try_from(level).unwrap_or(0));
+                    let Some(block) = at else {
+                        // All that this missing indirect block would cover.
+                        let within = path[NIADDR - 1 - level..].iter().fold(0, |sum, &i| sum * n + i as u64);
+                        return Ok(Run { at: None, blocks: (span * n - within).min(most) });
+                    };
+                    let buffer = self.indirect(block)?;
+                    let bytes = buffer.read();
+                    if level > 0 {
+                        at = self.pointer(self.get_pointer(&bytes, step), self.layout.fs_frag, ino)?;
+                        continue;
+                    }
+                    let count = index(most.min(n - step as u64));
+                    let pointers: Vec<_> =
+                        (step..step + count).map(|i| self.get_pointer(&bytes, i)).collect();
+                    return self.run_of(ino, &pointers, most, |_| self.layout.fs_frag);
+                }
+                Err(Error::corrupt("an indirect block without a level", format!("inode {ino}")))
+            }
+        }
+    }
+
+    /// The run at the start of an array of pointers.
+    fn run_of(&self, ino: u32, pointers: &[u64], most: u64, frags: impl Fn(u64) -> u32) -> Result<Run> {
+        let first = self.pointer(pointers[0], frags(0), ino)?;
+        let step = u64::from(self.layout.fs_frag);
+        let mut blocks = 1;
+        while blocks < most && index(blocks) < pointers.len() {
+            let expected = first.map_or(0, |at| at.0 + blocks * step);
+            if pointers[index(blocks)] != expected {
+                break;
+            }
+            self.pointer(expected, frags(blocks), ino)?;
+            blocks += 1;
+        }
+        Ok(Run { at: first, blocks })
+    }
+}

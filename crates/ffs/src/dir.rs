@@ -1,0 +1,420 @@
+//! Directories: names in chunks of 512 bytes (paper, section 5.1).
+//!
+//! A chunk is wholly accounted for by the lengths of its entries, and no entry crosses into the next; the
+//! space of a deleted entry goes to the one before it. Entries never move once they are written, so the
+//! byte offset of an entry is a stable cookie for whoever walks the directory while it changes.
+
+use crate::dinode::Dinode;
+use crate::dirindex::{DirIndex, hash_name};
+use crate::file::{Content, Request};
+use crate::inode::State;
+use crate::layout::{InodeFormat, Layout};
+use crate::mount::Ffs;
+use crate::ondisk::{DIRECT_HEADER, DirectHeader, dirsiz};
+use crate::units::{Lbn, index};
+use spindle_cache::{Buffer, Tx};
+use spindle_ondisk::Field;
+use spindle_vfs::{Error, FileKind, Privilege, Result};
+use std::ops::Range;
+
+/// One entry of a chunk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// Byte offset in the directory.
+    pub(crate) place: u64,
+    /// 0 if it is only free space.
+    pub(crate) ino: u32,
+    pub(crate) reclen: usize,
+    pub(crate) namlen: usize,
+    /// Its kind, where the format says.
+    pub(crate) kind: Option<FileKind>,
+}
+
+impl Entry {
+    /// Bytes that it needs itself.
+    const fn used(&self) -> usize {
+        if self.ino == 0 { 0 } else { dirsiz(self.namlen) }
+    }
+
+    /// Bytes that another entry could have.
+    const fn slack(&self) -> usize {
+        self.reclen - self.used()
+    }
+}
+
+/// The entries of the chunk `bytes`, which stands at byte `base` of directory `ino`.
+pub(crate) fn entries<'a>(
+    layout: &'a Layout,
+    ino: u32,
+    base: u64,
+    bytes: &'a [u8],
+) -> impl Iterator<Item = Result<Entry>> + 'a {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        if at >= bytes.len() {
+            return None;
+        }
+        let entry = entry_at(layout, ino, base, bytes, at);
+        // After damage the rest of the chunk cannot be told apart.
+        at = entry.as_ref().map_or(bytes.len(), |e| at + e.reclen);
+        Some(entry)
+    })
+}
+
+fn entry_at(layout: &Layout, ino: u32, base: u64, bytes: &[u8], at: usize) -> Result<Entry> {
+    let place = base + at as u64;
+    let damaged = |what: &str| Error::corrupt(what, format!("directory inode {ino}, offset {place}"));
+    let rest = bytes.len() - at;
+    if rest < DIRECT_HEADER {
+        return Err(damaged("an entry begins too near the end of its chunk"));
+    }
+    let head = DirectHeader::decode(&bytes[at..], layout.endian);
+    let (namlen, kind) = if layout.inode_format == InodeFormat::New {
+        (usize::from(head.d_namlen), FileKind::from_mode(u32::from(head.d_type) << 12))
+    } else {
+        (usize::from(u16::get(&bytes[at + 6..], layout.endian)), None)
+    };
+    let reclen = usize::from(head.d_reclen);
+    if reclen < DIRECT_HEADER || !reclen.is_multiple_of(4) || reclen > rest {
+        return Err(damaged("d_reclen leads out of the chunk"));
+    }
+    if head.d_ino != 0 && (namlen == 0 || namlen > 255 || DIRECT_HEADER + namlen > reclen) {
+        return Err(damaged("d_namlen does not fit the entry"));
+    }
+    if head.d_ino >= layout.inodes() {
+        return Err(damaged("d_ino is beyond the last inode"));
+    }
+    Ok(Entry { place, ino: head.d_ino, reclen, namlen, kind })
+}
+
+/// A name found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) place: u64,
+    pub(crate) ino: u32,
+}
+
+impl Ffs {
+    /// The buffer of a directory's block, and the block's range of bytes in the directory.
+    pub(crate) fn dir_block(&self, ino: u32, di: &Dinode, lbn: Lbn) -> Result<(Buffer<'_>, Range<u64>)> {
+        let run = self.bmap(ino, di, lbn, 1)?;
+        let start = lbn.0 << self.layout.fs_bshift;
+        let at = run
+            .at
+            .ok_or_else(|| Error::corrupt("a hole", format!("directory inode {ino}, offset {start}")))?;
+        let len = self.layout.blksize(di.size, lbn);
+        let buffer = self.cache.get(self.layout.byte(at), len as usize, None)?;
+        let end = di.size.min(start + u64::from(len));
+        Ok((buffer, start..end))
+    }
+
+    /// The block of the chunk that holds byte `place`, and the chunk's range in the block.
+    fn chunk_of(&self, ino: u32, di: &Dinode, place: u64) -> Result<(Buffer<'_>, u64, Range<usize>)> {
+        if place >= di.size {
+            return Err(Error::corrupt(
+                format!("offset {place} is beyond its end"),
+                format!("directory inode {ino}"),
+            ));
+        }
+        let (buffer, range) = self.dir_block(ino, di, self.layout.lblkno(place))?;
+        let chunk = place - place % u64::from(self.layout.dirblksiz);
+        let start = index(chunk - range.start);
+        Ok((buffer, chunk, start..start + self.layout.dirblksiz as usize))
+    }
+
+    /// Refuses a directory that is not whole chunks.
+    fn check_directory(&self, ino: u32, di: &Dinode) -> Result<()> {
+        if di.size == 0 || !di.size.is_multiple_of(self.layout.dirblksiz.into()) {
+            return Err(Error::corrupt(
+                format!("size {} is not whole chunks of {}", di.size, self.layout.dirblksiz),
+                format!("directory inode {ino}"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The index of a directory, built from it on the first call.
+    pub(crate) fn dir_index<'s>(&self, ino: u32, state: &'s State) -> Result<&'s DirIndex> {
+        if state.index.get().is_none() {
+            let built = self.build_index(ino, &state.di)?;
+            // Two readers may have built it at once; one copy stays.
+            let _ = state.index.set(built);
+        }
+        state.index.get().ok_or_else(|| Error::corrupt("no index", format!("directory inode {ino}")))
+    }
+
+    fn build_index(&self, ino: u32, di: &Dinode) -> Result<DirIndex> {
+        self.check_directory(ino, di)?;
+        let chunk_bytes = self.layout.dirblksiz as usize;
+        let mut built = DirIndex::new(self.layout.dirblksiz);
+        for lbn in 0..di.size.div_ceil(self.layout.fs_bsize.into()) {
+            let (buffer, range) = self.dir_block(ino, di, Lbn(lbn))?;
+            let bytes = buffer.read();
+            let count = index(range.end - range.start) / chunk_bytes;
+            for (n, chunk) in bytes.chunks_exact(chunk_bytes).take(count).enumerate() {
+                let base = range.start + (n * chunk_bytes) as u64;
+                let mut room = 0;
+                for entry in entries(&self.layout, ino, base, chunk) {
+                    let entry = entry?;
+                    room = room.max(entry.slack());
+                    if entry.ino != 0 {
+                        let hash = hash_name(name_of(chunk, base, &entry));
+                        built.insert(hash, entry.place, |place| self.hash_at(ino, di, place))?;
+                    }
+                }
+                built.set_room(built.chunks(), u32::try_from(room).unwrap_or(0));
+            }
+        }
+        Ok(built)
+    }
+
+    /// The hash of the name at a place.
+    fn hash_at(&self, ino: u32, di: &Dinode, place: u64) -> Result<u64> {
+        let (buffer, base, range) = self.chunk_of(ino, di, place)?;
+        let bytes = buffer.read();
+        let chunk = &bytes[range];
+        let entry = entry_at(&self.layout, ino, base, chunk, index(place - base))?;
+        Ok(hash_name(name_of(chunk, base, &entry)))
+    }
+
+    /// Finds a name.
+    pub(crate) fn dir_find(&self, ino: u32, state: &State, name: &[u8]) -> Result<Option<Found>> {
+        let index_of = self.dir_index(ino, state)?;
+        for place in index_of.candidates(hash_name(name)) {
+            let (buffer, base, range) = self.chunk_of(ino, &state.di, place)?;
+            let bytes = buffer.read();
+            let chunk = &bytes[range];
+            let entry = entry_at(&self.layout, ino, base, chunk, index(place - base))?;
+            if name_of(chunk, base, &entry) == name {
+                return Ok(Some(Found { place, ino: entry.ino }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes sure that a name of `namlen` bytes can be entered, growing the directory by a chunk if need be.
+    pub(crate) fn dir_reserve(
+        &self,
+        tx: &Tx<'_>,
+        ino: u32,
+        state: &mut State,
+        namlen: usize,
+        by: Privilege,
+    ) -> Result<()> {
+        self.dir_index(ino, state)?;
+        let Some(built) = state.index.get_mut() else { return Ok(()) };
+        let need = u32::try_from(dirsiz(namlen)).unwrap_or(u32::MAX);
+        if built.find_room(need).is_some() {
+            return Ok(());
+        }
+        let chunk = self.layout.dirblksiz;
+        let start = state.di.size;
+        let final_size = start + u64::from(chunk);
+        if final_size > u64::from(u32::MAX) * 2 {
+            return Err(Error::TooBig);
+        }
+        let lbn = self.layout.lblkno(start);
+        let request = Request { ino, lbn, final_size, written: 0..0, content: Content::Directory, by };
+        let placed = self.place(tx, &mut state.di, &request)?;
+        let byte = self.layout.byte(placed.at);
+        let len = self.layout.blksize(final_size, lbn) as usize;
+        let buffer = if placed.fresh {
+            self.cache.get_new(byte, len, None, tx)?
+        } else {
+            self.cache.get(byte, len, None)?
+        };
+        let offset = self.layout.blkoff(start);
+        write_entry(&self.layout, &mut buffer.write(tx)[offset..], 0, chunk as usize, None);
+        state.di.size = final_size;
+        self.store(tx, ino, &state.di)?;
+        built.set_room(built.chunks(), chunk);
+        Ok(())
+    }
+
+    /// Enters a name for which [`Self::dir_reserve`] has made room.
+    pub(crate) fn dir_enter(
+        &self,
+        tx: &Tx<'_>,
+        ino: u32,
+        state: &mut State,
+        name: &[u8],
+        target: (u32, FileKind),
+    ) -> Result<()> {
+        let State { di, index: built, .. } = state;
+        let built =
+            built.get_mut().ok_or_else(|| Error::corrupt("no index", format!("directory inode {ino}")))?;
+        let need = dirsiz(name.len());
+        let chunk_no = built.find_room(u32::try_from(need).unwrap_or(u32::MAX)).ok_or(Error::NoSpace)?;
+        let chunk_bytes = u64::from(self.layout.dirblksiz);
+        let (buffer, base, range) = self.chunk_of(ino, di, chunk_no as u64 * chunk_bytes)?;
+        let place = {
+            let mut bytes = buffer.write(tx);
+            let chunk = &mut bytes[range.clone()];
+            let all: Vec<_> = entries(&self.layout, ino, base, chunk).collect::<Result<_>>()?;
+            let host = all.iter().find(|e| e.slack() >= need).ok_or_else(|| {
+                Error::corrupt(
+                    "less room than its index says",
+                    format!("directory inode {ino}, offset {base}"),
+                )
+            })?;
+            let (at, used) = (index(host.place - base), host.used());
+            if used > 0 {
+                put_reclen(&self.layout, &mut chunk[at..], used);
+            }
+            write_entry(
+                &self.layout,
+                &mut chunk[at + used..],
+                target.0,
+                host.slack(),
+                Some((name, target.1)),
+            );
+            host.place + used as u64
+        };
+        let room = self.room_of(ino, base, &buffer.read()[range])?;
+        built.set_room(chunk_no, room);
+        built.insert(hash_name(name), place, |place| self.hash_at(ino, di, place))
+    }
+
+    /// The largest space that an entry could have in a chunk.
+    fn room_of(&self, ino: u32, base: u64, chunk: &[u8]) -> Result<u32> {
+        let mut room = 0;
+        for entry in entries(&self.layout, ino, base, chunk) {
+            room = room.max(entry?.slack());
+        }
+        Ok(u32::try_from(room).unwrap_or(0))
+    }
+
+    /// Takes a name out.
+    pub(crate) fn dir_remove(
+        &self,
+        tx: &Tx<'_>,
+        ino: u32,
+        state: &mut State,
+        name: &[u8],
+        place: u64,
+    ) -> Result<()> {
+        let State { di, index: built, .. } = state;
+        let (buffer, base, range) = self.chunk_of(ino, di, place)?;
+        let room = {
+            let mut bytes = buffer.write(tx);
+            let chunk = &mut bytes[range];
+            let all: Vec<_> = entries(&self.layout, ino, base, chunk).collect::<Result<_>>()?;
+            let n = all.iter().position(|e| e.place == place).ok_or_else(|| {
+                Error::corrupt("an entry has gone", format!("directory inode {ino}, offset {place}"))
+            })?;
+            let (at, reclen) = (index(place - base), all[n].reclen);
+            if n == 0 {
+                write_entry(&self.layout, &mut chunk[at..], 0, reclen, None);
+            } else {
+                let before = &all[n - 1];
+                chunk[at..at + reclen].fill(0);
+                put_reclen(&self.layout, &mut chunk[index(before.place - base)..], before.reclen + reclen);
+            }
+            self.room_of(ino, base, chunk)?
+        };
+        let Some(built) = built.get_mut() else { return Ok(()) };
+        built.remove(hash_name(name), place);
+        built.set_room(index(base / u64::from(self.layout.dirblksiz)), room);
+        let in_use = built.chunks_in_use();
+        if in_use < built.chunks() {
+            built.cut(in_use);
+            self.shrink(tx, ino, di, in_use as u64 * u64::from(self.layout.dirblksiz), Content::Directory)?;
+            self.store(tx, ino, di)?;
+        }
+        Ok(())
+    }
+
+    /// Makes an existing name mean another inode.
+    pub(crate) fn dir_rewrite(
+        &self,
+        tx: &Tx<'_>,
+        ino: u32,
+        di: &Dinode,
+        place: u64,
+        target: (u32, FileKind),
+    ) -> Result<()> {
+        let (buffer, base, range) = self.chunk_of(ino, di, place)?;
+        let mut bytes = buffer.write(tx);
+        let at = range.start + index(place - base);
+        target.0.put(&mut bytes[at..], self.layout.endian);
+        if self.layout.inode_format == InodeFormat::New {
+            bytes[at + 6] = dirent_type(target.1);
+        }
+        Ok(())
+    }
+
+    /// True if there are only `.` and `..`.
+    pub(crate) fn dir_is_empty(&self, ino: u32, di: &Dinode) -> Result<bool> {
+        self.check_directory(ino, di)?;
+        for lbn in 0..di.size.div_ceil(self.layout.fs_bsize.into()) {
+            let (buffer, range) = self.dir_block(ino, di, Lbn(lbn))?;
+            let bytes = buffer.read();
+            let len = index(range.end - range.start);
+            let chunk_bytes = self.layout.dirblksiz as usize;
+            for (n, chunk) in bytes[..len].chunks_exact(chunk_bytes).enumerate() {
+                let base = range.start + (n * chunk_bytes) as u64;
+                for entry in entries(&self.layout, ino, base, chunk) {
+                    let entry = entry?;
+                    if entry.ino != 0 && !matches!(name_of(chunk, base, &entry), b"." | b"..") {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Fills a new directory with `.` and `..`.
+    pub(crate) fn dir_init(
+        &self,
+        tx: &Tx<'_>,
+        ino: u32,
+        di: &mut Dinode,
+        parent: u32,
+        by: Privilege,
+    ) -> Result<()> {
+        let chunk = self.layout.dirblksiz;
+        let lbn = Lbn(0);
+        let final_size = u64::from(chunk);
+        let request = Request { ino, lbn, final_size, written: 0..0, content: Content::Directory, by };
+        let placed = self.place(tx, di, &request)?;
+        let len = self.layout.blksize(final_size, lbn) as usize;
+        let buffer = self.cache.get_new(self.layout.byte(placed.at), len, None, tx)?;
+        let mut bytes = buffer.write(tx);
+        let dot = dirsiz(1);
+        write_entry(&self.layout, &mut bytes, ino, dot, Some((b".", FileKind::Directory)));
+        let rest = chunk as usize - dot;
+        write_entry(&self.layout, &mut bytes[dot..], parent, rest, Some((b"..", FileKind::Directory)));
+        di.size = final_size;
+        Ok(())
+    }
+}
+
+/// The name of an entry of the chunk that stands at byte `base`.
+pub(crate) fn name_of<'a>(chunk: &'a [u8], base: u64, entry: &Entry) -> &'a [u8] {
+    let at = index(entry.place - base) + DIRECT_HEADER;
+    &chunk[at..at + entry.namlen]
+}
+
+fn dirent_type(kind: FileKind) -> u8 {
+    u8::try_from(kind.mode_bits() >> 12).unwrap_or(0)
+}
+
+fn put_reclen(layout: &Layout, bytes: &mut [u8], reclen: usize) {
+    u16::try_from(reclen).unwrap_or(u16::MAX).put(&mut bytes[4..], layout.endian);
+}
+
+/// Writes an entry at the start of `bytes`, which then accounts for `reclen` bytes; free space without a name.
+fn write_entry(layout: &Layout, bytes: &mut [u8], ino: u32, reclen: usize, name: Option<(&[u8], FileKind)>) {
+    bytes[..reclen].fill(0);
+    ino.put(bytes, layout.endian);
+    put_reclen(layout, bytes, reclen);
+    let Some((name, kind)) = name else { return };
+    if layout.inode_format == InodeFormat::New {
+        bytes[6] = dirent_type(kind);
+        bytes[7] = u8::try_from(name.len()).unwrap_or(u8::MAX);
+    } else {
+        u16::try_from(name.len()).unwrap_or(u16::MAX).put(&mut bytes[6..], layout.endian);
+    }
+    bytes[DIRECT_HEADER..DIRECT_HEADER + name.len()].copy_from_slice(name);
+}

@@ -1,0 +1,205 @@
+//! An index of a directory in memory: names to places, and room to chunks.
+//!
+//! As in FreeBSD's dirhash the table holds only places; a candidate's name is compared in the directory itself. The
+//! largest free space of each chunk is kept, with a hint for every size below which chunk there is no use to look, so
+//! that a create costs the same in a directory of a million names as in one of ten.
+
+/// Places and names are counted in units of this many bytes.
+const UNIT: u64 = 4;
+const EMPTY: u32 = 0;
+const DELETED: u32 = u32::MAX;
+
+/// The index of one directory.
+pub(crate) struct DirIndex {
+    /// Open addressing; a place is its unit plus one.
+    table: Vec<u32>,
+    /// Slots not empty: names and deleted ones.
+    filled: usize,
+    names: usize,
+    /// Largest free space of each chunk in units.
+    room: Vec<u16>,
+    /// For each number of units: no chunk before this one has so much room.
+    hints: Vec<usize>,
+    dirblksiz: u32,
+}
+
+impl DirIndex {
+    pub(crate) fn new(dirblksiz: u32) -> Self {
+        let units = dirblksiz as usize / 4;
+        Self {
+            table: vec![EMPTY; 16],
+            filled: 0,
+            names: 0,
+            room: Vec::new(),
+            hints: vec![0; units + 1],
+            dirblksiz,
+        }
+    }
+
+    fn units(bytes: u32) -> usize {
+        (bytes / 4) as usize
+    }
+
+    /// The places where a name with this hash may be.
+    pub(crate) fn candidates(&self, hash: u64) -> impl Iterator<Item = u64> + '_ {
+        self.probe(hash)
+            .map_while(|slot| (self.table[slot] != EMPTY).then_some(self.table[slot]))
+            .filter_map(|unit| (unit != DELETED).then(|| u64::from(unit - 1) * UNIT))
+    }
+
+    fn probe(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
+        let mask = self.table.len() - 1;
+        let start = crate::units::index(hash) & mask;
+        (0..=mask).map(move |n| (start + n) & mask)
+    }
+
+    /// Enters a name at a place. `rehash` gives the hash of the name at a place, for when the table grows.
+    ///
+    /// # Errors
+    /// Those of `rehash`.
+    pub(crate) fn insert<E>(
+        &mut self,
+        hash: u64,
+        place: u64,
+        rehash: impl FnMut(u64) -> Result<u64, E>,
+    ) -> Result<(), E> {
+        if self.filled * 4 >= self.table.len() * 3 {
+            self.rebuild(rehash)?;
+        }
+        self.put(hash, place);
+        Ok(())
+    }
+
+    fn put(&mut self, hash: u64, place: u64) {
+        let free = self.probe(hash).find(|&slot| matches!(self.table[slot], EMPTY | DELETED));
+        if let Some(slot) = free {
+            self.filled += usize::from(self.table[slot] == EMPTY);
+            self.table[slot] = u32::try_from(place / UNIT + 1).unwrap_or(DELETED);
+            self.names += 1;
+        }
+    }
+
+    fn rebuild<E>(&mut self, mut rehash: impl FnMut(u64) -> Result<u64, E>) -> Result<(), E> {
+        let size = ((self.names + 1) * 4).next_power_of_two();
+        let old = std::mem::replace(&mut self.table, vec![EMPTY; size]);
+        (self.filled, self.names) = (0, 0);
+        for unit in old.into_iter().filter(|&unit| unit != EMPTY && unit != DELETED) {
+            let place = u64::from(unit - 1) * UNIT;
+            self.put(rehash(place)?, place);
+        }
+        Ok(())
+    }
+
+    /// Takes the name at a place out.
+    pub(crate) fn remove(&mut self, hash: u64, place: u64) {
+        let unit = u32::try_from(place / UNIT + 1).unwrap_or(DELETED);
+        let found = self
+            .probe(hash)
+            .take_while(|&slot| self.table[slot] != EMPTY)
+            .find(|&slot| self.table[slot] == unit);
+        if let Some(slot) = found {
+            self.table[slot] = DELETED;
+            self.names -= 1;
+        }
+    }
+
+    /// Chunks known.
+    pub(crate) fn chunks(&self) -> usize {
+        self.room.len()
+    }
+
+    /// Sets the largest free space of a chunk, which may be the next one after the last.
+    pub(crate) fn set_room(&mut self, chunk: usize, bytes: u32) {
+        let units = Self::units(bytes);
+        let value = u16::try_from(units).unwrap_or(u16::MAX);
+        if chunk == self.room.len() {
+            self.room.push(value);
+        } else {
+            self.room[chunk] = value;
+        }
+        for hint in &mut self.hints[..=units.min(Self::units(self.dirblksiz))] {
+            *hint = (*hint).min(chunk);
+        }
+    }
+
+    /// The first chunk with room for `bytes`.
+    pub(crate) fn find_room(&mut self, bytes: u32) -> Option<usize> {
+        let units = Self::units(bytes);
+        let from = self.hints[units];
+        let found = (from..self.room.len()).find(|&chunk| usize::from(self.room[chunk]) >= units);
+        self.hints[units] = found.unwrap_or(self.room.len());
+        found
+    }
+
+    /// Chunks that are left when the empty ones at the end go, but at least one.
+    pub(crate) fn chunks_in_use(&self) -> usize {
+        let whole = Self::units(self.dirblksiz);
+        self.room.iter().rposition(|&room| usize::from(room) < whole).map_or(1, |last| last + 1)
+    }
+
+    /// Forgets the chunks from `chunks` on, which hold no names.
+    pub(crate) fn cut(&mut self, chunks: usize) {
+        self.room.truncate(chunks);
+        for hint in &mut self.hints {
+            *hint = (*hint).min(chunks);
+        }
+    }
+}
+
+/// The hash of a name (FNV-1a).
+#[must_use]
+pub(crate) fn hash_name(name: &[u8]) -> u64 {
+    let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    hash ^ hash >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+    use std::convert::Infallible;
+
+    /// Promise: whatever is inserted and removed, every name present is among its candidates and removed ones
+    /// are not, with colliding hashes too.
+    #[test]
+    fn finds_what_is_there() {
+        let mut index = DirIndex::new(512);
+        let mut model = HashMap::new();
+        let hash_of = |place: u64| hash_name(&(place % 700).to_le_bytes());
+        for n in 0..20_000_u64 {
+            let place = n.wrapping_mul(2_654_435_761) % 5000 * 4;
+            if model.remove(&place).is_some() {
+                index.remove(hash_of(place), place);
+            } else {
+                index.insert::<Infallible>(hash_of(place), place, |p| Ok(hash_of(p))).unwrap();
+                model.insert(place, ());
+            }
+        }
+        for place in (0..5000).map(|p| p * 4) {
+            let found = index.candidates(hash_of(place)).any(|p| p == place);
+            assert_eq!(found, model.contains_key(&place), "place {place}");
+        }
+    }
+
+    /// Promise: room is found in the first chunk that has it, also after room has come and gone.
+    #[test]
+    fn finds_the_first_room() {
+        let mut index = DirIndex::new(512);
+        for (chunk, room) in [0, 16, 512, 40, 512].into_iter().enumerate() {
+            index.set_room(chunk, room);
+        }
+        assert_eq!(index.find_room(20), Some(2));
+        assert_eq!(index.find_room(16), Some(1));
+        index.set_room(2, 12);
+        assert_eq!(index.find_room(20), Some(3));
+        index.set_room(0, 512);
+        assert_eq!(index.find_room(20), Some(0));
+        assert_eq!(index.chunks_in_use(), 4);
+        index.cut(4);
+        assert_eq!(index.find_room(44), Some(0));
+        index.set_room(0, 8);
+        assert_eq!(index.find_room(44), None);
+    }
+}

@@ -1,0 +1,470 @@
+//! Reading and writing files: bytes to runs of blocks.
+//!
+//! Invariants of every file: the bytes of its last fragment beyond its size are zero; only the last block
+//! of a file without indirect blocks is in fragments, as many as the size needs; the block with the
+//! last byte exists (BSD checkers cut a file back to its last block).
+//!
+//! The three cases of growth (paper, section 3.1) are [`Ffs::place`]: the space is there; new blocks
+//! are needed; a fragment must grow, in place if what follows it is free, by a copy otherwise.
+
+use crate::bmap::Place;
+use crate::dinode::Dinode;
+use crate::mount::Ffs;
+use crate::ondisk::{NDADDR, NIADDR};
+use crate::policy::{NextBlock, Placement, Preference, block_preference, group_with_room, rotational_delay};
+use crate::units::{Frag, Lbn, index};
+use spindle_cache::Tx;
+use spindle_vfs::{Error, Privilege, Result, Seek};
+use std::ops::Range;
+
+/// What the blocks of a file hold, which decides how their bytes are reached.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// File data, passed through the cache.
+    Data,
+    /// Directories: buffers.
+    Directory,
+}
+
+/// Space for a block of a file.
+#[derive(Clone, Copy)]
+pub(crate) struct Placed {
+    pub(crate) at: Frag,
+    /// It was allocated just now and holds nothing of the file.
+    pub(crate) fresh: bool,
+}
+
+/// One request to [`Ffs::place`].
+pub(crate) struct Request {
+    pub(crate) ino: u32,
+    pub(crate) lbn: Lbn,
+    /// Size of the file when the operation is done.
+    pub(crate) final_size: u64,
+    /// Bytes of the block that the caller writes itself.
+    pub(crate) written: Range<usize>,
+    pub(crate) content: Content,
+    pub(crate) by: Privilege,
+}
+
+const ZEROS: [u8; 65536] = [0; 65536];
+
+impl Ffs {
+    /// Reads from a file; short at its end.
+    pub(crate) fn read_file(&self, ino: u32, di: &Dinode, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        if offset >= di.size {
+            return Ok(0);
+        }
+        let want = index((di.size - offset).min(buf.len() as u64));
+        let mut done = 0;
+        while done < want {
+            let at = offset + done as u64;
+            let lbn = self.layout.lblkno(at);
+            let skip = self.layout.blkoff(at);
+            let blocks = ((want - done + skip) as u64).div_ceil(self.layout.fs_bsize.into());
+            let run = self.bmap(ino, di, lbn, blocks)?;
+            let bytes = (index(run.blocks << self.layout.fs_bshift) - skip).min(want - done);
+            let part = &mut buf[done..done + bytes];
+            match run.at {
+                Some(frag) => self.cache.read(self.layout.byte(frag) + skip as u64, part)?,
+                None => part.fill(0),
+            }
+            done += bytes;
+        }
+        Ok(want)
+    }
+
+    /// Writes to a file, growing it as needed, and gives the bytes written: fewer only when space ran out.
+    /// The caller stores the inode, also after an error.
+    pub(crate) fn write_file(
+        &self,
+        tx: &Tx<'_>,
+        ino: u32,
+        di: &mut Dinode,
+        offset: u64,
+        data: &[u8],
+        by: Privilege,
+    ) -> Result<usize> {
+        let most = self.layout.fs_maxfilesize;
+        if offset >= most {
+            return Err(Error::TooBig);
+        }
+        let data = &data[..index((most - offset).min(data.len() as u64))];
+        let (old_size, final_size) = (di.size, di.size.max(offset + data.len() as u64));
+        let mut done = 0;
+        let mut pending = Pending::default();
+        let result = loop {
+            if done == data.len() {
+                break Ok(());
+            }
+            let at = offset + done as u64;
+            let lbn = self.layout.lblkno(at);
+            let start = self.layout.blkoff(at);
+            let end = (start + data.len() - done).min(self.layout.fs_bsize as usize);
+            let request = Request { ino, lbn, final_size, written: start..end, content: Content::Data, by };
+            let placed = match self.place(tx, di, &request) {
+                Ok(placed) => placed,
+                Err(error) => break Err(error),
+            };
+            let byte = self.layout.byte(placed.at);
+            if placed.fresh {
+                let size = self.layout.blksize(final_size, lbn) as usize;
+                self.zero(byte, 0..start)?;
+                self.zero(byte, end..size)?;
+            }
+            if !pending.join(byte + start as u64, done, end - start) {
+                pending.write(self, data)?;
+                pending.join(byte + start as u64, done, end - start);
+            }
+            done += end - start;
+            di.size = di.size.max(at + (end - start) as u64);
+        };
+        pending.write(self, data)?;
+        match result {
+            Err(error) if done == 0 => {
+                if di.size > old_size {
+                    self.shrink(tx, ino, di, old_size, Content::Data)?;
+                }
+                Err(error)
+            }
+            Err(error) if !matches!(error, Error::NoSpace) => Err(error),
+            _ => Ok(done),
+        }
+    }
+
+    /// Zeros a range of a block whose space starts at `byte`.
+    fn zero(&self, byte: u64, range: Range<usize>) -> Result<()> {
+        if !range.is_empty() {
+            self.cache.write(byte + range.start as u64, &ZEROS[..range.len()])?;
+        }
+        Ok(())
+    }
+
+    /// Finds or makes space for one block of a file that is about to be written or to become the last.
+    /// What is made and not `written` by the caller reads as zeros, unless it is wholly fresh.
+    pub(crate) fn place(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request) -> Result<Placed> {
+        self.complete_tail(tx, di, request)?;
+        let lbn = request.lbn;
+        match self.place_of(lbn)? {
+            Place::Direct(n) => {
+                let need = self.layout.blksize(request.final_size, lbn);
+                match self.pointer(di.db[n], 1, request.ino)? {
+                    Some(at) => {
+                        let have = self.layout.blksize(di.size, lbn);
+                        let at = if need > have { self.grow(tx, di, n, have, need, request)? } else { at };
+                        Ok(Placed { at, fresh: false })
+                    }
+                    None => {
+                        let frags = self.layout.numfrags(need);
+                        let wanted = self.wanted(request.ino, lbn, n as u64, |i| di.db[index(i)]);
+                        let at = self.alloc(tx, frags, wanted, request.by)?;
+                        di.db[n] = at.0;
+                        self.account(di, frags.into());
+                        Ok(Placed { at, fresh: true })
+                    }
+                }
+            }
+            Place::Indirect { levels, path } => self.place_indirect(tx, di, request, levels, path),
+        }
+    }
+
+    /// A file that grows beyond a last block in fragments first gets that block whole.
+    fn complete_tail(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request) -> Result<()> {
+        let last = self.layout.lblkno(di.size);
+        let Some(n) = usize::try_from(last.0).ok().filter(|&n| n < NDADDR && last < request.lbn) else {
+            return Ok(());
+        };
+        let have = self.layout.blksize(di.size, last);
+        if have > 0 && have < self.layout.fs_bsize && di.db[n] != 0 {
+            let tail = Request { lbn: last, written: 0..0, ..*request };
+            self.grow(tx, di, n, have, self.layout.fs_bsize, &tail)?;
+            di.size = (last.0 + 1) << self.layout.fs_bshift;
+        }
+        Ok(())
+    }
+
+    /// Grows direct block `n` from `have` to `need` bytes (`ffs_realloccg`).
+    fn grow(
+        &self,
+        tx: &Tx<'_>,
+        di: &mut Dinode,
+        n: usize,
+        have: u32,
+        need: u32,
+        request: &Request,
+    ) -> Result<Frag> {
+        let (old, new) = (self.layout.numfrags(have), self.layout.numfrags(need));
+        let Some(at) = self.pointer(di.db[n], old, request.ino)? else {
+            return Err(Error::corrupt("a hole was to grow", format!("inode {}", request.ino)));
+        };
+        if self.free_frags_for(request.by) < (new - old).into() {
+            return Err(Error::NoSpace);
+        }
+        let now_at = if self.extend(tx, at, old, new)? {
+            at
+        } else {
+            let ask = self.growth_request(new);
+            let wanted = self.wanted(request.ino, request.lbn, n as u64, |i| di.db[index(i)]);
+            // The reserve was looked at above: what is taken beyond `new` comes back at once.
+            let (to, got) = match self.alloc(tx, ask, wanted, Privilege::Root) {
+                Err(Error::NoSpace) if ask > new => (self.alloc(tx, new, wanted, Privilege::Root)?, new),
+                other => (other?, ask),
+            };
+            if got > new {
+                self.free(tx, to + u64::from(new), (got - new).into())?;
+            }
+            self.move_fragments(tx, at, to, have as usize, need as usize, request.content)?;
+            self.free(tx, at, old.into())?;
+            di.db[n] = to.0;
+            to
+        };
+        self.account(di, (new - old).into());
+        let (from, to) = (have as usize, need as usize);
+        match request.content {
+            Content::Data => {
+                let byte = self.layout.byte(now_at);
+                let written = request.written.start.clamp(from, to)..request.written.end.clamp(from, to);
+                self.zero(byte, from..written.start.max(from))?;
+                self.zero(byte, written.end.max(from)..to)?;
+            }
+            Content::Directory => {
+                self.cache.get(self.layout.byte(now_at), to, None)?.write(tx)[from..].fill(0);
+            }
+        }
+        Ok(now_at)
+    }
+
+    /// Moves the first `have` bytes of a fragment to its new place, where it has `need`.
+    fn move_fragments(
+        &self,
+        tx: &Tx<'_>,
+        from: Frag,
+        to: Frag,
+        have: usize,
+        need: usize,
+        content: Content,
+    ) -> Result<()> {
+        let (from, to) = (self.layout.byte(from), self.layout.byte(to));
+        match content {
+            Content::Data => {
+                let mut bytes = vec![0; have];
+                self.cache.read(from, &mut bytes)?;
+                self.cache.write(to, &bytes)?;
+            }
+            Content::Directory => {
+                let bytes = self.cache.get(from, have, None)?.read().to_vec();
+                self.cache.get_new(to, need, None, tx)?.write(tx)[..have].copy_from_slice(&bytes);
+                self.cache.forget(from);
+            }
+        }
+        Ok(())
+    }
+
+    /// [`Self::place`] behind indirect blocks, which are made as needed.
+    fn place_indirect(
+        &self,
+        tx: &Tx<'_>,
+        di: &mut Dinode,
+        request: &Request,
+        levels: usize,
+        path: [usize; NIADDR],
+    ) -> Result<Placed> {
+        let frag = self.layout.fs_frag;
+        let mut made: Vec<Frag> = Vec::new();
+        let result = (|| {
+            let mut block = match self.pointer(di.ib[levels - 1], frag, request.ino)? {
+                Some(at) => at,
+                None => self.make_indirect(tx, request, &mut made)?,
+            };
+            let top = block;
+            for level in (0..levels).rev() {
+                let step = path[NIADDR - 1 - level];
+                let buffer = self.indirect(block)?;
+                let raw = self.get_pointer(&buffer.read(), step);
+                let known = self.pointer(raw, frag, request.ino)?;
+                if level == 0 {
+                    if let Some(at) = known {
+                        return Ok((top, Placed { at, fresh: false }));
+                    }
+                    let wanted = {
+                        let bytes = buffer.read();
+                        self.wanted(request.ino, request.lbn, step as u64, |i| {
+                            self.get_pointer(&bytes, index(i))
+                        })
+                    };
+                    let at = self.alloc(tx, frag, wanted, request.by)?;
+                    self.put_pointer(&mut buffer.write(tx), step, at.0);
+                    return Ok((top, Placed { at, fresh: true }));
+                }
+                block = match known {
+                    Some(at) => at,
+                    None => {
+                        let at = self.make_indirect(tx, request, &mut made)?;
+                        self.put_pointer(&mut buffer.write(tx), step, at.0);
+                        at
+                    }
+                };
+            }
+            Err(Error::corrupt("an indirect block without a level", format!("inode {}", request.ino)))
+        })();
+        match result {
+            Ok((top, placed)) => {
+                di.ib[levels - 1] = top.0;
+                let data = if placed.fresh { u64::from(frag) } else { 0 };
+                self.account(di, (data + made.len() as u64 * u64::from(frag)).cast_signed());
+                Ok(placed)
+            }
+            Err(error) => {
+                self.unmake_indirects(tx, di, levels, path, &made)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn make_indirect(&self, tx: &Tx<'_>, request: &Request, made: &mut Vec<Frag>) -> Result<Frag> {
+        let own = self.layout.ino_to_cg(request.ino);
+        let wanted = if self.layout.fs_metaspace > 0 {
+            self.layout.cgdmin(own)
+        } else {
+            self.wanted(request.ino, request.lbn, 0, |_| 0)
+        };
+        let at = self.alloc(tx, self.layout.fs_frag, wanted, request.by)?;
+        self.cache.get_new(self.layout.byte(at), self.layout.fs_bsize as usize, None, tx)?;
+        made.push(at);
+        Ok(at)
+    }
+
+    /// Takes indirect blocks back that were made for a block that then found no space.
+    fn unmake_indirects(
+        &self,
+        tx: &Tx<'_>,
+        di: &Dinode,
+        levels: usize,
+        path: [usize; NIADDR],
+        made: &[Frag],
+    ) -> Result<()> {
+        // The outermost new one hangs off an old indirect block, unless it is the top, which is not entered yet.
+        let mut block = Frag(di.ib[levels - 1]);
+        for level in (1..levels).rev() {
+            if block.0 == 0 || made.contains(&block) {
+                break;
+            }
+            let step = path[NIADDR - 1 - level];
+            let buffer = self.indirect(block)?;
+            block = Frag(self.get_pointer(&buffer.read(), step));
+            if made.contains(&block) {
+                self.put_pointer(&mut buffer.write(tx), step, 0);
+            }
+        }
+        for &at in made {
+            self.cache.forget(self.layout.byte(at));
+            self.free(tx, at, self.layout.fs_frag.into())?;
+        }
+        Ok(())
+    }
+
+    /// Adds fragments to the space a file holds.
+    pub(crate) fn account(&self, di: &mut Dinode, frags: i64) {
+        di.blocks = di.blocks.saturating_add_signed(frags << self.layout.fs_fshift >> 9);
+    }
+
+    /// Where the policy wants block `lbn`, whose pointer is number `at` of an array read by `pointer`.
+    fn wanted(&self, ino: u32, lbn: Lbn, at: u64, pointer: impl Fn(u64) -> u64) -> Frag {
+        let layout = &self.layout;
+        let (fs, frag) = (self.superblock.lock().fs, layout.fs_frag);
+        let previous = at.checked_sub(1).map(&pointer).filter(|&p| p > 0 && p < layout.fs_size);
+        let positive = |value: i32| u32::try_from(value).unwrap_or(0);
+        let delay_frags = match &layout.rotation {
+            Some(r) if fs.fs_old_rotdelay > 0 => rotational_delay(
+                positive(fs.fs_old_rotdelay),
+                positive(fs.fs_old_rps),
+                r.fs_old_nsect,
+                r.fs_old_nspf,
+            ),
+            _ => 0,
+        };
+        let by = Placement {
+            direct: NDADDR as u64,
+            maxbpg: positive(fs.fs_maxbpg).max(1).into(),
+            maxcontig: positive(fs.fs_maxcontig),
+            delay_frags,
+            frag,
+        };
+        let contiguous = if delay_frags == 0 {
+            1
+        } else {
+            let chained = |i: &u64| pointer(at - i) == pointer(at - i - 1) + u64::from(frag);
+            1 + u32::try_from((1..at).take(64).take_while(chained).count()).unwrap_or(0)
+        };
+        let own_group = layout.ino_to_cg(ino);
+        let next = NextBlock {
+            lbn: lbn.0,
+            index: at,
+            previous_group: previous.map(|p| layout.dtog(Frag(p))),
+            own_group,
+            contiguous,
+        };
+        let first_data = |cgx: u32| layout.cgdmin(cgx) + u64::from(layout.fs_metaspace);
+        match (block_preference(&next, &by), previous) {
+            (Preference::After(frags), Some(previous)) => {
+                let previous = previous - previous % u64::from(frag);
+                Frag(previous + u64::from(frags))
+            }
+            (Preference::NewGroup(start), _) => {
+                first_data(self.summaries.choose(|groups| group_with_room(groups, start)))
+            }
+            _ => first_data(own_group),
+        }
+    }
+
+    /// The next data or hole at or after `offset`.
+    pub(crate) fn seek_file(&self, ino: u32, di: &Dinode, offset: u64, what: Seek) -> Result<u64> {
+        if offset >= di.size {
+            return Err(Error::NoSuchOffset);
+        }
+        let mut at = offset;
+        while at < di.size {
+            let lbn = self.layout.lblkno(at);
+            let left = (di.size - (lbn.0 << self.layout.fs_bshift)).div_ceil(self.layout.fs_bsize.into());
+            let run = self.bmap(ino, di, lbn, left)?;
+            if run.at.is_some() == (what == Seek::Data) {
+                return Ok(at);
+            }
+            at = (lbn.0 + run.blocks) << self.layout.fs_bshift;
+        }
+        match what {
+            Seek::Data => Err(Error::NoSuchOffset),
+            Seek::Hole => Ok(di.size),
+        }
+    }
+}
+
+/// File data that goes to one contiguous place and is not written yet.
+#[derive(Default)]
+struct Pending {
+    byte: u64,
+    start: usize,
+    len: usize,
+}
+
+impl Pending {
+    /// Adds `len` bytes of the data from `start`, for device byte `byte`; false if they do not follow.
+    fn join(&mut self, byte: u64, start: usize, len: usize) -> bool {
+        if self.len == 0 {
+            *self = Self { byte, start, len };
+            return true;
+        }
+        let follows = byte == self.byte + self.len as u64 && start == self.start + self.len;
+        if follows {
+            self.len += len;
+        }
+        follows
+    }
+
+    fn write(&mut self, ffs: &Ffs, data: &[u8]) -> Result<()> {
+        let Self { byte, start, len } = std::mem::take(self);
+        if len > 0 {
+            ffs.cache.write(byte, &data[start..start + len])?;
+        }
+        Ok(())
+    }
+}

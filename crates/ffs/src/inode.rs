@@ -1,0 +1,235 @@
+//! Inodes in memory: one per number, with its lock, its references and what is derived from it.
+//!
+//! An [`Inode`]'s state is written through: whoever changes the dinode calls [`Ffs::store`] in the same
+//! transaction, so a table entry that nobody uses can be dropped at any time.
+//!
+//! Order of locks: a directory before what is in it, and among other files the lower number first. A transaction is
+//! begun after all inode locks are held, never before one.
+
+use crate::dinode::Dinode;
+use crate::dirindex::DirIndex;
+use crate::mount::Ffs;
+use crate::units::Frag;
+use rand::Rng;
+use spindle_cache::Tx;
+use spindle_clock::{Mutex, RwLock};
+use spindle_vfs::{Error, Ino, Result};
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+/// An inode in memory.
+pub(crate) struct Inode {
+    pub(crate) ino: u32,
+    pub(crate) state: RwLock<State>,
+}
+
+/// What an inode's lock protects.
+pub(crate) struct State {
+    pub(crate) di: Dinode,
+    /// Index of a directory's names, once somebody has looked one up.
+    pub(crate) index: OnceLock<DirIndex>,
+    /// The access time in memory is newer than the stored one.
+    pub(crate) atime_pending: Mutex<Option<spindle_clock::Timestamp>>,
+}
+
+impl State {
+    fn new(di: Dinode) -> Self {
+        Self { di, index: OnceLock::new(), atime_pending: Mutex::new(None) }
+    }
+}
+
+const SHARDS: usize = 16;
+/// Unreferenced inodes kept in each shard before some are dropped.
+const IDLE_PER_SHARD: usize = 4096;
+
+struct Entry {
+    inode: Arc<Inode>,
+    references: u64,
+}
+
+/// All inodes in memory.
+pub(crate) struct InodeTable {
+    shards: [Mutex<HashMap<u32, Entry>>; SHARDS],
+}
+
+impl InodeTable {
+    pub(crate) fn new() -> Self {
+        Self { shards: Default::default() }
+    }
+
+    fn shard(&self, ino: u32) -> &Mutex<HashMap<u32, Entry>> {
+        &self.shards[ino as usize % SHARDS]
+    }
+
+    /// The inode if it is in memory.
+    fn find(&self, ino: u32) -> Option<Arc<Inode>> {
+        self.shard(ino).lock().get(&ino).map(|e| e.inode.clone())
+    }
+
+    /// Enters an inode, or gives the one that somebody else has entered meanwhile.
+    fn enter(&self, ino: u32, di: Dinode) -> Arc<Inode> {
+        let mut shard = self.shard(ino).lock();
+        if shard.len() > IDLE_PER_SHARD {
+            shard.retain(|_, e| {
+                e.references > 0 || Arc::strong_count(&e.inode) > 1 || {
+                    e.inode.state.try_read().is_none_or(|s| s.atime_pending.lock().is_some())
+                }
+            });
+        }
+        let entry = shard.entry(ino).or_insert_with(|| Entry {
+            inode: Arc::new(Inode { ino, state: RwLock::new(State::new(di)) }),
+            references: 0,
+        });
+        entry.inode.clone()
+    }
+
+    /// Takes a reference; the caller holds the inode's lock or that of a directory that names it.
+    pub(crate) fn reference(&self, inode: &Arc<Inode>) {
+        let mut shard = self.shard(inode.ino).lock();
+        shard.entry(inode.ino).or_insert_with(|| Entry { inode: inode.clone(), references: 0 }).references +=
+            1;
+    }
+
+    /// Gives references back; the inode if these were the last.
+    pub(crate) fn release(&self, ino: u32, count: u64) -> Option<Arc<Inode>> {
+        let mut shard = self.shard(ino).lock();
+        let entry = shard.get_mut(&ino)?;
+        entry.references = entry.references.saturating_sub(count);
+        (entry.references == 0).then(|| entry.inode.clone())
+    }
+
+    /// True if somebody has references.
+    pub(crate) fn is_referenced(&self, ino: u32) -> bool {
+        self.shard(ino).lock().get(&ino).is_some_and(|e| e.references > 0)
+    }
+
+    /// Drops an inode that was freed.
+    pub(crate) fn drop_freed(&self, ino: u32) {
+        self.shard(ino).lock().remove(&ino);
+    }
+
+    /// All inodes in memory.
+    pub(crate) fn all(&self) -> Vec<Arc<Inode>> {
+        self.shards
+            .iter()
+            .flat_map(|s| s.lock().values().map(|e| e.inode.clone()).collect::<Vec<_>>())
+            .collect()
+    }
+}
+
+impl Ffs {
+    /// The inode behind a number that a directory or a caller gave.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] if the number is not in use.
+    pub(crate) fn iget(&self, ino: u32) -> Result<Arc<Inode>> {
+        if let Some(inode) = self.inodes.find(ino) {
+            return Ok(inode);
+        }
+        if ino < crate::mount::ROOT_INO || ino >= self.layout.inodes() {
+            return Err(Error::Stale);
+        }
+        let di = self.read_dinode(ino)?;
+        if di.mode == 0 {
+            return Err(Error::Stale);
+        }
+        if di.kind().is_none() {
+            return Err(Error::corrupt(format!("mode is {:o}", di.mode), format!("inode {ino}")));
+        }
+        self.check_dinode(ino, &di)?;
+        Ok(self.inodes.enter(ino, di))
+    }
+
+    /// The inode behind a number from above the seam.
+    pub(crate) fn iget_ino(&self, ino: Ino) -> Result<Arc<Inode>> {
+        self.iget(u32::try_from(ino.0).map_err(|_| Error::Stale)?)
+    }
+
+    fn read_dinode(&self, ino: u32) -> Result<Dinode> {
+        let cgx = self.layout.ino_to_cg(ino);
+        if self.view_group(cgx, |group| ino % self.layout.fs_ipg >= group.initediblk())? {
+            return Err(Error::Stale);
+        }
+        let (block, offset) = self.layout.ino_to_fsba(ino);
+        let buffer = self.cache.get(self.layout.byte(block), self.layout.fs_bsize as usize, None)?;
+        let bytes = buffer.read();
+        if self.hashes.inodes {
+            Dinode::verify(&bytes[offset..], &self.layout, ino)?;
+        }
+        Ok(Dinode::decode(&bytes[offset..], &self.layout))
+    }
+
+    /// Refuses an inode whose size its format cannot have.
+    fn check_dinode(&self, ino: u32, di: &Dinode) -> Result<()> {
+        if di.size > self.layout.fs_maxfilesize {
+            return Err(Error::corrupt(format!("size is {}", di.size), format!("inode {ino}")));
+        }
+        let most_ext = 2 * self.layout.fs_bsize;
+        if di.extsize > most_ext {
+            return Err(Error::corrupt(format!("di_extsize is {}", di.extsize), format!("inode {ino}")));
+        }
+        if di.is_directory() && di.size > (self.layout.fs_dsize + 1) << self.layout.fs_fshift {
+            return Err(Error::corrupt(
+                format!("size of a directory is {}", di.size),
+                format!("inode {ino}"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Writes an inode's state into its block.
+    pub(crate) fn store(&self, tx: &Tx<'_>, ino: u32, di: &Dinode) -> Result<()> {
+        let (block, offset) = self.layout.ino_to_fsba(ino);
+        let buffer = self.cache.get(self.layout.byte(block), self.layout.fs_bsize as usize, None)?;
+        di.encode(&mut buffer.write(tx)[offset..], &self.layout, self.hashes.inodes);
+        Ok(())
+    }
+
+    /// Enters a newly allocated inode into the table, replacing whatever was left of the number's former file.
+    pub(crate) fn enter_new(&self, ino: u32, di: Dinode) -> Arc<Inode> {
+        self.inodes.drop_freed(ino);
+        self.inodes.enter(ino, di)
+    }
+
+    /// Fills a block of UFS2 inodes that was never used: free inodes with random generations.
+    pub(crate) fn init_inode_block(&self, tx: &Tx<'_>, first: u32) -> Result<()> {
+        let (block, _) = self.layout.ino_to_fsba(first);
+        let buffer = self.cache.get_new(self.layout.byte(block), self.layout.fs_bsize as usize, None, tx)?;
+        let mut bytes = buffer.write(tx);
+        for inode in bytes.chunks_exact_mut(self.layout.inode_size()) {
+            Dinode::free(self.new_generation()).encode(inode, &self.layout, false);
+        }
+        Ok(())
+    }
+
+    /// A generation number: random, never 0.
+    pub(crate) fn new_generation(&self) -> u32 {
+        self.random.lock().random_range(1..=u32::MAX)
+    }
+
+    /// The address of a pointer found on the disk, checked to be `frags` fragments of data; `None` for a hole.
+    pub(crate) fn pointer(&self, raw: u64, frags: u32, ino: u32) -> Result<Option<Frag>> {
+        if raw == 0 {
+            return Ok(None);
+        }
+        let at = Frag(raw);
+        if !self.layout.contains(at, frags.into()) || self.is_metadata(at) {
+            return Err(Error::corrupt(
+                format!("block pointer {raw} leads outside the data"),
+                format!("inode {ino}"),
+            ));
+        }
+        Ok(Some(at))
+    }
+
+    /// True for the fragments of a group's own structures and of the summaries.
+    fn is_metadata(&self, at: Frag) -> bool {
+        let summaries = u64::from(self.layout.numfrags(self.layout.fs_cssize));
+        if (self.layout.fs_csaddr..self.layout.fs_csaddr + summaries).contains(&at) {
+            return true;
+        }
+        let cgx = self.layout.dtog(at);
+        let first = if cgx == 0 { Frag(0) } else { self.layout.cgsblock(cgx) };
+        (first..self.layout.cgdmin(cgx)).contains(&at)
+    }
+}

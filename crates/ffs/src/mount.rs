@@ -1,0 +1,252 @@
+//! A mounted file system: opening, transactions, making durable, closing.
+//!
+//! The superblock says "in use" on the device before the first change is made to anything else, and
+//! "clean" after the last; a file system that was not clean when it was opened, or in which damage was met, is never
+//! called clean by us. What is not safe to write is opened read-only with the reasons ([`Ffs::read_only_reasons`]).
+
+use crate::alloc::Groups;
+use crate::dialect::{Dialect, Objection};
+use crate::inode::InodeTable;
+use crate::layout::Layout;
+use crate::summary::Summaries;
+use crate::superblock::{CheckHashes, Superblock};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use spindle_cache::{Cache, Settings, Tx};
+use spindle_clock::{Clock, Mutex};
+use spindle_device::Device;
+use spindle_vfs::{AtimePolicy, Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// The root directory's inode.
+pub const ROOT_INO: u32 = 2;
+
+/// How to open a file system.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// Change nothing at all.
+    pub read_only: bool,
+    /// Write in spite of objections that can be overridden.
+    pub force: bool,
+    /// Take it for this dialect, whatever it looks like.
+    pub dialect: Option<Dialect>,
+    /// When reading changes the access time.
+    pub atime: AtimePolicy,
+    /// Start value of random numbers; from the system without one.
+    pub seed: Option<u64>,
+    /// How much metadata to keep in memory.
+    pub cache: Settings,
+}
+
+/// A mounted UFS1 or UFS2.
+pub struct Ffs {
+    pub(crate) layout: Layout,
+    pub(crate) dialect: Dialect,
+    pub(crate) hashes: CheckHashes,
+    pub(crate) cache: Cache,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) superblock: Mutex<Superblock>,
+    pub(crate) summaries: Summaries,
+    pub(crate) groups: Groups,
+    pub(crate) inodes: InodeTable,
+    pub(crate) random: Mutex<StdRng>,
+    /// Held while the tree's shape may change: a rename of a directory.
+    pub(crate) reshaping: Mutex<()>,
+    pub(crate) atime: AtimePolicy,
+    minfree: AtomicU32,
+    objections: Vec<Objection>,
+    read_only: AtomicBool,
+    /// The device says "in use".
+    marked: Mutex<bool>,
+    was_clean: bool,
+    damaged: AtomicBool,
+}
+
+impl Ffs {
+    /// Opens the file system on `device`.
+    ///
+    /// # Errors
+    /// When there is none that can be read ([`Superblock::open`]), or its device cannot be used for it.
+    pub fn open(device: Arc<dyn Device>, clock: Arc<dyn Clock>, options: &OpenOptions) -> Result<Self> {
+        let mut superblock = Superblock::open(&*device)?;
+        if let Some(dialect) = options.dialect {
+            superblock.dialect = dialect;
+        }
+        let layout = superblock.layout.clone();
+        if layout.fs_fsize < device.info().sector_bytes {
+            return Err(Error::unsupported(
+                format!(
+                    "fragments of {} bytes on sectors of {}",
+                    layout.fs_fsize,
+                    device.info().sector_bytes
+                ),
+                "copy the image to a file",
+            ));
+        }
+        let objections = superblock.objections(&*device)?;
+        let forced = options.force && objections.iter().all(|o| o.overridable);
+        let read_only = options.read_only || device.info().read_only || !(objections.is_empty() || forced);
+        let cache = Cache::new(device, options.cache);
+        let summaries = Summaries::read(&layout, &cache)?;
+        let hashes = superblock.check_hashes();
+        let random = options.seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64);
+        let ffs = Self {
+            dialect: superblock.dialect,
+            hashes,
+            summaries,
+            groups: Groups::new(&layout, hashes.groups),
+            inodes: InodeTable::new(),
+            random: Mutex::new(random),
+            reshaping: Mutex::new(()),
+            atime: options.atime,
+            minfree: AtomicU32::new(superblock.fs.fs_minfree.clamp(0, 99).cast_unsigned()),
+            was_clean: objections.is_empty(),
+            objections,
+            read_only: AtomicBool::new(read_only),
+            marked: Mutex::new(false),
+            damaged: AtomicBool::new(false),
+            superblock: Mutex::new(superblock),
+            layout,
+            cache,
+            clock,
+        };
+        let root = ffs.iget(ROOT_INO).map_err(|e| Error::corrupt(e.to_string(), "root directory"))?;
+        if !root.state.read().di.is_directory() {
+            return Err(Error::corrupt("inode 2 is not a directory", "root directory"));
+        }
+        Ok(ffs)
+    }
+
+    /// Why it was opened read-only although writing was asked for; also what was overridden.
+    #[must_use]
+    pub fn read_only_reasons(&self) -> &[Objection] {
+        &self.objections
+    }
+
+    /// The superblock as it is now.
+    #[must_use]
+    pub fn superblock(&self) -> Superblock {
+        let mut superblock = self.superblock.lock().clone();
+        superblock.set_totals(&self.summaries.total());
+        superblock
+    }
+
+    /// The checked geometry.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The reserve in percent.
+    #[must_use]
+    pub fn minfree(&self) -> u32 {
+        self.minfree.load(Ordering::Relaxed)
+    }
+
+    /// Sets the reserve in percent, also while mounted (paper, section 3.1).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] above 99.
+    pub fn set_minfree(&self, percent: u32) -> Result<()> {
+        let value = i32::try_from(percent).ok().filter(|p| (0..=99).contains(p)).ok_or(Error::Invalid)?;
+        self.minfree.store(percent, Ordering::Relaxed);
+        self.superblock.lock().fs.fs_minfree = value;
+        Ok(())
+    }
+
+    /// True if nothing can be changed.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Relaxed)
+    }
+
+    /// Begins a transaction. The caller holds all inode locks it needs.
+    pub(crate) fn begin(&self) -> Result<Tx<'_>> {
+        if self.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
+        self.mark_in_use()?;
+        Ok(self.cache.begin()?)
+    }
+
+    fn mark_in_use(&self) -> Result<()> {
+        let mut marked = self.marked.lock();
+        if !*marked {
+            let now = self.clock.now();
+            let mut superblock = self.superblock.lock();
+            superblock.note_mount(now);
+            superblock.set_clean(false, now);
+            let device = self.cache.device();
+            superblock.write(&**device)?;
+            device.flush()?;
+            *marked = true;
+        }
+        Ok(())
+    }
+
+    /// Notes damage that an operation met, so that the file system is not called clean.
+    pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(Error::Corrupt { what, place }) = &result
+            && !self.damaged.swap(true, Ordering::Relaxed)
+        {
+            log::error!("{place}: {what}: run a check");
+        }
+        result
+    }
+
+    /// Makes everything durable.
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        if self.is_read_only() || !*self.marked.lock() {
+            return Ok(());
+        }
+        self.store_access_times()?;
+        self.cache.flush()?;
+        self.write_superblock(false)?;
+        self.cache.device().flush()?;
+        Ok(())
+    }
+
+    fn write_superblock(&self, clean: bool) -> Result<()> {
+        let mut superblock = self.superblock.lock();
+        superblock.set_totals(&self.summaries.total());
+        superblock.set_clean(clean, self.clock.now());
+        superblock.write(&**self.cache.device())
+    }
+
+    /// Writes the access times that reading has changed.
+    fn store_access_times(&self) -> Result<()> {
+        for inode in self.inodes.all() {
+            if inode.state.read().atime_pending.lock().is_none() {
+                continue;
+            }
+            let mut state = inode.state.write();
+            let pending = state.atime_pending.lock().take();
+            if let Some(atime) = pending
+                && state.di.mode != 0
+            {
+                let tx = self.begin()?;
+                state.di.atime = atime;
+                self.store(&tx, inode.ino, &state.di)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes everything, marks the file system clean, and changes nothing any more.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.is_read_only() {
+            return Ok(());
+        }
+        for inode in self.inodes.all() {
+            self.reclaim(&inode)?;
+        }
+        self.sync_all()?;
+        self.read_only.store(true, Ordering::Relaxed);
+        let clean = self.was_clean && !self.damaged.load(Ordering::Relaxed);
+        if *self.marked.lock() && clean {
+            self.write_superblock(true)?;
+            self.cache.device().flush()?;
+        }
+        Ok(())
+    }
+}

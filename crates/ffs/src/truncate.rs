@@ -1,0 +1,398 @@
+//! Changing a file's size and giving its space back.
+//!
+//! Freed pointers are cleared in the transaction that frees the blocks. A leaf of pointers is freed before
+//! the next is looked at, so that pointers that lead to one place twice are met as damage, soon.
+
+use crate::dinode::Dinode;
+use crate::file::{Content, Request};
+use crate::inode::Inode;
+use crate::mount::Ffs;
+use crate::ondisk::{NDADDR, NIADDR};
+use crate::units::{Frag, Lbn, index};
+use spindle_cache::Tx;
+use spindle_vfs::{Error, FallocateMode, FileKind, Privilege, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A file is cut back in steps of this many bytes, one transaction each.
+const STEP_BYTES: u64 = 16 << 30;
+
+impl Ffs {
+    /// Grows a file to `size`; the new part reads as zeros and only its last block takes space.
+    pub(crate) fn extend_file(
+        &self,
+        tx: &Tx<'_>,
+        ino: u32,
+        di: &mut Dinode,
+        size: u64,
+        by: Privilege,
+    ) -> Result<()> {
+        if size > self.layout.fs_maxfilesize {
+            return Err(Error::TooBig);
+        }
+        let old_size = di.size;
+        let lbn = self.layout.lblkno(size - 1);
+        let request = Request { ino, lbn, final_size: size, written: 0..0, content: Content::Data, by };
+        match self.place(tx, di, &request) {
+            Ok(placed) => {
+                if placed.fresh {
+                    let bytes = self.layout.blksize(size, lbn) as usize;
+                    self.cache.write(self.layout.byte(placed.at), &vec![0; bytes])?;
+                }
+                di.size = size;
+                Ok(())
+            }
+            Err(error) => {
+                self.shrink(tx, ino, di, old_size, Content::Data)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Cuts a file back to `size`, or a file with space beyond its size to that size.
+    pub(crate) fn shrink(
+        &self,
+        tx: &Tx<'_>,
+        ino: u32,
+        di: &mut Dinode,
+        size: u64,
+        content: Content,
+    ) -> Result<()> {
+        let old_size = di.size;
+        let keep = size.div_ceil(self.layout.fs_bsize.into());
+        di.size = size;
+        self.free_blocks(tx, ino, di, old_size, keep..u64::MAX, content)?;
+        if size == 0 || self.layout.blkoff(size) == 0 {
+            return Ok(());
+        }
+        let last = Lbn(keep - 1);
+        let run = self.bmap(ino, di, last, 1)?;
+        let Some(at) = run.at else {
+            // The last byte must have a block; a hole reads as zeros, and so does this.
+            return Ok(());
+        };
+        let (had, has) = (self.layout.blksize(old_size, last), self.layout.blksize(size, last));
+        let extra = self.layout.numfrags(had).saturating_sub(self.layout.numfrags(has));
+        if extra > 0 {
+            if content == Content::Directory {
+                self.cache.get(self.layout.byte(at), has as usize, None)?;
+            }
+            self.free(tx, at + u64::from(self.layout.numfrags(has)), extra.into())?;
+            self.account(di, -i64::from(extra));
+        }
+        let from = self.layout.blkoff(size);
+        if content == Content::Data && old_size > size {
+            self.cache.write(self.layout.byte(at) + from as u64, &vec![0; has as usize - from])?;
+        }
+        Ok(())
+    }
+
+    /// Cuts a file back to `size` in as many transactions as that takes. The caller holds the inode's lock.
+    pub(crate) fn shrink_in_steps(&self, inode: &Inode, di: &mut Dinode, size: u64) -> Result<()> {
+        let content = if di.is_directory() { Content::Directory } else { Content::Data };
+        loop {
+            let step = size.max(di.size.saturating_sub(STEP_BYTES));
+            let tx = self.begin()?;
+            if step == size {
+                self.shrink_exactly(&tx, inode.ino, di, size, content)?;
+            } else {
+                self.shrink(&tx, inode.ino, di, step, content)?;
+            }
+            self.store(&tx, inode.ino, di)?;
+            if step == size {
+                return Ok(());
+            }
+        }
+    }
+
+    /// [`Self::shrink`], and gives the last block space if a hole would become the last.
+    fn shrink_exactly(
+        &self,
+        tx: &Tx<'_>,
+        ino: u32,
+        di: &mut Dinode,
+        size: u64,
+        content: Content,
+    ) -> Result<()> {
+        self.shrink(tx, ino, di, size, content)?;
+        if size > 0
+            && content == Content::Data
+            && self.bmap(ino, di, self.layout.lblkno(size - 1), 1)?.at.is_none()
+        {
+            // Cutting back has freed more than this needs, except when there was nothing to free at all.
+            let lbn = self.layout.lblkno(size - 1);
+            let request = Request { ino, lbn, final_size: size, written: 0..0, content, by: Privilege::Root };
+            if let Ok(placed) = self.place(tx, di, &request)
+                && placed.fresh
+            {
+                let bytes = self.layout.blksize(size, lbn) as usize;
+                self.cache.write(self.layout.byte(placed.at), &vec![0; bytes])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees the whole blocks `range` of a file that was `old_size` long, and the indirect blocks that become empty.
+    fn free_blocks(
+        &self,
+        tx: &Tx<'_>,
+        ino: u32,
+        di: &mut Dinode,
+        old_size: u64,
+        range: Range<u64>,
+        content: Content,
+    ) -> Result<()> {
+        let mut freed = 0;
+        for n in 0..NDADDR {
+            if !range.contains(&(n as u64)) || di.db[n] == 0 {
+                continue;
+            }
+            let frags = self.layout.numfrags(self.layout.blksize(old_size, Lbn(n as u64)));
+            if let Some(at) = self.pointer(di.db[n], frags, ino)?.filter(|_| frags > 0) {
+                di.db[n] = 0;
+                self.release(tx, at, frags.into(), content)?;
+                freed += u64::from(frags);
+            }
+        }
+        let n = u64::from(self.layout.fs_nindir);
+        let mut first = NDADDR as u64;
+        let mut span = n;
+        for level in 0..NIADDR {
+            let here = first..first + span;
+            if di.ib[level] != 0 && here.start < range.end && range.start < here.end {
+                let tree = Tree { ino, range: &range, content };
+                let (count, empty) = self.free_tree(tx, &tree, di.ib[level], level, first)?;
+                freed += count;
+                if empty {
+                    di.ib[level] = 0;
+                }
+            }
+            first += span;
+            span *= n;
+        }
+        self.account(di, -freed.cast_signed());
+        Ok(())
+    }
+
+    /// Frees the blocks of a range below one indirect block with `level` levels of others below it; the fragments freed,
+    /// and whether the block itself was among them.
+    fn free_tree(
+        &self,
+        tx: &Tx<'_>,
+        tree: &Tree<'_>,
+        raw: u64,
+        level: usize,
+        first: u64,
+    ) -> Result<(u64, bool)> {
+        let frag = self.layout.fs_frag;
+        let Some(block) = self.pointer(raw, frag, tree.ino)? else { return Ok((0, true)) };
+        let n = u64::from(self.layout.fs_nindir);
+        let span = n.pow(u32::try_from(level).unwrap_or(0));
+        let buffer = self.indirect(block)?;
+        let pointers: Vec<u64> = {
+            let bytes = buffer.read();
+            (0..index(n)).map(|i| self.get_pointer(&bytes, i)).collect()
+        };
+        let mut freed = 0;
+        let mut left = pointers.iter().filter(|&&p| p != 0).count();
+        let from = index(tree.range.start.saturating_sub(first) / span);
+        let to = index(tree.range.end.saturating_sub(first).div_ceil(span).min(n));
+        let mut run: Option<(Frag, u64)> = None;
+        for (i, &raw) in pointers.iter().enumerate().take(to).skip(from) {
+            if raw == 0 {
+                continue;
+            }
+            if level > 0 {
+                let (count, empty) = self.free_tree(tx, tree, raw, level - 1, first + i as u64 * span)?;
+                freed += count;
+                if !empty {
+                    continue;
+                }
+                self.put_pointer(&mut buffer.write(tx), i, 0);
+            } else {
+                let Some(at) = self.pointer(raw, frag, tree.ino)? else { continue };
+                self.put_pointer(&mut buffer.write(tx), i, 0);
+                freed += u64::from(frag);
+                run = match run {
+                    Some((start, count)) if start + count == at => Some((start, count + u64::from(frag))),
+                    other => {
+                        self.release_run(tx, other, tree.content)?;
+                        Some((at, frag.into()))
+                    }
+                };
+            }
+            left -= 1;
+        }
+        self.release_run(tx, run, tree.content)?;
+        if left > 0 {
+            return Ok((freed, false));
+        }
+        drop(buffer);
+        self.cache.forget(self.layout.byte(block));
+        self.free(tx, block, frag.into())?;
+        Ok((freed + u64::from(frag), true))
+    }
+
+    fn release_run(&self, tx: &Tx<'_>, run: Option<(Frag, u64)>, content: Content) -> Result<()> {
+        run.map_or(Ok(()), |(at, count)| self.release(tx, at, count, content))
+    }
+
+    /// Frees the space of file blocks, and forgets the buffers of a directory's.
+    fn release(&self, tx: &Tx<'_>, at: Frag, count: u64, content: Content) -> Result<()> {
+        if content == Content::Directory {
+            for block in (0..count).step_by(self.layout.fs_frag as usize) {
+                self.cache.forget(self.layout.byte(at + block));
+            }
+        }
+        self.free(tx, at, count)
+    }
+
+    /// Allocates, zeroes or frees a range of a regular file.
+    pub(crate) fn fallocate_file(
+        &self,
+        inode: &Inode,
+        di: &mut Dinode,
+        mode: FallocateMode,
+        range: Range<u64>,
+        by: Privilege,
+    ) -> Result<()> {
+        match mode {
+            FallocateMode::PunchHole => self.punch(inode.ino, di, range.start..range.end.min(di.size)),
+            FallocateMode::ZeroRange { keep_size } => {
+                let within = range.start..range.end.min(di.size);
+                if !within.is_empty() {
+                    self.punch(inode.ino, di, within)?;
+                }
+                self.fill(inode.ino, di, range, keep_size, by)
+            }
+            FallocateMode::Allocate { keep_size } => self.fill(inode.ino, di, range, keep_size, by),
+        }
+    }
+
+    /// Gives every missing block of a range space that reads as zeros.
+    fn fill(
+        &self,
+        ino: u32,
+        di: &mut Dinode,
+        range: Range<u64>,
+        keep_size: bool,
+        by: Privilege,
+    ) -> Result<()> {
+        if range.end > self.layout.fs_maxfilesize {
+            return Err(Error::TooBig);
+        }
+        // Space beyond the size would be taken for damage by every BSD checker: with `keep_size` there is none.
+        let end = if keep_size { range.end.min(di.size) } else { range.end };
+        let old_size = di.size;
+        let final_size = old_size.max(end);
+        let mut at = range.start;
+        while at < end {
+            let tx = self.begin()?;
+            let stop = end.min(at.saturating_add(64 << 20));
+            let result = self.fill_part(&tx, ino, di, at..stop, final_size, by);
+            if result.is_err() {
+                self.shrink(&tx, ino, di, old_size, Content::Data)?;
+            }
+            self.store(&tx, ino, di)?;
+            result?;
+            at = stop;
+        }
+        Ok(())
+    }
+
+    fn fill_part(
+        &self,
+        tx: &Tx<'_>,
+        ino: u32,
+        di: &mut Dinode,
+        part: Range<u64>,
+        final_size: u64,
+        by: Privilege,
+    ) -> Result<()> {
+        let mut lbn = self.layout.lblkno(part.start);
+        let last = self.layout.lblkno(part.end - 1);
+        while lbn <= last {
+            let request = Request { ino, lbn, final_size, written: 0..0, content: Content::Data, by };
+            let placed = self.place(tx, di, &request)?;
+            if placed.fresh {
+                let bytes = self.layout.blksize(final_size, lbn) as usize;
+                self.cache.write(self.layout.byte(placed.at), &vec![0; bytes])?;
+            }
+            di.size = di.size.max(((lbn.0 + 1) << self.layout.fs_bshift).min(final_size));
+            lbn = lbn + 1;
+        }
+        Ok(())
+    }
+
+    /// Frees the whole blocks of a range within the file, and zeroes its ragged ends. The file's last block stays.
+    fn punch(&self, ino: u32, di: &mut Dinode, range: Range<u64>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let bsize = u64::from(self.layout.fs_bsize);
+        let last = self.layout.lblkno(di.size - 1).0;
+        let first_whole = range.start.div_ceil(bsize);
+        let end_whole = (range.end / bsize).min(last);
+        let tx = self.begin()?;
+        let (head, tail) = if first_whole < end_whole {
+            let size = di.size;
+            let result = self.free_blocks(&tx, ino, di, size, first_whole..end_whole, Content::Data);
+            self.store(&tx, ino, di)?;
+            result?;
+            (range.start..first_whole * bsize, end_whole * bsize..range.end)
+        } else {
+            (range.clone(), range.end..range.end)
+        };
+        for part in [head, tail] {
+            self.zero_stored(ino, di, part)?;
+        }
+        Ok(())
+    }
+
+    /// Zeroes the stored bytes of a range.
+    fn zero_stored(&self, ino: u32, di: &Dinode, range: Range<u64>) -> Result<()> {
+        let mut at = range.start;
+        while at < range.end {
+            let lbn = self.layout.lblkno(at);
+            let stop = range.end.min((lbn.0 + 1) << self.layout.fs_bshift);
+            if let Some(frag) = self.bmap(ino, di, lbn, 1)?.at {
+                let byte = self.layout.byte(frag) + self.layout.blkoff(at) as u64;
+                self.cache.write(byte, &vec![0; index(stop - at)])?;
+            }
+            at = stop;
+        }
+        Ok(())
+    }
+
+    /// Frees an inode that has neither names nor references: its blocks, its attributes, itself.
+    pub(crate) fn reclaim(&self, inode: &Arc<Inode>) -> Result<()> {
+        let mut state = inode.state.write();
+        if state.di.nlink > 0
+            || state.di.mode == 0
+            || self.is_read_only()
+            || self.inodes.is_referenced(inode.ino)
+        {
+            return Ok(());
+        }
+        let directory = state.di.is_directory();
+        let has_blocks =
+            matches!(state.di.kind(), Some(FileKind::Regular | FileKind::Directory | FileKind::Symlink));
+        if has_blocks && state.di.inline_target.is_none() {
+            self.shrink_in_steps(inode, &mut state.di, 0)?;
+        }
+        let tx = self.begin()?;
+        self.free_extattr(&tx, inode.ino, &mut state.di)?;
+        state.di = Dinode::free(state.di.r#gen);
+        self.store(&tx, inode.ino, &state.di)?;
+        self.free_inode(&tx, inode.ino, directory)?;
+        self.inodes.drop_freed(inode.ino);
+        Ok(())
+    }
+}
+
+/// What [`Ffs::free_tree`] frees.
+struct Tree<'a> {
+    ino: u32,
+    range: &'a Range<u64>,
+    content: Content,
+}

@@ -1,0 +1,171 @@
+//! The conformance suite and random operation sequences on every format, each followed by a full check.
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use spindle_clock::ManualClock;
+use spindle_device::MemoryDevice;
+use spindle_ffs::check::{self, check};
+use spindle_ffs::newfs::{self, Format, Geometry, Parameters, Plan};
+use spindle_ffs::{Dialect, Ffs, OpenOptions};
+use spindle_ondisk::Endian;
+use spindle_vfs::FileSystem;
+use spindle_vfs::conformance::{Feature, Harness};
+use spindle_vfs::random::{random_run, seed};
+use std::sync::Arc;
+
+const START: i64 = 1_700_000_000;
+
+/// A UFS in memory.
+struct Ufs {
+    device: Arc<MemoryDevice>,
+    clock: Arc<ManualClock>,
+    fs: Arc<Ffs>,
+    lacks: Vec<Feature>,
+}
+
+impl Ufs {
+    fn make(parameters: &Parameters) -> Box<dyn Harness> {
+        let device = Arc::new(MemoryDevice::new(parameters.size_bytes));
+        let clock = Arc::new(ManualClock::at(START));
+        let plan = Plan::new(parameters).unwrap();
+        newfs::write(&plan, &*device, &*clock, &mut StdRng::seed_from_u64(1), &mut |_, _| ()).unwrap();
+        let fs = Self::open(&device, &clock);
+        let mut lacks = vec![Feature::KeepSize];
+        let old = parameters.format == Format::Old || matches!(parameters.dialect, Some(Dialect::Sun { .. }));
+        if old {
+            lacks.push(Feature::Flags);
+        }
+        Box::new(Self { device, clock, fs, lacks })
+    }
+
+    fn open(device: &Arc<MemoryDevice>, clock: &Arc<ManualClock>) -> Arc<Ffs> {
+        let options = OpenOptions { seed: Some(2), ..OpenOptions::default() };
+        let fs = Ffs::open(device.clone(), clock.clone(), &options).unwrap();
+        assert!(!fs.read_only(), "{:?}", fs.read_only_reasons());
+        Arc::new(fs)
+    }
+}
+
+impl Harness for Ufs {
+    fn fs(&self) -> Arc<dyn FileSystem> {
+        self.fs.clone()
+    }
+
+    fn remount(&mut self) {
+        self.fs.unmount().unwrap();
+        self.fs = Self::open(&self.device, &self.clock);
+    }
+
+    fn check(&mut self) -> Vec<String> {
+        self.fs.unmount().unwrap();
+        let report = check(&*self.device, &check::Options::default(), &mut |_| ()).unwrap();
+        self.fs = Self::open(&self.device, &self.clock);
+        report.findings.iter().map(ToString::to_string).collect()
+    }
+
+    fn tick(&mut self) -> bool {
+        self.clock.advance(2);
+        true
+    }
+
+    fn lacks(&self) -> &[Feature] {
+        &self.lacks
+    }
+}
+
+/// FreeBSD's default: UFS2 with check-hashes, 32 KiB blocks.
+fn ufs2_le() -> Parameters {
+    Parameters::new(48 << 20)
+}
+
+/// Big-endian UFS2 with small blocks, where indirect blocks come early.
+fn ufs2_be() -> Parameters {
+    let (bsize, fsize) = (Some(4096), Some(512));
+    Parameters { endian: Some(Endian::Big), bsize, fsize, density: Some(4096), ..Parameters::new(32 << 20) }
+}
+
+/// The PlayStation's shape: blocks and fragments of 64 KiB.
+fn ufs2_64k() -> Parameters {
+    let whole = Some(65536);
+    Parameters {
+        bsize: whole,
+        fsize: whole,
+        minfree: Some(0),
+        density: Some(8192),
+        ..Parameters::new(64 << 20)
+    }
+}
+
+/// UFS1 as FreeBSD makes it.
+fn ufs1_le() -> Parameters {
+    let (bsize, fsize) = (Some(8192), Some(1024));
+    Parameters { format: Format::Ufs1, bsize, fsize, density: Some(4096), ..Parameters::new(32 << 20) }
+}
+
+/// UFS1 of 4.4BSD, big-endian, with a disk's geometry, rotational tables and a rotational delay.
+fn ufs1_be_rotational() -> Parameters {
+    let geometry = Geometry {
+        rpm: Some(3600),
+        nsect: Some(32),
+        ntrak: Some(16),
+        rotdelay_ms: Some(4),
+        ..Geometry::default()
+    };
+    Parameters {
+        format: Format::Ufs1,
+        dialect: Some(Dialect::Bsd44),
+        endian: Some(Endian::Big),
+        bsize: Some(4096),
+        fsize: Some(1024),
+        density: Some(4096),
+        geometry,
+        ..Parameters::new(32 << 20)
+    }
+}
+
+/// 4.3BSD: 16-bit owners, names without kinds.
+fn old_format() -> Parameters {
+    let (bsize, fsize) = (Some(4096), Some(1024));
+    Parameters { format: Format::Old, bsize, fsize, density: Some(2048), ..Parameters::new(24 << 20) }
+}
+
+/// Solaris on SPARC.
+fn sun() -> Parameters {
+    let (bsize, fsize) = (Some(8192), Some(1024));
+    Parameters {
+        format: Format::Ufs1,
+        dialect: Some(Dialect::Sun { x86: false }),
+        bsize,
+        fsize,
+        density: Some(4096),
+        ..Parameters::new(32 << 20)
+    }
+}
+
+spindle_vfs::conformance_tests!(on_ufs2_le, || Ufs::make(&ufs2_le()));
+spindle_vfs::conformance_tests!(on_ufs2_be, || Ufs::make(&ufs2_be()));
+spindle_vfs::conformance_tests!(on_ufs2_64k, || Ufs::make(&ufs2_64k()));
+spindle_vfs::conformance_tests!(on_ufs1_le, || Ufs::make(&ufs1_le()));
+spindle_vfs::conformance_tests!(on_ufs1_be_rotational, || Ufs::make(&ufs1_be_rotational()));
+spindle_vfs::conformance_tests!(on_old_format, || Ufs::make(&old_format()));
+spindle_vfs::conformance_tests!(on_sun, || Ufs::make(&sun()));
+
+macro_rules! random_tests {
+    ($($name:ident: $parameters:expr;)*) => {$(
+        /// Promise: any sequence of operations has the model's results, with remounts and full checks in between.
+        #[test]
+        fn $name() {
+            random_run(&mut *Ufs::make(&$parameters), seed(), 4000);
+        }
+    )*};
+}
+
+random_tests! {
+    random_on_ufs2_le: ufs2_le();
+    random_on_ufs2_be: ufs2_be();
+    random_on_ufs2_64k: ufs2_64k();
+    random_on_ufs1_le: ufs1_le();
+    random_on_ufs1_be_rotational: ufs1_be_rotational();
+    random_on_old_format: old_format();
+    random_on_sun: sun();
+}
