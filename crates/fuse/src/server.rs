@@ -115,16 +115,6 @@ impl Server {
         file_attr(INodeNo(attr.ino.0), attr, self.presented)
     }
 
-    /// The attributes of the file to try an OPEN on, for the one who may see it.
-    fn probe(&self, req: &Request, parent: INodeNo, name: &OsStr) -> Option<fuser::FileAttr> {
-        let ours = parent == INodeNo::ROOT && req.pid() == std::process::id() && name == PROBE;
-        ours.then(|| {
-            let mut attr = absent();
-            (attr.ino, attr.perm, attr.nlink, attr.uid) = (PROBE_NODE, 0o400, 1, req.uid());
-            attr
-        })
-    }
-
     fn note_change(&self) {
         self.upkeep.changed.store(true, Ordering::Release);
     }
@@ -246,6 +236,16 @@ impl Server {
         }
         full
     }
+}
+
+/// The attributes of the file to try an OPEN on, for the one who may see it.
+fn probe(req: &Request, parent: INodeNo, name: &OsStr) -> Option<fuser::FileAttr> {
+    let ours = parent == INodeNo::ROOT && req.pid() == std::process::id() && name == PROBE;
+    ours.then(|| {
+        let mut attr = absent();
+        (attr.ino, attr.perm, attr.nlink, attr.uid) = (PROBE_NODE, 0o400, 1, req.uid());
+        attr
+    })
 }
 
 fn privilege(req: &Request) -> Privilege {

@@ -2,7 +2,7 @@
 
 use super::{
     MAX_BACKGROUND, MAX_REQUEST_BYTES, READ_BUFFER, Server, VALID, answer_seek, has_name_space, new_node,
-    privilege, reply_empty, reply_xattr, reported, write_all,
+    privilege, probe, reply_empty, reply_xattr, reported, write_all,
 };
 use crate::convert::{absent, decode_rdev, file_type, from_kernel_time, set_time};
 use crate::readdir::walk;
@@ -56,7 +56,7 @@ impl fuser::Filesystem for Server {
 
     fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match self.fs.lookup(self.ino(parent), name.as_bytes()) {
-            Err(Error::NotFound) => match self.probe(req, parent, name) {
+            Err(Error::NotFound) => match probe(req, parent, name) {
                 Some(attr) => reply.entry(&Duration::ZERO, &attr, Generation(0)),
                 // An entry without an inode: the kernel remembers that there is none.
                 None => reply.entry(&VALID, &absent(), Generation(0)),

@@ -17,7 +17,7 @@ use spindle_vfs::model::ModelFs;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
@@ -45,6 +45,17 @@ fn main() -> ExitCode {
         client::run(Path::new(path));
         return ExitCode::SUCCESS;
     }
+    if let [_, role, path] = &args[..]
+        && role == "umount"
+    {
+        return umount(Path::new(path)).map_or_else(
+            |error| {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            },
+            |()| ExitCode::SUCCESS,
+        );
+    }
     if args.iter().any(|arg| arg == "--list") {
         return ExitCode::SUCCESS;
     }
@@ -59,7 +70,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-const TESTS: [(&str, fn()); 11] = [
+const TESTS: [(&str, fn()); 13] = [
     ("a_daemon_is_live_when_its_parent_ends", a_daemon_is_live_when_its_parent_ends),
     ("failure_is_told", failure_is_told),
     ("sigterm_leaves_everything_written", sigterm_leaves_everything_written),
@@ -71,6 +82,8 @@ const TESTS: [(&str, fn()); 11] = [
     ("fcntl_between_processes", fcntl_between_processes),
     ("waiting_locks", waiting_locks),
     ("mappings", mappings),
+    ("ordinary_users_mount", ordinary_users_mount),
+    ("auto_unmount", auto_unmount),
 ];
 
 /// Each file of the root directory and its contents, as an unmounted file system still tells them.
@@ -119,10 +132,14 @@ impl Place {
 
     /// Starts in the foreground and waits, as systemd would, until the mount is live.
     fn foreground(&self) -> Child {
+        self.foreground_with("")
+    }
+
+    fn foreground_with(&self, words: &str) -> Child {
         let name = format!("spindle-test-{}", self.dir.path().display());
         let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         let child = self
-            .command("foreground", "")
+            .command("foreground", words)
             .env("NOTIFY_SOCKET", format!("@{name}"))
             .stderr(Stdio::piped())
             .spawn()
@@ -364,4 +381,67 @@ fn mappings() {
     assert_eq!(a.ask("map-read 0 9"), "beginning");
     drop((a, b));
     umount(&place.mount_point).unwrap();
+}
+
+/// Whether `fusermount3` is there. Where `CI` is set it must be.
+fn has_fusermount() -> bool {
+    let found = Command::new("fusermount3").arg("-V").output().is_ok();
+    assert!(found || std::env::var_os("CI").is_none(), "this needs fusermount3");
+    found
+}
+
+/// Promise: a user without privilege mounts, uses and unmounts through `fusermount3`, under a name that looks like
+/// options and gives no privilege, and is told what is not for them.
+fn ordinary_users_mount() {
+    if !has_fusermount() {
+        return;
+    }
+    let place = Place::new();
+    let dir = place.dir.path().join("user");
+    fs::create_dir_all(dir.join("m")).unwrap();
+    fs::copy(std::env::current_exe().unwrap(), dir.join("program")).unwrap();
+    for path in [dir.as_path(), &dir.join("m")] {
+        std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
+    }
+    fs::set_permissions(place.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // In a mount namespace of its own, /dev/fuse is open to everyone, as distributions have it.
+    let as_root = "mknod -m 666 $D/fuse c 10 229 && mount --bind $D/fuse /dev/fuse && \
+        exec setpriv --reuid 65534 --regid 65534 --clear-groups sh -ec \"$AS_USER\"";
+    let as_user = r#"cd $D
+        ./program serve daemon m report 'uid=65534,fsname=x\,suid\,y'
+        grep "$D/m rw,nosuid,nodev.* - fuse.spindle x,suid,y rw,user_id=65534.*default_permissions" /proc/self/mountinfo
+        echo text > m/f
+        test "$(cat m/f)" = text
+        ! ./program umount m < m/f
+        ./program umount m
+        test ! -e m/f
+        ! ./program serve daemon m report suid"#;
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", as_root])
+        .env("D", &dir)
+        .env("AS_USER", as_user)
+        .output()
+        .unwrap();
+    let heard = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{output:?}");
+    assert!(heard.contains("busy") && heard.contains("`suid` is for root only"), "{heard}");
+}
+
+/// Promise: with `auto_unmount` not even a killed daemon leaves a dead mount behind.
+fn auto_unmount() {
+    if !has_fusermount() {
+        return;
+    }
+    let place = Place::new();
+    let mut child = place.foreground_with("auto_unmount");
+    assert!(place.is_mounted());
+    kill(pid(&child), Signal::SIGKILL).unwrap();
+    child.wait().unwrap();
+    while place.is_mounted() {
+        std::thread::yield_now();
+    }
+    let mut child = place.foreground_with("auto_unmount");
+    fs::write(place.mount_point.join("f"), b"x").unwrap();
+    umount(&place.mount_point).unwrap();
+    assert!(child.wait().unwrap().success());
 }
