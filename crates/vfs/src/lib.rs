@@ -23,7 +23,7 @@ mod tree;
 mod types;
 mod vfs;
 
-pub use access::{Access, Cred, GroupRule};
+pub use access::{APPEND, Access, Cred, GroupRule, IMMUTABLE, without_set_id};
 pub use error::{Error, Result};
 pub use fs::FileSystem;
 pub use locks::{ByteRange, Interrupt, LockHolder, LockKind, LockOwner, LockTable, Wait};
