@@ -25,6 +25,8 @@
 //! - A read from the kernel's cache does not reach us, so access times change only with reads that do.
 //! - Data written late in the name of nobody counts as its owner's against the free-space reserve, and that there is no
 //!   space left is heard from `fsync` or `close`, not from `write`.
+//! - The kernel knows nothing of BSD's file flags. What they forbid is refused, but a write to an immutable file only
+//!   when the pages come back to us, so that `fsync` or `close` tells of it.
 //! - Extended attributes of name spaces other than `user` and `system` do not exist; negotiating the longer SETXATTR
 //!   would end the session, as `fuser` cannot decode it.
 //! - Without the statx and tmpfile requests there is no birth time in `statx`, and no `O_TMPFILE`.
@@ -52,7 +54,7 @@ mod signals;
 
 pub use daemon::{Mode, Ready, launch};
 pub use error::{Error, Result};
-pub use options::{Access, GroupPolicy, MountOptions};
+pub use options::{Access, MountOptions};
 pub use serve::{serve, umount};
 pub use session::{Session, Unmounter, mount};
 pub use signals::Signals;

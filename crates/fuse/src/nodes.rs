@@ -4,8 +4,8 @@
 //! kernel does not bring back the rest, so they are counted here, and [`Nodes::give_back`] returns them: otherwise
 //! a file that was unlinked while open would keep its blocks in an image that calls itself clean.
 //!
-//! Beside the count stands whether root owns the file. Pages that the kernel writes back late
-//! come in nobody's name; whether they may use the free-space reserve is decided by the owner.
+//! Beside the count stands what decides about pages that the kernel writes back late and in nobody's name: the owner, for
+//! whether they may use the free-space reserve, and BSD's file flags, for whether they may be written at all.
 
 use spindle_clock::Mutex;
 use spindle_vfs::{Attr, FileSystem, Ino, Privilege};
@@ -17,7 +17,16 @@ const SHARDS: usize = 16;
 #[derive(Clone, Copy, Debug)]
 struct Node {
     references: u64,
-    owner: Privilege,
+    writing: Writing,
+}
+
+/// What is known about writing to a file without asking the file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Writing {
+    /// Whose share of the space late pages use.
+    pub(crate) owner: Privilege,
+    /// BSD file flags.
+    pub(crate) flags: u32,
 }
 
 /// The inodes that the kernel knows.
@@ -26,8 +35,11 @@ pub(crate) struct Nodes {
     shards: [Mutex<HashMap<Ino, Node>>; SHARDS],
 }
 
-fn owner(attr: &Attr) -> Privilege {
-    if attr.uid == 0 { Privilege::Root } else { Privilege::User }
+impl From<&Attr> for Writing {
+    fn from(attr: &Attr) -> Self {
+        let owner = if attr.uid == 0 { Privilege::Root } else { Privilege::User };
+        Self { owner, flags: attr.flags }
+    }
 }
 
 impl Nodes {
@@ -38,15 +50,15 @@ impl Nodes {
     /// Counts one reference, before the answer that gives it is sent.
     pub(crate) fn take(&self, attr: &Attr) {
         let mut shard = self.shard(attr.ino).lock();
-        let node = shard.entry(attr.ino).or_insert(Node { references: 0, owner: owner(attr) });
+        let node = shard.entry(attr.ino).or_insert(Node { references: 0, writing: attr.into() });
         node.references += 1;
-        node.owner = owner(attr);
+        node.writing = attr.into();
     }
 
-    /// Notes a change of owner.
+    /// Notes a change of owner or flags.
     pub(crate) fn update(&self, attr: &Attr) {
         if let Some(node) = self.shard(attr.ino).lock().get_mut(&attr.ino) {
-            node.owner = owner(attr);
+            node.writing = attr.into();
         }
     }
 
@@ -62,9 +74,10 @@ impl Nodes {
         released
     }
 
-    /// Whose share of the space late pages of this file use.
-    pub(crate) fn owner(&self, ino: Ino) -> Privilege {
-        self.shard(ino).lock().get(&ino).map_or(Privilege::User, |node| node.owner)
+    /// What decides about late pages of this file.
+    pub(crate) fn writing(&self, ino: Ino) -> Writing {
+        let unknown = Writing { owner: Privilege::User, flags: 0 };
+        self.shard(ino).lock().get(&ino).map_or(unknown, |node| node.writing)
     }
 
     /// Gives the file system back all references that are still out.
@@ -130,10 +143,10 @@ mod tests {
     #[test]
     fn owners_are_known() {
         let nodes = Nodes::default();
-        assert_eq!(nodes.owner(Ino(5)), Privilege::User);
+        assert_eq!(nodes.writing(Ino(5)).owner, Privilege::User);
         nodes.take(&attr(5, 0));
-        assert_eq!(nodes.owner(Ino(5)), Privilege::Root);
+        assert_eq!(nodes.writing(Ino(5)).owner, Privilege::Root);
         nodes.update(&attr(5, 1000));
-        assert_eq!(nodes.owner(Ino(5)), Privilege::User);
+        assert_eq!(nodes.writing(Ino(5)).owner, Privilege::User);
     }
 }

@@ -5,7 +5,7 @@
 //! one string. Later words win over earlier ones, as with every other `mount`.
 
 use crate::{Error, Result};
-use spindle_vfs::AtimePolicy;
+use spindle_vfs::{AtimePolicy, GroupRule};
 use std::time::Duration;
 
 /// Who may use the mount.
@@ -18,16 +18,6 @@ pub enum Access {
     OwnerAndRoot,
     /// Everyone.
     Everyone,
-}
-
-/// Which group a new file gets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GroupPolicy {
-    /// The creator's, or the directory's where that is set-group-id.
-    #[default]
-    SysV,
-    /// The directory's.
-    Bsd,
 }
 
 /// Everything that can be said with `-o`.
@@ -65,7 +55,7 @@ pub struct MountOptions {
     /// `exec`, `noexec`: programs can be run.
     pub exec: bool,
     /// `grpid` or `bsdgroups`, `nogrpid` or `sysvgroups`.
-    pub groups: GroupPolicy,
+    pub groups: GroupRule,
     /// `force`: for the caller, mount what would better be checked first.
     pub force: bool,
     /// `threads=`: how many threads serve requests.
@@ -101,7 +91,7 @@ impl Default for MountOptions {
             suid: false,
             dev: false,
             exec: true,
-            groups: GroupPolicy::default(),
+            groups: GroupRule::default(),
             force: false,
             threads: DEFAULT_THREADS,
             commit: DEFAULT_COMMIT,
@@ -169,8 +159,8 @@ impl MountOptions {
             "nodev" => self.dev = false,
             "exec" => self.exec = true,
             "noexec" => self.exec = false,
-            "grpid" | "bsdgroups" => self.groups = GroupPolicy::Bsd,
-            "nogrpid" | "sysvgroups" => self.groups = GroupPolicy::SysV,
+            "grpid" | "bsdgroups" => self.groups = GroupRule::Bsd,
+            "nogrpid" | "sysvgroups" => self.groups = GroupRule::SysV,
             "force" => self.force = true,
             "threads" => {
                 let threads = number(word, value, 10, MAX_THREADS as u64)?;
@@ -283,7 +273,7 @@ mod tests {
         assert_eq!(o.offset, Some(63 * 1024));
         let o = parsed("ro,rw,dev,nodev,suid,nosuid,grpid,threads=4,commit=30,nouser_xattr,force");
         assert!(!o.read_only && !o.dev && !o.suid && !o.xattrs && o.force);
-        assert_eq!((o.groups, o.threads, o.commit), (GroupPolicy::Bsd, 4, Duration::from_secs(30)));
+        assert_eq!((o.groups, o.threads, o.commit), (GroupRule::Bsd, 4, Duration::from_secs(30)));
         assert_eq!(parsed("grpid,sysvgroups,commit=0"), MountOptions::default());
     }
 

@@ -24,14 +24,15 @@
 mod requests;
 
 use crate::convert::{NodeIds, Presented, absent, errno, file_attr};
-use crate::nodes::Nodes;
-use crate::options::{GroupPolicy, MountOptions};
+use crate::nodes::{Nodes, Writing};
+use crate::options::MountOptions;
 use crate::seek::{Question, SeekQueue};
 use fuser::{
     Errno, Generation, INodeNo, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyXattr, Request, WriteFlags,
 };
 use spindle_vfs::{
-    Attr, DirEntry, Error, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, Result, SetAttr,
+    APPEND, Attr, Checking, Cred, DirEntry, Error, FileKind, FileSystem, IMMUTABLE, Ino, NewNode, Options,
+    Privilege, Rdev, Result, SetAttr, Vfs, without_set_id,
 };
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -52,11 +53,6 @@ pub(crate) const PROBE: &str = ".spindle: does opening take a request?";
 /// Its number, which no file system uses.
 const PROBE_NODE: INodeNo = INodeNo(u64::MAX);
 
-/// Set-user-id and set-group-id; the latter counts only where the group may execute.
-const SETUID: u32 = 0o4000;
-const SETGID: u32 = 0o2000;
-const GROUP_EXECUTE: u32 = 0o010;
-
 thread_local! {
     /// What a read is answered from; each worker thread keeps its own.
     static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -67,7 +63,8 @@ pub(crate) struct Server {
     fs: Arc<dyn FileSystem>,
     ids: NodeIds,
     presented: Presented,
-    groups: GroupPolicy,
+    /// Group rule and file flags; the kernel has checked permissions.
+    front: Vfs,
     upkeep: Arc<Upkeep>,
     xattrs: bool,
     /// Opening needs no request, which the kernel says in INIT.
@@ -93,7 +90,7 @@ impl Server {
                 file_mask: options.file_mask,
                 dir_mask: options.dir_mask,
             },
-            groups: options.groups,
+            front: Vfs::new(Arc::clone(&fs), Options { checking: Checking::ByKernel, group: options.groups }),
             upkeep,
             xattrs: options.xattrs && fs.limits().xattrs,
             zero_message_open: true,
@@ -135,26 +132,26 @@ impl Server {
         reply_empty(result, reply);
     }
 
-    /// Creates a node with the owner, group and mode that it is due.
-    fn make(&self, req: &Request, parent: Ino, name: &OsStr, node: &NewNode<'_>) -> Result<Attr> {
-        let dir = self.fs.getattr(parent)?;
-        let mut node = node.clone();
-        if self.groups == GroupPolicy::Bsd || dir.perm & SETGID != 0 {
-            node.gid = dir.gid;
-            if node.kind == FileKind::Directory {
-                node.perm |= dir.perm & SETGID;
-            } else if node.perm & (SETGID | GROUP_EXECUTE) == SETGID | GROUP_EXECUTE
-                && self.groups == GroupPolicy::Bsd
-                && req.uid() != 0
-                && req.gid() != dir.gid
-            {
-                // The kernel has done the same for set-group-id directories.
-                node.perm &= !SETGID;
-            }
-        }
-        let attr = self.fs.create(parent, name.as_bytes(), &node, privilege(req))?;
+    fn make(&self, req: &Request, parent: INodeNo, name: &OsStr, node: &NewNode<'_>) -> Result<Attr> {
+        let attr = self.front.create(&cred(req), self.ino(parent), name.as_bytes(), node)?;
         self.note_change();
         Ok(attr)
+    }
+
+    fn write_file(
+        &self,
+        req: &Request,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+        flags: WriteFlags,
+    ) -> Result<usize> {
+        let cached = flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let by = self.writer(req, ino, offset.saturating_add(data.len() as u64), cached)?;
+        if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+            self.kill_setid(ino)?;
+        }
+        write_all(&*self.fs, ino, offset, data, by, cached)
     }
 
     /// Clears the bits that must not survive a change of contents or of owner by someone without privilege.
@@ -192,7 +189,7 @@ impl Server {
                 return Ok(attr);
             }
         }
-        let attr = self.fs.setattr(ino, &set, privilege(req))?;
+        let attr = self.front.setattr(&cred(req), ino, &set, None)?;
         self.note_change();
         if given_away {
             self.upkeep.nodes.update(&attr);
@@ -200,14 +197,16 @@ impl Server {
         Ok(attr)
     }
 
-    /// For whom a write takes space.
-    fn writer(&self, req: &Request, ino: Ino, flags: WriteFlags) -> Privilege {
-        if self.presented.uid.is_some_and(|uid| uid != 0) {
-            Privilege::User
-        } else if flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
-            self.upkeep.nodes.owner(ino)
+    /// For whom a write takes space, if file flags let it be done. Appending to an append-only file rewrites its last
+    /// page, so that only writes that end within the file are refused.
+    fn writer(&self, req: &Request, ino: Ino, end: u64, cached: bool) -> Result<Privilege> {
+        let Writing { owner, flags } = self.upkeep.nodes.writing(ino);
+        if flags & IMMUTABLE != 0 || (flags & APPEND != 0 && end <= self.fs.getattr(ino)?.size) {
+            Err(Error::NotPermitted)
+        } else if self.presented.uid.is_some_and(|uid| uid != 0) {
+            Ok(Privilege::User)
         } else {
-            privilege(req)
+            Ok(if cached { owner } else { privilege(req) })
         }
     }
 
@@ -248,6 +247,10 @@ fn probe(req: &Request, parent: INodeNo, name: &OsStr) -> Option<fuser::FileAttr
     })
 }
 
+fn cred(req: &Request) -> Cred<'static> {
+    Cred::user(req.uid(), req.gid())
+}
+
 fn privilege(req: &Request) -> Privilege {
     if req.uid() == 0 { Privilege::Root } else { Privilege::User }
 }
@@ -260,14 +263,8 @@ fn is_late_times(set: &SetAttr) -> bool {
 
 /// The permission bits without set-id bits, if there are any to clear.
 fn without_setid(attr: &Attr) -> Option<u32> {
-    if attr.kind != FileKind::Regular {
-        return None;
-    }
-    let mut perm = attr.perm & !SETUID;
-    if perm & GROUP_EXECUTE != 0 {
-        perm &= !SETGID;
-    }
-    (perm != attr.perm).then_some(perm)
+    let perm = without_set_id(attr.perm);
+    (attr.kind == FileKind::Regular && perm != attr.perm).then_some(perm)
 }
 
 fn new_node<'a>(req: &Request, kind: FileKind, mode: u32, rdev: Rdev, target: &'a [u8]) -> NewNode<'a> {

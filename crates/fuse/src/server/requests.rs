@@ -1,8 +1,8 @@
 //! The requests one by one: decode, ask the file system, answer. What they have in common is in [`super`].
 
 use super::{
-    MAX_BACKGROUND, MAX_REQUEST_BYTES, READ_BUFFER, Server, VALID, answer_seek, has_name_space, new_node,
-    privilege, probe, reply_empty, reply_xattr, reported, write_all,
+    MAX_BACKGROUND, MAX_REQUEST_BYTES, READ_BUFFER, Server, VALID, answer_seek, cred, has_name_space,
+    new_node, probe, reply_empty, reply_xattr, reported,
 };
 use crate::convert::{absent, decode_rdev, file_type, from_kernel_time, set_time};
 use crate::readdir::walk;
@@ -147,26 +147,26 @@ impl fuser::Filesystem for Server {
             Rdev::default()
         };
         let node = new_node(req, kind, mode, rdev, b"");
-        self.reply_entry(self.make(req, self.ino(parent), name, &node), reply);
+        self.reply_entry(self.make(req, parent, name, &node), reply);
     }
 
     fn mkdir(&self, req: &Request, parent: INodeNo, name: &OsStr, mode: u32, _umask: u32, reply: ReplyEntry) {
         let node = new_node(req, FileKind::Directory, mode, Rdev::default(), b"");
-        self.reply_entry(self.make(req, self.ino(parent), name, &node), reply);
+        self.reply_entry(self.make(req, parent, name, &node), reply);
     }
 
-    fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.reply_change(self.fs.unlink(self.ino(parent), name.as_bytes()), reply);
+    fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.reply_change(self.front.unlink(&cred(req), self.ino(parent), name.as_bytes()), reply);
     }
 
-    fn rmdir(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.reply_change(self.fs.rmdir(self.ino(parent), name.as_bytes()), reply);
+    fn rmdir(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.reply_change(self.front.rmdir(&cred(req), self.ino(parent), name.as_bytes()), reply);
     }
 
     fn symlink(&self, req: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let target = target.as_os_str().as_bytes();
         let node = new_node(req, FileKind::Symlink, 0o777, Rdev::default(), target);
-        self.reply_entry(self.make(req, self.ino(parent), name, &node), reply);
+        self.reply_entry(self.make(req, parent, name, &node), reply);
     }
 
     fn rename(
@@ -186,12 +186,12 @@ impl fuser::Filesystem for Server {
             _ => return reply.error(Errno::EINVAL),
         };
         let (from, to) = (self.ino(parent), self.ino(newparent));
-        let result = self.fs.rename(from, name.as_bytes(), to, newname.as_bytes(), mode, privilege(req));
+        let result = self.front.rename(&cred(req), (from, name.as_bytes()), (to, newname.as_bytes()), mode);
         self.reply_change(result, reply);
     }
 
     fn link(&self, req: &Request, ino: INodeNo, newparent: INodeNo, newname: &OsStr, reply: ReplyEntry) {
-        let result = self.fs.link(self.ino(ino), self.ino(newparent), newname.as_bytes(), privilege(req));
+        let result = self.front.link(&cred(req), self.ino(ino), self.ino(newparent), newname.as_bytes());
         self.note_change();
         self.reply_entry(result, reply);
     }
@@ -239,15 +239,7 @@ impl fuser::Filesystem for Server {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let ino = self.ino(ino);
-        let killed = if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
-            self.kill_setid(ino)
-        } else {
-            Ok(())
-        };
-        let by = self.writer(req, ino, write_flags);
-        let cached = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        let written = killed.and_then(|()| write_all(&*self.fs, ino, offset, data, by, cached));
+        let written = self.write_file(req, self.ino(ino), offset, data, write_flags);
         self.note_change();
         match written {
             Ok(len) => reply.written(u32::try_from(len).unwrap_or(u32::MAX)),
@@ -339,7 +331,7 @@ impl fuser::Filesystem for Server {
         if !has_name_space(name) {
             return reply.error(Errno::EOPNOTSUPP);
         }
-        let result = self.fs.setxattr(self.ino(ino), name.as_bytes(), value, mode, privilege(req));
+        let result = self.front.setxattr(&cred(req), self.ino(ino), name.as_bytes(), value, mode);
         self.reply_change(result, reply);
     }
 
@@ -363,11 +355,11 @@ impl fuser::Filesystem for Server {
         reply_xattr(names, size, reply);
     }
 
-    fn removexattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn removexattr(&self, req: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         if !self.xattrs {
             reply.error(Errno::ENOSYS);
         } else if has_name_space(name) {
-            self.reply_change(self.fs.removexattr(self.ino(ino), name.as_bytes()), reply);
+            self.reply_change(self.front.removexattr(&cred(req), self.ino(ino), name.as_bytes()), reply);
         } else {
             reply.error(Errno::EOPNOTSUPP);
         }
@@ -388,7 +380,7 @@ impl fuser::Filesystem for Server {
         reply: ReplyCreate,
     ) {
         let node = new_node(req, FileKind::Regular, mode, Rdev::default(), b"");
-        match self.make(req, self.ino(parent), name, &node) {
+        match self.make(req, parent, name, &node) {
             Ok(attr) => {
                 self.upkeep.nodes.take(&attr);
                 let generation = Generation(attr.generation);
@@ -436,8 +428,13 @@ impl fuser::Filesystem for Server {
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
         let ino = self.ino(ino);
-        let killed = if req.uid() == 0 { Ok(()) } else { self.kill_setid(ino) };
-        let result = killed.and_then(|()| self.fs.fallocate(ino, mode, offset, length, privilege(req)));
+        let allowed = self.writer(req, ino, offset.saturating_add(length), false).and_then(|by| {
+            if req.uid() != 0 {
+                self.kill_setid(ino)?;
+            }
+            Ok(by)
+        });
+        let result = allowed.and_then(|by| self.fs.fallocate(ino, mode, offset, length, by));
         self.reply_change(result, reply);
     }
 

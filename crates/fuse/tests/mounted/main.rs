@@ -12,7 +12,7 @@ use nix::sys::stat::{SFlag, UtimensatFlags, makedev, mknod, utimensat};
 use nix::sys::time::TimeSpec;
 use nix::unistd::{Whence, lseek64};
 use spindle_vfs::model::ModelOptions;
-use spindle_vfs::{FileSystem, Limits};
+use spindle_vfs::{APPEND, FileSystem, IMMUTABLE, Limits, Privilege, SetAttr};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -271,7 +271,7 @@ fn every_kind_of_node() {
 /// Promise: new files take their group from a set-group-id directory, and with `grpid` from any.
 #[test]
 fn groups_of_new_files() {
-    for (words, expected) in [("", [0, 50]), ("grpid", [60, 50])] {
+    for (words, expected, sub_mode) in [("", [0, 50], 0o2755), ("grpid", [60, 50], 0o755)] {
         let Some(m) = Mounted::new(words) else { return };
         for (dir, gid, mode) in [("plain", 60, 0o755), ("sgid", 50, 0o2755)] {
             fs::create_dir(m.path(dir)).unwrap();
@@ -282,7 +282,7 @@ fn groups_of_new_files() {
         }
         let stat = |name: &str| fs::metadata(m.path(name)).unwrap();
         assert_eq!([stat("plain/file").gid(), stat("sgid/file").gid()], expected);
-        assert_eq!(stat("sgid/sub").mode() & 0o7777, 0o2755);
+        assert_eq!((stat("sgid/sub").gid(), stat("sgid/sub").mode() & 0o7777), (50, sub_mode));
         assert_eq!(stat("plain/sub").mode() & 0o7777, 0o755);
     }
 }
@@ -417,4 +417,40 @@ fn busy_is_not_unmounted() {
     assert!(error.contains("cannot unmount") && error.contains("busy"), "{error}");
     drop(file);
     fs::write(m.path("g"), b"still here").unwrap();
+}
+
+/// Promise: BSD's file flags are obeyed, though the kernel knows nothing of them.
+#[test]
+fn file_flags() {
+    let Some(mut m) = Mounted::new("") else { return };
+    for (name, flags) in [("immutable", IMMUTABLE), ("log", APPEND), ("free", 0)] {
+        fs::write(m.path(name), b"contents").unwrap();
+        m.remount();
+        let ino = m.fs.lookup(m.fs.root(), name.as_bytes()).unwrap().ino;
+        let set = SetAttr { flags: Some(flags), ..SetAttr::default() };
+        m.fs.setattr(ino, &set, Privilege::Root).unwrap();
+        m.fs.forget(ino, 1);
+        m.remount();
+        let allowed = |result: std::io::Result<()>, if_append: bool| match result {
+            Ok(()) => assert!(flags == 0 || (if_append && flags == APPEND), "{name}"),
+            Err(error) => assert!(errno(&error) == libc::EPERM && flags != 0, "{name}: {error}"),
+        };
+        let write = |path, offset, text: &[u8]| {
+            let file = OpenOptions::new().write(true).open(path)?;
+            file.write_all_at(text, offset)?;
+            file.sync_all()
+        };
+        allowed(write(m.path(name), 0, b"C"), false);
+        m.remount();
+        allowed(write(m.path(name), 8, b", more"), true);
+        allowed(OpenOptions::new().write(true).open(m.path(name)).and_then(|f| f.set_len(3)), false);
+        allowed(fs::set_permissions(m.path(name), Permissions::from_mode(0o600)), false);
+        allowed(fs::hard_link(m.path(name), m.path("link")), false);
+        allowed(fs::rename(m.path(name), m.path("elsewhere")), false);
+        let there = if flags == 0 { "elsewhere" } else { name };
+        allowed(fs::remove_file(m.path(there)), false);
+    }
+    m.remount();
+    assert_eq!(fs::read(m.path("immutable")).unwrap(), b"contents");
+    assert_eq!(fs::read(m.path("log")).unwrap(), b"contents, more");
 }
