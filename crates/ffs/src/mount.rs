@@ -238,7 +238,7 @@ impl Ffs {
             return Ok(());
         }
         for inode in self.inodes.all() {
-            self.reclaim(&inode)?;
+            self.free_nameless(&inode)?;
         }
         self.sync_all()?;
         self.read_only.store(true, Ordering::Relaxed);

@@ -335,7 +335,7 @@ impl FileSystem for Ffs {
             di.mode = di.mode & 0o170_000 | u16::try_from(perm & 0o7777).unwrap_or(0);
         }
         if let Some(flags) = set.flags {
-            if self.layout.inode_format != InodeFormat::New && flags != 0 {
+            if self.layout.inode_format != InodeFormat::New {
                 return Err(Error::NotSupported);
             }
             di.flags = flags;
@@ -608,6 +608,7 @@ impl FileSystem for Ffs {
     }
 
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        self.check_has_extattr()?;
         let inode = self.iget_ino(ino)?;
         let state = inode.state.read();
         self.note(self.extattr_get(inode.ino, &state.di, name))
@@ -618,6 +619,7 @@ impl FileSystem for Ffs {
     }
 
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        self.check_has_extattr()?;
         let inode = self.iget_ino(ino)?;
         let state = inode.state.read();
         self.note(self.extattr_list(inode.ino, &state.di))
@@ -633,6 +635,10 @@ impl FileSystem for Ffs {
 }
 
 impl Ffs {
+    fn check_has_extattr(&self) -> Result<()> {
+        if self.layout.has_extattr { Ok(()) } else { Err(Error::NotSupported) }
+    }
+
     fn change_xattr(
         &self,
         ino: Ino,
@@ -640,9 +646,7 @@ impl Ffs {
         value: Option<(&[u8], XattrMode)>,
         by: Privilege,
     ) -> Result<()> {
-        if !self.layout.has_extattr {
-            return Err(Error::NotSupported);
-        }
+        self.check_has_extattr()?;
         let inode = self.iget_ino(ino)?;
         let mut state = inode.state.write();
         let tx = self.begin()?;

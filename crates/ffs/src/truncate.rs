@@ -364,14 +364,15 @@ impl Ffs {
         Ok(())
     }
 
-    /// Frees an inode that has neither names nor references: its blocks, its attributes, itself.
+    /// Frees an inode if it has neither names nor references.
     pub(crate) fn reclaim(&self, inode: &Arc<Inode>) -> Result<()> {
+        if self.inodes.is_referenced(inode.ino) { Ok(()) } else { self.free_nameless(inode) }
+    }
+
+    /// Frees an inode if it has no names: its blocks, its attributes, itself. Whoever had references has them no more.
+    pub(crate) fn free_nameless(&self, inode: &Arc<Inode>) -> Result<()> {
         let mut state = inode.state.write();
-        if state.di.nlink > 0
-            || state.di.mode == 0
-            || self.is_read_only()
-            || self.inodes.is_referenced(inode.ino)
-        {
+        if state.di.nlink > 0 || state.di.mode == 0 || self.is_read_only() {
             return Ok(());
         }
         let directory = state.di.is_directory();
