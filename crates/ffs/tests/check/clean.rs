@@ -1,8 +1,6 @@
 //! The check on images that real systems and `makefs` wrote: they are consistent, so it must find nothing.
 
-mod images;
-
-use images::{makefs, real};
+use crate::images::{self, makefs, real};
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::check::{Options, Report, Severity, check};
 

@@ -1,0 +1,188 @@
+//! Every kind of damage, planted in a good image: the check names it, in the right place, and nothing that
+//! does not follow from it.
+
+use crate::images::{self, Image, makefs, real};
+use crate::plants::{Plant, UFS2, Want, only, with};
+use serde_json::{Value, json};
+use spindle_ffs::check::Finding;
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+/// The images that damage is planted in.
+struct Bases {
+    /// Version 2 of `makefs`: no check-hashes.
+    ufs2: Image,
+    /// FreeBSD: check-hashes, recovery record, extended attributes.
+    freebsd: Image,
+    /// OpenBSD: rotational tables.
+    openbsd: Image,
+    /// OpenBSD in the 4.3BSD format: old directories.
+    bsd43: Image,
+}
+
+fn bases() -> &'static Bases {
+    static BASES: OnceLock<Bases> = OnceLock::new();
+    BASES.get_or_init(|| {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let root = tree.path();
+        let write = |name: &str, bytes: usize| std::fs::write(root.join(name), vec![b'd'; bytes]).unwrap();
+        for dir in ["dir/sub", "many", "bare"] {
+            std::fs::create_dir_all(root.join(dir)).unwrap();
+        }
+        for (name, bytes) in
+            [("one", 100), ("two", 100), ("nil", 0), ("dir/a", 10), ("dir/b", 10), ("dir/sub/s", 1)]
+        {
+            write(name, bytes);
+        }
+        for (name, bytes) in [("large", 1 << 20), ("also-large", 1 << 20)] {
+            write(name, bytes);
+        }
+        for n in 0..600 {
+            write(&format!("many/a-name-of-some-length-{n:04}"), 0);
+        }
+        images::run(std::process::Command::new("mkfifo").arg(root.join("pipe")));
+        let options = "version=2,bsize=8192,fsize=1024,maxbpcg=512";
+        Bases {
+            ufs2: Image::new(&makefs(root, &["-B", "le", "-o", options, "-s", "32m"])),
+            freebsd: Image::new(&real("freebsd-ufs2-le")),
+            openbsd: Image::new(&real("openbsd28-ufs1")),
+            bsd43: Image::new(&real("openbsd28-43bsd")),
+        }
+    })
+}
+
+/// Damage that needs check-hashes, a recovery record or extended attributes.
+const FREEBSD: &[(&str, Plant)] = &[
+    ("a byte of the superblock", |i| {
+        i.put(i.sb() + 212, b'?');
+        // The recovery record leads to the first replica beyond group 0.
+        only(json!({"finding": "SuperblockUnusable", "replica": i.replica(1)}))
+    }),
+    ("a byte of a replica", |i| {
+        i.put(i.replica(2) + 212, b'?');
+        only(json!({"finding": "ReplicaCheckHash", "cgx": 2, "byte": i.replica(2)}))
+    }),
+    ("the recovery record", |i| {
+        i.put(65536 - 4, 77_u32);
+        only(json!({"finding": "RecoveryRecord", "field": "fsr_ncg", "found": 77, "expected": 4}))
+    }),
+    ("a time in an inode", |i| {
+        i.add(i.inode(2) + 32, 1);
+        only(json!({"finding": "InodeCheckHash", "ino": 2, "path": "/"}))
+    }),
+    ("the time of a group", |i| {
+        i.add(i.cg(3) + 136, 1);
+        only(json!({"finding": "GroupCheckHash", "cgx": 3}))
+    }),
+    ("a directory's depth", |i| {
+        let ino = i.ino("dir1");
+        i.put(i.inode(ino) + 240, 9_u32);
+        i.hash_inode(ino);
+        only(json!({"finding": "DirectoryDepth", "severity": "note", "ino": ino, "found": 9, "expected": 1}))
+    }),
+    ("an extended attribute's length", |i| {
+        let ino = i.find_inode(3, |i, at| i.get::<u16>(at) != 0 && i.get::<u32>(at + 92) > 0);
+        let frag: u64 = i.get(i.inode(ino) + 96);
+        i.put(frag * 4096, 3_u32);
+        only(json!({"finding": "ExtattrCorrupt", "ino": ino, "offset": 0}))
+    }),
+];
+
+/// Damage that needs rotational tables.
+const OPENBSD: &[(&str, Plant)] = &[
+    ("the free blocks of a cylinder", |i| {
+        let at = i.cg(2) + u64::from(i.get::<u32>(i.cg(2) + 84)) + 4 * 7;
+        let found: i32 = i.get(at);
+        i.add(at, 1);
+        only(
+            json!({"finding": "CylinderBlocks", "cgx": 2, "cylinder": 7, "found": found + 1, "expected": found}),
+        )
+    }),
+    ("the free blocks at a rotational position", |i| {
+        let at = i.cg(2) + u64::from(i.get::<u32>(i.cg(2) + 88)) + 2 * 7;
+        let found: u16 = i.get(at);
+        i.put(at, found + 1);
+        only(
+            json!({"finding": "RotationalBlocks", "cgx": 2, "cylinder": 7, "position": 0, "found": found + 1, "expected": found}),
+        )
+    }),
+    ("a pointer beyond 31 bits", |i| {
+        let ino = i.find_inode(3, |i, at| {
+            i.get::<u16>(at) >> 12 == 8 && i.get::<u64>(at + 8) > 8192 && i.get::<u32>(at + 40) != 0
+        });
+        i.put(i.pointer(ino, 0), -1_i32);
+        with(json!({"finding": "BadBlock", "ino": ino, "frags": 8, "why": "out_of_range"}), OPENBSD_SPACE)
+    }),
+    ("the counts of the file system", |i| {
+        i.add(i.sb() + 192 + 8, 3);
+        only(json!({"finding": "Totals"}))
+    }),
+];
+const OPENBSD_SPACE: &[&str] = &[
+    "FragsMarkedUsed",
+    "GroupCounts",
+    "FreeRuns",
+    "ClusterMap",
+    "ClusterSum",
+    "SummaryCounts",
+    "Totals",
+    "CylinderBlocks",
+    "RotationalBlocks",
+];
+
+/// Damage in old directories.
+const BSD43: &[(&str, Plant)] = &[
+    ("a name of more than 255 bytes", |i| {
+        let at = i.entry_of(2, "..").unwrap();
+        i.put(at + 6, 300_u16);
+        Want {
+            exactly: vec![
+                json!({"finding": "DirectoryCorrupt", "ino": 2, "offset": 12, "why": "name_too_long"}),
+            ],
+            also: &["MissingDotdot", "UnreferencedFile", "UnreferencedDirectory", "LinkCount"],
+        }
+    }),
+    ("an entry without an inode", |i| {
+        let ino = i.find_inode(3, |i, at| i.get::<u16>(at) >> 12 == 4);
+        i.put(i.entry_of(ino, ".").unwrap(), 0_u32);
+        only(json!({"finding": "MissingDot", "ino": ino}))
+    }),
+];
+
+/// True if `found` has every member of `want`, in objects inside as well.
+fn matches(found: &Value, want: &Value) -> bool {
+    match want {
+        Value::Object(members) => members.iter().all(|(key, want)| matches(&found[key], want)),
+        _ => found == want,
+    }
+}
+
+/// Promise: each kind of damage in the tables gives exactly the finding that names it with its place, and
+/// nothing but what follows from it; and the tables leave no kind of finding out.
+#[test]
+fn each_kind_is_found_where_it_is() {
+    let b = bases();
+    let mut seen = BTreeSet::new();
+    for (image, table) in [(&b.ufs2, UFS2), (&b.freebsd, FREEBSD), (&b.openbsd, OPENBSD), (&b.bsd43, BSD43)] {
+        for (name, plant) in table {
+            let mut image = image.clone();
+            let want = plant(&mut image);
+            let report = image.check();
+            let found: Vec<Value> =
+                report.findings.iter().map(|found| serde_json::to_value(found).unwrap()).collect();
+            let text: Vec<String> = report.findings.iter().take(20).map(ToString::to_string).collect();
+            for exact in &want.exactly {
+                let hits = found.iter().filter(|found| matches(found, exact)).count();
+                assert_eq!(hits, 1, "{name}: {exact} in {text:#?}");
+                seen.insert(exact["finding"].as_str().unwrap().to_owned());
+            }
+            for found in &found {
+                let kind = found["finding"].as_str().unwrap();
+                let meant = want.exactly.iter().any(|exact| matches(found, exact));
+                assert!(meant || want.also.contains(&kind), "{name}: unexpected {found} in {text:#?}");
+            }
+        }
+    }
+    let missing: Vec<_> = Finding::KINDS.iter().filter(|&&kind| !seen.contains(kind)).collect();
+    assert!(missing.is_empty(), "no damage planted for {missing:?}");
+}

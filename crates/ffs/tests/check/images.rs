@@ -1,0 +1,213 @@
+//! Images for the tests of the check: those of real systems, outside the repository (`SPINDLE_IMAGES` names
+//! their directory, `../shared/images` beside the repository otherwise), and those that `makefs` makes.
+
+use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Request, Result, Ticket};
+use spindle_ffs::check::{Options, Report, check};
+use spindle_ffs::{Frag, InodeFormat, Layout, Superblock, Version, check_hash};
+use spindle_ondisk::Field;
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn directory() -> PathBuf {
+    std::env::var_os("SPINDLE_IMAGES").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/images"),
+        PathBuf::from,
+    )
+}
+
+/// The bytes that a command writes.
+pub fn run(command: &mut Command) -> Vec<u8> {
+    let out = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}: run the set-up script"));
+    assert!(out.status.success(), "{command:?}: {}", String::from_utf8_lossy(&out.stderr));
+    out.stdout
+}
+
+/// An image of a real system.
+pub fn real(name: &str) -> MemoryDevice {
+    let file = directory().join(format!("{name}.img.zst"));
+    MemoryDevice::from_bytes(&run(Command::new("zstd").arg("-dqc").arg(file)))
+}
+
+/// How many inodes the independent listing of a real image names.
+pub fn listing(name: &str) -> u64 {
+    let file = directory().join(format!("{name}.tsv"));
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    let inodes: HashSet<_> = text.lines().skip(1).filter_map(|line| line.split('\t').nth(9)).collect();
+    inodes.len() as u64
+}
+
+/// An image that `makefs` makes of a directory.
+pub fn makefs(tree: &Path, options: &[&str]) -> MemoryDevice {
+    let out = tempfile::NamedTempFile::new().expect("a temporary file");
+    run(Command::new("makefs").args(["-t", "ffs"]).args(options).arg(out.path()).arg(tree));
+    MemoryDevice::from_bytes(&std::fs::read(out.path()).expect("makefs wrote it"))
+}
+
+/// An image in memory that damage can be planted in, with the means to find its parts.
+#[derive(Clone)]
+pub struct Image {
+    pub bytes: Vec<u8>,
+    pub superblock: Superblock,
+    /// Bytes that the device cannot read.
+    pub unreadable: Range<u64>,
+}
+impl Image {
+    pub fn new(device: &MemoryDevice) -> Self {
+        let superblock = Superblock::open(device).expect("a good image");
+        Self { bytes: device.to_bytes(), superblock, unreadable: 0..0 }
+    }
+
+    pub fn layout(&self) -> &Layout {
+        &self.superblock.layout
+    }
+
+    pub fn get<T: Field>(&self, at: u64) -> T {
+        T::get(&self.bytes[index(at)..], self.layout().endian)
+    }
+
+    pub fn put<T: Field + Copy>(&mut self, at: u64, value: T) {
+        value.put(&mut self.bytes[index(at)..], self.superblock.layout.endian);
+    }
+
+    /// Changes a number in its place.
+    pub fn add(&mut self, at: u64, by: i32) {
+        self.put(at, self.get::<i32>(at) + by);
+    }
+
+    /// Byte of the standard superblock.
+    pub fn sb(&self) -> u64 {
+        self.layout().fs_sblockloc
+    }
+
+    /// Byte of a replica.
+    pub fn replica(&self, cgx: u32) -> u64 {
+        self.layout().byte(self.layout().cgsblock(cgx))
+    }
+
+    /// Byte of a group block.
+    pub fn cg(&self, cgx: u32) -> u64 {
+        self.layout().byte(self.layout().cgtod(cgx))
+    }
+
+    /// Byte of an inode.
+    pub fn inode(&self, ino: u32) -> u64 {
+        let (block, offset) = self.layout().ino_to_fsba(ino);
+        self.layout().byte(block) + offset as u64
+    }
+
+    pub fn is_ufs2(&self) -> bool {
+        self.layout().version == Version::Ufs2
+    }
+
+    /// Byte of direct pointer `n` (12 and up: indirect ones) of an inode, which is as wide as an address.
+    pub fn pointer(&self, ino: u32, n: u64) -> u64 {
+        self.inode(ino) + if self.is_ufs2() { 112 + 8 * n } else { 40 + 4 * n }
+    }
+
+    /// What that pointer holds.
+    pub fn block(&self, ino: u32, n: u64) -> u64 {
+        let at = self.pointer(ino, n);
+        if self.is_ufs2() { self.get(at) } else { self.get::<u32>(at).into() }
+    }
+
+    fn size(&self, ino: u32) -> u64 {
+        self.get(self.inode(ino) + if self.is_ufs2() { 16 } else { 8 })
+    }
+
+    /// Byte on the device of the entry `name` of a directory.
+    pub fn entry_of(&self, dir: u32, name: &str) -> Option<u64> {
+        let layout = self.layout();
+        let bsize = u64::from(layout.fs_bsize);
+        let mut at = 0;
+        while at < self.size(dir) {
+            let byte = layout.byte(Frag(self.block(dir, at / bsize))) + at % bsize;
+            let namlen = if layout.inode_format == InodeFormat::New {
+                u64::from(self.get::<u8>(byte + 7))
+            } else {
+                self.get::<u16>(byte + 6).into()
+            };
+            let found = &self.bytes[index(byte + 8)..index(byte + 8 + namlen)];
+            if self.get::<u32>(byte) != 0 && found == name.as_bytes() {
+                return Some(byte);
+            }
+            at += u64::from(self.get::<u16>(byte + 4));
+        }
+        None
+    }
+
+    /// The inode and the place of the entry that a path leads to.
+    pub fn lookup(&self, path: &str) -> (u32, u64) {
+        path.split('/').fold((2, 0), |(dir, _), name| {
+            let at = self.entry_of(dir, name).unwrap_or_else(|| panic!("{path}: no {name}"));
+            (self.get(at), at)
+        })
+    }
+
+    pub fn ino(&self, path: &str) -> u32 {
+        self.lookup(path).0
+    }
+
+    pub fn entry(&self, path: &str) -> u64 {
+        self.lookup(path).1
+    }
+
+    /// Sets the check-hash of an inode.
+    pub fn hash_inode(&mut self, ino: u32) {
+        let at = self.inode(ino);
+        let hash = check_hash(&self.bytes[index(at)..index(at) + 256], 244);
+        self.put(at + 244, hash);
+    }
+
+    /// The lowest inode from `from` on that satisfies `is`, given its byte.
+    pub fn find_inode(&self, from: u32, is: impl Fn(&Self, u64) -> bool) -> u32 {
+        (from..self.layout().inodes()).find(|&ino| is(self, self.inode(ino))).expect("there is one")
+    }
+
+    /// What the check reports.
+    pub fn check(&self) -> Report {
+        let device =
+            Faulty { inner: MemoryDevice::from_bytes(&self.bytes), unreadable: self.unreadable.clone() };
+        check(&device, &Options::default(), &mut |_| {}).expect("the check runs")
+    }
+}
+
+fn index(n: u64) -> usize {
+    usize::try_from(n).expect("in memory")
+}
+
+/// A device that cannot read some bytes.
+struct Faulty {
+    inner: MemoryDevice,
+    unreadable: Range<u64>,
+}
+
+impl Device for Faulty {
+    fn info(&self) -> &Info {
+        self.inner.info()
+    }
+
+    fn submit(&self, request: Request) -> Result<Ticket> {
+        self.inner.submit(request)
+    }
+
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        self.inner.wait(ticket)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.inner.flush()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.inner.discard(offset, len)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        if offset < self.unreadable.end && self.unreadable.start < offset + buf.len() as u64 {
+            return Err(Error::io("disk", "read", std::io::ErrorKind::Other.into()));
+        }
+        self.inner.read_at(offset, buf)
+    }
+}
