@@ -2,10 +2,11 @@
 
 mod support;
 
-use rand::SeedableRng;
 use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use spindle_clock::ManualClock;
 use spindle_device::{Device, MemoryDevice};
+use spindle_ffs::check::{Options, check};
 use spindle_ffs::newfs::{Format, Geometry, Optimization, Parameters, Plan, ROOTINO, write};
 use spindle_ffs::ondisk::{CG_MAGIC, Cg, Csum, Dinode1, Dinode2, DirectHeader, FsRecovery, OldCg, flags};
 use spindle_ffs::{
@@ -113,6 +114,9 @@ fn audit(device: &dyn Device, superblock: &Superblock, what: &str) {
     assert_eq!(layout.fs_dsize, layout.fs_size - overhead, "{what}");
     assert!(in_use > overhead && in_use <= overhead + 2 * u64::from(layout.fs_frag), "{what}");
     audit_root(device, superblock, what);
+    let report = check(device, &Options::default(), &mut |_| {}).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(findings, Vec::<String>::new(), "{what}");
 }
 
 fn counters(superblock: &Superblock, block: &[u8]) -> (Csum, [u32; 8]) {
@@ -626,4 +630,70 @@ fn recovery_record_leads_to_a_copy() {
         let (at, _) = Superblock::find_replica(&device).unwrap();
         assert_eq!(at, superblock.layout.byte(superblock.layout.cgsblock(1)));
     }
+}
+
+/// Promise: whatever is asked for is either refused by name or made consistent; nothing panics.
+#[test]
+fn random_parameters() {
+    let seed = std::env::var("SPINDLE_SEED")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or_else(|| StdRng::from_os_rng().random());
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-ffs --test newfs random_parameters");
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut made = 0;
+    for round in 0..400 {
+        let parameters = random_wishes(&mut random);
+        let what = format!("round {round}: {parameters:?}");
+        match Plan::new(&parameters) {
+            Ok(plan) if plan.size_bytes() <= 256 << 20 => {
+                made += 1;
+                let (device, superblock) = make(&parameters);
+                assert_eq!(superblock.totals(), plan.totals(), "{what}");
+                audit(&device, &superblock, &what);
+            }
+            Ok(plan) => assert!(plan.totals().cs_nbfree > 0, "{what}"),
+            Err(error) => assert_ne!(error.parameter, "combination", "{what}: {error}"),
+        }
+    }
+    assert!(made > 50, "only {made} were possible");
+}
+
+fn random_wishes(random: &mut StdRng) -> Parameters {
+    fn maybe(random: &mut StdRng, values: &[u32]) -> Option<u32> {
+        random.random_bool(0.3).then(|| values[random.random_range(0..values.len())])
+    }
+    let (format, dialect, static_tables) = FORMATS[random.random_range(0..FORMATS.len())];
+    let size = match random.random_range(0..10) {
+        0 => random.random(),
+        1 => random.random::<u64>() >> 16,
+        2 => random.random_range(0..1 << 20),
+        _ => random.random_range(1 << 20..64 << 20),
+    };
+    let bsize = maybe(random, &[4096, 8192, 16384, 32768, 65536, 0, 1, u32::MAX, 1 << 31]);
+    let edges = [0, 1, 2, 3, 7, 8, 64, 511, 4096, 65535, 1 << 20, i32::MAX as u32, u32::MAX];
+    with(size, |p| {
+        (p.format, p.dialect, p.static_tables) = (format, dialect, static_tables);
+        p.bsize = bsize;
+        p.fsize = bsize.and_then(|b| maybe(random, &[b, b / 2, b / 4, b / 8, b / 16]));
+        p.density = maybe(random, &[0, 512, 600, 4096, 10_000, 1 << 20, i32::MAX as u32]);
+        p.minfree = maybe(random, &[0, 1, 50, 99, 100]);
+        p.maxcontig = maybe(random, &edges);
+        p.maxbpg = maybe(random, &edges);
+        p.blocks_per_group = maybe(random, &edges);
+        p.metaspace = maybe(random, &edges);
+        p.sector_bytes = [512, 512, 512, 4096][random.random_range(0..4)];
+        if matches!(dialect, Some(Dialect::Bsd44 | Dialect::Sun { .. } | Dialect::Bsd43)) {
+            let g = &mut p.geometry;
+            g.nsect = maybe(random, &[1, 9, 17, 32, 63, 100, 1000, 65535]);
+            g.ntrak = maybe(random, &[1, 2, 5, 16, 19, 255, 65535]);
+            g.cpg = maybe(random, &[1, 2, 8, 16, 31, 32, 1000, 0]);
+            g.nrpos = maybe(random, &[1, 2, 8, 32, 64, 65]);
+            g.interleave = maybe(random, &[0, 1, 2, 5]);
+            g.trackskew = maybe(random, &edges);
+            g.trackspares = maybe(random, &[0, 1, 5, 65535]);
+            g.cylspares = maybe(random, &[0, 1, 2, 31, 65535]);
+            g.rpm = maybe(random, &[0, 60, 3600, u32::MAX]);
+        }
+    })
 }

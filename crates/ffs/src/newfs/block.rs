@@ -208,7 +208,7 @@ impl Template {
             }
             (None, Version::Ufs1) => {
                 counts.cs_nbfree.put(&mut block[maps.btotoff..], layout.endian);
-                // FreeBSD keeps the narrower count too, as far as it reaches.
+                // The count per position is narrower and says what it can.
                 let narrow = i16::try_from(counts.cs_nbfree).unwrap_or(i16::MAX);
                 narrow.put(&mut block[maps.boff..], layout.endian);
             }

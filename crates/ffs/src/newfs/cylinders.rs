@@ -7,6 +7,7 @@
 //! of cylinders, after which the pattern of blocks on tracks repeats.
 
 use super::frame::{Frame, Groups};
+use super::packing::MAX_UFS1_IPG;
 use super::parameters::{Disk, ParameterError, Resolved, Result};
 use crate::ondisk::{Fs, SBLOCKSIZE};
 use crate::rotation::Rotation;
@@ -103,12 +104,13 @@ impl Cutter<'_> {
         if self.wishes.static_tables { ipg.min(STATIC_MAXIPG) } else { ipg }
     }
 
-    /// A third of a block for the map of inodes.
+    /// A third of a block for the map of inodes, and 16 bits with a sign for their number.
     fn max_ipg(&self) -> u64 {
         if self.wishes.static_tables {
             STATIC_MAXIPG
         } else {
-            (u64::from(self.frame.bsize) * 8 / 3).next_multiple_of(self.frame.inopb.into())
+            let inopb = u64::from(self.frame.inopb);
+            (u64::from(self.frame.bsize) * 8 / 3).next_multiple_of(inopb).min(MAX_UFS1_IPG / inopb * inopb)
         }
     }
 
@@ -233,6 +235,11 @@ pub(super) fn groups(
         ncg -= 1;
         ncyl = ncg * u64::from(cpg);
         fs_size = ncg * fpg;
+    }
+
+    if ncg * ipg >= 1 << 32 {
+        let allowed = "larger: inode numbers have 32 bits, and each group has whole blocks of inodes";
+        return Err(ParameterError::new("density", wishes.density, allowed));
     }
 
     let rotation = Rotation {

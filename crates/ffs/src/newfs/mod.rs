@@ -1,14 +1,15 @@
 //! Making a file system (newfs).
 //!
 //! Two steps: [`Plan::new`] turns [`Parameters`] into a complete, checked geometry without touching
-//! anything, and [`write`] puts a plan on a device. So the same planner serves a dry run and the
-//! real thing.
+//! anything, and [`write`] puts a plan on a device. So the same planner serves a dry run, a size
+//! estimate ([`fit`]) and the real thing.
 //!
 //! There are two ways to divide a disk. The newer systems fill each group block's maps (`packing`); the older
 //! ones, for which the paper's geometry is real, cut along cylinders (`cylinders`). Which one is taken follows
 //! from the dialect.
 
 mod block;
+mod census;
 mod cylinders;
 mod frame;
 mod packing;
@@ -18,6 +19,7 @@ mod root;
 mod wipe;
 mod write;
 
+pub use census::{Census, fit};
 pub use parameters::{DEV_BSIZE, Format, Geometry, Optimization, ParameterError, Parameters};
 pub use plan::Plan;
 pub use root::ROOTINO;

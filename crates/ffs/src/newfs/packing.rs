@@ -8,20 +8,27 @@ use super::parameters::{Format, ParameterError, Resolved, Result};
 /// Fewer groups than this only where a group must hold more to meet the density.
 const MINCYLGRPS: u64 = 4;
 /// UFS1 keeps the inodes of a group in 16 bits with a sign.
-const MAX_UFS1_IPG: u64 = 0x7fff;
+pub(super) const MAX_UFS1_IPG: u64 = 0x7fff;
 /// Bytes of `struct cg` with its alignment, and of the word that CGSIZE adds.
 const CG_HEAD: u64 = 176 + 4;
+
+/// Blocks that the first directories take.
+const FIRST_BLOCKS: u64 = 2;
+/// With no more groups than this it is the size, not the number of groups, that is wrong.
+const SMALL_GROUPS: u64 = 16;
 
 struct Packing<'a> {
     frame: &'a Frame,
     ufs1: bool,
-    frags_per_inode: u64,
+    /// So many inodes for so many fragments.
+    inodes: u64,
+    per_frags: u64,
 }
 
 impl Packing<'_> {
     /// Inodes for a group of `fpg` fragments.
     fn ipg(&self, fpg: u64) -> u64 {
-        fpg.div_ceil(self.frags_per_inode).next_multiple_of(self.frame.inopb.into())
+        (fpg * self.inodes).div_ceil(self.per_frags).next_multiple_of(self.frame.inopb.into())
     }
 
     /// Bytes of the group block (`CGSIZE`).
@@ -44,9 +51,25 @@ impl Packing<'_> {
         let frame = self.frame;
         let frag = u64::from(frame.frag);
         let inopb = u64::from(frame.inopb);
-        let wanted = (self.frags_per_inode * inopb).min(fs_size);
+        let wanted = (self.per_frags * inopb / self.inodes).min(fs_size);
         let first = (u64::from(frame.iblkno) + frag).max(wanted);
-        self.overhead(first).max(wanted).next_multiple_of(frag)
+        let mut fpg = self.overhead(first).max(wanted).next_multiple_of(frag);
+        // With several inodes to a fragment, more fragments need more inodes need more fragments.
+        while self.inodes > 1 && self.overhead(fpg) + FIRST_BLOCKS * frag > fpg {
+            fpg = self.overhead(fpg) + FIRST_BLOCKS * frag;
+        }
+        fpg
+    }
+
+    /// True if groups of `fpg` fragments hold their structures, the last one too, and the first also the
+    /// summaries and the first directories.
+    fn fits(&self, fpg: u64, fs_size: u64) -> bool {
+        let frag = u64::from(self.frame.frag);
+        let overhead = self.overhead(fpg);
+        let summaries = (fs_size.div_ceil(fpg) * 16).div_ceil(self.frame.fsize.into());
+        let first = overhead + summaries.next_multiple_of(frag) + FIRST_BLOCKS * frag;
+        let last = fs_size % fpg;
+        first <= fpg.min(fs_size) && (last == 0 || last >= overhead)
     }
 }
 
@@ -68,19 +91,26 @@ pub(super) fn groups(wishes: &Resolved, frame: &Frame, notes: &mut Vec<String>) 
             format!("UFS1 with fragments of {fsize} bytes reaches {most}; take larger fragments or UFS2"),
         ));
     }
+    let density = u64::from(wishes.density);
+    let mut packing =
+        Packing { frame, ufs1, inodes: (fsize / density).max(1), per_frags: (density / fsize).max(1) };
+    let wanted = (packing.inodes, packing.per_frags);
     // Inode numbers have 32 bits.
-    let least_frags_per_inode = 1 + fs_size / ((1 << 32) - u64::from(frame.inopb));
-    let wanted = (u64::from(wishes.density) / fsize).max(1);
-    let mut packing = Packing { frame, ufs1, frags_per_inode: wanted.max(least_frags_per_inode) };
+    let most_inodes = (1 << 32) - u64::from(frame.inopb);
+    let least_frags = 1 + fs_size / most_inodes;
+    if fs_size.saturating_mul(packing.inodes) / packing.per_frags >= most_inodes {
+        (packing.inodes, packing.per_frags) = (1, packing.per_frags.max(least_frags));
+    }
     while packing.cg_bytes(packing.least_fpg(fs_size)) >= bsize {
-        if packing.frags_per_inode <= least_frags_per_inode {
+        if packing.per_frags <= least_frags {
             let allowed = "a larger block and fragment size, for more than the inode numbers can count";
             return Err(ParameterError::new("block size", bsize, allowed));
         }
-        packing.frags_per_inode -= 1;
+        packing.per_frags -= 1;
     }
-    if packing.frags_per_inode != wanted {
-        notes.push(format!("density changed to {} bytes per inode", packing.frags_per_inode * fsize));
+    if (packing.inodes, packing.per_frags) != wanted {
+        let density = packing.per_frags * fsize / packing.inodes;
+        notes.push(format!("density changed to {density} bytes per inode"));
     }
 
     let most = wishes.blocks_per_group.map_or(i32::MAX.unsigned_abs().into(), |b| u64::from(b) * frag);
@@ -104,7 +134,6 @@ pub(super) fn groups(wishes: &Resolved, frame: &Frame, notes: &mut Vec<String>) 
         return Err(ParameterError::new("blocks per group", most / frag, allowed));
     }
     let best = fpg;
-    let fits = |fpg: u64| fs_size.is_multiple_of(fpg) || fs_size % fpg >= packing.overhead(fpg);
     let maps_fit = |fpg: u64| packing.cg_bytes(fpg) <= bsize && !(ufs1 && packing.ipg(fpg) > MAX_UFS1_IPG);
     // The last group must hold its own structures: taking from the others enlarges it, or else there is one
     // group less.
@@ -112,15 +141,23 @@ pub(super) fn groups(wishes: &Resolved, frame: &Frame, notes: &mut Vec<String>) 
     let fewer = (1..fs_size.div_ceil(best)).rev().map(|n| fs_size.div_ceil(n).next_multiple_of(frag));
     let fpg = smaller
         .take_while(|&fpg| fpg >= packing.overhead(fpg))
-        .find(|&fpg| fits(fpg))
-        .or_else(|| fewer.take_while(|&fpg| maps_fit(fpg)).find(|&fpg| fits(fpg)));
-    let Some(fpg) = fpg.filter(|&fpg| fs_size >= packing.overhead(fpg)) else {
+        .find(|&fpg| packing.fits(fpg, fs_size))
+        .or_else(|| fewer.take_while(|&fpg| maps_fit(fpg)).find(|&fpg| packing.fits(fpg, fs_size)));
+    let Some(fpg) = fpg else {
+        if fs_size / best > SMALL_GROUPS {
+            let allowed = "larger: the first group cannot hold the summaries of all groups";
+            return Err(ParameterError::new("block size", bsize, allowed));
+        }
         let allowed = format!("at least about {} bytes", (packing.overhead(best) + 3 * frag) * fsize);
         return Err(ParameterError::new("size", wishes.size_bytes, allowed));
     };
     if fpg != best {
         notes
             .push(format!("fragments per group changed from {best} to {fpg} for the sake of the last group"));
+    }
+    if fs_size.div_ceil(fpg).saturating_mul(packing.ipg(fpg)) >= 1 << 32 {
+        let allowed = "larger: inode numbers have 32 bits, and each group has whole blocks of inodes";
+        return Err(ParameterError::new("density", packing.per_frags * fsize / packing.inodes, allowed));
     }
     let narrow = |parameter, n: u64| {
         u32::try_from(n).map_err(|_| ParameterError::new(parameter, n, "less than 2^32; take larger blocks"))

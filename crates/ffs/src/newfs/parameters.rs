@@ -288,6 +288,9 @@ fn within(parameter: &'static str, value: u32, range: RangeInclusive<u32>) -> Re
     }
 }
 
+/// Bytes per inode: at least so many that inodes take no more than half of the space.
+const DENSITIES: RangeInclusive<u32> = MIN_DENSITY..=i32::MAX.cast_unsigned();
+pub(super) const MIN_DENSITY: u32 = 512;
 const POSITIVE: RangeInclusive<u32> = 1..=i32::MAX.cast_unsigned();
 
 impl Parameters {
@@ -379,7 +382,7 @@ impl Parameters {
             sector_bytes,
             bsize,
             fsize,
-            density: within("density", self.density.unwrap_or((defaults.density)(fsize)), POSITIVE)?,
+            density: within("density", self.density.unwrap_or((defaults.density)(fsize)), DENSITIES)?,
             minfree,
             maxcontig: within("maxcontig", maxcontig, 1..=65536)?.max(maxbsize / bsize),
             maxbpg: within("maxbpg", self.maxbpg.unwrap_or(maxbpg), POSITIVE)?,

@@ -59,22 +59,13 @@ impl Plan {
         let needed =
             directories.iter().map(|d| d.frag.0 + u64::from(frame.frag)).max().unwrap_or(0).max(reserved);
         if needed > first {
-            if groups.fs_ncg == 1 {
-                let least = needed * u64::from(frame.fsize);
-                return Err(ParameterError::new(
-                    "size",
-                    format_args!("{} bytes", wishes.size_bytes),
-                    format!("at least {least} bytes with this block size and density"),
-                ));
+            if groups.fs_ncg > 16 {
+                let allowed = "fewer: the first group cannot hold the summaries of all";
+                return Err(ParameterError::new("number of groups", groups.fs_ncg, allowed));
             }
-            return Err(ParameterError::new(
-                "block size",
-                frame.bsize,
-                format!(
-                    "the first group cannot hold the summaries of {} groups: larger blocks",
-                    groups.fs_ncg
-                ),
-            ));
+            let least = needed * u64::from(frame.fsize);
+            let allowed = format!("at least about {least} bytes with this block size and density");
+            return Err(ParameterError::new("size", format_args!("{} bytes", wishes.size_bytes), allowed));
         }
 
         let raw = encode(&fs, cylinders.as_ref(), &wishes);
