@@ -201,9 +201,8 @@ impl Ffs {
             }
         }
         match value {
-            None if !existed => return Err(Error::NoAttribute),
+            None | Some((_, XattrMode::Replace)) if !existed => return Err(Error::NoAttribute),
             Some((_, XattrMode::Create)) if existed => return Err(Error::Exists),
-            Some((_, XattrMode::Replace)) if !existed => return Err(Error::NoAttribute),
             Some((value, _)) => push_record(&mut area, endian, space, name, value)?,
             None => {}
         }

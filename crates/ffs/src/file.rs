@@ -46,7 +46,7 @@ pub(crate) struct Request {
     pub(crate) by: Privilege,
 }
 
-const ZEROS: [u8; 65536] = [0; 65536];
+static ZEROS: [u8; 65536] = [0; 65536];
 
 impl Ffs {
     /// Reads from a file; short at its end.
@@ -147,21 +147,17 @@ impl Ffs {
         match self.place_of(lbn)? {
             Place::Direct(n) => {
                 let need = self.layout.blksize(request.final_size, lbn);
-                match self.pointer(di.db[n], 1, request.ino)? {
-                    Some(at) => {
-                        let have = self.layout.blksize(di.size, lbn);
-                        let at = if need > have { self.grow(tx, di, n, have, need, request)? } else { at };
-                        Ok(Placed { at, fresh: false })
-                    }
-                    None => {
-                        let frags = self.layout.numfrags(need);
-                        let wanted = self.wanted(request.ino, lbn, n as u64, |i| di.db[index(i)]);
-                        let at = self.alloc(tx, frags, wanted, request.by)?;
-                        di.db[n] = at.0;
-                        self.account(di, frags.into());
-                        Ok(Placed { at, fresh: true })
-                    }
+                if let Some(at) = self.pointer(di.db[n], 1, request.ino)? {
+                    let have = self.layout.blksize(di.size, lbn);
+                    let at = if need > have { self.grow(tx, di, n, have, need, request)? } else { at };
+                    return Ok(Placed { at, fresh: false });
                 }
+                let frags = self.layout.numfrags(need);
+                let wanted = self.wanted(request.ino, lbn, n as u64, |i| di.db[index(i)]);
+                let at = self.alloc(tx, frags, wanted, request.by)?;
+                di.db[n] = at.0;
+                self.account(di, frags.into());
+                Ok(Placed { at, fresh: true })
             }
             Place::Indirect { levels, path } => self.place_indirect(tx, di, request, levels, path),
         }
@@ -295,13 +291,12 @@ impl Ffs {
                     self.put_pointer(&mut buffer.write(tx), step, at.0);
                     return Ok((top, Placed { at, fresh: true }));
                 }
-                block = match known {
-                    Some(at) => at,
-                    None => {
-                        let at = self.make_indirect(tx, request, &mut made)?;
-                        self.put_pointer(&mut buffer.write(tx), step, at.0);
-                        at
-                    }
+                block = if let Some(at) = known {
+                    at
+                } else {
+                    let at = self.make_indirect(tx, request, &mut made)?;
+                    self.put_pointer(&mut buffer.write(tx), step, at.0);
+                    at
                 };
             }
             Err(Error::corrupt("an indirect block without a level", format!("inode {}", request.ino)))

@@ -13,7 +13,7 @@ use crate::units::{Lbn, index};
 use spindle_clock::{RwLockWriteGuard, Timestamp};
 use spindle_vfs::{
     AtimePolicy, Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode,
-    Privilege, RenameMode, Result, Seek, SetAttr, SetTime, XattrMode,
+    Privilege, Rdev, RenameMode, Result, Seek, SetAttr, SetTime, XattrMode,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Ffs {
             nlink: di.nlink.into(),
             uid: di.uid,
             gid: di.gid,
-            rdev: if device { di.rdev(self.dialect) } else { Default::default() },
+            rdev: if device { di.rdev(self.dialect) } else { Rdev::default() },
             size: di.size,
             blocks512: di.blocks,
             blksize: self.layout.fs_bsize,
@@ -80,13 +80,6 @@ impl Ffs {
         // What an inode is does not change while somebody can name it.
         let is_directory = inode.state.read().di.is_directory();
         if is_directory { Ok(inode) } else { Err(Error::NotDirectory) }
-    }
-
-    /// A regular file's inode, locked for change.
-    fn write_regular<'i>(&self, inode: &'i Inode) -> Result<RwLockWriteGuard<'i, State>> {
-        let state = inode.state.write();
-        check_regular(&state.di)?;
-        Ok(state)
     }
 
     /// Notes that a file was read.
@@ -176,25 +169,25 @@ impl Ffs {
     /// Removes a name and with it one link of what it named. Both are locked.
     fn drop_name(
         &self,
-        dir: (&Inode, &mut State),
+        (dir_ino, dir): (u32, &mut State),
         name: &[u8],
         place: u64,
-        child: (&Inode, &mut State),
+        (child_ino, child): (u32, &mut State),
     ) -> Result<()> {
         let tx = self.begin()?;
         let now = self.now();
-        self.dir_remove(&tx, dir.0.ino, dir.1, name, place)?;
-        (dir.1.di.mtime, dir.1.di.ctime) = (now, now);
-        child.1.di.ctime = now;
-        if child.1.di.is_directory() {
+        self.dir_remove(&tx, dir_ino, dir, name, place)?;
+        (dir.di.mtime, dir.di.ctime) = (now, now);
+        child.di.ctime = now;
+        if child.di.is_directory() {
             // Its own name, its "." and its ".." in the parent go together.
-            child.1.di.nlink = 0;
-            dir.1.di.nlink = dir.1.di.nlink.saturating_sub(1);
+            child.di.nlink = 0;
+            dir.di.nlink = dir.di.nlink.saturating_sub(1);
         } else {
-            child.1.di.nlink = child.1.di.nlink.saturating_sub(1);
+            child.di.nlink = child.di.nlink.saturating_sub(1);
         }
-        self.store(&tx, dir.0.ino, &dir.1.di)?;
-        self.store(&tx, child.0.ino, &child.1.di)
+        self.store(&tx, dir_ino, &dir.di)?;
+        self.store(&tx, child_ino, &child.di)
     }
 
     fn remove(&self, dir: Ino, name: &[u8], directory: bool) -> Result<()> {
@@ -215,7 +208,7 @@ impl Ffs {
                 (true, true) if !self.dir_is_empty(child.ino, &state.di)? => return Err(Error::NotEmpty),
                 _ => {}
             }
-            self.drop_name((&dir, &mut dir_state), name, found.place, (&child, &mut state))?;
+            self.drop_name((dir.ino, &mut dir_state), name, found.place, (child.ino, &mut state))?;
             drop(state);
             child
         };
@@ -229,6 +222,13 @@ fn check_regular(di: &Dinode) -> Result<()> {
         Some(FileKind::Directory) => Err(Error::IsDirectory),
         _ => Err(Error::Invalid),
     }
+}
+
+/// A regular file's inode, locked for change.
+fn write_regular(inode: &Inode) -> Result<RwLockWriteGuard<'_, State>> {
+    let state = inode.state.write();
+    check_regular(&state.di)?;
+    Ok(state)
 }
 
 /// A directory that was removed while somebody had it open takes no names.
@@ -562,7 +562,7 @@ impl FileSystem for Ffs {
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize> {
         let inode = self.iget_ino(ino)?;
-        let mut state = self.write_regular(&inode)?;
+        let mut state = write_regular(&inode)?;
         if data.is_empty() {
             return Ok(0);
         }
@@ -582,7 +582,7 @@ impl FileSystem for Ffs {
             return Err(Error::Invalid);
         }
         let inode = self.iget_ino(ino)?;
-        let mut state = self.write_regular(&inode)?;
+        let mut state = write_regular(&inode)?;
         let result = self.fallocate_file(&inode, &mut state.di, mode, offset..end, by);
         self.note(result)?;
         let tx = self.begin()?;

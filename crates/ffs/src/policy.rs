@@ -12,7 +12,8 @@ use crate::ondisk::{Csum, FS_OPTSPACE, FS_OPTTIME};
 #[must_use]
 pub fn directory_group(groups: &[Csum], parent: u32) -> u32 {
     let count = groups.len().max(1);
-    let average = groups.iter().map(|cs| i64::from(cs.cs_nifree)).sum::<i64>() / count as i64;
+    let average = groups.iter().map(|cs| i64::from(cs.cs_nifree)).sum::<i64>()
+        / i64::try_from(count).unwrap_or(i64::MAX);
     let from = parent as usize % count;
     let best = (0..groups.len())
         .map(|n| (from + n) % count)
@@ -89,7 +90,8 @@ pub fn block_preference(next: &NextBlock, by: &Placement) -> Preference {
 #[must_use]
 pub fn group_with_room(groups: &[Csum], start: u32) -> u32 {
     let count = groups.len().max(1);
-    let average = groups.iter().map(|cs| i64::from(cs.cs_nbfree)).sum::<i64>() / count as i64;
+    let average = groups.iter().map(|cs| i64::from(cs.cs_nbfree)).sum::<i64>()
+        / i64::try_from(count).unwrap_or(i64::MAX);
     let from = start as usize % count;
     let found =
         (0..groups.len()).map(|n| (from + n) % count).find(|&g| i64::from(groups[g].cs_nbfree) >= average);

@@ -94,7 +94,7 @@ fn ufs2_be() -> Parameters {
     Parameters { endian: Some(Endian::Big), bsize, fsize, density: Some(4096), ..empty(32 << 20) }
 }
 
-/// The PlayStation's shape: blocks and fragments of 64 KiB.
+/// The shape of game consoles: blocks and fragments of 64 KiB.
 fn ufs2_64k() -> Parameters {
     let whole = Some(65536);
     Parameters { bsize: whole, fsize: whole, minfree: Some(0), density: Some(8192), ..empty(64 << 20) }
