@@ -70,6 +70,8 @@ pub enum Feature {
     FifosAndSockets,
     /// File flags ([`crate::SetAttr::flags`]).
     Flags,
+    /// Generations that tell a new inode from an old one of the same number.
+    Generations,
 }
 
 /// One behaviour: its name, and the test of it.
@@ -106,6 +108,7 @@ macro_rules! conformance_list {
             kinds: every_kind_survives, device_numbers_survive, symlinks_of_every_length,
                 operations_suit_the_kind;
             links: directory_link_counts, hard_links_share_one_inode, link_refuses, link_count_limit,
+                directory_link_limit,
                 unlinked_file_lives_until_forgotten, remount_frees_what_had_no_name, freed_numbers_are_stale,
                 removed_directory_is_dead, lookups_add_up;
             rename: rename_matrix, rename_refuses, rename_moves_directories, rename_never_into_itself,
@@ -124,9 +127,9 @@ macro_rules! conformance_list {
                 readdir_is_stable_while_names_change, readdir_refuses, many_names, emptied_directory_can_be_removed,
                 deep_directories;
             space: statfs_is_exact, a_full_disk_refuses_and_recovers, inodes_run_out_cleanly,
-                a_full_disk_keeps_old_data;
+                a_full_disk_keeps_old_data, a_full_disk_makes_whole_names_or_none;
             threads: threads_in_their_own_directories, threads_in_one_directory, threads_moving_directories,
-                threads_writing_files;
+                threads_writing_files, threads_listing_a_changing_directory, threads_holding_what_others_remove;
         }
     };
 }

@@ -47,7 +47,7 @@ impl ModelFs {
     /// An empty file system whose times come from `clock`.
     #[must_use]
     pub fn new(options: ModelOptions, clock: Arc<dyn Clock>) -> Self {
-        let tree = Tree { inodes: BTreeMap::new(), blocks_used: 0, next_generation: 1 };
+        let tree = Tree::new(ROOT);
         let fs = Self { options, clock, tree: Mutex::new(tree), unmounted: AtomicBool::new(false) };
         let node = NewNode {
             kind: FileKind::Directory,
@@ -58,7 +58,8 @@ impl ModelFs {
             target: b"",
         };
         let mut tree = fs.tree.lock();
-        let mut root = fs.new_inode(&mut tree, ROOT, &node);
+        let root = tree.new_ino();
+        let mut root = fs.new_inode(&mut tree, root, &node);
         root.body = Body::Directory(Names::new(ROOT));
         root.references = 1;
         tree.inodes.insert(ROOT, root);

@@ -47,6 +47,18 @@ pub(super) fn setattr_changes_what_is_asked(b: &mut Bench<'_>) {
     let dir = b.dir(b.root(), "dir");
     let attr = b.set(dir, &SetAttr { perm: Some(0o1777), uid: Some(9), gid: Some(8), ..none.clone() });
     assert_eq!((attr.perm, attr.uid, attr.gid, attr.kind), (0o1777, 9, 8, FileKind::Directory));
+    let mut kinds = vec![FileKind::CharDevice];
+    if b.limits().symlink_max > 0 {
+        kinds.push(FileKind::Symlink);
+    }
+    for kind in kinds {
+        let ino = b.make(b.root(), format!("{kind:?}"), kind);
+        let mtime = Some(SetTime::At(Timestamp::new(77, 0)));
+        b.set(ino, &SetAttr { uid: Some(5), gid: Some(6), mtime, ..none.clone() });
+        b.remount();
+        let attr = b.getattr(ino).unwrap();
+        assert_eq!((attr.uid, attr.gid, attr.mtime.secs, attr.kind), (5, 6, 77, kind));
+    }
     let at = SetTime::At(Timestamp::new(5, 0));
     let attr = b.set(file, &SetAttr { size: Some(2), mtime: Some(at), perm: Some(0o600), ..none });
     assert_eq!((attr.size, attr.mtime.secs, attr.perm), (2, 5, 0o600));

@@ -1,7 +1,7 @@
 //! What is written is read: growth, truncation, and nothing that was never written.
 
 use super::bench::*;
-use crate::{Privilege, SetAttr};
+use crate::{FallocateMode, FileKind, Privilege, RenameMode, SetAttr, XattrMode};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -223,17 +223,30 @@ pub(super) fn fsync_and_sync_succeed(b: &mut Bench<'_>) {
     b.holds(file, &[pattern(1, 50_000), b"morestill".to_vec()].concat());
 }
 
-/// Promise: after `unmount` nothing can be changed any more, and unmounting again is no error.
+/// Promise: after `unmount` nothing can be changed any more by any call, and unmounting again is no error.
 pub(super) fn unmounted_refuses_changes(b: &mut Bench<'_>) {
     let root = b.root();
     let file = b.file(root, "file");
+    b.dir(root, "dir");
     b.put(file, 0, b"kept");
     b.unmount().unwrap();
+    assert!(b.read_only());
     refuses(b.write(file, 0, b"x", ROOT), &[EROFS]);
-    refuses(b.create(root, b"new", &node(crate::FileKind::Regular), ROOT), &[EROFS]);
+    for kind in [FileKind::Regular, FileKind::Directory] {
+        refuses(b.create(root, b"new", &node(kind), ROOT), &[EROFS]);
+    }
+    refuses(b.link(file, root, b"link", ROOT), &[EROFS]);
     refuses(b.unlink(root, b"file"), &[EROFS]);
+    refuses(b.rmdir(root, b"dir"), &[EROFS]);
+    refuses(b.mv((root, b"file"), (root, b"x"), RenameMode::Replace), &[EROFS]);
     refuses(b.setattr(file, &SetAttr { perm: Some(0), ..SetAttr::default() }, ROOT), &[EROFS]);
+    refuses(b.setattr(file, &SetAttr { size: Some(0), ..SetAttr::default() }, ROOT), &[EROFS]);
+    let hole = FallocateMode::PunchHole;
+    refuses(b.fallocate(file, hole, 0, 1, ROOT), &[EROFS, ENOTSUP]);
+    refuses(b.setxattr(file, b"user.x", b"", XattrMode::Set, ROOT), &[EROFS, ENOTSUP]);
+    refuses(b.removexattr(file, b"user.x"), &[EROFS, ENOTSUP]);
     b.unmount().unwrap();
     b.remount();
     b.holds(b.at(b.root(), "file"), b"kept");
+    assert_eq!(b.sorted(b.root()), [b"dir".to_vec(), b"file".to_vec()]);
 }

@@ -43,6 +43,8 @@ enum Bug {
     LosesByte,
     /// Forgotten files are never freed.
     Leaks,
+    /// Some creations fail for want of space that is there.
+    ClaimsFull,
 }
 
 struct Broken {
@@ -131,6 +133,9 @@ impl FileSystem for Broken {
     }
 
     fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr> {
+        if self.bug == Bug::ClaimsFull && name.len() == 11 {
+            return Err(crate::Error::NoSpace);
+        }
         let attr = self.fs.create(dir, self.name(name), node, by)?;
         self.parents.lock().insert(attr.ino, dir);
         Ok(self.attr(attr))
@@ -292,6 +297,7 @@ fn the_suite_catches_each_bug() {
         (Bug::XattrCreateReplaces, "xattr_modes"),
         (Bug::CutsNames, "names_up_to_the_limit"),
         (Bug::LosesByte, "far_offsets"),
+        (Bug::ClaimsFull, "names_up_to_the_limit"),
         (Bug::Leaks, "lookups_add_up"),
         (Bug::Leaks, "unlinked_file_lives_until_forgotten"),
     ];
@@ -313,6 +319,7 @@ fn random_runs_catch_each_bug() {
         Bug::XattrCreateReplaces,
         Bug::LosesByte,
         Bug::Leaks,
+        Bug::ClaimsFull,
     ];
     for bug in bugs {
         let mut harness = BrokenHarness::new(bug);

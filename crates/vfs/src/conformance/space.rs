@@ -144,3 +144,46 @@ pub(super) fn a_full_disk_keeps_old_data(b: &mut Bench<'_>) {
     b.resize(old, 10);
     b.holds(old, &expected[..10]);
 }
+
+/// Promise: on a full disk a name is made whole or not at all, whatever kind it has and however large its directory grows.
+pub(super) fn a_full_disk_makes_whole_names_or_none(b: &mut Bench<'_>) {
+    let root = b.root();
+    let before = b.free();
+    let (data, dir) = (b.dir(root, "data"), b.dir(root, "dir"));
+    fill(b, data, Privilege::Root);
+    let target = pattern(1, b.limits().symlink_max);
+    let mut made = Vec::new();
+    let mut refused = 0;
+    for i in 0..600 {
+        let kind = match i % 8 {
+            0 => crate::FileKind::Directory,
+            1..4 if !target.is_empty() => crate::FileKind::Symlink,
+            _ => crate::FileKind::Regular,
+        };
+        let mut name = format!("{i:03}").into_bytes();
+        name.resize(b.limits().name_max, b'-');
+        let new = crate::NewNode { target: &target, ..node(kind) };
+        match b.create(dir, &name, &new, Privilege::Root) {
+            Ok(_) => made.push(name),
+            Err(error) => {
+                refuses::<()>(Err(error), &[ENOSPC]);
+                refuses(b.lookup(dir, &name), &[ENOENT]);
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((b.sorted(dir), made.len() + refused), (made.clone(), 600));
+    b.check();
+    for part in ["dir", "data"] {
+        let dir = b.at(root, part);
+        for (name, ino, _) in b.list(dir) {
+            if b.getattr(ino).unwrap().kind == crate::FileKind::Directory {
+                b.rmdir(dir, &name).unwrap();
+            } else {
+                b.unlink(dir, &name).unwrap();
+            }
+        }
+        b.rmdir(root, part.as_bytes()).unwrap();
+    }
+    assert_eq!(b.free(), before);
+}

@@ -183,3 +183,105 @@ pub(super) fn threads_writing_files(b: &mut Bench<'_>) {
         assert!(b.get(shared, piece * 777, 777) == pattern(piece * 777, 777), "piece {piece}");
     }
 }
+
+/// Promise: whoever walks a directory while others change it sees each name that stays exactly once.
+pub(super) fn threads_listing_a_changing_directory(b: &mut Bench<'_>) {
+    let dir = b.dir(b.root(), "dir");
+    for i in 0..120 {
+        b.file(dir, format!("stay{i}"));
+        b.file(dir, format!("go{i}"));
+    }
+    together(b, |fs, thread, rng| {
+        if thread > 1 {
+            for i in 0..250 {
+                let name = format!("go{}", rng.random_range(0..120)).into_bytes();
+                let new = format!("t{thread}-{i}").into_bytes();
+                let done = match rng.random_range(0..3) {
+                    0 => fs.unlink(dir, &name),
+                    1 => make(fs, dir, &name, FileKind::Regular).map(drop),
+                    _ => fs.rename(dir, &name, dir, &new, RenameMode::Replace, ROOT),
+                };
+                if let Err(error) = done {
+                    refuses::<()>(Err(error), &[ENOENT, EEXIST]);
+                }
+            }
+            return;
+        }
+        for _ in 0..25 {
+            let mut stayed = std::collections::BTreeMap::new();
+            let mut from = 0;
+            loop {
+                let mut left = rng.random_range(1..40);
+                let start = from;
+                fs.readdir(dir, from, &mut |entry| {
+                    if left == 0 {
+                        return std::ops::ControlFlow::Break(());
+                    }
+                    left -= 1;
+                    from = entry.next;
+                    if entry.name.starts_with(b"stay") {
+                        *stayed.entry(entry.name.to_vec()).or_insert(0) += 1;
+                    }
+                    std::ops::ControlFlow::Continue(())
+                })
+                .unwrap();
+                if from == start {
+                    break;
+                }
+            }
+            assert_eq!(stayed.len(), 120);
+            assert!(stayed.values().all(|times| *times == 1), "{stayed:?}");
+        }
+    });
+}
+
+/// Promise: a file that was looked up stays what it is until it is forgotten, whoever removes or replaces it meanwhile; then
+/// its space is back.
+pub(super) fn threads_holding_what_others_remove(b: &mut Bench<'_>) {
+    let root = b.root();
+    let before = b.free();
+    let dir = b.dir(root, "dir");
+    together(b, |fs, thread, rng| {
+        for round in 0..300 {
+            let name = [b'a' + rng.random_range(0..6u8)];
+            match rng.random_range(0..4) {
+                0 => match fs.create(dir, &name, &node(FileKind::Regular), ROOT) {
+                    Ok(attr) => {
+                        let fill = [attr.ino.0.to_le_bytes()[0]; 5000];
+                        assert_eq!(fs.write(attr.ino, 0, &fill, ROOT).unwrap(), 5000);
+                        fs.forget(attr.ino, 1);
+                    }
+                    Err(error) => refuses::<()>(Err(error), &[EEXIST]),
+                },
+                1 => {
+                    let own = format!("t{thread}-{round}").into_bytes();
+                    make(fs, dir, &own, FileKind::Regular).unwrap();
+                    fs.rename(dir, &own, dir, &name, RenameMode::Replace, ROOT).unwrap();
+                }
+                2 => {
+                    if let Err(error) = fs.unlink(dir, &name) {
+                        refuses::<()>(Err(error), &[ENOENT]);
+                    }
+                }
+                _ => match fs.lookup(dir, &name) {
+                    Ok(held) => {
+                        for _ in 0..5 {
+                            let now = fs.getattr(held.ino).unwrap();
+                            assert_eq!((now.kind, now.generation), (held.kind, held.generation));
+                            let mut data = vec![0; 6000];
+                            let n = fs.read(held.ino, 0, &mut data).unwrap();
+                            let fill = held.ino.0.to_le_bytes()[0];
+                            assert!(data[..n].iter().all(|byte| *byte == fill), "another file's bytes");
+                        }
+                        fs.forget(held.ino, 1);
+                    }
+                    Err(error) => refuses::<()>(Err(error), &[ENOENT]),
+                },
+            }
+        }
+    });
+    b.check();
+    empty(b, b.at(root, "dir"));
+    b.rmdir(root, b"dir").unwrap();
+    assert_eq!(b.free(), before);
+}

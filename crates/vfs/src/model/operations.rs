@@ -159,8 +159,7 @@ impl FileSystem for ModelFs {
         if tree.inodes.len() as u64 >= self.options.files {
             return Err(Error::NoSpace);
         }
-        let mut numbers = (ROOT.0 + 1..=ROOT.0 + self.options.files).map(Ino);
-        let ino = numbers.find(|ino| !tree.inodes.contains_key(ino)).ok_or(Error::NoSpace)?;
+        let ino = tree.new_ino();
         let mut inode = self.new_inode(&mut tree, ino, node);
         if let Body::Directory(names) = &mut inode.body {
             names.parent = dir;
@@ -446,12 +445,23 @@ impl FileSystem for ModelFs {
 impl ModelFs {
     /// Swaps two names, each a directory, a name in it, and what it means.
     fn exchange(&self, tree: &mut Tree, a: (Ino, &[u8], Ino), b: (Ino, &[u8], Ino)) -> Result<()> {
+        let (a_is_dir, b_is_dir) = (Self::is_dir(tree, a.2)?, Self::is_dir(tree, b.2)?);
+        let gains = match (a_is_dir, b_is_dir) {
+            (true, false) => Some(b.0),
+            (false, true) => Some(a.0),
+            _ => None,
+        };
+        if let Some(gains) = gains.filter(|_| a.0 != b.0)
+            && tree.get(gains)?.attr.nlink >= self.options.limits.link_max
+        {
+            return Err(Error::TooManyLinks);
+        }
         tree.names_mut(a.0)?.set(a.1, b.2);
         tree.names_mut(b.0)?.set(b.1, a.2);
-        if Self::is_dir(tree, a.2)? {
+        if a_is_dir {
             Self::reparent(tree, a.2, a.0, b.0)?;
         }
-        if Self::is_dir(tree, b.2)? {
+        if b_is_dir {
             Self::reparent(tree, b.2, b.0, a.0)?;
         }
         self.touch(tree, a.0)?;

@@ -6,7 +6,7 @@
 
 use super::blocks::Blocks;
 use crate::{Attr, Error, FileKind, Ino, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The first cookie that is neither `.` nor `..`.
 const FIRST_COOKIE: u64 = 2;
@@ -80,9 +80,33 @@ pub(super) struct Tree {
     pub(super) inodes: BTreeMap<Ino, Inode>,
     pub(super) blocks_used: u64,
     pub(super) next_generation: u64,
+    /// Numbers that were in use, which are used again first.
+    freed: BTreeSet<Ino>,
+    /// The first number that was never in use.
+    next_ino: Ino,
 }
 
 impl Tree {
+    /// No inodes; the first one made gets the number `first`.
+    pub(super) const fn new(first: Ino) -> Self {
+        Self {
+            inodes: BTreeMap::new(),
+            blocks_used: 0,
+            next_generation: 1,
+            freed: BTreeSet::new(),
+            next_ino: first,
+        }
+    }
+
+    /// A number that is not in use.
+    pub(super) fn new_ino(&mut self) -> Ino {
+        self.freed.pop_first().unwrap_or_else(|| {
+            let ino = self.next_ino;
+            self.next_ino = Ino(ino.0 + 1);
+            ino
+        })
+    }
+
     /// The inode, if it is in use.
     pub(super) fn get(&self, ino: Ino) -> Result<&Inode> {
         self.inodes.get(&ino).ok_or(Error::Stale)
@@ -149,9 +173,12 @@ impl Tree {
     /// Frees the inode if it has neither names nor references.
     pub(super) fn free_if_dead(&mut self, ino: Ino) {
         if self.inodes.get(&ino).is_some_and(|inode| inode.attr.nlink == 0 && inode.references == 0)
-            && let Some(Inode { body: Body::File(blocks), .. }) = self.inodes.remove(&ino)
+            && let Some(inode) = self.inodes.remove(&ino)
         {
-            self.blocks_used -= blocks.count();
+            self.freed.insert(ino);
+            if let Body::File(blocks) = inode.body {
+                self.blocks_used -= blocks.count();
+            }
         }
     }
 

@@ -14,6 +14,8 @@ use std::fmt::Debug;
 
 /// Sizes around which the offsets crowd.
 const BORDERS: [u64; 9] = [0, 512, 1024, 4096, 8192, 32768, 65536, 98304, 393_216];
+/// No operation here needs more free space than this, whatever the block size, and however broken into fragments.
+const PLENTY_BYTES: u64 = 4 << 20;
 /// Errors of which several can apply to one operation; which of them is told is free.
 const AMBIGUOUS: [i32; 9] = [EPERM, ENOENT, EEXIST, ENOTDIR, EISDIR, EINVAL, EMLINK, ENAMETOOLONG, ENOTEMPTY];
 
@@ -27,6 +29,10 @@ impl Run<'_> {
     ) -> Option<(R, M)> {
         if errno(&real) == ENOSPC {
             self.tell("  no space".to_owned());
+            let stat = self.real.statfs().expect("statfs");
+            if stat.bavail * u64::from(stat.frsize) > PLENTY_BYTES && stat.ffree > 0 {
+                self.differ(&format!("no space, but {stat:?}"));
+            }
             return None;
         }
         let model = model(self);

@@ -2,8 +2,8 @@
 //!
 //! A handle keeps what was allowed when it was opened. All handles of one inode share a [`Shared`]: appends hold its
 //! lock alone, other writes hold it together, so the end of the file stands still while something is appended.
-//! Invariant: an inode has a [`Shared`] exactly while it has handles, and the references forgotten meanwhile are
-//! counted there.
+//! Invariant: an inode has a [`Shared`] exactly while it has handles or calls under way on one, and the references
+//! forgotten meanwhile are counted there: a handle closed under a call does not take the file away from it.
 
 use super::Vfs;
 use crate::access::{self, APPEND, Access, Cred, IMMUTABLE, S_ISGID, S_ISUID};
@@ -12,6 +12,7 @@ use crate::{
 };
 use spindle_clock::{Mutex, RwLock};
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// An open file.
@@ -58,8 +59,9 @@ impl OpenFlags {
 #[derive(Debug, Default)]
 struct Shared {
     append: Arc<RwLock<()>>,
-    handles: u64,
-    /// References to give back when the last handle goes.
+    /// Handles, and calls under way.
+    users: u64,
+    /// References to give back when the last user goes.
     owed: u64,
 }
 
@@ -109,29 +111,58 @@ impl OpenFiles {
         open.last += 1;
         let handle = HandleId(open.last);
         let shared = open.inodes.entry(ino).or_default();
-        shared.handles += 1;
+        shared.users += 1;
         let append = shared.append.clone();
         open.handles.insert(handle, OpenFile { ino, flags, by, append });
         handle
     }
 
-    fn get(&self, handle: HandleId) -> Result<OpenFile> {
-        self.0.lock().handles.get(&handle).cloned().ok_or(Error::BadHandle)
+    /// An open file, which stays in use until [`Self::release`].
+    fn enter(&self, handle: HandleId) -> Result<OpenFile> {
+        let mut open = self.0.lock();
+        let file = open.handles.get(&handle).cloned().ok_or(Error::BadHandle)?;
+        if let Some(shared) = open.inodes.get_mut(&file.ino) {
+            shared.users += 1;
+        }
+        Ok(file)
     }
 
-    /// Removes a handle; the inode, and the references that are now to be given back.
-    fn remove(&self, handle: HandleId) -> Result<(Ino, u64)> {
+    /// Removes a handle, which is then still to be released.
+    fn remove(&self, handle: HandleId) -> Result<Ino> {
+        Ok(self.0.lock().handles.remove(&handle).ok_or(Error::BadHandle)?.ino)
+    }
+
+    /// One user of an inode is done; the references that are now to be given back.
+    fn release(&self, ino: Ino) -> u64 {
         let mut open = self.0.lock();
-        let ino = open.handles.remove(&handle).ok_or(Error::BadHandle)?.ino;
-        let mut owed = 0;
-        if let Some(shared) = open.inodes.get_mut(&ino) {
-            shared.handles -= 1;
-            if shared.handles == 0 {
-                owed = shared.owed;
-                open.inodes.remove(&ino);
-            }
+        let Some(shared) = open.inodes.get_mut(&ino) else { return 0 };
+        shared.users -= 1;
+        let owed = shared.owed;
+        if shared.users > 0 {
+            return 0;
         }
-        Ok((ino, owed))
+        open.inodes.remove(&ino);
+        owed
+    }
+}
+
+/// An open file during a call on it.
+struct InUse<'a> {
+    vfs: &'a Vfs,
+    file: OpenFile,
+}
+
+impl Deref for InUse<'_> {
+    type Target = OpenFile;
+
+    fn deref(&self) -> &OpenFile {
+        &self.file
+    }
+}
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        self.vfs.release_file(self.file.ino);
     }
 }
 
@@ -185,12 +216,21 @@ impl Vfs {
 
     /// Closes an open file and releases its whole-file lock.
     pub fn close(&self, handle: HandleId) -> Result<()> {
-        let (ino, owed) = self.files.remove(handle)?;
+        let ino = self.files.remove(handle)?;
         self.locks.unlock_whole(ino, handle.lock_owner());
+        self.release_file(ino);
+        Ok(())
+    }
+
+    fn release_file(&self, ino: Ino) {
+        let owed = self.files.release(ino);
         if owed > 0 {
             self.forget(ino, owed);
         }
-        Ok(())
+    }
+
+    fn file(&self, handle: HandleId) -> Result<InUse<'_>> {
+        Ok(InUse { vfs: self, file: self.files.enter(handle)? })
     }
 
     /// Releases all byte-range locks of `owner` on a file, as a process does that closes any handle of it.
@@ -200,18 +240,18 @@ impl Vfs {
 
     /// The inode of an open file.
     pub fn handle_ino(&self, handle: HandleId) -> Result<Ino> {
-        Ok(self.files.get(handle)?.ino)
+        Ok(self.file(handle)?.ino)
     }
 
     /// An open file for writing. A kernel that caches writes may read and write with any handle.
-    fn to_write(&self, handle: HandleId) -> Result<OpenFile> {
-        let file = self.files.get(handle)?;
+    fn to_write(&self, handle: HandleId) -> Result<InUse<'_>> {
+        let file = self.file(handle)?;
         if file.flags.write || !self.checks() { Ok(file) } else { Err(Error::BadHandle) }
     }
 
     /// Reads; short only at the end.
     pub fn read(&self, handle: HandleId, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let file = self.files.get(handle)?;
+        let file = self.file(handle)?;
         if !file.flags.read && self.checks() {
             return Err(Error::BadHandle);
         }
@@ -252,11 +292,11 @@ impl Vfs {
 
     /// The next data or hole of an open file.
     pub fn seek(&self, handle: HandleId, offset: u64, what: Seek) -> Result<u64> {
-        self.fs.seek(self.files.get(handle)?.ino, offset, what)
+        self.fs.seek(self.file(handle)?.ino, offset, what)
     }
 
     /// Makes an open file durable.
     pub fn fsync(&self, handle: HandleId, data_only: bool) -> Result<()> {
-        self.fs.fsync(self.files.get(handle)?.ino, data_only)
+        self.fs.fsync(self.file(handle)?.ino, data_only)
     }
 }

@@ -202,6 +202,35 @@ fn open_files_live() {
     assert_eq!(vfs.statfs().unwrap(), before);
 }
 
+/// Promise: handles that are closed under calls take the file away from none: reads and writes give its bytes or say
+/// that the handle is closed, never another file's.
+#[test]
+fn closing_under_calls() {
+    let vfs = front(Options::default());
+    let before = vfs.statfs().unwrap();
+    for round in 0..50u32 {
+        let name = format!("f{round}").into_bytes();
+        let file = file_of(&vfs, vfs.root(), &name, 0o644, &ROOT);
+        let handle = vfs.open(&ROOT, file, OpenFlags::READ_WRITE).unwrap();
+        vfs.write(&ROOT, handle, 0, &[7; 100]).unwrap();
+        vfs.unlink(&ROOT, vfs.root(), &name).unwrap();
+        vfs.forget(file, 1);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut buf = [0; 100];
+                    while let Ok(n) = vfs.read(handle, 0, &mut buf) {
+                        assert_eq!((n, buf), (100, [7; 100]));
+                    }
+                    assert_eq!(errno(&vfs.read(handle, 0, &mut buf)), 9);
+                });
+            }
+            scope.spawn(|| vfs.close(handle).unwrap());
+        });
+    }
+    assert_eq!(vfs.statfs().unwrap(), before);
+}
+
 /// Promise: of what several threads append through handles of their own, nothing is lost or torn.
 #[test]
 fn appends_are_atomic() {
