@@ -24,11 +24,12 @@
 mod requests;
 
 use crate::convert::{NodeIds, Presented, absent, errno, file_attr};
+use crate::later::{Later, Room};
 use crate::nodes::{Nodes, Writing};
 use crate::options::MountOptions;
-use crate::seek::{Question, SeekQueue};
 use fuser::{
-    Errno, Generation, INodeNo, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyXattr, Request, WriteFlags,
+    Errno, Generation, INodeNo, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyWrite,
+    ReplyXattr, Request, WriteFlags,
 };
 use spindle_vfs::{
     APPEND, Attr, Checking, Cred, DirEntry, Error, FileKind, FileSystem, IMMUTABLE, Ino, NewNode, Options,
@@ -36,6 +37,7 @@ use spindle_vfs::{
 };
 use std::cell::RefCell;
 use std::ffi::OsStr;
+use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,8 +60,18 @@ thread_local! {
     static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Serves one mount.
-pub(crate) struct Server {
+/// Serves one mount. The shared part goes with requests that are finished later.
+pub(crate) struct Server(Arc<Inner>);
+
+impl Deref for Server {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+pub(crate) struct Inner {
     fs: Arc<dyn FileSystem>,
     ids: NodeIds,
     presented: Presented,
@@ -68,21 +80,23 @@ pub(crate) struct Server {
     upkeep: Arc<Upkeep>,
     xattrs: bool,
     /// Opening needs no request, which the kernel says in INIT.
-    zero_message_open: bool,
+    zero_message_open: AtomicBool,
 }
 
 /// What the server shares with the other threads of its session.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Upkeep {
     pub(crate) nodes: Nodes,
-    pub(crate) seeks: SeekQueue,
+    seeks: Later,
+    retries: Later,
+    room: Room,
     /// Something was changed since this was last cleared: set after the change.
     pub(crate) changed: AtomicBool,
 }
 
 impl Server {
     pub(crate) fn new(fs: Arc<dyn FileSystem>, options: &MountOptions, upkeep: Arc<Upkeep>) -> Self {
-        Self {
+        Self(Arc::new(Inner {
             ids: NodeIds::new(fs.root()),
             presented: Presented {
                 uid: options.uid,
@@ -93,11 +107,59 @@ impl Server {
             front: Vfs::new(Arc::clone(&fs), Options { checking: Checking::ByKernel, group: options.groups }),
             upkeep,
             xattrs: options.xattrs && fs.limits().xattrs,
-            zero_message_open: true,
+            zero_message_open: AtomicBool::new(true),
             fs,
-        }
+        }))
     }
 
+    /// Creates a node and gives it to `answer`, later if there is no space yet.
+    fn make(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        node: &NewNode<'_>,
+        answer: impl FnOnce(&Inner, Result<Attr>) + Send + 'static,
+    ) {
+        let (by, parent, name) = (cred(req), self.ino(parent), name.as_bytes());
+        let made = self.create_node(&by, parent, name, node);
+        if !self.may_yet_fit(&made) {
+            return answer(self, made);
+        }
+        let (inner, name, target) = (Arc::clone(&self.0), name.to_vec(), node.target.to_vec());
+        let node = NewNode { target: b"", ..*node };
+        self.upkeep.retries.push(Box::new(move |_| {
+            let node = NewNode { target: &target, ..node };
+            let made = inner.upkeep.room.retry(|| inner.create_node(&by, parent, &name, &node));
+            answer(&inner, made);
+        }));
+    }
+
+    fn make_entry(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        node: &NewNode<'_>,
+        reply: ReplyEntry,
+    ) {
+        self.make(req, parent, name, node, |inner, made| inner.reply_entry(made, reply));
+    }
+}
+
+impl Upkeep {
+    /// Questions for data and holes.
+    pub(crate) fn seeks(&self) -> &Later {
+        &self.seeks
+    }
+
+    /// Requests that wait for space.
+    pub(crate) fn retries(&self) -> &Later {
+        &self.retries
+    }
+}
+
+impl Inner {
     fn ino(&self, node: INodeNo) -> Ino {
         self.ids.ino(node)
     }
@@ -132,26 +194,46 @@ impl Server {
         reply_empty(result, reply);
     }
 
-    fn make(&self, req: &Request, parent: INodeNo, name: &OsStr, node: &NewNode<'_>) -> Result<Attr> {
-        let attr = self.front.create(&cred(req), self.ino(parent), name.as_bytes(), node)?;
+    /// True if a request found no space but may find some when the kernel has forgotten what was removed.
+    fn may_yet_fit<T>(&self, result: &Result<T>) -> bool {
+        matches!(result, Err(Error::NoSpace)) && self.upkeep.room.may_grow()
+    }
+
+    fn create_node(&self, by: &Cred<'_>, parent: Ino, name: &[u8], node: &NewNode<'_>) -> Result<Attr> {
+        let attr = self.front.create(by, parent, name, node)?;
         self.note_change();
         Ok(attr)
     }
 
     fn write_file(
         &self,
-        req: &Request,
+        by: &Cred<'_>,
         ino: Ino,
         offset: u64,
         data: &[u8],
         flags: WriteFlags,
     ) -> Result<usize> {
         let cached = flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        let by = self.writer(req, ino, offset.saturating_add(data.len() as u64), cached)?;
+        let share = self.writer(by, ino, offset.saturating_add(data.len() as u64), cached)?;
         if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             self.kill_setid(ino)?;
         }
-        write_all(&*self.fs, ino, offset, data, by, cached)
+        write_all(&*self.fs, ino, offset, data, share, cached)
+    }
+
+    fn reply_written(&self, result: Result<usize>, reply: ReplyWrite) {
+        self.note_change();
+        match result {
+            Ok(len) => reply.written(u32::try_from(len).unwrap_or(u32::MAX)),
+            Err(error) => reply.error(reported(&error)),
+        }
+    }
+
+    fn reply_removed(&self, result: Result<()>, reply: ReplyEmpty) {
+        if result.is_ok() {
+            self.upkeep.room.note_removal();
+        }
+        self.reply_change(result, reply);
     }
 
     /// Clears the bits that must not survive a change of contents or of owner by someone without privilege.
@@ -199,14 +281,14 @@ impl Server {
 
     /// For whom a write takes space, if file flags let it be done. Appending to an append-only file rewrites its last
     /// page, so that only writes that end within the file are refused.
-    fn writer(&self, req: &Request, ino: Ino, end: u64, cached: bool) -> Result<Privilege> {
+    fn writer(&self, by: &Cred<'_>, ino: Ino, end: u64, cached: bool) -> Result<Privilege> {
         let Writing { owner, flags } = self.upkeep.nodes.writing(ino);
         if flags & IMMUTABLE != 0 || (flags & APPEND != 0 && end <= self.fs.getattr(ino)?.size) {
             Err(Error::NotPermitted)
         } else if self.presented.uid.is_some_and(|uid| uid != 0) {
             Ok(Privilege::User)
         } else {
-            Ok(if cached { owner } else { privilege(req) })
+            Ok(if cached { owner } else { by.privilege() })
         }
     }
 
@@ -249,10 +331,6 @@ fn probe(req: &Request, parent: INodeNo, name: &OsStr) -> Option<fuser::FileAttr
 
 fn cred(req: &Request) -> Cred<'static> {
     Cred::user(req.uid(), req.gid())
-}
-
-fn privilege(req: &Request) -> Privilege {
-    if req.uid() == 0 { Privilege::Root } else { Privilege::User }
 }
 
 /// True for what the kernel sends when it writes an inode back: the times that it keeps, and nothing else.
@@ -304,10 +382,9 @@ fn reported(error: &Error) -> Errno {
     errno(error)
 }
 
-/// Answers a question for data or a hole. The kernel has no pages that the file system does not know of.
-pub(crate) fn answer_seek(fs: &dyn FileSystem, question: Question) {
-    let Question { node, offset, what, reply } = question;
-    match fs.seek(NodeIds::new(fs.root()).ino(node), offset, what).map(i64::try_from) {
+/// Answers a question for data or a hole.
+fn reply_sought(result: Result<u64>, reply: ReplyLseek) {
+    match result.map(i64::try_from) {
         Ok(Ok(found)) => reply.offset(found),
         Ok(Err(_)) => reply.error(Errno::EOVERFLOW),
         Err(error) => reply.error(reported(&error)),

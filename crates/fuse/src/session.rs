@@ -9,8 +9,9 @@
 //! `join` returns nevertheless; what the last users do then is refused or fails with the daemon's end.
 
 use crate::kernel::{self, KernelMount, Unmount};
+use crate::later::Later;
 use crate::mountinfo::{self, MountDevice};
-use crate::server::{MAX_REQUEST_BYTES, PROBE, Server, Upkeep, answer_seek};
+use crate::server::{MAX_REQUEST_BYTES, PROBE, Server, Upkeep};
 use crate::{Access, Error, MountOptions, Result};
 use fuser::{Config, SessionACL};
 use spindle_clock::{Condvar, Mutex};
@@ -115,14 +116,17 @@ pub fn mount(
         commit_timer: None,
         auto_unmount,
     };
-    let (seek_fs, seek_upkeep, notifier) = (Arc::clone(&fs), Arc::clone(&upkeep), background.notifier());
-    spawn("fuse-seek", move || {
-        seek_upkeep.seeks.run(&notifier, |question| answer_seek(&*seek_fs, question));
-    })?;
+    for (name, queue) in
+        [("fuse-seek", Upkeep::seeks as fn(&Upkeep) -> &Later), ("fuse-retry", Upkeep::retries)]
+    {
+        let (upkeep, notifier) = (Arc::clone(&upkeep), background.notifier());
+        spawn(name, move || queue(&upkeep).run(&notifier))?;
+    }
     let (ended, ended_upkeep) = (Arc::clone(&shared), Arc::clone(&upkeep));
     spawn("fuse-reaper", move || {
         let result = background.join();
-        ended_upkeep.seeks.close();
+        ended_upkeep.seeks().close();
+        ended_upkeep.retries().close();
         ended.state.lock().ended = Some(result);
         ended.changed.notify_all();
     })?;

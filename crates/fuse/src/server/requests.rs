@@ -1,12 +1,11 @@
 //! The requests one by one: decode, ask the file system, answer. What they have in common is in [`super`].
 
 use super::{
-    MAX_BACKGROUND, MAX_REQUEST_BYTES, READ_BUFFER, Server, VALID, answer_seek, cred, has_name_space,
-    new_node, probe, reply_empty, reply_xattr, reported,
+    MAX_BACKGROUND, MAX_REQUEST_BYTES, READ_BUFFER, Server, VALID, cred, has_name_space, new_node, probe,
+    reply_empty, reply_sought, reply_xattr, reported,
 };
 use crate::convert::{absent, decode_rdev, file_type, from_kernel_time, set_time};
 use crate::readdir::walk;
-use crate::seek::Question;
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, FopenFlags, Generation, INodeNo,
     InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
@@ -19,6 +18,8 @@ use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 impl fuser::Filesystem for Server {
@@ -40,7 +41,8 @@ impl fuser::Filesystem for Server {
                 log::info!("this kernel has no {flag:?}");
             }
         }
-        self.zero_message_open = config.capabilities().contains(InitFlags::FUSE_NO_OPEN_SUPPORT);
+        let zero_message_open = config.capabilities().contains(InitFlags::FUSE_NO_OPEN_SUPPORT);
+        self.zero_message_open.store(zero_message_open, Ordering::Relaxed);
         // Each of these answers a value that is too large with the largest that is possible.
         let _ = config.set_max_write(MAX_REQUEST_BYTES);
         if let Err(most) = config.set_max_readahead(MAX_REQUEST_BYTES) {
@@ -74,6 +76,7 @@ impl fuser::Filesystem for Server {
             self.fs.forget(ino, released);
             // It may have been the last reference to an unlinked file.
             self.note_change();
+            self.upkeep.room.note_forget();
         }
     }
 
@@ -147,26 +150,26 @@ impl fuser::Filesystem for Server {
             Rdev::default()
         };
         let node = new_node(req, kind, mode, rdev, b"");
-        self.reply_entry(self.make(req, parent, name, &node), reply);
+        self.make_entry(req, parent, name, &node, reply);
     }
 
     fn mkdir(&self, req: &Request, parent: INodeNo, name: &OsStr, mode: u32, _umask: u32, reply: ReplyEntry) {
         let node = new_node(req, FileKind::Directory, mode, Rdev::default(), b"");
-        self.reply_entry(self.make(req, parent, name, &node), reply);
+        self.make_entry(req, parent, name, &node, reply);
     }
 
     fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.reply_change(self.front.unlink(&cred(req), self.ino(parent), name.as_bytes()), reply);
+        self.reply_removed(self.front.unlink(&cred(req), self.ino(parent), name.as_bytes()), reply);
     }
 
     fn rmdir(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.reply_change(self.front.rmdir(&cred(req), self.ino(parent), name.as_bytes()), reply);
+        self.reply_removed(self.front.rmdir(&cred(req), self.ino(parent), name.as_bytes()), reply);
     }
 
     fn symlink(&self, req: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let target = target.as_os_str().as_bytes();
         let node = new_node(req, FileKind::Symlink, 0o777, Rdev::default(), target);
-        self.reply_entry(self.make(req, parent, name, &node), reply);
+        self.make_entry(req, parent, name, &node, reply);
     }
 
     fn rename(
@@ -187,7 +190,7 @@ impl fuser::Filesystem for Server {
         };
         let (from, to) = (self.ino(parent), self.ino(newparent));
         let result = self.front.rename(&cred(req), (from, name.as_bytes()), (to, newname.as_bytes()), mode);
-        self.reply_change(result, reply);
+        self.reply_removed(result, reply);
     }
 
     fn link(&self, req: &Request, ino: INodeNo, newparent: INodeNo, newname: &OsStr, reply: ReplyEntry) {
@@ -197,7 +200,7 @@ impl fuser::Filesystem for Server {
     }
 
     fn open(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        if self.zero_message_open {
+        if self.zero_message_open.load(Ordering::Relaxed) {
             reply.error(Errno::ENOSYS);
         } else {
             reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
@@ -239,12 +242,16 @@ impl fuser::Filesystem for Server {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let written = self.write_file(req, self.ino(ino), offset, data, write_flags);
-        self.note_change();
-        match written {
-            Ok(len) => reply.written(u32::try_from(len).unwrap_or(u32::MAX)),
-            Err(error) => reply.error(reported(&error)),
+        let (by, ino) = (cred(req), self.ino(ino));
+        let written = self.write_file(&by, ino, offset, data, write_flags);
+        if !self.may_yet_fit(&written) {
+            return self.reply_written(written, reply);
         }
+        let (inner, data) = (Arc::clone(&self.0), data.to_vec());
+        self.upkeep.retries.push(Box::new(move |_| {
+            let again = || inner.write_file(&by, ino, offset, &data, write_flags);
+            inner.reply_written(inner.upkeep.room.retry(again), reply);
+        }));
     }
 
     fn flush(&self, _req: &Request, _ino: INodeNo, _fh: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
@@ -256,7 +263,7 @@ impl fuser::Filesystem for Server {
     }
 
     fn opendir(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        if self.zero_message_open {
+        if self.zero_message_open.load(Ordering::Relaxed) {
             reply.error(Errno::ENOSYS);
         } else {
             reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_CACHE_DIR);
@@ -380,15 +387,15 @@ impl fuser::Filesystem for Server {
         reply: ReplyCreate,
     ) {
         let node = new_node(req, FileKind::Regular, mode, Rdev::default(), b"");
-        match self.make(req, parent, name, &node) {
+        self.make(req, parent, name, &node, |inner, made| match made {
             Ok(attr) => {
-                self.upkeep.nodes.take(&attr);
+                inner.upkeep.nodes.take(&attr);
                 let generation = Generation(attr.generation);
                 let flags = FopenFlags::FOPEN_KEEP_CACHE;
-                reply.created(&VALID, &self.entry_attr(&attr), generation, FileHandle(0), flags);
+                reply.created(&VALID, &inner.entry_attr(&attr), generation, FileHandle(0), flags);
             }
             Err(error) => reply.error(reported(&error)),
-        }
+        });
     }
 
     fn ioctl(
@@ -428,7 +435,7 @@ impl fuser::Filesystem for Server {
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
         let ino = self.ino(ino);
-        let allowed = self.writer(req, ino, offset.saturating_add(length), false).and_then(|by| {
+        let allowed = self.writer(&cred(req), ino, offset.saturating_add(length), false).and_then(|by| {
             if req.uid() != 0 {
                 self.kill_setid(ino)?;
             }
@@ -453,12 +460,19 @@ impl fuser::Filesystem for Server {
             _ => return reply.error(Errno::EINVAL),
         };
         let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
-        let question = Question { node: ino, offset, what, reply };
+        let file = self.ino(ino);
         if self.fs.read_only() {
-            answer_seek(&*self.fs, question);
-        } else {
-            self.upkeep.seeks.push(question);
+            return reply_sought(self.fs.seek(file, offset, what), reply);
         }
+        let inner = Arc::clone(&self.0);
+        self.upkeep.seeks.push(Box::new(move |notifier| {
+            let from = i64::try_from(offset).unwrap_or(i64::MAX);
+            // To the end of the file. The kernel refuses if it has forgotten the file: then it has no pages either.
+            if let Err(error) = notifier.inval_inode(ino, from, 0) {
+                log::debug!("write-back of inode {}: {error}", file.0);
+            }
+            reply_sought(inner.fs.seek(file, offset, what), reply);
+        }));
     }
 
     fn copy_file_range(

@@ -370,6 +370,13 @@ fn space() {
     assert_eq!(errno(&result.unwrap_err()), libc::ENOSPC);
     drop(file);
     fs::remove_file(m.path("f")).unwrap();
+    // What a removed file held is there for the next one, again and again.
+    for i in 0..20 {
+        let mut file = File::create(m.path("g")).unwrap();
+        file.write_all(&vec![i; 4096 * 200]).and_then(|()| file.sync_all()).unwrap();
+        drop(file);
+        fs::remove_file(m.path("g")).unwrap();
+    }
     fs::write(m.path("g"), vec![4; 4096 * 100]).unwrap();
     m.remount();
     assert!(fs::read(m.path("g")).unwrap() == vec![4; 4096 * 100]);
