@@ -5,7 +5,7 @@
 use crate::{Attr, Error, FileKind, Privilege, Result, SetAttr, SetTime};
 use std::borrow::Cow;
 
-/// Set-user-id, set-group-id, sticky and group-execute bits of a mode.
+// Bits of a mode (POSIX `sys/stat.h`).
 pub(crate) const S_ISUID: u32 = 0o4000;
 pub(crate) const S_ISGID: u32 = 0o2000;
 const S_ISVTX: u32 = 0o1000;

@@ -11,7 +11,9 @@ use std::ops::ControlFlow;
 /// Errors common to all calls: [`crate::Error::ReadOnly`] for a change on a read-only mount,
 /// [`crate::Error::Corrupt`] where the image contradicts itself, [`crate::Error::Device`] where the
 /// device failed, [`crate::Error::Stale`] for an inode number without references that is not in use.
-/// Names are bytes without `/` and NUL; `.` and `..` are refused where they would be changed.
+/// Names are bytes without `/` and NUL, at least one; `.` and `..` are refused where they would be changed.
+/// A refused call changes nothing. Which error is told where several apply is free. What the suite of
+/// behaviours in `conformance` (feature `testing`) asks for is part of this contract.
 #[allow(clippy::missing_errors_doc)] // Said once, above; special cases are said at their call.
 pub trait FileSystem: Send + Sync {
     /// The root directory.
@@ -29,17 +31,20 @@ pub trait FileSystem: Send + Sync {
     /// The attributes of an inode.
     fn getattr(&self, ino: Ino) -> Result<Attr>;
 
-    /// Changes attributes; sets the change time. A new size is `truncate`.
+    /// Changes attributes, all or none; sets the change time. A new size is `truncate`: only regular files have one
+    /// ([`crate::Error::IsDirectory`], [`crate::Error::Invalid`]). Owners that the format cannot hold are refused with
+    /// [`crate::Error::Overflow`], and so are times, unless they are moved to the end of the range.
     fn setattr(&self, ino: Ino, set: &SetAttr, by: Privilege) -> Result<Attr>;
 
-    /// Finds a name (also `.` and `..`); takes a reference.
+    /// Finds a name (also `.` and `..`); takes a reference. In a removed directory there is nothing to be found.
     fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Attr>;
 
     /// Gives back `count` references.
     fn forget(&self, ino: Ino, count: u64);
 
-    /// Passes the entries from cookie `from` (0 for the start, or an entry's `next`) to `sink` until it
-    /// breaks. Entries that exist throughout are passed exactly once over a whole walk, whatever else changes.
+    /// Passes the entries, `.` and `..` among them, from cookie `from` (0 for the start, or an entry's `next`) to `sink`
+    /// until it breaks. Entries that exist throughout are passed exactly once over a whole walk, whatever
+    /// else changes. The sink may run under the directory's lock: it must not call the file system.
     fn readdir(
         &self,
         dir: Ino,
@@ -47,10 +52,12 @@ pub trait FileSystem: Send + Sync {
         sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()>;
 
-    /// Creates an inode of any kind with a name; takes a reference.
+    /// Creates an inode of any kind with a name; takes a reference. Nothing can be made in a removed directory
+    /// ([`crate::Error::NotFound`]).
     fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr>;
 
-    /// Gives an inode (not a directory) another name; takes a reference.
+    /// Gives an inode another name; takes a reference. Not a directory ([`crate::Error::NotPermitted`]), and not one
+    /// that has no name left ([`crate::Error::NotFound`]).
     fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr>;
 
     /// Removes a name of anything but a directory.
@@ -59,7 +66,8 @@ pub trait FileSystem: Send + Sync {
     /// Removes an empty directory.
     fn rmdir(&self, dir: Ino, name: &[u8]) -> Result<()>;
 
-    /// Renames atomically; a directory never into itself or below.
+    /// Renames atomically; a directory never into itself or below ([`crate::Error::Invalid`]). Two names of one inode
+    /// are left as they are.
     fn rename(
         &self,
         from_dir: Ino,
@@ -73,13 +81,16 @@ pub trait FileSystem: Send + Sync {
     /// The target of a symbolic link.
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>>;
 
-    /// Reads from a regular file; short only at its end.
+    /// Reads from a regular file ([`crate::Error::IsDirectory`], [`crate::Error::Invalid`] from others); short only at
+    /// its end.
     fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize>;
 
-    /// Writes to a regular file; short only when space ran out after a part was written.
+    /// Writes to a regular file; short only when space ran out after a part was written. What would reach beyond the
+    /// largest size is refused whole ([`crate::Error::TooBig`]).
     fn write(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize>;
 
-    /// Allocates, zeroes or frees a range of a regular file.
+    /// Allocates, zeroes or frees a range of a regular file; an empty one is [`crate::Error::Invalid`]. Without space for
+    /// all of it nothing is allocated.
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64, by: Privilege) -> Result<()>;
 
     /// The next data or hole at or after `offset`; [`crate::Error::NoSuchOffset`] if there is none.
@@ -103,6 +114,6 @@ pub trait FileSystem: Send + Sync {
     /// Removes an extended attribute.
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()>;
 
-    /// Writes everything, marks the image clean and refuses further changes. Idempotent.
+    /// Frees inodes without names, writes everything, marks the image clean and refuses further changes. Idempotent.
     fn unmount(&self) -> Result<()>;
 }

@@ -6,7 +6,14 @@
 //! The protocol of references: `lookup`, `create` and `link` return attributes *with one reference taken* on the
 //! inode, and the root always has one. While an inode has references its number means that
 //! file, even after its last name is gone; the caller gives references back with
-//! [`FileSystem::forget`], and the file system frees a nameless inode when its last one goes.
+//! [`FileSystem::forget`], and the file system frees a nameless inode when its last one goes. Unmounting
+//! makes all references void.
+//!
+//! Above the seam, each usable by itself: who may do what ([`access`]), advisory locks ([`LockTable`]), and [`Vfs`], which
+//! joins both with open files, paths and what tools do with trees.
+//!
+//! With the feature `testing`: `model` is the file system that is obviously right, `conformance` the behaviours that all
+//! have, and `random` compares a file system with the model over random operations.
 
 pub mod access;
 #[cfg(any(test, feature = "testing"))]

@@ -69,6 +69,11 @@ impl ModelFs {
 
     /// As after unmounting and mounting: references are void, nameless inodes are gone.
     pub fn remount(&self) {
+        self.void_references();
+        self.unmounted.store(false, Ordering::Release);
+    }
+
+    fn void_references(&self) {
         let mut tree = self.tree.lock();
         let all: Vec<Ino> = tree.inodes.keys().copied().collect();
         for ino in all {
@@ -77,7 +82,6 @@ impl ModelFs {
             }
             tree.free_if_dead(ino);
         }
-        self.unmounted.store(false, Ordering::Release);
     }
 
     /// What contradicts the model's own invariants; none if it is right.

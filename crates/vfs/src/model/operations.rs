@@ -438,6 +438,7 @@ impl FileSystem for ModelFs {
 
     fn unmount(&self) -> Result<()> {
         self.unmounted.store(true, Ordering::Release);
+        self.void_references();
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ pub struct ModelOptions {
     pub block_bytes: u32,
     /// Blocks for the data of files.
     pub blocks: u64,
-    /// Blocks that only [`Privilege::Root`] may use.
+    /// Blocks that only [`crate::Privilege::Root`] may use.
     pub reserve_blocks: u64,
     /// Inodes.
     pub files: u64,
