@@ -1,0 +1,190 @@
+//! `spindle cp`
+
+use crate::caller::Caller;
+use crate::error::{Context, Failure, Result};
+use crate::image::{self, WriteArgs};
+use crate::paths::{Held, resolve, resolve_parent};
+use crate::progress::Progress;
+use crate::target::{ImagePath, Target};
+use crate::transfer::{
+    Adjust, Adjusted, ImageSink, ImageSource, LocalSink, LocalSource, NewFiles, Sink, split,
+};
+use spindle_vfs::{Error, FileKind, FileSystem};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Copy files into, out of, within and between images
+///
+/// Each of the sources and the target is a path of this machine or IMAGE:/PATH. A copy into a directory keeps the name.
+/// What exists is replaced, except that directories are filled. Sparse files stay sparse. Without -p the copies belong to
+/// you, with the permissions that your umask leaves.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "EXAMPLES
+    spindle cp -r src disk.img:/usr
+    spindle cp disk.img@s1a:/etc/fstab .
+    spindle cp -rp old.img:/home new.img:/")]
+pub struct Args {
+    /// Copy directories with everything below them; hard links within them are kept
+    #[arg(short = 'r', short_alias = 'R')]
+    recursive: bool,
+    /// Keep owners, permissions, times and extended attributes
+    #[arg(short = 'p')]
+    preserve: bool,
+    #[command(flatten)]
+    write: WriteArgs,
+    /// What to copy
+    #[arg(value_name = "SOURCE", required = true)]
+    sources: Vec<OsString>,
+    /// The copy, or the directory for it
+    #[arg(value_name = "TARGET", required = true)]
+    target: OsString,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let caller = Caller::find();
+    let sources: Vec<Target> = args.sources.iter().map(|word| Target::parse(word)).collect();
+    for source in &sources {
+        if let Target::Local(path) = source {
+            Target::check_local(path)?;
+        }
+    }
+    match Target::parse(&args.target) {
+        Target::Local(path) => {
+            Target::check_local(&path)?;
+            to_local(args, &sources, &path, &caller)?;
+        }
+        Target::Inside(to) => {
+            // Sources in the same image are read through the same open file system.
+            image::change(&to.image, args.write, |fs| {
+                to_image(args, &sources, fs, &to, &caller).context(&to.image)
+            })?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The name that a copy in a directory gets.
+fn name_of(source: &Target) -> Result<Vec<u8>> {
+    let (name, shown) = match source {
+        Target::Local(path) => {
+            let whole = path.canonicalize().context(path.display())?;
+            let name = path.file_name().or(whole.file_name()).map(|name| name.as_bytes().to_vec());
+            (name, path.display().to_string())
+        }
+        Target::Inside(inside) => {
+            let trimmed = inside.path.trim_ascii_end();
+            let trimmed =
+                &trimmed[..trimmed.len() - trimmed.iter().rev().take_while(|&&b| b == b'/').count()];
+            let (_, name) = split(trimmed);
+            let usable = !name.is_empty() && name != b"." && name != b"..";
+            (usable.then(|| name.to_vec()), inside.display())
+        }
+    };
+    name.ok_or_else(|| {
+        Failure::new(format!("{shown}: this has no name that the copy could get; name the copy"))
+    })
+}
+
+fn to_local(args: &Args, sources: &[Target], path: &Path, caller: &Caller) -> Result<()> {
+    let into = path.is_dir();
+    if !into && sources.len() > 1 {
+        return Err(Failure::new("to copy several files, name a directory")).context(path.display());
+    }
+    let parent = match path.parent() {
+        _ if into => path.to_owned(),
+        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+        Some(parent) => parent.to_owned(),
+        None => path.to_owned(),
+    };
+    let mut sink = LocalSink::new(&parent, args.preserve, caller.umask)?;
+    for source in sources {
+        let name = match path.file_name() {
+            Some(name) if !into => name.as_bytes().to_vec(),
+            _ => name_of(source)?,
+        };
+        send(args, source, None, &name, &mut sink)?;
+    }
+    sink.finish()
+}
+
+fn to_image(
+    args: &Args,
+    sources: &[Target],
+    fs: &dyn FileSystem,
+    to: &ImagePath,
+    caller: &Caller,
+) -> Result<()> {
+    let new = NewFiles { preserve: args.preserve, uid: caller.uid, gid: caller.gid, umask: caller.umask };
+    let existing = match resolve(fs, &to.path, true) {
+        Ok(node) => Some(node),
+        Err(e) if e.is(&Error::NotFound) => None,
+        Err(e) => return Err(e),
+    };
+    let (dir, name) = match existing {
+        Some(dir) if dir.kind == FileKind::Directory => (dir, None),
+        _ => {
+            let (dir, name) = resolve_parent(fs, &to.path)?;
+            (dir, Some(name.to_vec()))
+        }
+    };
+    if name.is_some() && sources.len() > 1 {
+        return Err(Failure::new("to copy several files, name a directory")).named(&to.path);
+    }
+    let mut sink = ImageSink::new(fs, dir.ino, new);
+    for source in sources {
+        let name = match &name {
+            Some(name) => name.clone(),
+            None => name_of(source)?,
+        };
+        send(args, source, Some((&to.image, fs, &dir)), &name, &mut sink)?;
+    }
+    sink.finish()
+}
+
+/// Sends one source to a sink. If the target is in an image, that image and the directory there are given.
+fn send(
+    args: &Args,
+    source: &Target,
+    target: Option<(&str, &dyn FileSystem, &Held<'_>)>,
+    name: &[u8],
+    sink: &mut dyn Sink,
+) -> Result<()> {
+    let progress = Progress::new("copying", None);
+    let mut sink = Adjusted::new(sink, Adjust::default(), &progress);
+    match (source, target) {
+        (Target::Local(path), _) => LocalSource::new(path, args.recursive).walk(name, &mut sink),
+        (Target::Inside(from), Some((image, fs, dir))) if from.image == image => {
+            let node = resolve(fs, &from.path, true)?;
+            check_not_below(fs, &node, dir, name).named(&from.path)?;
+            ImageSource::new(fs, node, args.recursive).walk(name, &mut sink).named(&from.path)
+        }
+        (Target::Inside(from), _) => image::read(&from.image, |fs| {
+            let node = resolve(fs, &from.path, true)?;
+            ImageSource::new(fs, node, args.recursive).walk(name, &mut sink).named(&from.path)
+        })
+        .context(&from.image),
+    }
+}
+
+/// Refuses to copy a file onto itself, or a directory into itself, which would never end.
+fn check_not_below(fs: &dyn FileSystem, source: &Held<'_>, dir: &Held<'_>, name: &[u8]) -> Result<()> {
+    if Held::lookup(fs, dir.ino, name).is_ok_and(|there| there.ino == source.ino) {
+        return Err(Failure::new("the copy would be the file itself"));
+    }
+    let mut at = Held::lookup(fs, dir.ino, b".")?;
+    let mut steps = 0;
+    loop {
+        if at.ino == source.ino {
+            return Err(Failure::new("a directory cannot be copied into itself"));
+        }
+        let up = Held::lookup(fs, at.ino, b"..")?;
+        steps += 1;
+        if up.ino == at.ino || steps > 10_000 {
+            return Ok(());
+        }
+        at = up;
+    }
+}

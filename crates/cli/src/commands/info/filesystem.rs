@@ -1,0 +1,270 @@
+//! What `spindle info` tells of a file system: the superblock as dumpfs has it.
+
+use crate::error::Result;
+use crate::output::Output;
+use crate::text;
+use serde::Serialize;
+use spindle_clock::Timestamp;
+use spindle_device::Device;
+use spindle_ffs::ondisk::{FS_OPTSPACE, flags};
+use spindle_ffs::{CheckHashes, Dialect, InodeFormat, Objection, Superblock, Version};
+
+/// A file system. The names are those of `fs.h`.
+#[derive(Debug, Serialize)]
+pub struct FileSystemInfo {
+    version: Version,
+    pub dialect: Dialect,
+    inode_format: InodeFormat,
+    byte_order: &'static str,
+    superblock_at: u64,
+    size_bytes: u64,
+    clean: bool,
+    writable: bool,
+    pub objections: Vec<Objection>,
+    volume_name: String,
+    last_mounted_on: String,
+    fs_id: String,
+    last_written: String,
+    flags: Vec<&'static str>,
+    check_hashes: CheckHashes,
+    fs_bsize: u32,
+    fs_fsize: u32,
+    fs_frag: u32,
+    fs_size: u64,
+    fs_dsize: u64,
+    fs_ncg: u32,
+    fs_fpg: u32,
+    fs_ipg: u32,
+    fs_minfree: i32,
+    fs_optim: &'static str,
+    fs_maxcontig: i32,
+    fs_maxbpg: i32,
+    fs_contigsumsize: u32,
+    fs_maxfilesize: u64,
+    fs_sblkno: u32,
+    fs_cblkno: u32,
+    fs_iblkno: u32,
+    fs_dblkno: u32,
+    fs_cgsize: u32,
+    fs_sbsize: u32,
+    fs_csaddr: u64,
+    fs_cssize: u32,
+    cs_ndir: i64,
+    cs_nbfree: i64,
+    cs_nifree: i64,
+    cs_nffree: i64,
+    free_bytes: u64,
+    geometry: Option<Geometry>,
+}
+
+/// The disk that an old file system is laid out for.
+#[derive(Debug, Serialize)]
+struct Geometry {
+    rotational_tables: bool,
+    rps: i32,
+    nsect: u32,
+    ntrak: i32,
+    spc: u32,
+    cpg: u32,
+    ncyl: i32,
+    nrpos: u32,
+    rotdelay_ms: i32,
+    interleave: u32,
+    trackskew: u32,
+    cgoffset: u32,
+}
+
+impl FileSystemInfo {
+    /// From a superblock, and what else its dialect keeps on the device.
+    pub fn of(superblock: &Superblock, device: &dyn Device) -> spindle_vfs::Result<Self> {
+        let Superblock { fs, layout, dialect, .. } = superblock;
+        let objections = superblock.objections(device)?;
+        let totals = superblock.totals();
+        let free = totals.cs_nbfree.saturating_mul(layout.fs_frag.into()).saturating_add(totals.cs_nffree);
+        let new_fields = layout.version == Version::Ufs2 || layout.flags_updated;
+        let time = if new_fields { fs.fs_time } else { fs.fs_old_time.cast_unsigned().into() };
+        let text_of = |bytes: &[u8]| text::printable(bytes.split(|&b| b == 0).next().unwrap_or_default());
+        let geometry = layout.rotation.as_ref().map(|r| Geometry {
+            rotational_tables: r.fs_old_cpc > 0,
+            rps: fs.fs_old_rps,
+            nsect: r.fs_old_nsect,
+            ntrak: fs.fs_ntrak(),
+            spc: r.fs_old_spc,
+            cpg: r.fs_old_cpg,
+            ncyl: fs.fs_old_ncyl,
+            nrpos: r.fs_old_nrpos,
+            rotdelay_ms: fs.fs_old_rotdelay,
+            interleave: r.fs_old_interleave,
+            trackskew: r.fs_old_trackskew,
+            cgoffset: layout.fs_old_cgoffset,
+        });
+        Ok(Self {
+            version: layout.version,
+            dialect: *dialect,
+            inode_format: layout.inode_format,
+            byte_order: text::endian(layout.endian),
+            superblock_at: layout.fs_sblockloc,
+            size_bytes: layout.fs_size << layout.fs_fshift,
+            clean: fs.fs_clean == 1 || *dialect == Dialect::Bsd43,
+            writable: objections.is_empty(),
+            objections,
+            volume_name: if new_fields { text_of(&fs.fs_volname) } else { String::new() },
+            last_mounted_on: text_of(&fs.fs_fsmnt),
+            fs_id: format!("{:08x}{:08x}", fs.fs_id[0], fs.fs_id[1]),
+            last_written: text::exact(Timestamp::new(time, 0)),
+            flags: flag_names(*dialect, superblock.flags()),
+            check_hashes: superblock.check_hashes(),
+            fs_bsize: layout.fs_bsize,
+            fs_fsize: layout.fs_fsize,
+            fs_frag: layout.fs_frag,
+            fs_size: layout.fs_size,
+            fs_dsize: layout.fs_dsize,
+            fs_ncg: layout.fs_ncg,
+            fs_fpg: layout.fs_fpg,
+            fs_ipg: layout.fs_ipg,
+            fs_minfree: fs.fs_minfree,
+            fs_optim: if fs.fs_optim == FS_OPTSPACE { "space" } else { "time" },
+            fs_maxcontig: fs.fs_maxcontig,
+            fs_maxbpg: fs.fs_maxbpg,
+            fs_contigsumsize: layout.fs_contigsumsize,
+            fs_maxfilesize: layout.fs_maxfilesize,
+            fs_sblkno: layout.fs_sblkno,
+            fs_cblkno: layout.fs_cblkno,
+            fs_iblkno: layout.fs_iblkno,
+            fs_dblkno: layout.fs_dblkno,
+            fs_cgsize: layout.fs_cgsize,
+            fs_sbsize: layout.fs_sbsize,
+            fs_csaddr: layout.fs_csaddr.0,
+            fs_cssize: layout.fs_cssize,
+            cs_ndir: totals.cs_ndir,
+            cs_nbfree: totals.cs_nbfree,
+            cs_nifree: totals.cs_nifree,
+            cs_nffree: totals.cs_nffree,
+            free_bytes: u64::try_from(free).unwrap_or(0).saturating_mul(layout.fs_fsize.into()),
+            geometry,
+        })
+    }
+
+    /// In one line: what, whose, how large, in what state.
+    pub fn summary(&self) -> String {
+        format!(
+            "{} of {}, {}-endian, {}, {} free, {}, {}",
+            text::version(self.version, self.inode_format),
+            self.dialect,
+            self.byte_order,
+            text::bytes(self.size_bytes),
+            text::bytes(self.free_bytes),
+            if self.clean { "clean" } else { "not clean" },
+            if self.writable { "can be mounted read-write" } else { "mounts read-only" },
+        )
+    }
+
+    /// Everything, for people.
+    pub fn show(&self, out: &mut Output, image: &str) -> Result<()> {
+        out.line(format!("{image}: {}", self.summary()))?;
+        for objection in &self.objections {
+            let insist = if objection.overridable { "" } else { " (cannot be overridden)" };
+            out.line(format!("  read-only because {}{insist}; {}", objection.reason, objection.remedy))?;
+        }
+        let mut row = |name: &str, value: String| out.line(format!("  {name:<13} {value}"));
+        if !self.volume_name.is_empty() {
+            row("volume", self.volume_name.clone())?;
+        }
+        if !self.last_mounted_on.is_empty() {
+            row("mounted on", self.last_mounted_on.clone())?;
+        }
+        row("written", format!("{}  id {}", self.last_written, self.fs_id))?;
+        if !self.flags.is_empty() {
+            row("flags", self.flags.join(", "))?;
+        }
+        let hashes: Vec<&str> = [
+            (self.check_hashes.superblock, "superblocks"),
+            (self.check_hashes.groups, "groups"),
+            (self.check_hashes.inodes, "inodes"),
+        ]
+        .into_iter()
+        .filter_map(|(on, name)| on.then_some(name))
+        .collect();
+        if !hashes.is_empty() {
+            row("check-hashes", hashes.join(", "))?;
+        }
+        row("blocks", format!("bsize {} fsize {} frag {}", self.fs_bsize, self.fs_fsize, self.fs_frag))?;
+        row(
+            "size",
+            format!(
+                "{} fragments, {} for data; largest file {} bytes",
+                self.fs_size, self.fs_dsize, self.fs_maxfilesize
+            ),
+        )?;
+        row("groups", format!("ncg {} fpg {} ipg {}", self.fs_ncg, self.fs_fpg, self.fs_ipg))?;
+        row(
+            "free",
+            format!(
+                "nbfree {} nffree {} nifree {}; ndir {}",
+                self.cs_nbfree, self.cs_nffree, self.cs_nifree, self.cs_ndir
+            ),
+        )?;
+        row(
+            "layout",
+            format!(
+                "superblock at byte {}; sblkno {} cblkno {} iblkno {} dblkno {} csaddr {}",
+                self.superblock_at,
+                self.fs_sblkno,
+                self.fs_cblkno,
+                self.fs_iblkno,
+                self.fs_dblkno,
+                self.fs_csaddr
+            ),
+        )?;
+        row(
+            "structures",
+            format!("sbsize {} cgsize {} cssize {}", self.fs_sbsize, self.fs_cgsize, self.fs_cssize),
+        )?;
+        row(
+            "policy",
+            format!(
+                "minfree {}% optim {} maxcontig {} maxbpg {} contigsumsize {}",
+                self.fs_minfree, self.fs_optim, self.fs_maxcontig, self.fs_maxbpg, self.fs_contigsumsize
+            ),
+        )?;
+        if let Some(g) = &self.geometry {
+            row(
+                "disk",
+                format!(
+                    "rps {} nsect {} ntrak {} spc {} cpg {} ncyl {} interleave {} trackskew {}",
+                    g.rps, g.nsect, g.ntrak, g.spc, g.cpg, g.ncyl, g.interleave, g.trackskew
+                ),
+            )?;
+            let tables = if g.rotational_tables { "tables" } else { "no tables" };
+            row(
+                "rotation",
+                format!(
+                    "{tables}, nrpos {} rotdelay {} ms, groups shifted by {}",
+                    g.nrpos, g.rotdelay_ms, g.cgoffset
+                ),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The names of flags; what is bit 8 to one system is not to another.
+fn flag_names(dialect: Dialect, bits: u32) -> Vec<&'static str> {
+    let netbsd = dialect == Dialect::NetBsd;
+    [
+        (flags::FS_UNCLEAN, "was mounted unclean"),
+        (flags::FS_DOSOFTDEP, "soft updates"),
+        (flags::FS_NEEDSFSCK, "needs fsck"),
+        (flags::FS_SUJ, "journaled soft updates"),
+        (flags::FS_ACLS, "POSIX.1e ACLs"),
+        (flags::FS_MULTILABEL, "multilabel"),
+        (flags::FS_GJOURNAL, "gjournal"),
+        (flags::FREEBSD_NFS4ACLS, if netbsd { "WAPBL journal" } else { "NFSv4 ACLs" }),
+        (flags::FREEBSD_METACKHASH, if netbsd { "quotas inside" } else { "check-hashes" }),
+        (flags::FS_TRIM, "trim"),
+        (flags::NETBSD_NFS4ACLS, "NFSv4 ACLs"),
+    ]
+    .into_iter()
+    .filter_map(|(bit, name)| (bits & bit != 0).then_some(name))
+    .collect()
+}

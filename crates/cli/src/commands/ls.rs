@@ -1,0 +1,161 @@
+//! `spindle ls`
+
+use crate::describe::{Description, is_device};
+use crate::error::{Context, Result};
+use crate::output::Output;
+use crate::paths::{Held, resolve, sorted_names};
+use crate::target::Target;
+use crate::{image, text};
+use spindle_vfs::{Attr, Error, FileKind, FileSystem};
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::process::ExitCode;
+
+/// List files in an image
+///
+/// Lists what is in a directory, sorted by the bytes of the names, or a file itself. Names are shown so that they
+/// cannot control the terminal: control characters, backslashes and bytes that are not UTF-8 appear as escapes.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "EXAMPLES
+    spindle ls -l disk.img:/etc
+    spindle ls -Ra disk.img@s1a
+    spindle ls --json disk.img:/ | jq '.[].path'")]
+pub struct Args {
+    /// One line for each file: kind and permissions, names, owner, group, size, last change (UTC), name
+    #[arg(short = 'l')]
+    long: bool,
+    /// Show names that start with a dot, too
+    #[arg(short = 'a')]
+    all: bool,
+    /// Show everything below directories as well
+    #[arg(short = 'R')]
+    recursive: bool,
+    /// Show inode numbers
+    #[arg(short = 'i')]
+    inodes: bool,
+    /// Show directories themselves, not what is in them
+    #[arg(short = 'd')]
+    directory: bool,
+    /// Tell everything as a JSON array
+    #[arg(long)]
+    json: bool,
+    /// What to list; an image alone means its root
+    #[arg(value_name = "IMAGE[:/PATH]", required = true)]
+    targets: Vec<OsString>,
+}
+
+struct Lister<'a, 'fs> {
+    args: &'a Args,
+    fs: &'fs dyn FileSystem,
+    out: &'a mut Output,
+    found: &'a mut Vec<Description>,
+    seen: HashSet<u64>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let mut out = Output::stdout();
+    let mut found = Vec::new();
+    for target in &args.targets {
+        let target = Target::in_image(target)?;
+        image::read(&target.image, |fs| {
+            let mut lister = Lister { args, fs, out: &mut out, found: &mut found, seen: HashSet::new() };
+            lister.list(&target.path).context(&target.image)
+        })?;
+    }
+    if args.json {
+        out.json(&found)?;
+    }
+    out.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl<'fs> Lister<'_, 'fs> {
+    fn list(&mut self, path: &[u8]) -> Result<()> {
+        let follow = !self.args.long || path.ends_with(b"/");
+        let node = resolve(self.fs, path, follow)?;
+        if node.kind != FileKind::Directory || self.args.directory {
+            return self.show(path, path, &node);
+        }
+        let headed = self.args.recursive || self.args.targets.len() > 1;
+        let mut todo = vec![(path.to_vec(), node)];
+        let mut first = true;
+        while let Some((path, dir)) = todo.pop() {
+            if !self.seen.insert(dir.ino.0) {
+                let place = format!("inode {}", dir.ino.0);
+                return Err(Error::corrupt("a directory has two names", place)).named(&path);
+            }
+            if headed && !self.args.json {
+                if !first {
+                    self.out.line("")?;
+                }
+                self.out.line(format!("{}:", text::printable(&path)))?;
+            }
+            first = false;
+            let mut below = self.directory(&path, &dir).named(&path)?;
+            below.reverse();
+            todo.append(&mut below);
+        }
+        Ok(())
+    }
+
+    /// Shows what is in a directory; gives the directories in it if they are to be shown, too.
+    fn directory(&mut self, path: &[u8], dir: &Attr) -> Result<Vec<(Vec<u8>, Held<'fs>)>> {
+        let mut names = sorted_names(self.fs, dir.ino)?;
+        if self.args.all {
+            names.splice(0..0, [b".".to_vec(), b"..".to_vec()]);
+        } else {
+            names.retain(|name| !name.starts_with(b"."));
+        }
+        let base = path.strip_suffix(b"/").unwrap_or(path);
+        let mut below = Vec::new();
+        for name in names {
+            let path = [base, b"/", &name].concat();
+            let plain = !self.args.long && !self.args.inodes && !self.args.json && !self.args.recursive;
+            if plain {
+                self.out.line(text::printable(&name))?;
+                continue;
+            }
+            let node = Held::lookup(self.fs, dir.ino, &name).named(&name)?;
+            self.show(&path, &name, &node).named(&name)?;
+            if self.args.recursive && node.kind == FileKind::Directory && name != b"." && name != b".." {
+                below.push((path, node));
+            }
+        }
+        Ok(below)
+    }
+
+    fn show(&mut self, path: &[u8], name: &[u8], attr: &Attr) -> Result<()> {
+        if self.args.json {
+            self.found.push(Description::of(self.fs, path, attr)?);
+            return Ok(());
+        }
+        let mut line = String::new();
+        if self.args.inodes {
+            line = format!("{:>8} ", attr.ino.0);
+        }
+        if self.args.long {
+            let size = if is_device(attr.kind) {
+                format!("{}, {}", attr.rdev.major, attr.rdev.minor)
+            } else {
+                attr.size.to_string()
+            };
+            let _ = write!(
+                line,
+                "{} {:>3} {:>5} {:>5} {size:>12} {} ",
+                text::mode_string(attr.kind, attr.perm),
+                attr.nlink,
+                attr.uid,
+                attr.gid,
+                text::minute(attr.mtime),
+            );
+        }
+        line += &text::printable(name);
+        if self.args.long && attr.kind == FileKind::Symlink {
+            line += " -> ";
+            line += &text::printable(&self.fs.readlink(attr.ino)?);
+        }
+        self.out.line(line)
+    }
+}

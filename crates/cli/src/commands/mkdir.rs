@@ -1,0 +1,85 @@
+//! `spindle mkdir`
+
+use crate::caller::Caller;
+use crate::error::{Context, Result};
+use crate::image::{self, WriteArgs};
+use crate::paths::{Held, resolve, resolve_parent};
+use crate::target::Target;
+use spindle_vfs::{Attr, Error, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Make directories in an image
+///
+/// They belong to you, and your umask applies.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Make what is missing above them as well, and do not mind directories that exist
+    #[arg(short = 'p')]
+    parents: bool,
+    /// Permissions in octal, whatever the umask
+    #[arg(short = 'm', value_name = "MODE", value_parser = parse_mode)]
+    mode: Option<u32>,
+    #[command(flatten)]
+    write: WriteArgs,
+    /// The directories
+    #[arg(value_name = "IMAGE:/PATH", required = true)]
+    targets: Vec<OsString>,
+}
+
+fn parse_mode(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 8)
+        .ok()
+        .filter(|&mode| mode <= 0o7777 && !text.starts_with('+'))
+        .ok_or_else(|| "give permissions in octal, up to 7777".into())
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let caller = Caller::find();
+    for target in &args.targets {
+        let target = Target::in_image(target)?;
+        image::change(&target.image, args.write, |fs| {
+            make(fs, &target.path, args, &caller).context(&target.image)
+        })?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn make(fs: &dyn FileSystem, path: &[u8], args: &Args, caller: &Caller) -> Result<()> {
+    let perm = args.mode.unwrap_or(0o777 & !caller.umask);
+    if !args.parents {
+        let (dir, name) = resolve_parent(fs, path)?;
+        let made = make_one(fs, dir.ino, name, perm, caller).named(path)?;
+        fs.forget(made.ino, 1);
+        return Ok(());
+    }
+    let ends: Vec<usize> =
+        (1..=path.len()).filter(|&i| path[i - 1] != b'/' && path.get(i).is_none_or(|&b| b == b'/')).collect();
+    for &end in &ends {
+        let part = &path[..end];
+        match resolve(fs, part, true) {
+            Ok(node) if node.kind == FileKind::Directory => {}
+            Ok(_) => return Err(Error::NotDirectory).named(part),
+            Err(e) if e.is(&Error::NotFound) => {
+                let (dir, name) = resolve_parent(fs, part)?;
+                let perm = if Some(&end) == ends.last() { perm } else { 0o777 & !caller.umask };
+                drop(Held::new(fs, make_one(fs, dir.ino, name, perm, caller).named(part)?));
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+fn make_one(fs: &dyn FileSystem, dir: Ino, name: &[u8], perm: u32, caller: &Caller) -> Result<Attr> {
+    let node = NewNode {
+        kind: FileKind::Directory,
+        perm,
+        uid: caller.uid,
+        gid: caller.gid,
+        rdev: Rdev::default(),
+        target: b"",
+    };
+    Ok(fs.create(dir, name, &node, Privilege::Root)?)
+}

@@ -1,0 +1,106 @@
+//! The table of commands. Each is a file of its own here, with its arguments, its manual page and what it does.
+
+mod cat;
+mod cp;
+mod export;
+mod fsck;
+mod import;
+mod info;
+mod ln;
+mod ls;
+mod man;
+mod mkdir;
+mod mount;
+mod mv;
+mod newfs;
+mod rm;
+mod stat;
+mod umount;
+
+pub mod helper;
+
+use crate::error::Result;
+use std::process::ExitCode;
+
+/// The Berkeley fast file system family in user space
+///
+/// Spindle makes, mounts, checks, fills and reads the file systems of the BSDs and Solaris: UFS1 and UFS2, in either byte
+/// order, in files, on block devices, and in partitions inside them. Most commands need neither a mount nor root.
+///
+/// An image is named by its path, followed by @ and a part of it where it has parts: disk.img, disk.img@s1a,
+/// /dev/sdb@p2, disk.img@offset=1048576. "spindle info" lists them. A file in an image is IMAGE:/PATH.
+#[derive(clap::Parser, Debug)]
+#[command(
+    name = "spindle",
+    version,
+    propagate_version = true,
+    after_long_help = "EXIT CODES
+    0  done    1  failed    2  the command line makes no sense
+    fsck has 4 for damage and 8 for a check that could not be made, mount and umount have 32 for failure.
+
+HELPERS
+    Installed under the names mount.spindle, umount.spindle, mkfs.spindle and fsck.spindle, the program does what
+    mount(8), umount(8), mkfs(8) and fsck(8) expect of a file system of type \"spindle\".
+
+EXAMPLES
+    spindle newfs -s 1g disk.img && spindle import src/ disk.img:/usr/src
+    spindle info disk.img
+    spindle ls -l disk.img:/usr/src
+    spindle mount disk.img /mnt; cp -a more /mnt; spindle umount /mnt
+    spindle fsck -n disk.img"
+)]
+pub struct Cli {
+    /// Say more on standard error; twice for every detail
+    #[arg(short = 'v', long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What can be done.
+#[derive(clap::Subcommand, Debug)]
+pub enum Command {
+    #[command(visible_alias = "mkfs")]
+    Newfs(Box<newfs::Args>),
+    Info(info::Args),
+    Mount(mount::Args),
+    Umount(umount::Args),
+    Fsck(fsck::Args),
+    Ls(ls::Args),
+    Cat(cat::Args),
+    Stat(stat::Args),
+    Cp(cp::Args),
+    Mkdir(mkdir::Args),
+    Rm(rm::Args),
+    Mv(mv::Args),
+    Ln(ln::Args),
+    Import(Box<import::Args>),
+    Export(export::Args),
+    #[command(hide = true)]
+    Man(man::Args),
+}
+
+impl Command {
+    /// Does it; gives the exit code where all went well, as far as the command's own model goes.
+    pub fn run(&self) -> Result<ExitCode> {
+        match self {
+            Self::Newfs(args) => newfs::run(args),
+            Self::Info(args) => info::run(args),
+            Self::Mount(args) => Ok(mount::run(args)),
+            Self::Umount(args) => umount::run(args),
+            Self::Fsck(args) => fsck::run(args),
+            Self::Ls(args) => ls::run(args),
+            Self::Cat(args) => cat::run(args),
+            Self::Stat(args) => stat::run(args),
+            Self::Cp(args) => cp::run(args),
+            Self::Mkdir(args) => mkdir::run(args),
+            Self::Rm(args) => rm::run(args),
+            Self::Mv(args) => mv::run(args),
+            Self::Ln(args) => ln::run(args),
+            Self::Import(args) => import::run(args),
+            Self::Export(args) => export::run(args),
+            Self::Man(args) => man::run(args),
+        }
+    }
+}

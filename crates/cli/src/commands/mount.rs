@@ -1,0 +1,119 @@
+//! `spindle mount`
+
+use crate::error::{Context, Failure, Result};
+use crate::image::{self, Opening};
+use spindle_device::{Part, Spec};
+use spindle_fuse::{Mode, MountOptions, Ready, Signals, launch, serve};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Mount a file system
+///
+/// Mounts the file system in IMAGE on the directory DIR through FUSE, and returns when it is live; a daemon serves it until
+/// it is unmounted (spindle umount, umount(8), or a SIGTERM to the daemon) and leaves the image clean. With -f it is
+/// served in the foreground.
+///
+/// What is not safe to write is mounted read-only, and the reasons are told. In /etc/fstab the type is "spindle", and
+/// the options below go where options go.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "OPTIONS OF -o
+    ro, rw                      read-only or not
+    force                       write in spite of objections that may be overridden
+    offset=BYTES                where in IMAGE the file system starts
+    noatime, relatime, strictatime
+                                when reading changes access times: never, rarely (the default), always
+    allow_other, allow_root     who else may use the mount; the user alone by default
+    default_permissions         have the kernel check permissions in any case
+    uid=N, gid=N, umask=M, fmask=M, dmask=M
+                                show everything with this owner, group and these permissions
+    suid, dev                   let set-id bits and device nodes count (root only; nosuid, nodev by default)
+    noexec                      no programs
+    grpid, nogrpid              new files get the group of the directory, or of the user
+    fsname=NAME, subtype=NAME   what mount and df show
+    commit=SECONDS              make changes durable at least so often (5)
+    threads=N                   threads that serve (2)
+    nouser_xattr                no extended attributes
+    auto_unmount                unmount even if the daemon is killed
+
+EXIT CODES
+    0   it is live
+    32  it could not be mounted
+
+EXAMPLES
+    spindle mount disk.img@s1a /mnt
+    spindle mount -o ro,allow_other,uid=1000 sun.img /mnt
+    echo '/srv/disk.img /srv/disk spindle noauto,user 0 0' >>/etc/fstab")]
+pub struct Args {
+    /// Mount options, separated by commas; may be given several times
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    options: Vec<String>,
+    /// Serve in the foreground
+    #[arg(short = 'f', long)]
+    foreground: bool,
+    /// Mount read-only, as -o ro
+    #[arg(short = 'r', long)]
+    read_only: bool,
+    /// The image: a file, a block device, or a partition in one (disk.img@s1a)
+    #[arg(value_name = "IMAGE[@PARTITION]")]
+    image: String,
+    /// The directory to mount on
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+impl Args {
+    /// As mount(8) calls its helper.
+    pub fn from_helper(image: String, dir: PathBuf, options: Vec<String>) -> Self {
+        Self { options, foreground: false, read_only: false, image, dir }
+    }
+}
+
+/// Exit code for a mount that failed, as mount(8) has it.
+pub const MOUNT_FAILED: u8 = 32;
+
+/// Runs the command. Must be called before there are threads.
+pub fn run(args: &Args) -> ExitCode {
+    let mode = if args.foreground { Mode::Foreground } else { Mode::Daemon };
+    launch(mode, "spindle: mount", |signals, ready| mount(args, signals, ready))
+}
+
+/// Checks the options without mounting anything.
+pub fn check(args: &Args) -> Result<MountOptions> {
+    let mut options = MountOptions::default();
+    for text in &args.options {
+        options.parse(text).map_err(|e| Failure::new(e.to_string()))?;
+    }
+    options.read_only |= args.read_only;
+    Ok(options)
+}
+
+fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
+    let mut options = check(args)?;
+    // The daemon goes to / in the end; messages and the mount table are to name the image for everybody.
+    let mut spec = image::parse_spec(&args.image)?;
+    spec.path = spec.path.canonicalize().context(spec.path.display())?;
+    if let Some(offset) = options.offset {
+        if spec.part != Part::Whole {
+            return Err(Failure::new(format!("{spec}: names a part already; offset= would name another")));
+        }
+        spec = Spec { part: Part::Offset(offset), ..spec };
+    }
+    let writable = std::fs::metadata(&spec.path).is_ok_and(|metadata| !metadata.permissions().readonly());
+    if !options.read_only && !writable {
+        log::warn!("{spec}: not writable; mounting it read-only");
+        options.read_only = true;
+    }
+    let opening = Opening {
+        read_only: options.read_only,
+        force: options.force,
+        atime: options.atime,
+        ..Opening::read_only()
+    };
+    let opened = image::open(&spec, &opening)?;
+    if opened.fs.read_only() && !options.read_only {
+        log::warn!("{spec}: mounted read-only: {}", image::reasons(&opened.objections));
+        options.read_only = true;
+    }
+    serve(&opened.fs, &args.dir, &spec.to_string(), &options, signals, ready)
+        .map_err(|e| Failure::new(e.to_string()))
+}

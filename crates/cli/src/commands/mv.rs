@@ -1,0 +1,64 @@
+//! `spindle mv`
+
+use crate::error::{Context, Failure, Result};
+use crate::image::{self, WriteArgs};
+use crate::paths::{resolve, resolve_parent};
+use crate::target::{ImagePath, Target};
+use spindle_vfs::{FileKind, FileSystem, Privilege, RenameMode};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Rename or move files in an image
+///
+/// Everything stays within one image, so that each rename happens as a whole or not at all.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Do not replace what exists
+    #[arg(short = 'n')]
+    keep: bool,
+    #[command(flatten)]
+    write: WriteArgs,
+    /// What to move
+    #[arg(value_name = "IMAGE:/PATH", required = true)]
+    sources: Vec<OsString>,
+    /// The new path, or the directory to move into
+    #[arg(value_name = "IMAGE:/TARGET", required = true)]
+    target: OsString,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let to = Target::in_image(&args.target)?;
+    let mut from = Vec::new();
+    for source in &args.sources {
+        let source = Target::in_image(source)?;
+        if source.image != to.image {
+            let (source, to) = (source.display(), &to.image);
+            return Err(Failure::new(format!(
+                "{source} is not in {to}; copy it with cp -rp, then remove it"
+            )));
+        }
+        from.push(source);
+    }
+    image::change(&to.image, args.write, |fs| rename(fs, &from, &to, args).context(&to.image))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn rename(fs: &dyn FileSystem, from: &[ImagePath], to: &ImagePath, args: &Args) -> Result<()> {
+    let mode = if args.keep { RenameMode::NoReplace } else { RenameMode::Replace };
+    let target_dir = resolve(fs, &to.path, true).ok().filter(|node| node.kind == FileKind::Directory);
+    if from.len() > 1 && target_dir.is_none() {
+        return Err(Failure::new("to move several files, name a directory")).named(&to.path);
+    }
+    for ImagePath { path, .. } in from {
+        let (from_dir, name) = resolve_parent(fs, path)?;
+        if let Some(dir) = &target_dir {
+            fs.rename(from_dir.ino, name, dir.ino, name, mode, Privilege::Root).named(path)?;
+        } else {
+            // A directory may be named with a slash at its end, also before it exists.
+            let (to_dir, new) = resolve_parent(fs, &to.path)?;
+            fs.rename(from_dir.ino, name, to_dir.ino, new, mode, Privilege::Root).named(path)?;
+        }
+    }
+    Ok(())
+}

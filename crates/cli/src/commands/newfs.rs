@@ -1,0 +1,162 @@
+//! `spindle newfs`
+
+use crate::error::{Context, Failure, Result};
+use crate::making::{FsArgs, Place, make, open_new};
+use crate::output::Output;
+use crate::text;
+use serde::Serialize;
+use spindle_ffs::newfs::Plan;
+use spindle_ffs::{Dialect, InodeFormat, Version};
+use std::process::ExitCode;
+
+/// Make a file system
+///
+/// Makes a fast file system of Berkeley in IMAGE, a file, a block device or a partition (disk.img@s1a). With -s a missing
+/// file is created, without taking space for what is not written. Everything not asked for follows the newfs of the
+/// dialect, which is FreeBSD's unless --dialect or a disk geometry says otherwise.
+///
+/// An existing file system or partition table is not overwritten unless --force is given.
+#[derive(clap::Args, Debug)]
+#[command(
+    disable_help_flag = true,
+    after_long_help = "EXAMPLES
+    spindle newfs -s 1g disk.img                     UFS2 as FreeBSD makes it
+    spindle newfs -O1 --dialect openbsd disk.img@a   UFS1 in a partition, as OpenBSD makes it
+    spindle newfs -O1 --endian big -s 64m sun.img --dialect sun
+    spindle newfs -N -s 500g -b 65536 -f 65536 x     only show what would come out"
+)]
+pub struct Args {
+    /// Kind of file system
+    #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "ffs", value_parser = ["ffs", "ufs"])]
+    kind: String,
+    /// Size of the file system: bytes, with k, m, g or t for powers of 1024, or b for sectors of 512 bytes
+    ///
+    /// Without it the file system takes all of IMAGE.
+    #[arg(short = 's', long, value_name = "SIZE", value_parser = text::parse_bytes)]
+    size: Option<u64>,
+    /// Show what would be made, and make nothing
+    #[arg(short = 'N', long)]
+    dry_run: bool,
+    /// Overwrite an existing file system or partition table
+    #[arg(long)]
+    force: bool,
+    /// Tell it as JSON
+    #[arg(long)]
+    json: bool,
+    /// All times are this one, in seconds since 1970, and random numbers start there: for images that are the same every time
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    timestamp: Option<i64>,
+    #[command(flatten)]
+    fs: FsArgs,
+    /// The file, block device or partition
+    #[arg(value_name = "IMAGE")]
+    image: String,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+}
+
+/// The plan as JSON has it.
+#[derive(Serialize)]
+struct Told<'a> {
+    image: &'a str,
+    version: Version,
+    dialect: Dialect,
+    inode_format: InodeFormat,
+    byte_order: &'static str,
+    size_bytes: u64,
+    fs_bsize: u32,
+    fs_fsize: u32,
+    fs_ncg: u32,
+    fs_fpg: u32,
+    fs_ipg: u32,
+    fs_minfree: u32,
+    free_bytes: u64,
+    free_inodes: i64,
+    superblocks: Vec<u64>,
+    notes: &'a [String],
+    written: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let image = &args.image;
+    let place = Place { image, size: args.size, force: args.force };
+    let (plan, device) = if args.dry_run {
+        (place.plan(&args.fs)?, None)
+    } else {
+        let (device, created) = open_new(&place)?;
+        let made = Plan::new(&args.fs.parameters(device.info().size_bytes.min(place.wanted())))
+            .map_err(|e| Failure::new(e.to_string()))
+            .context(image);
+        (made.inspect_err(|_| created.undo())?, Some((device, created)))
+    };
+    if let Some((device, created)) = &device {
+        make(&plan, &**device, args.timestamp).context(image).inspect_err(|_| created.undo())?;
+    }
+    let mut out = Output::stdout();
+    let told = tell(image, &plan, device.is_some());
+    if args.json {
+        out.json(&told)?;
+    } else {
+        show(&mut out, &told)?;
+    }
+    out.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell<'a>(image: &'a str, plan: &'a Plan, written: bool) -> Told<'a> {
+    let layout = &plan.layout;
+    let totals = plan.totals();
+    let frags = totals.cs_nbfree * i64::from(layout.fs_frag) + totals.cs_nffree;
+    Told {
+        image,
+        version: layout.version,
+        dialect: plan.dialect,
+        inode_format: layout.inode_format,
+        byte_order: text::endian(layout.endian),
+        size_bytes: plan.size_bytes(),
+        fs_bsize: layout.fs_bsize,
+        fs_fsize: layout.fs_fsize,
+        fs_ncg: layout.fs_ncg,
+        fs_fpg: layout.fs_fpg,
+        fs_ipg: layout.fs_ipg,
+        fs_minfree: plan.minfree(),
+        free_bytes: u64::try_from(frags).unwrap_or(0) << layout.fs_fshift,
+        free_inodes: totals.cs_nifree,
+        superblocks: plan.replicas().collect(),
+        notes: &plan.notes,
+        written,
+    }
+}
+
+fn show(out: &mut Output, told: &Told<'_>) -> Result<()> {
+    let made = if told.written { "made" } else { "would be" };
+    out.line(format!(
+        "{}: {made} {} of {}, {}-endian, {}",
+        told.image,
+        text::version(told.version, told.inode_format),
+        told.dialect,
+        told.byte_order,
+        text::bytes(told.size_bytes),
+    ))?;
+    out.line(format!(
+        "blocks of {} bytes, fragments of {}, {} cylinder groups of {} with {} inodes, {}% reserve",
+        told.fs_bsize,
+        told.fs_fsize,
+        told.fs_ncg,
+        text::bytes(u64::from(told.fs_fpg) * u64::from(told.fs_fsize)),
+        told.fs_ipg,
+        told.fs_minfree,
+    ))?;
+    out.line(format!("free: {}, {} inodes", text::bytes(told.free_bytes), told.free_inodes))?;
+    for note in told.notes {
+        out.line(format!("note: {note}"))?;
+    }
+    out.line("superblock copies (for fsck -b) at byte:")?;
+    let copies: Vec<String> = told.superblocks.iter().map(u64::to_string).collect();
+    for line in copies.chunks(6) {
+        out.line(format!(" {}", line.join(", ")))?;
+    }
+    Ok(())
+}

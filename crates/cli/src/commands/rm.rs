@@ -1,0 +1,88 @@
+//! `spindle rm`
+
+use crate::error::{Context, Failure, Result};
+use crate::image::{self, WriteArgs};
+use crate::paths::{Held, resolve_parent, sorted_names};
+use crate::target::Target;
+use spindle_vfs::{Error, FileKind, FileSystem, Ino};
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Remove files in an image
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Remove directories with everything below them
+    #[arg(short = 'r', short_alias = 'R')]
+    recursive: bool,
+    /// Do not mind what does not exist
+    #[arg(short = 'f')]
+    ignore_missing: bool,
+    #[command(flatten)]
+    write: WriteArgs,
+    /// What to remove; symbolic links are removed themselves
+    #[arg(value_name = "IMAGE:/PATH", required = true)]
+    targets: Vec<OsString>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    for target in &args.targets {
+        let target = Target::in_image(target)?;
+        image::change(&target.image, args.write, |fs| {
+            match remove(fs, &target.path, args.recursive) {
+                Err(e) if args.ignore_missing && e.is(&Error::NotFound) => Ok(()),
+                other => other,
+            }
+            .context(&target.image)
+        })?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn remove(fs: &dyn FileSystem, path: &[u8], recursive: bool) -> Result<()> {
+    let (dir, name) = resolve_parent(fs, path)?;
+    let node = Held::lookup(fs, dir.ino, name).named(path)?;
+    if node.kind != FileKind::Directory {
+        return fs.unlink(dir.ino, name).named(path);
+    }
+    if !recursive {
+        return Err(Failure::new("is a directory; -r removes it with everything below")).named(path);
+    }
+    remove_below(fs, node).named(path)?;
+    fs.rmdir(dir.ino, name).named(path)
+}
+
+/// A directory that is being emptied, with the names still in it and its own name.
+struct Level<'a> {
+    dir: Held<'a>,
+    name: Vec<u8>,
+    names: Vec<Vec<u8>>,
+}
+
+fn remove_below<'a>(fs: &'a dyn FileSystem, top: Held<'a>) -> Result<()> {
+    let mut seen = HashSet::<Ino>::from([top.ino]);
+    let names = sorted_names(fs, top.ino)?;
+    let mut levels = vec![Level { dir: top, name: Vec::new(), names }];
+    while let Some(level) = levels.last_mut() {
+        let Some(name) = level.names.pop() else {
+            let empty = levels.pop();
+            if let (Some(empty), Some(parent)) = (empty, levels.last()) {
+                fs.rmdir(parent.dir.ino, &empty.name).named(&empty.name)?;
+            }
+            continue;
+        };
+        let node = Held::lookup(fs, level.dir.ino, &name).named(&name)?;
+        if node.kind != FileKind::Directory {
+            fs.unlink(level.dir.ino, &name).named(&name)?;
+            continue;
+        }
+        if !seen.insert(node.ino) {
+            let place = format!("inode {}", node.ino.0);
+            return Err(Error::corrupt("a directory has two names", place)).named(&name);
+        }
+        let names = sorted_names(fs, node.ino).named(&name)?;
+        levels.push(Level { dir: node, name, names });
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! `spindle stat`
+
+use crate::describe::Description;
+use crate::error::{Context, Result};
+use crate::image;
+use crate::output::Output;
+use crate::paths::resolve;
+use crate::target::Target;
+use crate::text;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Tell everything about files in an image
+///
+/// Times are in UTC with all their digits. Extended attributes are listed with the length of their values.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "EXAMPLES
+    spindle stat disk.img:/etc/passwd
+    spindle stat --json disk.img:/bin/* | jq '.[].mode'")]
+pub struct Args {
+    /// Follow a symbolic link at the end of the path
+    #[arg(short = 'L')]
+    follow: bool,
+    /// Tell it as a JSON array
+    #[arg(long)]
+    json: bool,
+    /// The files; an image alone means its root
+    #[arg(value_name = "IMAGE[:/PATH]", required = true)]
+    targets: Vec<OsString>,
+}
+
+#[derive(Serialize)]
+struct Told {
+    #[serde(flatten)]
+    file: Description,
+    xattrs: Vec<Attribute>,
+}
+
+#[derive(Serialize)]
+struct Attribute {
+    name: String,
+    bytes: usize,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let mut out = Output::stdout();
+    let mut found = Vec::new();
+    for target in &args.targets {
+        let target = Target::in_image(target)?;
+        found.push(image::read(&target.image, |fs| {
+            let node = resolve(fs, &target.path, args.follow).context(&target.image)?;
+            let mut xattrs = Vec::new();
+            if fs.limits().xattrs {
+                for name in fs.listxattr(node.ino)? {
+                    let bytes = fs.getxattr(node.ino, &name)?.len();
+                    xattrs.push(Attribute { name: text::printable(&name), bytes });
+                }
+            }
+            Ok(Told { file: Description::of(fs, &target.path, &node)?, xattrs })
+        })?);
+    }
+    if args.json {
+        out.json(&found)?;
+    } else {
+        for told in &found {
+            show(&mut out, told)?;
+        }
+    }
+    out.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(out: &mut Output, told: &Told) -> Result<()> {
+    let Told { file, xattrs } = told;
+    let arrow = file.target.as_ref().map(|target| format!(" -> {target}")).unwrap_or_default();
+    out.line(format!("{}{arrow}", file.path))?;
+    let device = file.rdev.map(|(major, minor)| format!(" {major}, {minor}")).unwrap_or_default();
+    out.line(format!("   kind: {}{device}", file.kind))?;
+    out.line(format!("   size: {} ({} blocks of 512 bytes)", file.size, file.blocks512))?;
+    out.line(format!("  inode: {} generation {} names {}", file.ino, file.generation, file.nlink))?;
+    out.line(format!(" access: {} uid {} gid {} flags {:#x}", file.mode, file.uid, file.gid, file.flags))?;
+    out.line(format!("   read: {}", file.atime))?;
+    out.line(format!("changed: {}", file.mtime))?;
+    out.line(format!(" status: {}", file.ctime))?;
+    out.line(format!("   born: {}", file.birthtime.as_deref().unwrap_or("not recorded")))?;
+    for Attribute { name, bytes } in xattrs {
+        out.line(format!("  xattr: {name} ({bytes} bytes)"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! Opening what users name as an image.
+//!
+//! [`open`] finds out what kind of file system is there (today the fast file system only) and gives it behind
+//! [`FileSystem`]; [`read`] and [`change`] do something with it and bring it to its end, whatever happened.
+
+use crate::error::{Context, Failure, Result};
+use spindle_clock::{Clock, SystemClock};
+use spindle_device::{Caching, Device, Spec};
+use spindle_ffs::{Dialect, Ffs, Objection};
+use spindle_vfs::{AtimePolicy, FileSystem};
+use std::sync::Arc;
+
+/// Options of all commands that change what is in an image.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct WriteArgs {
+    /// Write even if something speaks against it that may be overridden
+    ///
+    /// An image that was not unmounted cleanly, for example, is not written otherwise. What cannot be right in any
+    /// case, like writing below a journal that still holds changes, is refused nevertheless.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// How to open a file system.
+#[derive(Clone)]
+pub struct Opening {
+    /// Change nothing at all.
+    pub read_only: bool,
+    /// Write in spite of objections that can be overridden.
+    pub force: bool,
+    /// Take it for this dialect.
+    pub dialect: Option<Dialect>,
+    /// When reading changes the access time.
+    pub atime: AtimePolicy,
+    /// Start value of random numbers, for images that are the same every time.
+    pub seed: Option<u64>,
+    /// Where times come from.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Opening {
+    /// For reading.
+    pub fn read_only() -> Self {
+        Self {
+            read_only: true,
+            force: false,
+            dialect: None,
+            atime: AtimePolicy::Never,
+            seed: None,
+            clock: Arc::new(SystemClock),
+        }
+    }
+
+    /// For changes by a tool, whose reading is nobody's business.
+    pub fn read_write(write: WriteArgs) -> Self {
+        Self { read_only: false, force: write.force, ..Self::read_only() }
+    }
+}
+
+/// An open file system.
+pub struct Opened {
+    /// It.
+    pub fs: Arc<dyn FileSystem>,
+    /// Why it was opened read-only although more was asked for.
+    pub objections: Vec<Objection>,
+}
+
+/// Reads a device specification.
+pub fn parse_spec(image: &str) -> Result<Spec> {
+    Ok(Spec::parse(image)?)
+}
+
+/// Opens the device of a specification.
+pub fn open_device(spec: &Spec, read_only: bool) -> Result<Arc<dyn Device>> {
+    let options = if read_only {
+        spindle_device::OpenOptions::read_only()
+    } else {
+        spindle_device::OpenOptions::read_write()
+    };
+    Ok(spec.open(&options)?)
+}
+
+/// Opens a device for looking at it only: another program may be writing to it.
+pub fn open_device_unlocked(spec: &Spec) -> Result<Arc<dyn Device>> {
+    let options = spindle_device::OpenOptions {
+        lock: false,
+        caching: Caching::Buffered,
+        ..spindle_device::OpenOptions::read_only()
+    };
+    Ok(spec.open(&options)?)
+}
+
+/// Opens the file system in `spec`.
+pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
+    let device = open_device(spec, opening.read_only)?;
+    let options = spindle_ffs::OpenOptions {
+        read_only: opening.read_only,
+        force: opening.force,
+        dialect: opening.dialect,
+        atime: opening.atime,
+        seed: opening.seed,
+        ..spindle_ffs::OpenOptions::default()
+    };
+    let ffs = Ffs::open(device, Arc::clone(&opening.clock), &options).context(spec)?;
+    let objections = ffs.read_only_reasons().to_vec();
+    Ok(Opened { fs: Arc::new(ffs), objections })
+}
+
+/// Reads something in an image.
+pub fn read<T>(image: &str, work: impl FnOnce(&dyn FileSystem) -> Result<T>) -> Result<T> {
+    run(image, &Opening::read_only(), work)
+}
+
+/// Changes something in an image; refused with the reasons if it cannot be written.
+pub fn change<T>(
+    image: &str,
+    write: WriteArgs,
+    work: impl FnOnce(&dyn FileSystem) -> Result<T>,
+) -> Result<T> {
+    run(image, &Opening::read_write(write), work)
+}
+
+/// Opens, works, and closes; the first thing that went wrong is what is told.
+pub fn run<T>(image: &str, opening: &Opening, work: impl FnOnce(&dyn FileSystem) -> Result<T>) -> Result<T> {
+    let spec = parse_spec(image)?;
+    let opened = open(&spec, opening)?;
+    if !opening.read_only && opened.fs.read_only() {
+        // Nothing was changed, so there is nothing to lose if this fails.
+        let _ = opened.fs.unmount();
+        return Err(Failure::new(reasons(&opened.objections)))
+            .context(format_args!("{image} cannot be written"));
+    }
+    let done = work(&*opened.fs);
+    let closed = opened.fs.unmount().context(image);
+    let value = done?;
+    closed?;
+    Ok(value)
+}
+
+/// Objections as one line.
+pub fn reasons(objections: &[Objection]) -> String {
+    if objections.is_empty() {
+        return "its device is read-only".into();
+    }
+    let told: Vec<String> = objections.iter().map(|o| format!("{}; {}", o.reason, o.remedy)).collect();
+    told.join("; and ")
+}

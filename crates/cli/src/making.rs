@@ -1,0 +1,329 @@
+//! Making a file system in a file, block device or partition: the parameters that users can give, and the
+//! care for what is there already.
+
+use crate::error::{Context, Failure, Result};
+use crate::progress::Progress;
+use crate::{image, text};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use spindle_clock::{Clock, ManualClock, SystemClock};
+use spindle_device::{Device, FileDevice, Part, partitions};
+use spindle_ffs::newfs::{Format, Geometry, Optimization, Parameters, Plan};
+use spindle_ffs::ondisk::flags;
+use spindle_ffs::{Dialect, Superblock};
+use spindle_ondisk::Endian;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Every parameter of newfs.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "File system")]
+pub struct FsArgs {
+    /// Format: 2 for UFS2, 1 for UFS1, 0 for UFS1 with the inodes and directories of 4.3BSD
+    #[arg(short = 'O', long = "format", value_name = "0|1|2", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
+    format: u8,
+    /// Whose rules to follow: freebsd, netbsd, openbsd, sun, sunx86, 43bsd or 44bsd
+    #[arg(long, value_parser = parse_dialect)]
+    dialect: Option<Dialect>,
+    /// Byte order: little or big; by default that of the machines the dialect is at home on
+    #[arg(long, value_name = "ORDER", value_parser = parse_endian)]
+    endian: Option<Endian>,
+    /// Block size in bytes, 4096 to 65536
+    #[arg(short = 'b', long, value_name = "BYTES", value_parser = parse_small)]
+    block_size: Option<u32>,
+    /// Fragment size in bytes: the block size or a half, a quarter or an eighth of it
+    #[arg(short = 'f', long, value_name = "BYTES", value_parser = parse_small)]
+    fragment_size: Option<u32>,
+    /// Bytes of space for each inode
+    #[arg(short = 'i', long, value_name = "BYTES", value_parser = parse_small)]
+    density: Option<u32>,
+    /// Free space that only root may use, in percent
+    #[arg(short = 'm', long, value_name = "PERCENT")]
+    minfree: Option<u32>,
+    /// What to save: time or space
+    #[arg(short = 'o', long, value_name = "time|space", value_parser = parse_optimization)]
+    optimization: Option<Optimization>,
+    /// Blocks of a file that are laid out one after the other
+    #[arg(short = 'a', long, value_name = "BLOCKS")]
+    maxcontig: Option<u32>,
+    /// Blocks that one file may have in a cylinder group before it goes on in another
+    #[arg(short = 'e', long, value_name = "BLOCKS")]
+    maxbpg: Option<u32>,
+    /// Largest extent in bytes
+    #[arg(short = 'd', long, value_name = "BYTES", value_parser = parse_small)]
+    max_extent_size: Option<u32>,
+    /// Most blocks in a cylinder group
+    #[arg(short = 'c', long, value_name = "BLOCKS")]
+    blocks_per_group: Option<u32>,
+    /// Expected size of a file in bytes
+    #[arg(short = 'g', long, value_name = "BYTES", value_parser = parse_small)]
+    avgfilesize: Option<u32>,
+    /// Expected files in a directory
+    #[arg(short = 'h', long, value_name = "FILES")]
+    avgfpdir: Option<u32>,
+    /// Fragments set aside for metadata in each cylinder group
+    #[arg(short = 'k', long, value_name = "FRAGMENTS")]
+    metaspace: Option<u32>,
+    /// Volume name: letters, digits, - and _
+    #[arg(short = 'L', long, value_name = "NAME")]
+    label: Option<String>,
+    /// Use soft updates when BSD mounts it
+    #[arg(short = 'U', long)]
+    soft_updates: bool,
+    /// Each file has a MAC label
+    #[arg(short = 'l', long)]
+    multilabel: bool,
+    /// Freed blocks are told to the device when BSD mounts it
+    #[arg(long)]
+    trim: bool,
+    /// Make no directory .snap
+    #[arg(short = 'n', long)]
+    no_snap_dir: bool,
+    /// Make no check-hashes (UFS2 of FreeBSD)
+    #[arg(long)]
+    no_check_hashes: bool,
+    /// Sector size of the device in bytes
+    #[arg(short = 'S', long, value_name = "BYTES", default_value_t = 512, value_parser = parse_small)]
+    sector_size: u32,
+    /// With -O 0: rotational tables and maps at the fixed places of 4.2BSD
+    #[arg(long)]
+    static_tables: bool,
+    #[command(flatten)]
+    geometry: GeometryArgs,
+}
+
+/// The disk that a file system of UFS1 is laid out for.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Disk geometry (UFS1)")]
+struct GeometryArgs {
+    /// Revolutions per minute
+    #[arg(long, value_name = "RPM")]
+    rpm: Option<u32>,
+    /// Data sectors on a track
+    #[arg(long, value_name = "SECTORS")]
+    sectors_per_track: Option<u32>,
+    /// Tracks in a cylinder
+    #[arg(long, value_name = "TRACKS")]
+    tracks_per_cylinder: Option<u32>,
+    /// Cylinders in a cylinder group
+    #[arg(long, value_name = "CYLINDERS")]
+    cylinders_per_group: Option<u32>,
+    /// Milliseconds until the next transfer on the same cylinder can start
+    #[arg(long, value_name = "MS")]
+    rotdelay: Option<u32>,
+    /// Rotational positions to tell apart
+    #[arg(long, value_name = "COUNT")]
+    rotational_positions: Option<u32>,
+    /// Interleave of the sectors: 1 for none
+    #[arg(long, value_name = "COUNT")]
+    interleave: Option<u32>,
+    /// Sectors of skew from track to track
+    #[arg(long, value_name = "SECTORS")]
+    track_skew: Option<u32>,
+    /// Spare sectors at the end of each track
+    #[arg(long, value_name = "SECTORS")]
+    track_spares: Option<u32>,
+    /// Spare sectors at the end of each cylinder
+    #[arg(long, value_name = "SECTORS")]
+    cylinder_spares: Option<u32>,
+}
+
+fn parse_dialect(name: &str) -> Result<Dialect, String> {
+    name.parse()
+}
+
+fn parse_endian(name: &str) -> Result<Endian, String> {
+    match name {
+        "little" | "le" => Ok(Endian::Little),
+        "big" | "be" => Ok(Endian::Big),
+        _ => Err("give little or big".into()),
+    }
+}
+
+fn parse_optimization(name: &str) -> Result<Optimization, String> {
+    match name {
+        "time" => Ok(Optimization::Time),
+        "space" => Ok(Optimization::Space),
+        _ => Err("give time or space".into()),
+    }
+}
+
+fn parse_small(text: &str) -> Result<u32, String> {
+    u32::try_from(text::parse_bytes(text)?).map_err(|_| "is too large".into())
+}
+
+impl FsArgs {
+    /// As newfs takes them, for a file system of `size_bytes`.
+    pub fn parameters(&self, size_bytes: u64) -> Parameters {
+        let g = &self.geometry;
+        let flag = |on: bool, bit: u32| if on { bit } else { 0 };
+        Parameters {
+            format: match self.format {
+                0 => Format::Old,
+                1 => Format::Ufs1,
+                _ => Format::Ufs2,
+            },
+            endian: self.endian,
+            dialect: self.dialect,
+            static_tables: self.static_tables,
+            sector_bytes: self.sector_size,
+            bsize: self.block_size,
+            fsize: self.fragment_size,
+            density: self.density,
+            minfree: self.minfree,
+            maxcontig: self.maxcontig,
+            maxbpg: self.maxbpg,
+            maxbsize: self.max_extent_size,
+            optimization: self.optimization,
+            avgfilesize: self.avgfilesize,
+            avgfpdir: self.avgfpdir,
+            blocks_per_group: self.blocks_per_group,
+            metaspace: self.metaspace,
+            geometry: Geometry {
+                rpm: g.rpm,
+                nsect: g.sectors_per_track,
+                ntrak: g.tracks_per_cylinder,
+                cpg: g.cylinders_per_group,
+                rotdelay_ms: g.rotdelay,
+                nrpos: g.rotational_positions,
+                interleave: g.interleave,
+                trackskew: g.track_skew,
+                trackspares: g.track_spares,
+                cylspares: g.cylinder_spares,
+            },
+            label: self.label.clone(),
+            snap_dir: !self.no_snap_dir,
+            check_hashes: !self.no_check_hashes,
+            fs_flags: flag(self.soft_updates, flags::FS_DOSOFTDEP)
+                | flag(self.multilabel, flags::FS_MULTILABEL)
+                | flag(self.trim, flags::FS_TRIM),
+            ..Parameters::new(size_bytes)
+        }
+    }
+}
+
+/// Where a new file system goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The image as the user named it.
+    pub image: &'a str,
+    /// The size that was asked for in bytes.
+    pub size: Option<u64>,
+    /// Overwrite what is there.
+    pub force: bool,
+}
+
+impl Place<'_> {
+    /// The size that was asked for, or no limit.
+    pub fn wanted(&self) -> u64 {
+        self.size.unwrap_or(u64::MAX)
+    }
+
+    /// What would be made, without touching anything: the image need not exist if a size is given.
+    pub fn plan(&self, fs: &FsArgs) -> Result<Plan> {
+        let size = match self.size {
+            Some(size) => size,
+            None => image::open_device_unlocked(&image::parse_spec(self.image)?)?.info().size_bytes,
+        };
+        Plan::new(&fs.parameters(size)).map_err(|e| Failure::new(e.to_string())).context(self.image)
+    }
+}
+
+/// A file that was created, to be removed again if nothing comes of it.
+#[derive(Debug)]
+pub struct Created(Option<PathBuf>);
+
+impl Created {
+    /// Removes the file if it was created for this.
+    pub fn undo(&self) {
+        if let Some(path) = &self.0 {
+            // What cannot be removed stays; the failure that led here is what is told.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Opens the device for a new file system, after looking at what is there; creates a missing file.
+pub fn open_new(place: &Place<'_>) -> Result<(Arc<dyn Device>, Created)> {
+    let spec = image::parse_spec(place.image)?;
+    let options = spindle_device::OpenOptions::read_write();
+    if !spec.path.exists() {
+        let Some(size) = place.size else {
+            return Err(Failure::new(format!(
+                "{}: does not exist; give its size with -s to create it",
+                spec.path.display()
+            )));
+        };
+        if spec.part != Part::Whole {
+            let path = spec.path.display();
+            return Err(Failure::new(format!("{path}: does not exist, so it has no partitions")));
+        }
+        let created = Created(Some(spec.path.clone()));
+        let device = FileDevice::create(&spec.path, size, &options).inspect_err(|_| created.undo())?;
+        return Ok((Arc::new(device), created));
+    }
+    let (mut device, created) = (spec.open(&options)?, Created(None));
+    if !place.force {
+        refuse_overwriting(&*device).context(place.image)?;
+    }
+    if let Some(size) = place.size.filter(|&size| size > device.info().size_bytes) {
+        let is_file = std::fs::metadata(&spec.path).is_ok_and(|metadata| metadata.is_file());
+        if spec.part != Part::Whole || !is_file {
+            let has = device.info().size_bytes;
+            return Err(Failure::new(format!("{}: has {has} bytes, fewer than {size}", place.image)));
+        }
+        drop(device);
+        device = Arc::new(FileDevice::open_resized(&spec.path, size, &options)?);
+    }
+    Ok((device, created))
+}
+
+fn refuse_overwriting(device: &dyn Device) -> Result<()> {
+    const REMEDY: &str = "it would be lost; --force overwrites it";
+    match Superblock::open(device) {
+        Ok(found) => {
+            let version = text::version(found.layout.version, found.layout.inode_format);
+            return Err(Failure::new(format!("there is {version} of {} already: {REMEDY}", found.dialect)));
+        }
+        Err(spindle_vfs::Error::Corrupt { .. }) => {
+            return Err(Failure::new(format!("there is a damaged file system already: {REMEDY}")));
+        }
+        Err(_) => {}
+    }
+    let table = partitions(device)?;
+    if let Some(scheme) = table.scheme {
+        let names: Vec<&str> = table.partitions.iter().map(|p| p.name.as_str()).collect();
+        let names = names.join(", ");
+        return Err(Failure::new(format!(
+            "there is a partition table ({scheme}: {names}): {REMEDY}; IMAGE@PARTITION names one of them"
+        )));
+    }
+    Ok(())
+}
+
+/// The clock of a command: standing still at a given time, or the machine's.
+pub fn clock(timestamp: Option<i64>) -> Arc<dyn Clock> {
+    match timestamp {
+        Some(secs) => Arc::new(ManualClock::at(secs)),
+        None => Arc::new(SystemClock),
+    }
+}
+
+/// The start of the random numbers that go with a given time.
+pub fn seed(timestamp: Option<i64>) -> Option<u64> {
+    timestamp.map(i64::cast_unsigned)
+}
+
+/// Writes a planned file system.
+pub fn make(plan: &Plan, device: &dyn Device, timestamp: Option<i64>) -> Result<()> {
+    let mut random = match seed(timestamp) {
+        Some(seed) => StdRng::seed_from_u64(seed),
+        None => StdRng::from_os_rng(),
+    };
+    let progress = Progress::new("making", None);
+    let group_bytes = u64::from(plan.layout.fs_fpg) * u64::from(plan.layout.fs_fsize);
+    spindle_ffs::newfs::write(plan, device, &*clock(timestamp), &mut random, &mut |_, _| {
+        progress.add(group_bytes);
+    })?;
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! The progress bar: on a terminal only, on standard error.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+
+/// A bar that counts bytes, or nothing at all where nobody watches.
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// A bar for `what`, over `total` bytes where that is known.
+    pub fn new(what: &'static str, total: Option<u64>) -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self(ProgressBar::hidden());
+        }
+        let bar = match total {
+            Some(total) => ProgressBar::new(total),
+            None => ProgressBar::no_length(),
+        };
+        let template = if total.is_some() {
+            "{prefix} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}"
+        } else {
+            "{prefix} {spinner} {bytes} {bytes_per_sec}"
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+        bar.set_prefix(what);
+        Self(bar)
+    }
+
+    /// So many bytes more.
+    pub fn add(&self, bytes: u64) {
+        self.0.inc(bytes);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,196 @@
+//! How values are written for people: names, modes, sizes and times.
+
+use spindle_clock::Timestamp;
+use spindle_ffs::{InodeFormat, Version};
+use spindle_ondisk::Endian;
+use spindle_vfs::FileKind;
+use std::fmt::Write;
+
+/// A name or path as one line that cannot control a terminal: control characters, backslashes and bytes that are not UTF-8
+/// are written as escapes.
+pub fn printable(name: &[u8]) -> String {
+    let mut out = String::new();
+    for chunk in name.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c == '\\' || c.is_control() {
+                out.extend(c.escape_default());
+            } else {
+                out.push(c);
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out
+}
+
+/// Kind and permissions as `ls -l` writes them.
+pub fn mode_string(kind: FileKind, perm: u32) -> String {
+    let kind = match kind {
+        FileKind::Regular => '-',
+        FileKind::Directory => 'd',
+        FileKind::Symlink => 'l',
+        FileKind::BlockDevice => 'b',
+        FileKind::CharDevice => 'c',
+        FileKind::Fifo => 'p',
+        FileKind::Socket => 's',
+    };
+    let mut out = String::from(kind);
+    for (shift, special, set, unset) in [(6, 0o4000, 's', 'S'), (3, 0o2000, 's', 'S'), (0, 0o1000, 't', 'T')]
+    {
+        let bits = perm >> shift;
+        out.push(if bits & 4 != 0 { 'r' } else { '-' });
+        out.push(if bits & 2 != 0 { 'w' } else { '-' });
+        out.push(match (perm & special != 0, bits & 1 != 0) {
+            (true, true) => set,
+            (true, false) => unset,
+            (false, true) => 'x',
+            (false, false) => '-',
+        });
+    }
+    out
+}
+
+/// The name of a kind, for people and for `--json`.
+pub const fn kind_name(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Regular => "regular file",
+        FileKind::Directory => "directory",
+        FileKind::Symlink => "symbolic link",
+        FileKind::BlockDevice => "block device",
+        FileKind::CharDevice => "character device",
+        FileKind::Fifo => "fifo",
+        FileKind::Socket => "socket",
+    }
+}
+
+/// The name of a byte order.
+pub const fn endian(endian: Endian) -> &'static str {
+    match endian {
+        Endian::Little => "little",
+        Endian::Big => "big",
+        Endian::Pdp => "PDP",
+    }
+}
+
+/// The name of a format.
+pub const fn version(version: Version, inodes: InodeFormat) -> &'static str {
+    match (version, inodes) {
+        (Version::Ufs2, _) => "UFS2",
+        (Version::Ufs1, InodeFormat::Old) => "UFS1 (old inodes)",
+        (Version::Ufs1, InodeFormat::New) => "UFS1",
+        (Version::Ufs1, InodeFormat::Sun) => "UFS1 (Solaris inodes)",
+    }
+}
+
+/// A number of bytes with a binary unit: `1.5 GiB`.
+pub fn bytes(n: u64) -> String {
+    const UNITS: [&str; 7] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let unit = (n.checked_ilog2().unwrap_or(0) / 10) as usize;
+    if unit == 0 {
+        return format!("{n} {}", if n == 1 { "byte" } else { UNITS[0] });
+    }
+    let scale = 1_u64 << (10 * unit);
+    let tenths = u128::from(n) * 10 / u128::from(scale);
+    if tenths.is_multiple_of(10) {
+        format!("{} {}", tenths / 10, UNITS[unit])
+    } else {
+        format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+    }
+}
+
+/// Year, month, day, hour, minute and second of a time, in UTC.
+fn civil(secs: i64) -> (i64, u32, u32, u32, u32, u32) {
+    // Days since 0000-03-01 of the proleptic Gregorian calendar, in eras of 400 years of 146,097 days; a year that
+    // starts in March has its leap day at the end.
+    let (days, rest) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
+    let days = days + 719_468;
+    let (era, doe) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let march_month = (5 * doy + 2) / 153;
+    let day = doy - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let year = yoe + era * 400 + i64::from(month <= 2);
+    let small = |n: i64| u32::try_from(n).unwrap_or(0);
+    (year, small(month), small(day), small(rest / 3600), small(rest / 60 % 60), small(rest % 60))
+}
+
+/// A time in UTC to the minute, as in listings.
+pub fn minute(time: Timestamp) -> String {
+    let (year, month, day, hour, min, _) = civil(time.secs);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{min:02}")
+}
+
+/// A time in UTC with all its digits (RFC 3339).
+pub fn exact(time: Timestamp) -> String {
+    let (year, month, day, hour, min, sec) = civil(time.secs);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{min:02}:{sec:02}.{:09}Z", time.nanos)
+}
+
+/// Reads a number of bytes: digits, and `k`, `m`, `g` or `t` for powers of 1024 (`b` for 512-byte sectors).
+///
+/// # Errors
+/// A sentence's part saying what would be right.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.as_bytes().last().map(u8::to_ascii_lowercase) {
+        Some(b'b') => (&text[..text.len() - 1], 512),
+        Some(b'k') => (&text[..text.len() - 1], 1 << 10),
+        Some(b'm') => (&text[..text.len() - 1], 1 << 20),
+        Some(b'g') => (&text[..text.len() - 1], 1 << 30),
+        Some(b't') => (&text[..text.len() - 1], 1 << 40),
+        _ => (text, 1_u64),
+    };
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err("give a number of bytes, with k, m, g or t for powers of 1024".into());
+    }
+    digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|n| n.checked_mul(unit))
+        .filter(|&n| i64::try_from(n).is_ok())
+        .ok_or_else(|| "is more bytes than there can be".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: no name can move the cursor or hide a byte, and plain names stay as they are.
+    #[test]
+    fn names_are_tamed() {
+        assert_eq!(printable("für Elise.txt".as_bytes()), "für Elise.txt");
+        assert_eq!(printable(b"a\x1b[2J\n\\\xff"), r"a\u{1b}[2J\n\\\xff");
+    }
+
+    /// Promise: set-id and sticky bits show with and without the execute bit under them.
+    #[test]
+    fn modes() {
+        assert_eq!(mode_string(FileKind::Regular, 0o4755), "-rwsr-xr-x");
+        assert_eq!(mode_string(FileKind::Directory, 0o1777), "drwxrwxrwt");
+        assert_eq!(mode_string(FileKind::Fifo, 0o7600), "prwS--S--T");
+    }
+
+    /// Promise: dates are right on leap days, before 1970, and far away.
+    #[test]
+    fn dates() {
+        assert_eq!(exact(Timestamp::new(0, 0)), "1970-01-01T00:00:00.000000000Z");
+        assert_eq!(exact(Timestamp::new(951_782_400, 5)), "2000-02-29T00:00:00.000000005Z");
+        assert_eq!(exact(Timestamp::new(-1, 0)), "1969-12-31T23:59:59.000000000Z");
+        assert_eq!(minute(Timestamp::new(4_107_542_400, 0)), "2100-03-01 00:00");
+        assert_eq!(minute(Timestamp::new(-62_135_596_800, 0)), "0001-01-01 00:00");
+        exact(Timestamp::new(i64::MAX / 2, 0));
+    }
+
+    /// Promise: units are powers of 1024, nothing rounds up to what is not there, and nonsense is refused.
+    #[test]
+    fn sizes() {
+        assert_eq!((bytes(0), bytes(1), bytes(1536)), ("0 bytes".into(), "1 byte".into(), "1.5 KiB".into()));
+        assert_eq!((bytes(1 << 30), bytes(u64::MAX)), ("1 GiB".into(), "15.9 EiB".into()));
+        assert_eq!((parse_bytes("64M"), parse_bytes("8b")), (Ok(64 << 20), Ok(4096)));
+        for wrong in ["", "k", "-1", "1.5g", "12x", "99999999999999999999", "9999999999t", "ä"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

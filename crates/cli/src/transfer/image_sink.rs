@@ -1,0 +1,348 @@
+//! A directory of a file system as a sink.
+//!
+//! What stands in the way is replaced, except that directories are kept and filled. With `preserve`, a
+//! directory gets its times when everything in it is done, and directories that were there before keep
+//! theirs. Symbolic links to directories on the way are followed, within the image.
+
+use super::{Body, CHUNK, Content, LeftOut, Meta, Node, Sink, check_name, names, split};
+use crate::error::{Context, Failure, Result};
+use crate::paths::{Held, walk};
+use spindle_clock::Timestamp;
+use spindle_vfs::{
+    Attr, Error, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr, SetTime, XattrMode,
+};
+
+/// How new files come to be.
+#[derive(Clone, Copy, Debug)]
+pub struct NewFiles {
+    /// Keep owners, permissions, times, flags and extended attributes; otherwise the rest of this counts.
+    pub preserve: bool,
+    /// Owner of new files.
+    pub uid: u32,
+    /// Group of new files.
+    pub gid: u32,
+    /// Permission bits that new files do not get.
+    pub umask: u32,
+}
+
+/// Everything goes below one directory of a file system.
+pub struct ImageSink<'a> {
+    fs: &'a dyn FileSystem,
+    root: Ino,
+    stack: Vec<Open<'a>>,
+    root_later: Option<Later>,
+    new: NewFiles,
+    xattrs: bool,
+    left_out: LeftOut,
+    buffer: Vec<u8>,
+}
+
+/// A directory below the root that is being filled.
+struct Open<'a> {
+    name: Vec<u8>,
+    dir: Held<'a>,
+    later: Option<Later>,
+}
+
+/// What to set when a directory is left.
+struct Later {
+    perm: u32,
+    flags: u32,
+    atime: Option<Timestamp>,
+    mtime: Timestamp,
+    birthtime: Option<Timestamp>,
+}
+
+impl Later {
+    fn of(attr: &Attr) -> Self {
+        Self {
+            perm: attr.perm,
+            flags: attr.flags,
+            atime: Some(attr.atime),
+            mtime: attr.mtime,
+            birthtime: attr.birthtime,
+        }
+    }
+
+    fn of_meta(meta: &Meta) -> Self {
+        let Meta { perm, flags, atime, mtime, birthtime, .. } = *meta;
+        Self { perm, flags, atime, mtime, birthtime }
+    }
+}
+
+impl<'a> ImageSink<'a> {
+    /// Below the directory `root`, to which the caller keeps a reference.
+    pub fn new(fs: &'a dyn FileSystem, root: Ino, new: NewFiles) -> Self {
+        let xattrs = fs.limits().xattrs;
+        Self {
+            fs,
+            root,
+            stack: Vec::new(),
+            root_later: None,
+            new,
+            xattrs,
+            left_out: LeftOut::default(),
+            buffer: vec![0; CHUNK],
+        }
+    }
+
+    fn top(&self) -> Ino {
+        self.stack.last().map_or(self.root, |open| open.dir.ino)
+    }
+
+    /// Leaves directories until the stack is a part of `dir`, then enters the rest of it. What is missing is
+    /// made, since streams may leave directories out.
+    fn enter(&mut self, dir: &[u8]) -> Result<()> {
+        let common = self.stack.iter().zip(names(dir)).take_while(|(open, name)| open.name == *name).count();
+        while self.stack.len() > common {
+            self.leave()?;
+        }
+        for name in names(dir).skip(common) {
+            check_name(name)?;
+            self.remember_root()?;
+            let dir = match self.lookup_dir(name) {
+                Err(e) if e.is(&Error::NotFound) => {
+                    let node = self.node(FileKind::Directory, 0o755, self.new.uid, self.new.gid);
+                    Held::new(self.fs, self.fs.create(self.top(), name, &node, Privilege::Root)?)
+                }
+                other => other.named(name)?,
+            };
+            let later = self.new.preserve.then(|| Later::of(&dir));
+            self.stack.push(Open { name: name.to_vec(), dir, later });
+        }
+        Ok(())
+    }
+
+    /// The directory of this name, behind a symbolic link too.
+    fn lookup_dir(&self, name: &[u8]) -> Result<Held<'a>> {
+        let fs = self.fs;
+        let found = Held::lookup(fs, self.top(), name)?;
+        let found = if found.kind == FileKind::Symlink {
+            let start = Held::new(fs, fs.lookup(self.top(), b".")?);
+            walk(fs, start, name, true, &mut 0)?
+        } else {
+            found
+        };
+        if found.kind == FileKind::Directory { Ok(found) } else { Err(Error::NotDirectory.into()) }
+    }
+
+    /// Notes the root's times before the first change in it.
+    fn remember_root(&mut self) -> Result<()> {
+        if self.new.preserve && self.root_later.is_none() {
+            self.root_later = Some(Later::of(&self.fs.getattr(self.root)?));
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self) -> Result<()> {
+        if let Some(Open { name, dir, later: Some(later) }) = self.stack.pop() {
+            self.set_later(dir.ino, &later).named(&name)?;
+        }
+        Ok(())
+    }
+
+    fn set_later(&self, ino: Ino, later: &Later) -> Result<()> {
+        let set = SetAttr {
+            atime: Some(SetTime::At(self.in_range(later.atime.unwrap_or(later.mtime)))),
+            mtime: Some(SetTime::At(self.in_range(later.mtime))),
+            birthtime: later.birthtime.map(|time| self.in_range(time)),
+            // Again: writing may have cleared the set-id bits.
+            perm: Some(later.perm),
+            ..SetAttr::default()
+        };
+        self.fs.setattr(ino, &set, Privilege::Root)?;
+        if later.flags != 0 {
+            // Last, since with some of them nothing else could be changed.
+            let set = SetAttr { flags: Some(later.flags), ..SetAttr::default() };
+            self.fs.setattr(ino, &set, Privilege::Root)?;
+        }
+        Ok(())
+    }
+
+    /// The nearest time that the format can hold.
+    fn in_range(&self, time: Timestamp) -> Timestamp {
+        let (first, last) = self.fs.limits().time_range;
+        if (first..=last).contains(&time.secs) {
+            return time;
+        }
+        Timestamp::new(time.secs.clamp(first, last), 0)
+    }
+
+    fn node(&self, kind: FileKind, perm: u32, uid: u32, gid: u32) -> NewNode<'static> {
+        let (perm, uid, gid) = if self.new.preserve {
+            (perm, uid, gid)
+        } else {
+            (perm & 0o777 & !self.new.umask, self.new.uid, self.new.gid)
+        };
+        NewNode { kind, perm, uid, gid, rdev: Rdev::default(), target: b"" }
+    }
+
+    /// Sets what a new file is to keep.
+    fn finish_node(&mut self, ino: Ino, meta: &Meta) -> Result<()> {
+        if !self.new.preserve {
+            return Ok(());
+        }
+        self.set_xattrs(ino, meta)?;
+        self.set_later(ino, &Later::of_meta(meta))
+    }
+
+    fn set_xattrs(&mut self, ino: Ino, meta: &Meta) -> Result<()> {
+        for (name, value) in &meta.xattrs {
+            // Linux keeps its ACLs in this name space in a form of its own.
+            let foreign = name.starts_with(b"system.posix_acl_");
+            let ours = name.starts_with(b"user.") || name.starts_with(b"system.");
+            if !self.xattrs || foreign || !ours {
+                self.left_out.xattrs += 1;
+                continue;
+            }
+            match self.fs.setxattr(ino, name, value, XattrMode::Set, Privilege::Root) {
+                Err(Error::NotSupported) => self.left_out.xattrs += 1,
+                other => other.named(name)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what stands at `name`, unless it is a directory.
+    fn make_way(&self, name: &[u8]) -> Result<()> {
+        let dir = self.top();
+        match Held::lookup(self.fs, dir, name) {
+            Err(Error::NotFound) => Ok(()),
+            Err(e) => Err(e.into()),
+            Ok(there) if there.kind == FileKind::Directory => {
+                Err(Failure::new("a directory stands where a file is to go"))
+            }
+            Ok(_) => Ok(self.fs.unlink(dir, name)?),
+        }
+    }
+
+    fn create(&self, name: &[u8], node: &NewNode<'_>) -> Result<Held<'a>> {
+        let attr = match self.fs.create(self.top(), name, node, Privilege::Root) {
+            Err(Error::Exists) => {
+                self.make_way(name)?;
+                self.fs.create(self.top(), name, node, Privilege::Root)?
+            }
+            other => other?,
+        };
+        Ok(Held::new(self.fs, attr))
+    }
+
+    fn put_directory(&mut self, name: &[u8], meta: &Meta) -> Result<()> {
+        let node = self.node(FileKind::Directory, meta.perm, meta.uid, meta.gid);
+        let (dir, made) = match self.fs.create(self.top(), name, &node, Privilege::Root) {
+            Ok(attr) => (Held::new(self.fs, attr), true),
+            Err(Error::Exists) => match self.lookup_dir(name) {
+                Ok(dir) => (dir, false),
+                Err(e) if e.is(&Error::NotDirectory) => (self.create(name, &node)?, true),
+                Err(e) => return Err(e),
+            },
+            Err(e) => return Err(e.into()),
+        };
+        if self.new.preserve {
+            if !made {
+                self.set_owner(dir.ino, meta)?;
+            }
+            self.set_xattrs(dir.ino, meta)?;
+        }
+        let later = self.new.preserve.then(|| Later::of_meta(meta));
+        self.stack.push(Open { name: name.to_vec(), dir, later });
+        Ok(())
+    }
+
+    fn set_owner(&self, ino: Ino, meta: &Meta) -> Result<()> {
+        let set = SetAttr { uid: Some(meta.uid), gid: Some(meta.gid), ..SetAttr::default() };
+        self.fs.setattr(ino, &set, Privilege::Root)?;
+        Ok(())
+    }
+
+    fn put_file(&mut self, name: &[u8], size: u64, content: &mut dyn Content, meta: &Meta) -> Result<()> {
+        let node = self.node(FileKind::Regular, meta.perm, meta.uid, meta.gid);
+        let file = self.create(name, &node)?;
+        let mut end = 0;
+        while let Some((at, len)) = content.next(&mut self.buffer)? {
+            let mut done = 0;
+            while done < len {
+                let offset = at + done as u64;
+                done += self.fs.write(file.ino, offset, &self.buffer[done..len], Privilege::Root)?;
+            }
+            end = at + len as u64;
+        }
+        if end != size {
+            let set = SetAttr { size: Some(size), ..SetAttr::default() };
+            self.fs.setattr(file.ino, &set, Privilege::Root)?;
+        }
+        self.finish_node(file.ino, meta)
+    }
+
+    fn put_link(&mut self, name: &[u8], first: &[u8]) -> Result<()> {
+        let fs = self.fs;
+        let start = Held::new(fs, fs.lookup(self.root, b".")?);
+        let first = walk(fs, start, first, false, &mut 0).named(first).context("link to")?;
+        let linked = match fs.link(first.ino, self.top(), name, Privilege::Root) {
+            Err(Error::Exists) => {
+                if Held::lookup(fs, self.top(), name)?.ino == first.ino {
+                    return Ok(());
+                }
+                self.make_way(name)?;
+                fs.link(first.ino, self.top(), name, Privilege::Root)?
+            }
+            other => other?,
+        };
+        fs.forget(linked.ino, 1);
+        Ok(())
+    }
+
+    fn put_here(&mut self, name: &[u8], body: Body<'_>, meta: &Meta) -> Result<()> {
+        let kind = match body {
+            Body::Directory => return self.put_directory(name, meta),
+            Body::File { size, content } => return self.put_file(name, size, content, meta),
+            Body::HardLink(first) => return self.put_link(name, first),
+            Body::Symlink(_) => FileKind::Symlink,
+            Body::Device { block: true, .. } => FileKind::BlockDevice,
+            Body::Device { block: false, .. } => FileKind::CharDevice,
+            Body::Fifo => FileKind::Fifo,
+            Body::Socket => FileKind::Socket,
+        };
+        let mut node = self.node(kind, meta.perm, meta.uid, meta.gid);
+        if let Body::Device { rdev, .. } = body {
+            node.rdev = rdev;
+        }
+        if let Body::Symlink(target) = body {
+            node.target = target;
+        }
+        let made = self.create(name, &node)?;
+        self.finish_node(made.ino, meta)
+    }
+}
+
+impl Sink for ImageSink<'_> {
+    fn put(&mut self, node: Node<'_>) -> Result<()> {
+        let (dir, name) = split(node.path);
+        self.enter(dir)?;
+        if name.is_empty() {
+            if !matches!(node.body, Body::Directory) {
+                return Err(Failure::new("only a directory can become the root of a file system"));
+            }
+            if self.new.preserve {
+                self.set_owner(self.root, &node.meta)?;
+                self.set_xattrs(self.root, &node.meta)?;
+                self.root_later = Some(Later::of_meta(&node.meta));
+            }
+            return Ok(());
+        }
+        check_name(name)?;
+        self.remember_root()?;
+        self.put_here(name, node.body, &node.meta)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        while !self.stack.is_empty() {
+            self.leave()?;
+        }
+        if let Some(later) = self.root_later.take() {
+            self.set_later(self.root, &later)?;
+        }
+        self.left_out.tell();
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! A tree in a file system as a source.
+//!
+//! The file system may be damaged or hostile: names are checked, and a directory that is met twice ends the
+//! walk, which therefore ends.
+
+use super::links::Links;
+use super::{Body, Content, Extents, Meta, Node, Sink, check_name, extents_of, join};
+use crate::error::{Context, Failure, Result};
+use crate::paths::{Held, sorted_names};
+use spindle_vfs::{Attr, Error, FileKind, FileSystem, Ino, Seek};
+use std::collections::HashSet;
+
+/// A file or directory with everything below it.
+pub struct ImageSource<'a> {
+    fs: &'a dyn FileSystem,
+    root: Held<'a>,
+    recursive: bool,
+}
+
+struct Level<'a> {
+    dir: Held<'a>,
+    path: Vec<u8>,
+    names: std::vec::IntoIter<Vec<u8>>,
+}
+
+impl<'a> ImageSource<'a> {
+    /// `root` and, if `recursive`, all below it; otherwise a directory is refused.
+    pub fn new(fs: &'a dyn FileSystem, root: Held<'a>, recursive: bool) -> Self {
+        Self { fs, root, recursive }
+    }
+
+    /// Hands everything to `sink`, under `prefix`.
+    pub fn walk(self, prefix: &[u8], sink: &mut dyn Sink) -> Result<()> {
+        let fs = self.fs;
+        let mut links = Links::default();
+        let mut directories = HashSet::new();
+        if self.root.kind == FileKind::Directory && !self.recursive {
+            return Err(Failure::new("is a directory; -r copies it with everything below"));
+        }
+        let mut levels = Vec::new();
+        levels.extend(send(fs, self.root, prefix, &mut links, &mut directories, sink)?);
+        while let Some(level) = levels.last_mut() {
+            let Some(name) = level.names.next() else {
+                levels.pop();
+                continue;
+            };
+            check_name(&name).named(&level.path)?;
+            let path = join(&level.path, &name);
+            let entered = Held::lookup(fs, level.dir.ino, &name)
+                .map_err(Failure::from)
+                .and_then(|node| send(fs, node, &path, &mut links, &mut directories, sink))
+                .named(&path)?;
+            levels.extend(entered);
+        }
+        Ok(())
+    }
+}
+
+/// Sends one node; gives the level to go into if it is a directory.
+fn send<'a>(
+    fs: &'a dyn FileSystem,
+    node: Held<'a>,
+    path: &[u8],
+    links: &mut Links,
+    directories: &mut HashSet<Ino>,
+    sink: &mut dyn Sink,
+) -> Result<Option<Level<'a>>> {
+    let mut meta = meta_of(&node);
+    if node.kind != FileKind::Directory
+        && let Some(first) = links.meet((0, node.ino.0), node.nlink, path)
+    {
+        sink.put(Node { path, body: Body::HardLink(&first), meta })?;
+        return Ok(None);
+    }
+    if fs.limits().xattrs {
+        meta.xattrs = xattrs(fs, node.ino)?;
+    }
+    let target;
+    let mut content;
+    let body = match node.kind {
+        FileKind::Directory => {
+            if !directories.insert(node.ino) {
+                let place = format!("inode {}", node.ino.0);
+                return Err(Error::corrupt("a directory has two names", place).into());
+            }
+            sink.put(Node { path, body: Body::Directory, meta })?;
+            let names = sorted_names(fs, node.ino)?.into_iter();
+            return Ok(Some(Level { dir: node, path: path.to_vec(), names }));
+        }
+        FileKind::Regular => {
+            content = ImageContent::new(fs, &node);
+            Body::File { size: node.size, content: &mut content }
+        }
+        FileKind::Symlink => {
+            target = fs.readlink(node.ino)?;
+            Body::Symlink(&target)
+        }
+        FileKind::BlockDevice => Body::Device { block: true, rdev: node.rdev },
+        FileKind::CharDevice => Body::Device { block: false, rdev: node.rdev },
+        FileKind::Fifo => Body::Fifo,
+        FileKind::Socket => Body::Socket,
+    };
+    sink.put(Node { path, body, meta })?;
+    Ok(None)
+}
+
+fn meta_of(attr: &Attr) -> Meta {
+    Meta {
+        perm: attr.perm,
+        uid: attr.uid,
+        gid: attr.gid,
+        atime: Some(attr.atime),
+        mtime: attr.mtime,
+        birthtime: attr.birthtime,
+        flags: attr.flags,
+        xattrs: Vec::new(),
+    }
+}
+
+fn xattrs(fs: &dyn FileSystem, ino: Ino) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut found = Vec::new();
+    for name in fs.listxattr(ino)? {
+        let value = fs.getxattr(ino, &name)?;
+        found.push((name, value));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// The bytes of a file in a file system, without its holes.
+pub struct ImageContent<'a> {
+    fs: &'a dyn FileSystem,
+    ino: Ino,
+    size: u64,
+    at: u64,
+    /// Up to here it is known to be data.
+    data_end: u64,
+}
+
+impl<'a> ImageContent<'a> {
+    /// The bytes of the regular file with these attributes, whose reference outlives this.
+    pub fn new(fs: &'a dyn FileSystem, attr: &Attr) -> Self {
+        let dense = attr.blocks512.saturating_mul(512) >= attr.size;
+        Self { fs, ino: attr.ino, size: attr.size, at: 0, data_end: if dense { attr.size } else { 0 } }
+    }
+
+    /// The first run of data at or after `offset`; empty at the end if there is none.
+    fn data_after(&self, offset: u64) -> Result<(u64, u64)> {
+        let start = match self.fs.seek(self.ino, offset, Seek::Data) {
+            Err(Error::NoSuchOffset) => self.size,
+            other => other?.min(self.size),
+        };
+        let end = match self.fs.seek(self.ino, start, Seek::Hole) {
+            Err(Error::NoSuchOffset) => self.size,
+            other => other?.min(self.size),
+        };
+        Ok((start, end))
+    }
+}
+
+impl Content for ImageContent<'_> {
+    fn next(&mut self, buf: &mut [u8]) -> Result<Option<(u64, usize)>> {
+        if self.at >= self.data_end && self.at < self.size {
+            (self.at, self.data_end) = self.data_after(self.at)?;
+        }
+        let want =
+            usize::try_from(self.data_end.saturating_sub(self.at)).unwrap_or(usize::MAX).min(buf.len());
+        if want == 0 {
+            return Ok(None);
+        }
+        let got = self.fs.read(self.ino, self.at, &mut buf[..want])?;
+        if got == 0 {
+            return Err(Failure::new("it became shorter while it was read"));
+        }
+        let at = self.at;
+        self.at += got as u64;
+        Ok(Some((at, got)))
+    }
+
+    fn extents(&mut self) -> Result<Option<Extents>> {
+        if self.data_end == self.size {
+            return Ok(None);
+        }
+        extents_of(self.size, |at| self.data_after(at)).map(Some)
+    }
+}

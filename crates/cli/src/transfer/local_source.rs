@@ -1,0 +1,249 @@
+//! A directory of this machine as a source.
+//!
+//! Everything is reached from open directories, never through a symbolic link, so that names as long as they
+//! come work and nobody can lead the walk elsewhere while it runs.
+
+use super::links::Links;
+use super::{Body, Content, Extents, Meta, Node, Sink, extents_of, join};
+use crate::error::{Context, Failure, Result};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, SeekFrom, Stat, fgetxattr, flistxattr};
+use rustix::io::Errno;
+use spindle_clock::Timestamp;
+use spindle_vfs::Rdev;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// A file or directory with everything below it.
+pub struct LocalSource {
+    path: PathBuf,
+    recursive: bool,
+}
+
+/// A directory on the way to the current node.
+struct Level {
+    dir: OwnedFd,
+    path: Vec<u8>,
+    names: std::vec::IntoIter<Vec<u8>>,
+}
+
+impl LocalSource {
+    /// `path` and, if `recursive`, all below it; otherwise a directory is refused.
+    pub fn new(path: &Path, recursive: bool) -> Self {
+        Self { path: path.to_owned(), recursive }
+    }
+
+    /// Hands everything to `sink`, under `prefix`. A symbolic link at the top is followed.
+    pub fn walk(&self, prefix: &[u8], sink: &mut dyn Sink) -> Result<()> {
+        let mut links = Links::default();
+        let place = |rel: &[u8]| {
+            let rel = rel.strip_prefix(prefix).unwrap_or(rel);
+            let rel = rel.strip_prefix(b"/").unwrap_or(rel);
+            self.path.join(OsStr::from_bytes(rel)).display().to_string()
+        };
+        let name = self.path.as_os_str();
+        let top = rustix::fs::statat(CWD, name, AtFlags::empty()).context(self.path.display())?;
+        let top_is_dir = FileType::from_raw_mode(top.st_mode) == FileType::Directory;
+        if top_is_dir && !self.recursive {
+            return Err(Failure::new("is a directory; -r copies it with everything below"))
+                .context(self.path.display());
+        }
+        let mut levels: Vec<Level> = Vec::new();
+        let entered =
+            send(CWD, name, prefix, &top, OFlags::empty(), &mut links, sink).context(self.path.display())?;
+        levels.extend(entered);
+        while let Some(level) = levels.last_mut() {
+            let Some(name) = level.names.next() else {
+                levels.pop();
+                continue;
+            };
+            let path = join(&level.path, &name);
+            let name = OsStr::from_bytes(&name);
+            let entered = rustix::fs::statat(&level.dir, name, AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(Failure::from)
+                .and_then(|stat| {
+                    send(level.dir.as_fd(), name, &path, &stat, OFlags::NOFOLLOW, &mut links, sink)
+                })
+                .context(place(&path))?;
+            levels.extend(entered);
+        }
+        Ok(())
+    }
+}
+
+/// Sends one node; gives the level to go into if it is a directory.
+fn send(
+    dir: BorrowedFd<'_>,
+    name: &OsStr,
+    path: &[u8],
+    stat: &Stat,
+    follow: OFlags,
+    links: &mut Links,
+    sink: &mut dyn Sink,
+) -> Result<Option<Level>> {
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    let mut meta = meta_of(stat);
+    let nlink = u32::try_from(stat.st_nlink).unwrap_or(u32::MAX);
+    if kind != FileType::Directory
+        && let Some(first) = links.meet((stat.st_dev, stat.st_ino), nlink, path)
+    {
+        sink.put(Node { path, body: Body::HardLink(&first), meta })?;
+        return Ok(None);
+    }
+    let rdev = Rdev { major: rustix::fs::major(stat.st_rdev), minor: rustix::fs::minor(stat.st_rdev) };
+    let body = match kind {
+        FileType::Directory => {
+            let fd = open(dir, name, OFlags::DIRECTORY | follow)?;
+            meta.xattrs = xattrs(&fd)?;
+            sink.put(Node { path, body: Body::Directory, meta })?;
+            let names = sorted_names(&fd)?.into_iter();
+            return Ok(Some(Level { dir: fd, path: path.to_vec(), names }));
+        }
+        FileType::RegularFile => {
+            let fd = open(dir, name, follow)?;
+            meta.xattrs = xattrs(&fd)?;
+            let size = u64::try_from(stat.st_size).unwrap_or(0);
+            let stored = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
+            let sparse = stored < size;
+            let mut content = LocalContent { fd, size, at: 0, data_end: if sparse { 0 } else { size } };
+            sink.put(Node { path, body: Body::File { size, content: &mut content }, meta })?;
+            return Ok(None);
+        }
+        FileType::Symlink => {
+            let target = rustix::fs::readlinkat(dir, name, Vec::new())?;
+            sink.put(Node { path, body: Body::Symlink(target.as_bytes()), meta })?;
+            return Ok(None);
+        }
+        FileType::BlockDevice => Body::Device { block: true, rdev },
+        FileType::CharacterDevice => Body::Device { block: false, rdev },
+        FileType::Fifo => Body::Fifo,
+        FileType::Socket => Body::Socket,
+        FileType::Unknown => return Err(Failure::new("of a kind that Spindle does not know")),
+    };
+    sink.put(Node { path, body, meta })?;
+    Ok(None)
+}
+
+fn meta_of(stat: &Stat) -> Meta {
+    let time = |secs: i64, nanos: u64| Timestamp::new(secs, u32::try_from(nanos).unwrap_or(0));
+    Meta {
+        perm: stat.st_mode & 0o7777,
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        atime: Some(time(stat.st_atime, stat.st_atime_nsec)),
+        mtime: time(stat.st_mtime, stat.st_mtime_nsec),
+        ..Meta::default()
+    }
+}
+
+/// Opens for reading, without leaving a trace in the access time where that is allowed.
+fn open(dir: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd> {
+    let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    match rustix::fs::openat(dir, name, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM) => Ok(rustix::fs::openat(dir, name, flags, Mode::empty())?),
+        other => Ok(other?),
+    }
+}
+
+fn sorted_names(dir: &OwnedFd) -> Result<Vec<Vec<u8>>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.push(name.to_vec());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// The extended attributes of the `user` name space; the others mean something to this machine only.
+fn xattrs(fd: &OwnedFd) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let list = match with_room(|room| flistxattr(fd, room)) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mut found = Vec::new();
+    for name in list.split(|&b| b == 0).filter(|name| name.starts_with(b"user.")) {
+        let value = with_room(|room| fgetxattr(fd, OsStr::from_bytes(name), room))?;
+        found.push((name.to_vec(), value));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Asks for something whose length is not known, with more room until it fits.
+fn with_room(mut ask: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
+    let mut room = vec![0; 512];
+    loop {
+        match ask(&mut room) {
+            Ok(len) => {
+                room.truncate(len);
+                return Ok(room);
+            }
+            // More than the kernel's own limit of 64 KiB is never wanted.
+            Err(Errno::RANGE) if room.len() < 1 << 17 => room.resize(room.len() * 8, 0),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// The bytes of an open file, without its holes.
+struct LocalContent {
+    fd: OwnedFd,
+    size: u64,
+    at: u64,
+    /// Up to here it is known to be data.
+    data_end: u64,
+}
+
+impl LocalContent {
+    /// The first run of data at or after `offset`; empty at the end if there is none.
+    fn data_after(&self, offset: u64) -> Result<(u64, u64)> {
+        let start = match rustix::fs::seek(&self.fd, SeekFrom::Data(offset)) {
+            Err(Errno::NXIO) => self.size,
+            // The file system below has no holes.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => offset,
+            other => other?.min(self.size),
+        };
+        let end = match rustix::fs::seek(&self.fd, SeekFrom::Hole(start)) {
+            Err(Errno::NXIO | Errno::INVAL | Errno::OPNOTSUPP) => self.size,
+            other => other?.min(self.size),
+        };
+        Ok((start, end))
+    }
+}
+
+impl Content for LocalContent {
+    fn next(&mut self, buf: &mut [u8]) -> Result<Option<(u64, usize)>> {
+        if self.at >= self.data_end && self.at < self.size {
+            (self.at, self.data_end) = self.data_after(self.at)?;
+        }
+        let end = self.data_end.min(self.size);
+        let want = usize::try_from(end.saturating_sub(self.at)).unwrap_or(usize::MAX).min(buf.len());
+        if want == 0 {
+            return Ok(None);
+        }
+        let mut got = 0;
+        while got < want {
+            match rustix::io::pread(&self.fd, &mut buf[got..want], self.at + got as u64) {
+                Ok(0) => return Err(Failure::new("it became shorter while it was read")),
+                Ok(n) => got += n,
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        let at = self.at;
+        self.at += got as u64;
+        Ok(Some((at, got)))
+    }
+
+    fn extents(&mut self) -> Result<Option<Extents>> {
+        if self.data_end == self.size {
+            return Ok(None);
+        }
+        extents_of(self.size, |at| self.data_after(at)).map(Some)
+    }
+}

@@ -1,0 +1,154 @@
+//! The extended headers of POSIX `pax`: records `LENGTH KEY=VALUE\n`, and the numbers in them.
+
+use crate::error::{Failure, Result};
+use spindle_clock::Timestamp;
+use std::collections::BTreeMap;
+
+/// Records by key; a later one replaces an earlier one.
+pub type Records = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Adds the records in `bytes` to `records`.
+pub fn parse(mut bytes: &[u8], records: &mut Records) -> Result<()> {
+    let wrong = || Failure::new("an extended header that is not one");
+    while !bytes.is_empty() && bytes[0] != 0 {
+        let blank = bytes.iter().position(|&b| b == b' ').ok_or_else(wrong)?;
+        let len = number(&bytes[..blank]).and_then(|n| usize::try_from(n).ok()).ok_or_else(wrong)?;
+        let record = bytes.get(blank + 1..len).and_then(|r| r.strip_suffix(b"\n")).ok_or_else(wrong)?;
+        let equals = record.iter().position(|&b| b == b'=').ok_or_else(wrong)?;
+        let (key, value) = (&record[..equals], &record[equals + 1..]);
+        // GNU's first sparse format repeats its keys; they are one list here.
+        if let Some(list) = records.get_mut(key)
+            && matches!(key, b"GNU.sparse.offset" | b"GNU.sparse.numbytes")
+        {
+            list.push(b',');
+            list.extend_from_slice(value);
+        } else {
+            records.insert(key.to_vec(), value.to_vec());
+        }
+        bytes = &bytes[len..];
+    }
+    Ok(())
+}
+
+/// Appends a record.
+pub fn append(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+    // The length counts its own digits.
+    let rest = key.len() + value.len() + 3;
+    let mut len = rest + 1;
+    while len != rest + len.to_string().len() {
+        len = rest + len.to_string().len();
+    }
+    out.extend_from_slice(len.to_string().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(key);
+    out.push(b'=');
+    out.extend_from_slice(value);
+    out.push(b'\n');
+}
+
+/// A number of plain digits.
+pub fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// A list of numbers with commas between.
+pub fn numbers(list: &[u8]) -> Option<Vec<u64>> {
+    if list.is_empty() {
+        return Some(Vec::new());
+    }
+    list.split(|&b| b == b',').map(number).collect()
+}
+
+/// A time in seconds with a fraction.
+pub fn time(text: &[u8]) -> Option<Timestamp> {
+    let (negative, text) = match text.strip_prefix(b"-") {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let (whole, fraction) = match text.iter().position(|&b| b == b'.') {
+        Some(dot) => (&text[..dot], &text[dot + 1..]),
+        None => (text, &b""[..]),
+    };
+    let secs = i64::try_from(number(whole)?).ok()?;
+    if !fraction.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let digits = fraction.iter().copied().chain(std::iter::repeat(b'0')).take(9);
+    let nanos = digits.fold(0, |n, digit| n * 10 + u32::from(digit - b'0'));
+    Some(match (negative, nanos) {
+        (false, _) => Timestamp::new(secs, nanos),
+        (true, 0) => Timestamp::new(-secs, 0),
+        (true, _) => Timestamp::new(-secs - 1, 1_000_000_000 - nanos),
+    })
+}
+
+/// A time as a record has it.
+pub fn time_text(time: Timestamp) -> String {
+    let (sign, secs, nanos) = match (time.secs < 0, time.nanos) {
+        (false, nanos) => ("", time.secs.unsigned_abs(), nanos),
+        (true, 0) => ("-", time.secs.unsigned_abs(), 0),
+        (true, nanos) => ("-", (time.secs + 1).unsigned_abs(), 1_000_000_000 - nanos),
+    };
+    if nanos == 0 {
+        return format!("{sign}{secs}");
+    }
+    format!("{sign}{secs}.{nanos:09}").trim_end_matches('0').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: every record that is written is read back, at the lengths where the count of digits changes too.
+    #[test]
+    fn records_round_trip() {
+        for len in (0..120).chain(980..1010).chain(9985..10005) {
+            let mut bytes = Vec::new();
+            append(&mut bytes, b"SCHILY.xattr.user.k", &vec![b'\n'; len]);
+            append(&mut bytes, b"path", b"b=c");
+            let mut records = Records::new();
+            parse(&bytes, &mut records).unwrap();
+            assert_eq!(records[&b"SCHILY.xattr.user.k"[..]].len(), len);
+            assert_eq!(records[&b"path"[..]], b"b=c");
+        }
+    }
+
+    /// Promise: headers that are none are refused, without a panic.
+    #[test]
+    fn nonsense_is_refused() {
+        for wrong in [
+            "x",
+            "5 a=b",
+            "99 a=b\n",
+            "6 a=bb\n",
+            "5 ab\n",
+            "3 \n",
+            "99999999999999999999999 a=b\n",
+            "0 a=b\n",
+        ] {
+            assert!(parse(wrong.as_bytes(), &mut Records::new()).is_err(), "{wrong}");
+        }
+    }
+
+    /// Promise: times keep their nanoseconds, before 1970 too.
+    #[test]
+    fn times_round_trip() {
+        for (secs, nanos, text) in [
+            (0, 0, "0"),
+            (1, 500_000_000, "1.5"),
+            (1_700_000_000, 1, "1700000000.000000001"),
+            (-1, 0, "-1"),
+            (-2, 500_000_000, "-1.5"),
+            (-1, 999_999_999, "-0.000000001"),
+        ] {
+            let time_value = Timestamp::new(secs, nanos);
+            assert_eq!(time_text(time_value), text);
+            assert_eq!(time(text.as_bytes()), Some(time_value));
+        }
+        assert_eq!(time(b"1.23456789012"), Some(Timestamp::new(1, 234_567_890)));
+        assert_eq!((time(b""), time(b"1.x"), time(b"99999999999999999999")), (None, None, None));
+    }
+}

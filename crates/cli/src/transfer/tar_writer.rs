@@ -1,0 +1,198 @@
+//! A tar stream as a sink: ustar headers, with pax's extended ones where something does not fit.
+//!
+//! The same tree gives the same bytes. Kept as pax has it: long names, large numbers, nanoseconds,
+//! extended attributes (`SCHILY.xattr.`), and sparse files (GNU's format 1.0).
+
+use super::{Body, CHUNK, Content, LeftOut, Meta, Node, Sink, pax};
+use crate::error::{Context, Failure, Result};
+use std::io::Write;
+use tar::{EntryType, Header};
+
+const BLOCK: usize = 512;
+/// Longest name that fits the header.
+const NAME: usize = 100;
+/// What eleven octal digits can hold.
+const MAX_OCTAL_11: u64 = (1 << 33) - 1;
+/// What seven octal digits can hold.
+const MAX_OCTAL_7: u32 = (1 << 21) - 1;
+
+/// Writes a tar stream.
+pub struct TarWriter<W> {
+    out: W,
+    left_out: LeftOut,
+    buffer: Vec<u8>,
+}
+
+/// What makes an entry different from others, beside its metadata.
+struct Special<'a> {
+    kind: EntryType,
+    /// Bytes that follow.
+    size: u64,
+    /// Where links point to.
+    link: &'a [u8],
+    /// Extended records that it needs in any case.
+    records: Vec<u8>,
+    device: Option<(u32, u32)>,
+}
+
+impl Special<'_> {
+    const fn new(kind: EntryType) -> Self {
+        Self { kind, size: 0, link: b"", records: Vec::new(), device: None }
+    }
+}
+
+impl<W: Write> TarWriter<W> {
+    /// Writes to `out`.
+    pub fn new(out: W) -> Self {
+        Self { out, left_out: LeftOut::default(), buffer: vec![0; CHUNK] }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        crate::output::told(self.out.write_all(bytes))
+    }
+
+    fn pad(&mut self, len: u64) -> Result<()> {
+        let over = usize::try_from(len % BLOCK as u64).unwrap_or(0);
+        self.write(&[0; BLOCK][..(BLOCK - over) % BLOCK])
+    }
+
+    /// Writes the headers of an entry.
+    fn header(&mut self, path: &[u8], special: Special<'_>, meta: &Meta) -> Result<()> {
+        let Special { kind, size, link, mut records, device } = special;
+        let mut header = Header::new_ustar();
+        header.set_entry_type(kind);
+        header.set_mode(meta.perm);
+        let mut number = |key: &str, value: u64, most: u64| {
+            if value > most {
+                pax::append(&mut records, key.as_bytes(), value.to_string().as_bytes());
+            }
+            if value > most { 0 } else { value }
+        };
+        header.set_size(number("size", size, MAX_OCTAL_11));
+        header.set_uid(number("uid", meta.uid.into(), MAX_OCTAL_7.into()));
+        header.set_gid(number("gid", meta.gid.into(), MAX_OCTAL_7.into()));
+        let whole = u64::try_from(meta.mtime.secs).ok().filter(|&secs| secs <= MAX_OCTAL_11);
+        header.set_mtime(whole.unwrap_or(0));
+        if whole.is_none() || meta.mtime.nanos != 0 {
+            pax::append(&mut records, b"mtime", pax::time_text(meta.mtime).as_bytes());
+        }
+        if let Some(ustar) = header.as_ustar_mut() {
+            put_name(&mut ustar.name, path, b"path", &mut records);
+            put_name(&mut ustar.linkname, link, b"linkpath", &mut records);
+            if let Some((major, minor)) = device {
+                if major > MAX_OCTAL_7 || minor > MAX_OCTAL_7 {
+                    return Err(Failure::new(format!("device number {major}:{minor} is too large for tar")));
+                }
+                ustar.set_device_major(major);
+                ustar.set_device_minor(minor);
+            }
+        }
+        for (name, value) in &meta.xattrs {
+            pax::append(&mut records, &[b"SCHILY.xattr.", &name[..]].concat(), value);
+        }
+        if !records.is_empty() {
+            let mut extended = Header::new_ustar();
+            extended.set_entry_type(EntryType::XHeader);
+            extended.set_mode(0o644);
+            extended.set_size(records.len() as u64);
+            if let Some(ustar) = extended.as_ustar_mut() {
+                let (_, last) = super::split(path.strip_suffix(b"/").unwrap_or(path));
+                let name = [b"PaxHeaders/", last].concat();
+                let len = name.len().min(NAME);
+                ustar.name[..len].copy_from_slice(&name[..len]);
+            }
+            extended.set_cksum();
+            self.write(extended.as_bytes())?;
+            self.write(&records)?;
+            self.pad(records.len() as u64)?;
+        }
+        header.set_cksum();
+        self.write(header.as_bytes())
+    }
+
+    fn file(&mut self, path: &[u8], size: u64, content: &mut dyn Content, meta: &Meta) -> Result<()> {
+        let extents = content.extents()?;
+        let mut records = Vec::new();
+        let mut map = Vec::new();
+        let stored = if let Some(extents) = &extents {
+            pax::append(&mut records, b"GNU.sparse.major", b"1");
+            pax::append(&mut records, b"GNU.sparse.minor", b"0");
+            pax::append(&mut records, b"GNU.sparse.name", path);
+            pax::append(&mut records, b"GNU.sparse.realsize", size.to_string().as_bytes());
+            // GNU tar wants a piece, if of no bytes, at the end.
+            let last = extents.last().is_none_or(|&(offset, len)| offset + len != size).then_some((size, 0));
+            let pieces = extents.len() + usize::from(last.is_some());
+            map.extend_from_slice(format!("{pieces}\n").as_bytes());
+            for (offset, len) in extents.iter().chain(&last) {
+                map.extend_from_slice(format!("{offset}\n{len}\n").as_bytes());
+            }
+            map.resize(map.len().next_multiple_of(BLOCK), 0);
+            extents.iter().map(|&(_, len)| len).sum()
+        } else {
+            size
+        };
+        let total = map.len() as u64 + stored;
+        self.header(path, Special { size: total, records, ..Special::new(EntryType::Regular) }, meta)?;
+        self.write(&map)?;
+        let mut written = 0;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        while let Some((_, len)) = content.next(&mut buffer)? {
+            written += len as u64;
+            if written > stored {
+                break;
+            }
+            self.write(&buffer[..len])?;
+        }
+        self.buffer = buffer;
+        if written != stored {
+            return Err(Failure::new(format!("gave {written} bytes, not {stored}")));
+        }
+        self.pad(total)
+    }
+}
+
+/// Puts a name into its field, as far as it fits, and whole into a record if it does not.
+fn put_name(field: &mut [u8; NAME], name: &[u8], key: &[u8], records: &mut Vec<u8>) {
+    let len = name.len().min(NAME);
+    field[..len].copy_from_slice(&name[..len]);
+    if name.len() > NAME {
+        pax::append(records, key, name);
+    }
+}
+
+impl<W: Write> Sink for TarWriter<W> {
+    fn put(&mut self, node: Node<'_>) -> Result<()> {
+        let Node { path, body, meta } = node;
+        let done = match body {
+            Body::File { size, content } => self.file(path, size, content, &meta),
+            Body::Directory => {
+                let path = if path.is_empty() { b"./".to_vec() } else { [path, b"/"].concat() };
+                self.header(&path, Special::new(EntryType::Directory), &meta)
+            }
+            Body::Symlink(target) => {
+                self.header(path, Special { link: target, ..Special::new(EntryType::Symlink) }, &meta)
+            }
+            Body::HardLink(first) => {
+                self.header(path, Special { link: first, ..Special::new(EntryType::Link) }, &meta)
+            }
+            Body::Device { block, rdev } => {
+                let kind = if block { EntryType::Block } else { EntryType::Char };
+                let device = Some((rdev.major, rdev.minor));
+                self.header(path, Special { device, ..Special::new(kind) }, &meta)
+            }
+            Body::Fifo => self.header(path, Special::new(EntryType::Fifo), &meta),
+            Body::Socket => {
+                self.left_out.sockets += 1;
+                Ok(())
+            }
+        };
+        done.named(path)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.write(&[0; 2 * BLOCK])?;
+        crate::output::told(self.out.flush())?;
+        self.left_out.tell();
+        Ok(())
+    }
+}

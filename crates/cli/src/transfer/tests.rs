@@ -1,0 +1,342 @@
+//! Trees through every source and sink, with the model file system as the image.
+
+use super::*;
+use crate::paths::{Held, resolve};
+use spindle_clock::ManualClock;
+use spindle_vfs::model::{ModelFs, ModelOptions};
+use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege, XattrMode};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+const KEEP: image_sink::NewFiles = image_sink::NewFiles { preserve: true, uid: 0, gid: 0, umask: 0 };
+
+fn model() -> ModelFs {
+    ModelFs::new(ModelOptions { blocks: 1 << 20, ..ModelOptions::default() }, Arc::new(ManualClock::at(1000)))
+}
+
+/// One node in words.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    path: String,
+    body: String,
+    meta: Meta,
+}
+
+/// A sink that writes down what it gets.
+#[derive(Default)]
+struct Notes(Vec<Told>);
+
+impl Sink for Notes {
+    fn put(&mut self, node: Node<'_>) -> Result<()> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let body = match node.body {
+            Body::File { size, content } => {
+                let mut bytes = vec![0; usize::try_from(size.min(1 << 20)).unwrap()];
+                let mut buf = vec![0; 5000];
+                let mut stored = 0;
+                while let Some((at, len)) = content.next(&mut buf)? {
+                    stored += len;
+                    if let Some(there) = bytes.get_mut(usize::try_from(at).unwrap()..) {
+                        let len = len.min(there.len());
+                        there[..len].copy_from_slice(&buf[..len]);
+                    }
+                }
+                let sum = bytes.iter().fold(7_u64, |sum, &b| sum.wrapping_mul(31).wrapping_add(b.into()));
+                format!("file of {size}, sum {sum:x}, sparse {}", (stored as u64) < size)
+            }
+            Body::Directory => "directory".into(),
+            Body::Symlink(target) => format!("link to {}", text(target)),
+            Body::Device { block, rdev } => format!("device {block} {rdev:?}"),
+            Body::Fifo => "fifo".into(),
+            Body::Socket => "socket".into(),
+            Body::HardLink(first) => format!("same as {}", text(first)),
+        };
+        // A tar stream keeps neither of these.
+        let meta = Meta { atime: None, birthtime: None, ..node.meta };
+        self.0.push(Told { path: text(node.path), body, meta });
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn notes(fs: &dyn FileSystem) -> Vec<Told> {
+    let mut notes = Notes::default();
+    ImageSource::new(fs, Held::root(fs).unwrap(), true).walk(b"", &mut notes).unwrap();
+    notes.0
+}
+
+fn assert_same(left: &[Told], right: &[Told]) {
+    for (left, right) in left.iter().zip(right) {
+        assert_eq!(left, right);
+    }
+    assert_eq!(left.len(), right.len());
+}
+
+fn put(fs: &dyn FileSystem, dir: &str, name: &str, kind: FileKind, perm: u32, target: &[u8]) -> u64 {
+    let dir = resolve(fs, dir.as_bytes(), true).unwrap();
+    let rdev = Rdev { major: 7, minor: 300 };
+    let rdev =
+        if matches!(kind, FileKind::BlockDevice | FileKind::CharDevice) { rdev } else { Rdev::default() };
+    let node = NewNode { kind, perm, uid: 1000, gid: 3_000_000, rdev, target };
+    let attr = fs.create(dir.ino, name.as_bytes(), &node, Privilege::Root).unwrap();
+    fs.forget(attr.ino, 1);
+    attr.ino.0
+}
+
+/// A tree with everything that can be in one but sockets.
+fn plant(fs: &dyn FileSystem) {
+    use spindle_vfs::Ino;
+    put(fs, "/", "dir", FileKind::Directory, 0o1751, b"");
+    put(fs, "/dir", "empty", FileKind::Directory, 0o700, b"");
+    let long = "n".repeat(200);
+    put(fs, "/dir", &long, FileKind::Directory, 0o755, b"");
+    let file = put(fs, &format!("/dir/{long}"), "file\u{e4} with\nodd name", FileKind::Regular, 0o4755, b"");
+    fs.write(Ino(file), 0, &vec![b'x'; 12345], Privilege::Root).unwrap();
+    fs.setxattr(Ino(file), b"user.comment", b"a=b\nc", XattrMode::Set, Privilege::Root).unwrap();
+    let set = spindle_vfs::SetAttr {
+        perm: Some(0o4755),
+        mtime: Some(spindle_vfs::SetTime::At(Timestamp::new(-5, 123_456_789))),
+        ..Default::default()
+    };
+    fs.setattr(Ino(file), &set, Privilege::Root).unwrap();
+    let dir = resolve(fs, b"/dir", true).unwrap();
+    let second = fs.link(Ino(file), dir.ino, b"zz second name", Privilege::Root).unwrap();
+    fs.forget(second.ino, 1);
+    let sparse = put(fs, "/", "sparse", FileKind::Regular, 0o600, b"");
+    fs.write(Ino(sparse), 40960, b"middle", Privilege::Root).unwrap();
+    fs.write(Ino(sparse), 409_600, &[b'e'; 5000], Privilege::Root).unwrap();
+    let set = spindle_vfs::SetAttr { size: Some(1 << 34), ..Default::default() };
+    fs.setattr(Ino(sparse), &set, Privilege::Root).unwrap();
+    put(fs, "/", "hole", FileKind::Regular, 0o600, b"");
+    let hole = resolve(fs, b"/hole", false).unwrap();
+    let set = spindle_vfs::SetAttr { size: Some(100_000), ..Default::default() };
+    fs.setattr(hole.ino, &set, Privilege::Root).unwrap();
+    put(fs, "/", "nothing", FileKind::Regular, 0o444, b"");
+    put(fs, "/", "link", FileKind::Symlink, 0o777, "t/".repeat(120).as_bytes());
+    put(fs, "/", "pipe", FileKind::Fifo, 0o620, b"");
+    put(fs, "/", "sda", FileKind::BlockDevice, 0o640, b"");
+    put(fs, "/", "tty", FileKind::CharDevice, 0o666, b"");
+}
+
+/// Promise: a tar stream of a tree brings back everything that was in it: kinds, bytes, holes, owners, permissions,
+/// times, links, devices, attributes, odd and long names; and writing it twice gives the same bytes.
+#[test]
+fn tar_keeps_everything() {
+    let from = model();
+    plant(&from);
+    let export = || {
+        let mut bytes = Vec::new();
+        let mut writer = TarWriter::new(&mut bytes);
+        ImageSource::new(&from, Held::root(&from).unwrap(), true).walk(b"", &mut writer).unwrap();
+        writer.finish().unwrap();
+        drop(writer);
+        bytes
+    };
+    let bytes = export();
+    assert!(bytes == export() && bytes.len() < 1 << 20);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&bytes).unwrap();
+    let to = model();
+    let mut sink = ImageSink::new(&to, to.root(), KEEP);
+    TarReader::file(file.path()).unwrap().walk(&mut sink).unwrap();
+    sink.finish().unwrap();
+    drop(sink);
+    let (left, right) = (notes(&from), notes(&to));
+    assert_eq!(left.len(), 13);
+    assert_same(&left, &right);
+}
+
+/// Promise: a directory of this machine brings back the same; run as root, as all tests that make devices.
+#[test]
+fn directories_keep_everything() {
+    let from = model();
+    plant(&from);
+    let dir = tempfile::tempdir().unwrap();
+    let mut sink = LocalSink::new(dir.path(), true, 0).unwrap();
+    ImageSource::new(&from, Held::root(&from).unwrap(), true).walk(b"", &mut sink).unwrap();
+    sink.finish().unwrap();
+    let to = model();
+    let mut sink = ImageSink::new(&to, to.root(), KEEP);
+    LocalSource::new(dir.path(), true).walk(b"", &mut sink).unwrap();
+    sink.finish().unwrap();
+    drop(sink);
+    assert_same(&notes(&from), &notes(&to));
+}
+
+/// Promise: every reference that moving takes is given back: a removed file frees its inode at once.
+#[test]
+fn references_are_given_back() {
+    let fs = model();
+    let before = fs.statfs().unwrap();
+    plant(&fs);
+    let copy = model();
+    let mut sink = ImageSink::new(&copy, copy.root(), KEEP);
+    ImageSource::new(&fs, Held::root(&fs).unwrap(), true).walk(b"", &mut sink).unwrap();
+    sink.finish().unwrap();
+    drop(sink);
+    for fs in [&fs, &copy] {
+        remove_all(fs, fs.root());
+        assert_eq!(fs.statfs().unwrap().ffree, before.ffree);
+    }
+}
+
+fn remove_all(fs: &dyn FileSystem, dir: spindle_vfs::Ino) {
+    for name in crate::paths::sorted_names(fs, dir).unwrap() {
+        let node = Held::lookup(fs, dir, &name).unwrap();
+        if node.kind == FileKind::Directory {
+            remove_all(fs, node.ino);
+            fs.rmdir(dir, &name).unwrap();
+        } else {
+            fs.unlink(dir, &name).unwrap();
+        }
+    }
+}
+
+/// Promise: what stands in the way is replaced, but no directory by a file; directories are filled, and keep the
+/// times that they had.
+#[test]
+fn existing_files_are_replaced() {
+    let fs = model();
+    plant(&fs);
+    let before = resolve(&fs, b"/dir/empty", true).unwrap().mtime;
+    let source = tempfile::tempdir().unwrap();
+    std::fs::write(source.path().join("pipe"), "now a file").unwrap();
+    std::fs::create_dir_all(source.path().join("dir/empty")).unwrap();
+    let mut sink = ImageSink::new(&fs, fs.root(), KEEP);
+    LocalSource::new(&source.path().join("pipe"), false).walk(b"pipe", &mut sink).unwrap();
+    LocalSource::new(&source.path().join("pipe"), false).walk(b"dir/empty/new", &mut sink).unwrap();
+    let refused = LocalSource::new(&source.path().join("pipe"), false).walk(b"dir", &mut sink).unwrap_err();
+    assert!(refused.to_string().contains("a directory stands where a file is to go"), "{refused}");
+    sink.finish().unwrap();
+    drop(sink);
+    assert_eq!(resolve(&fs, b"/pipe", false).unwrap().kind, FileKind::Regular);
+    assert_eq!(resolve(&fs, b"/dir/empty/new", false).unwrap().size, 10);
+    assert_eq!(resolve(&fs, b"/dir/empty", true).unwrap().mtime, before);
+}
+
+fn tar(args: &[&str], dir: &Path) -> Vec<u8> {
+    let out = std::process::Command::new("tar").args(args).current_dir(dir).output().expect("GNU tar runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    out.stdout
+}
+
+fn read_tar(bytes: &[u8], sink: &mut dyn Sink) -> Result<()> {
+    TarReader::stream(std::io::Cursor::new(bytes.to_vec())).walk(sink)
+}
+
+/// Promise: streams of GNU tar in all its formats, with its ways to tell of holes, give what the directory gives.
+#[test]
+fn streams_of_gnu_tar() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    std::fs::create_dir_all(path(&format!("a/{}", "long".repeat(30)))).unwrap();
+    std::fs::write(path(&format!("a/{}/f", "long".repeat(30))), "content").unwrap();
+    std::fs::hard_link(path(&format!("a/{}/f", "long".repeat(30))), path("b")).unwrap();
+    std::os::unix::fs::symlink("l".repeat(150), path("c")).unwrap();
+    let sparse = std::fs::File::create(path("sparse")).unwrap();
+    for n in 0..60 {
+        std::os::unix::fs::FileExt::write_all_at(&sparse, &[b'0' + n; 4096], u64::from(n) * 100 * 4096)
+            .unwrap();
+    }
+    sparse.set_len(30_000_000).unwrap();
+    let mut wanted = Notes::default();
+    LocalSource::new(dir.path(), true).walk(b"", &mut wanted).unwrap();
+    for format in [
+        "--format=gnu",
+        "--format=posix",
+        "--format=posix --sparse-version=0.0",
+        "--format=posix --sparse-version=0.1",
+        "--format=oldgnu",
+    ] {
+        let mut args = vec!["-c", "-S", "--sort=name", "-f", "-"];
+        args.extend(format.split(' '));
+        args.push(".");
+        let mut got = Notes::default();
+        read_tar(&tar(&args, dir.path()), &mut got).unwrap();
+        for told in got.0.iter_mut().chain(&mut wanted.0) {
+            // GNU's own formats have whole seconds.
+            told.meta.mtime.nanos = 0;
+        }
+        assert_same(&got.0, &wanted.0);
+    }
+}
+
+/// Promise: what we write, GNU tar reads, holes and attributes too.
+#[test]
+fn gnu_tar_reads_ours() {
+    let from = model();
+    plant(&from);
+    let out = tempfile::tempdir().unwrap();
+    let mut stream = tempfile::NamedTempFile::new().unwrap();
+    let mut writer = TarWriter::new(&mut stream);
+    ImageSource::new(&from, Held::root(&from).unwrap(), true).walk(b"", &mut writer).unwrap();
+    writer.finish().unwrap();
+    drop(writer);
+    let file = stream.path().to_str().unwrap();
+    tar(&["-x", "-p", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-f", file], out.path());
+    let mut got = Notes::default();
+    LocalSource::new(out.path(), true).walk(b"", &mut got).unwrap();
+    assert_same(&got.0, &notes(&from));
+}
+
+/// Promise: streams that are cut, changed, packed or no tar at all end in an error that says what is wrong, never in
+/// a panic, and a path cannot lead out of the target.
+#[test]
+fn bad_streams_are_refused() {
+    let from = model();
+    plant(&from);
+    let mut bytes = Vec::new();
+    let mut writer = TarWriter::new(&mut bytes);
+    ImageSource::new(&from, Held::root(&from).unwrap(), true).walk(b"", &mut writer).unwrap();
+    writer.finish().unwrap();
+    drop(writer);
+    for cut in (1..bytes.len() - 1024).step_by(97) {
+        let ends_between_entries = cut.is_multiple_of(512);
+        let result = read_tar(&bytes[..cut], &mut Notes::default());
+        assert!(ends_between_entries || result.is_err(), "cut at {cut}");
+    }
+    for at in (0..bytes.len()).step_by(31) {
+        let mut changed = bytes.clone();
+        changed[at] ^= 0x55;
+        let _ = read_tar(&changed, &mut Notes::default());
+    }
+    for (bytes, want) in [
+        (&b""[..], "nothing came"),
+        (&[1; 700], "not a tar header"),
+        (&[&b"\x1f\x8b"[..], &[0; 600]].concat(), "gzip -dc"),
+        (&[5; 100], "ends in the middle"),
+    ] {
+        let failure = read_tar(bytes, &mut Notes::default()).unwrap_err().to_string();
+        assert!(failure.contains(want), "{failure}");
+    }
+    let mut evil = Vec::new();
+    let mut header = ::tar::Header::new_ustar();
+    header.as_ustar_mut().unwrap().name[..8].copy_from_slice(b"a/../../");
+    header.set_mode(0o644);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_size(0);
+    header.set_mtime(0);
+    header.set_cksum();
+    evil.extend_from_slice(header.as_bytes());
+    let failure = read_tar(&evil, &mut Notes::default()).unwrap_err().to_string();
+    assert!(failure.contains("leads upwards"), "{failure}");
+}
+
+/// Promise: a name that leads out of the target, or through a symbolic link of this machine, is refused.
+#[test]
+fn names_cannot_escape() {
+    let dir = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(outside.path(), dir.path().join("way")).unwrap();
+    let node = |path| Node { path, body: Body::Fifo, meta: Meta::default() };
+    for path in [&b"../x"[..], b"a/../../x", b"way/x", b".."] {
+        let mut sink = LocalSink::new(dir.path(), false, 0o22).unwrap();
+        assert!(sink.put(node(path)).is_err(), "{}", crate::text::printable(path));
+    }
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+}
