@@ -78,9 +78,15 @@ impl Ffs {
     /// The run of at most `most` blocks that starts at `lbn`. A run ends at the latest where its indirect block does.
     pub(crate) fn bmap(&self, ino: u32, di: &Dinode, lbn: Lbn, most: u64) -> Result<Run> {
         match self.place_of(lbn)? {
-            Place::Direct(first) => self.run_of(ino, &di.db[first..], most, |lbn_offset| {
-                self.layout.numfrags(self.layout.blksize(di.size, lbn + lbn_offset)).max(1)
-            }),
+            Place::Direct(first) => {
+                let most = most.min((NDADDR - first) as u64);
+                self.run_of(
+                    ino,
+                    most,
+                    |i| di.db[first + index(i)],
+                    |i| self.layout.numfrags(self.layout.blksize(di.size, lbn + i)).max(1),
+                )
+            }
             Place::Indirect { levels, path } => {
                 let mut at = self.pointer(di.ib[levels - 1], self.layout.fs_frag, ino)?;
                 let n = u64::from(self.layout.fs_nindir);
@@ -98,29 +104,34 @@ impl Ffs {
                         at = self.pointer(self.get_pointer(&bytes, step), self.layout.fs_frag, ino)?;
                         continue;
                     }
-                    let count = index(most.min(n - step as u64));
-                    let pointers: Vec<_> =
-                        (step..step + count).map(|i| self.get_pointer(&bytes, i)).collect();
-                    return self.run_of(ino, &pointers, most, |_| self.layout.fs_frag);
+                    let most = most.min(n - step as u64);
+                    let pointer = |i| self.get_pointer(&bytes, step + index(i));
+                    return self.run_of(ino, most, pointer, |_| self.layout.fs_frag);
                 }
                 Err(Error::corrupt("an indirect block without a level", format!("inode {ino}")))
             }
         }
     }
 
-    /// The run at the start of an array of pointers.
-    fn run_of(&self, ino: u32, pointers: &[u64], most: u64, frags: impl Fn(u64) -> u32) -> Result<Run> {
-        let first = self.pointer(pointers[0], frags(0), ino)?;
+    /// The run at the start of an array of at least `most` pointers; `frags` gives the fragments of each block.
+    fn run_of(
+        &self,
+        ino: u32,
+        most: u64,
+        pointer: impl Fn(u64) -> u64,
+        frags: impl Fn(u64) -> u32,
+    ) -> Result<Run> {
+        let at = self.pointer(pointer(0), frags(0), ino)?;
         let step = u64::from(self.layout.fs_frag);
         let mut blocks = 1;
-        while blocks < most && index(blocks) < pointers.len() {
-            let expected = first.map_or(0, |at| at.0 + blocks * step);
-            if pointers[index(blocks)] != expected {
+        while blocks < most {
+            let expected = at.map_or(0, |at| at.0 + blocks * step);
+            if pointer(blocks) != expected {
                 break;
             }
             self.pointer(expected, frags(blocks), ino)?;
             blocks += 1;
         }
-        Ok(Run { at: first, blocks })
+        Ok(Run { at, blocks })
     }
 }

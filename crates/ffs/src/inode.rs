@@ -39,17 +39,42 @@ impl State {
 }
 
 const SHARDS: usize = 16;
-/// Unreferenced inodes kept in each shard before some are dropped.
-const IDLE_PER_SHARD: usize = 4096;
+/// Inodes in a shard before it is swept for the first time.
+const SWEEP_AT_LEAST: usize = 4096;
 
 struct Entry {
     inode: Arc<Inode>,
     references: u64,
 }
 
+struct Shard {
+    entries: HashMap<u32, Entry>,
+    /// Inodes at which the idle ones are dropped next: twice what the last sweep left, so that sweeping costs each
+    /// new inode a constant.
+    sweep_at: usize,
+}
+
+impl Default for Shard {
+    fn default() -> Self {
+        Self { entries: HashMap::new(), sweep_at: SWEEP_AT_LEAST }
+    }
+}
+
+impl Shard {
+    /// Drops the inodes that nobody uses.
+    fn sweep(&mut self) {
+        self.entries.retain(|_, e| {
+            e.references > 0
+                || Arc::strong_count(&e.inode) > 1
+                || e.inode.state.try_read().is_none_or(|s| s.atime_pending.lock().is_some())
+        });
+        self.sweep_at = SWEEP_AT_LEAST.max(self.entries.len() * 2);
+    }
+}
+
 /// All inodes in memory.
 pub(crate) struct InodeTable {
-    shards: [Mutex<HashMap<u32, Entry>>; SHARDS],
+    shards: [Mutex<Shard>; SHARDS],
 }
 
 impl InodeTable {
@@ -57,26 +82,22 @@ impl InodeTable {
         Self { shards: Default::default() }
     }
 
-    fn shard(&self, ino: u32) -> &Mutex<HashMap<u32, Entry>> {
+    fn shard(&self, ino: u32) -> &Mutex<Shard> {
         &self.shards[ino as usize % SHARDS]
     }
 
     /// The inode if it is in memory.
     fn find(&self, ino: u32) -> Option<Arc<Inode>> {
-        self.shard(ino).lock().get(&ino).map(|e| e.inode.clone())
+        self.shard(ino).lock().entries.get(&ino).map(|e| e.inode.clone())
     }
 
     /// Enters an inode, or gives the one that somebody else has entered meanwhile.
     fn enter(&self, ino: u32, di: Dinode) -> Arc<Inode> {
         let mut shard = self.shard(ino).lock();
-        if shard.len() > IDLE_PER_SHARD {
-            shard.retain(|_, e| {
-                e.references > 0 || Arc::strong_count(&e.inode) > 1 || {
-                    e.inode.state.try_read().is_none_or(|s| s.atime_pending.lock().is_some())
-                }
-            });
+        if shard.entries.len() >= shard.sweep_at {
+            shard.sweep();
         }
-        let entry = shard.entry(ino).or_insert_with(|| Entry {
+        let entry = shard.entries.entry(ino).or_insert_with(|| Entry {
             inode: Arc::new(Inode { ino, state: RwLock::new(State::new(di)) }),
             references: 0,
         });
@@ -86,33 +107,33 @@ impl InodeTable {
     /// Takes a reference; the caller holds the inode's lock or that of a directory that names it.
     pub(crate) fn reference(&self, inode: &Arc<Inode>) {
         let mut shard = self.shard(inode.ino).lock();
-        shard.entry(inode.ino).or_insert_with(|| Entry { inode: inode.clone(), references: 0 }).references +=
-            1;
+        let fresh = || Entry { inode: inode.clone(), references: 0 };
+        shard.entries.entry(inode.ino).or_insert_with(fresh).references += 1;
     }
 
     /// Gives references back; the inode if these were the last.
     pub(crate) fn release(&self, ino: u32, count: u64) -> Option<Arc<Inode>> {
         let mut shard = self.shard(ino).lock();
-        let entry = shard.get_mut(&ino)?;
+        let entry = shard.entries.get_mut(&ino)?;
         entry.references = entry.references.saturating_sub(count);
         (entry.references == 0).then(|| entry.inode.clone())
     }
 
     /// True if somebody has references.
     pub(crate) fn is_referenced(&self, ino: u32) -> bool {
-        self.shard(ino).lock().get(&ino).is_some_and(|e| e.references > 0)
+        self.shard(ino).lock().entries.get(&ino).is_some_and(|e| e.references > 0)
     }
 
     /// Drops an inode that was freed.
     pub(crate) fn drop_freed(&self, ino: u32) {
-        self.shard(ino).lock().remove(&ino);
+        self.shard(ino).lock().entries.remove(&ino);
     }
 
     /// All inodes in memory.
     pub(crate) fn all(&self) -> Vec<Arc<Inode>> {
         self.shards
             .iter()
-            .flat_map(|s| s.lock().values().map(|e| e.inode.clone()).collect::<Vec<_>>())
+            .flat_map(|s| s.lock().entries.values().map(|e| e.inode.clone()).collect::<Vec<_>>())
             .collect()
     }
 }
