@@ -2,7 +2,10 @@
 
 use crate::images::{self, makefs, real};
 use spindle_device::{Device, MemoryDevice};
+use spindle_ffs::Dialect;
 use spindle_ffs::check::{Options, Report, Severity, check};
+use spindle_ffs::newfs::{Format, Parameters};
+use spindle_ondisk::Endian;
 
 fn report(device: &dyn Device) -> Report {
     check(device, &Options::default(), &mut |_| {}).expect("the check runs")
@@ -63,6 +66,38 @@ fn makefs_images() {
                 let usage = expect_clean(&format!("{options} {endian}"), &device).usage;
                 // 20 times three directories, the root; 2 * (0 + … + 19) small files, one large, two links.
                 assert_eq!((usage.directories, usage.files), (61, 61 + 380 + 3), "{options} {endian}");
+            }
+        }
+    }
+}
+
+/// Promise: what our newfs makes passes all phases: every dialect and format, the static tables of 4.2BSD,
+/// both byte orders, sizes that cut the last group and block off.
+#[test]
+fn new_file_systems() {
+    use Dialect::{Bsd43, Bsd44, FreeBsd, NetBsd, OpenBsd, Sun};
+    for (dialect, formats) in [
+        (FreeBsd, &[Format::Ufs1, Format::Ufs2][..]),
+        (NetBsd, &[Format::Ufs1, Format::Ufs2]),
+        (OpenBsd, &[Format::Ufs1, Format::Ufs2]),
+        (Bsd44, &[Format::Ufs1]),
+        (Bsd43, &[Format::Old]),
+        (Sun { x86: false }, &[Format::Ufs1]),
+        (Sun { x86: true }, &[Format::Ufs1]),
+    ] {
+        for &format in formats {
+            for (endian, static_tables) in
+                [(Endian::Little, false), (Endian::Big, false), (Endian::Little, format == Format::Old)]
+            {
+                let fixed = matches!(dialect, Sun { x86 } if x86 == (endian == Endian::Big));
+                for size_bytes in [4 << 20, (21 << 20) + 7 * 512] {
+                    let mut wish = Parameters::new(size_bytes);
+                    (wish.dialect, wish.format, wish.static_tables) = (Some(dialect), format, static_tables);
+                    wish.endian = (!fixed).then_some(endian);
+                    let name = format!("{dialect} {format:?} {endian:?} {size_bytes} {static_tables}");
+                    let usage = expect_clean(&name, &images::new(&wish)).usage;
+                    assert!((1..=3).contains(&usage.directories), "{name}: {usage}");
+                }
             }
         }
     }

@@ -4,7 +4,9 @@
 use crate::images::{self, Image, makefs, real};
 use crate::plants::{Plant, UFS2, Want, only, with};
 use serde_json::{Value, json};
+use spindle_ffs::Dialect;
 use spindle_ffs::check::Finding;
+use spindle_ffs::newfs::{Format, Parameters};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
@@ -18,6 +20,10 @@ struct Bases {
     openbsd: Image,
     /// OpenBSD in the 4.3BSD format: old directories.
     bsd43: Image,
+    /// New, with the fixed group blocks of 4.2BSD.
+    bsd42: Image,
+    /// New, Solaris on SPARC.
+    sun: Image,
 }
 
 fn bases() -> &'static Bases {
@@ -47,6 +53,16 @@ fn bases() -> &'static Bases {
             freebsd: Image::new(&real("freebsd-ufs2-le")),
             openbsd: Image::new(&real("openbsd28-ufs1")),
             bsd43: Image::new(&real("openbsd28-43bsd")),
+            bsd42: Image::new(&images::new(&Parameters {
+                format: Format::Old,
+                static_tables: true,
+                ..Parameters::new(8 << 20)
+            })),
+            sun: Image::new(&images::new(&Parameters {
+                format: Format::Ufs1,
+                dialect: Some(Dialect::Sun { x86: false }),
+                ..Parameters::new(8 << 20)
+            })),
         }
     })
 }
@@ -149,6 +165,47 @@ const BSD43: &[(&str, Plant)] = &[
     }),
 ];
 
+/// Damage in group blocks whose parts stand at fixed places.
+const BSD42: &[(&str, Plant)] = &[
+    ("a group's magic", |i| {
+        i.put(i.cg(1) + 980, 0_u32);
+        only(json!({"finding": "GroupUnusable", "cgx": 1}))
+    }),
+    ("the free blocks of a cylinder", |i| {
+        i.add(i.cg(1) + 84 + 4 * 3, 1);
+        only(json!({"finding": "CylinderBlocks", "cgx": 1, "cylinder": 3}))
+    }),
+    ("the free blocks at a rotational position", |i| {
+        let at = i.cg(1) + 212 + 2 * (8 * 3 + 5);
+        i.put(at, i.get::<u16>(at) + 1);
+        only(json!({"finding": "RotationalBlocks", "cgx": 1, "cylinder": 3, "position": 5}))
+    }),
+    ("a free inode marked used", |i| {
+        let at = i.cg(1) + 724 + 1;
+        i.put(at, i.get::<u8>(at) ^ 4);
+        let ino = i.layout().fs_ipg + 10;
+        only(json!({"finding": "InodesMarkedUsed", "ino": ino, "inodes": 1}))
+    }),
+    ("free fragments marked used", |i| {
+        let at = i.cg(1) + 984 + u64::from(i.layout().cg_frags(1)) / 8 - 2;
+        i.put(at, 0_u8);
+        let frag = i.layout().cgbase(1).0 + (at - i.cg(1) - 984) * 8;
+        only(json!({"finding": "FragsMarkedUsed", "frag": frag, "frags": 8}))
+    }),
+];
+
+/// Damage that only Solaris can have.
+const SUN: &[(&str, Plant)] = &[("an access control list with too many links", |i| {
+    let ino = i.find_inode(3, |i, at| i.get::<u16>(at) == 0);
+    i.put(i.inode(ino), 0xb000_u16);
+    i.put(i.inode(ino) + 2, 2_u16);
+    i.put(i.inode(2) + 112, ino);
+    with(
+        json!({"finding": "LinkCount", "ino": ino, "found": 2, "expected": 1}),
+        &["InodesMarkedFree", "GroupCounts", "SummaryCounts", "Totals"],
+    )
+})];
+
 /// True if `found` has every member of `want`, in objects inside as well.
 fn matches(found: &Value, want: &Value) -> bool {
     match want {
@@ -163,7 +220,14 @@ fn matches(found: &Value, want: &Value) -> bool {
 fn each_kind_is_found_where_it_is() {
     let b = bases();
     let mut seen = BTreeSet::new();
-    for (image, table) in [(&b.ufs2, UFS2), (&b.freebsd, FREEBSD), (&b.openbsd, OPENBSD), (&b.bsd43, BSD43)] {
+    for (image, table) in [
+        (&b.ufs2, UFS2),
+        (&b.freebsd, FREEBSD),
+        (&b.openbsd, OPENBSD),
+        (&b.bsd43, BSD43),
+        (&b.bsd42, BSD42),
+        (&b.sun, SUN),
+    ] {
         for (name, plant) in table {
             let mut image = image.clone();
             let want = plant(&mut image);

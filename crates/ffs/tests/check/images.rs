@@ -1,8 +1,12 @@
 //! Images for the tests of the check: those of real systems, outside the repository (`SPINDLE_IMAGES` names
 //! their directory, `../shared/images` beside the repository otherwise), and those that `makefs` makes.
 
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use spindle_clock::ManualClock;
 use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Request, Result, Ticket};
 use spindle_ffs::check::{Options, Report, check};
+use spindle_ffs::newfs::{Parameters, Plan, write};
 use spindle_ffs::{Frag, InodeFormat, Layout, Superblock, Version, check_hash};
 use spindle_ondisk::Field;
 use std::collections::HashSet;
@@ -43,6 +47,15 @@ pub fn makefs(tree: &Path, options: &[&str]) -> MemoryDevice {
     let out = tempfile::NamedTempFile::new().expect("a temporary file");
     run(Command::new("makefs").args(["-t", "ffs"]).args(options).arg(out.path()).arg(tree));
     MemoryDevice::from_bytes(&std::fs::read(out.path()).expect("makefs wrote it"))
+}
+
+/// A new file system.
+pub fn new(parameters: &Parameters) -> MemoryDevice {
+    let device = MemoryDevice::new(parameters.size_bytes);
+    let plan = Plan::new(parameters).unwrap_or_else(|e| panic!("{parameters:?}: {e}"));
+    let mut random = SmallRng::seed_from_u64(5);
+    write(&plan, &device, &ManualClock::at(1_700_000_000), &mut random, &mut |_, _| ()).expect("newfs works");
+    device
 }
 
 /// An image in memory that damage can be planted in, with the means to find its parts.

@@ -5,3 +5,4 @@ mod damage;
 mod images;
 mod mutations;
 mod plants;
+mod report;
