@@ -4,10 +4,11 @@
 //! name of its inode; the parents are found on the way, and only then is ".." judged.
 
 use super::entries::{DirEntry, Entries};
-use super::finding::{Entry, Finding, RootProblem};
+use super::finding::Finding;
 use super::inodes::ROOTINO;
 use super::node::kind;
 use super::state::DirBlock;
+use super::terms::{Entry, RootProblem};
 use super::{Checker, Phase};
 use crate::layout::InodeFormat;
 use crate::units::{Frag, Lbn, index};

@@ -3,7 +3,7 @@
 //! A directory is made of chunks that an entry never crosses, so a broken entry costs the rest of its
 //! chunk and no more.
 
-use super::finding::EntryDamage;
+use super::terms::EntryDamage;
 use crate::layout::{InodeFormat, Layout};
 use crate::ondisk::{DIRECT_HEADER, MAXNAMLEN, dirsiz};
 use spindle_ondisk::Field;

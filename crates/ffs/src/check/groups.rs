@@ -3,10 +3,11 @@
 //! For each group everything is computed anew from the block map and the inode states, then compared. One
 //! wrong bit so shows in the map and in every count that was made from the same bit.
 
-use super::finding::{Counts, Finding};
+use super::finding::Finding;
 use super::inodes::ROOTINO;
 use super::node::kind;
 use super::state::mask;
+use super::terms::Counts;
 use super::{Checker, Phase};
 use crate::ckhash::check_hash;
 use crate::group::{CG_CKHASH, Group, GroupMap, isset, setbit};

@@ -5,11 +5,12 @@
 //! like ones. Claims go into the block map at once; who came first is found afterwards, and only if two
 //! claimed the same.
 
-use super::finding::{BadAddress, Finding, Place};
+use super::finding::Finding;
 use super::node::{Node, kind};
 use super::state::{
     BlockMap, DirBlock, Directory, Duplicate, Findings, InodeState, Link, MAX_DUPLICATES, State, mask,
 };
+use super::terms::{BadAddress, Place};
 use super::walk::{Next, Piece, Step, Walker};
 use super::{Checker, Phase};
 use crate::ckhash::check_hash;

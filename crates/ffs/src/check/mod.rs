@@ -20,12 +20,15 @@ mod paths;
 mod reader;
 mod setup;
 mod state;
+mod terms;
 mod walk;
 
-pub use finding::{BadAddress, Counts, Entry, EntryDamage, Finding, Phase, Place, RootProblem, Severity};
+pub use finding::Finding;
+pub use terms::{BadAddress, Counts, Entry, EntryDamage, Phase, Place, RootProblem, Severity};
 
 use crate::dialect::Dialect;
 use crate::layout::Layout;
+use crate::ondisk::{FsSun, flags};
 use crate::superblock::{CheckHashes, Superblock};
 use reader::Reader;
 use serde::Serialize;
@@ -211,11 +214,15 @@ impl Checker<'_> {
         self.findings.push(Finding::Unreadable { byte, bytes, why: error.to_string() });
     }
 
-    /// The old formats have no clean flag.
+    /// 4.2BSD and 4.3BSD have no clean flag; NetBSD shifts it while mounted; Solaris has two good values.
     fn is_marked_clean(&self) -> bool {
-        let flags = self.superblock.flags();
-        let asks = flags & (crate::ondisk::flags::FS_UNCLEAN | crate::ondisk::flags::FS_NEEDSFSCK) != 0;
-        self.superblock.dialect == Dialect::Bsd43 || (self.superblock.fs.fs_clean >= 1 && !asks)
+        let asks = self.superblock.flags() & (flags::FS_UNCLEAN | flags::FS_NEEDSFSCK) != 0;
+        let clean = self.superblock.fs.fs_clean;
+        match self.superblock.dialect {
+            Dialect::Bsd43 => true,
+            Dialect::Sun { .. } => matches!(clean, FsSun::FSCLEAN | FsSun::FSSTABLE),
+            _ => clean == 1 && !asks,
+        }
     }
 
     fn report(mut self, replica: Option<u64>) -> Report {

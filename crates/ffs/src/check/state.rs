@@ -3,7 +3,8 @@
 //! Everything grows with the file system only, never with a number that was merely read: a bit for each
 //! fragment, eight bytes for each initialised inode, a row for each directory and each block of one.
 
-use super::finding::{Finding, Severity};
+use super::finding::Finding;
+use super::terms::Severity;
 use crate::layout::Layout;
 use crate::units::index;
 

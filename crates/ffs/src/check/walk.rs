@@ -4,9 +4,9 @@
 //! caller enters each indirect block once only, all walks together take time in proportion to the file
 //! system.
 
-use super::finding::Place;
 use super::node::Node;
 use super::reader::Reader;
+use super::terms::Place;
 use crate::layout::Layout;
 use crate::ondisk::NDADDR;
 use crate::units::{Frag, Lbn};

@@ -106,6 +106,10 @@ pub const UFS2: &[(&str, Plant)] = &[
         i.put(i.sb() + 209, 0_u8);
         only(json!({"finding": "NotClean", "severity": "note", "fs_clean": 0}))
     }),
+    ("NetBSD's clean flag while mounted", |i| {
+        i.put(i.sb() + 209, 2_u8);
+        only(json!({"finding": "NotClean", "fs_clean": 2}))
+    }),
     ("inodes being freed", |i| {
         i.put(i.sb() + 1112, 3_u32);
         only(json!({"finding": "Pending", "severity": "note", "inodes": 3}))

@@ -1,0 +1,213 @@
+//! The parts that findings are made of: phases, places, names, counts, and why something is wrong.
+
+use crate::ondisk::Csum;
+use serde::Serialize;
+use std::fmt;
+
+/// The part of the check that finds something, numbered as in the classic checker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Superblock and its replicas.
+    Setup,
+    /// Phase 1 and 1b: inodes, blocks and sizes.
+    Inodes,
+    /// Phase 2: names in directories.
+    Names,
+    /// Phase 3: connectivity.
+    Connectivity,
+    /// Phase 4: reference counts.
+    Links,
+    /// Phase 5: cylinder groups and summaries.
+    Groups,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Setup => "Superblock",
+            Self::Inodes => "Phase 1 - Check Blocks and Sizes",
+            Self::Names => "Phase 2 - Check Pathnames",
+            Self::Connectivity => "Phase 3 - Check Connectivity",
+            Self::Links => "Phase 4 - Check Reference Counts",
+            Self::Groups => "Phase 5 - Check Cyl groups",
+        })
+    }
+}
+
+/// How much a finding weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Worth knowing; the file system is consistent all the same.
+    Note,
+    /// Contradicts the format: wants repair.
+    Damage,
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// Inode of the directory.
+    pub dir: u32,
+    /// Byte offset of the entry in the directory.
+    pub offset: u64,
+    /// The name; bytes that are not UTF-8 are replaced.
+    pub name: String,
+    /// Inode that it names.
+    pub ino: u32,
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "I={} NAME={} IN DIR I={} AT BYTE {}", self.ino, self.name, self.dir, self.offset)
+    }
+}
+
+/// The counts of a group or of the file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Directories.
+    pub ndir: i64,
+    /// Free blocks.
+    pub nbfree: i64,
+    /// Free inodes.
+    pub nifree: i64,
+    /// Free fragments outside free blocks.
+    pub nffree: i64,
+}
+
+impl From<Csum> for Counts {
+    fn from(cs: Csum) -> Self {
+        Self {
+            ndir: cs.cs_ndir.into(),
+            nbfree: cs.cs_nbfree.into(),
+            nifree: cs.cs_nifree.into(),
+            nffree: cs.cs_nffree.into(),
+        }
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ndir, nbfree, nifree, nffree } = self;
+        write!(f, "{ndir} dirs, {nbfree} blks, {nifree} inodes, {nffree} frags")
+    }
+}
+
+/// Where in a file a block stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Block of the file's data.
+    Data {
+        /// Number of the block in the file.
+        lbn: u64,
+    },
+    /// Block of pointers.
+    Indirect {
+        /// 1 for pointers to data, 2 and 3 for pointers to those.
+        level: u8,
+        /// First block of the file that it leads to.
+        lbn: u64,
+    },
+    /// Block of extended attributes.
+    Extattr {
+        /// Number of the block.
+        lbn: u64,
+    },
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Data { lbn } => write!(f, "block {lbn}"),
+            Self::Indirect { level, lbn } => write!(f, "level {level} indirect block for block {lbn}"),
+            Self::Extattr { lbn } => write!(f, "extended attribute block {lbn}"),
+        }
+    }
+}
+
+/// Why an address cannot be a file's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BadAddress {
+    /// Not in the file system.
+    OutOfRange,
+    /// Runs over the end of a block.
+    Unaligned,
+    /// In the structures of a cylinder group, the boot area or the summaries.
+    Metadata,
+}
+
+impl fmt::Display for BadAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OutOfRange => "out of range",
+            Self::Unaligned => "across a block boundary",
+            Self::Metadata => "in metadata",
+        })
+    }
+}
+
+/// What is wrong with the root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RootProblem {
+    /// Its inode is free.
+    Unallocated,
+    /// It is something else.
+    NotDirectory,
+    /// Its inode must be cleared.
+    Damaged,
+}
+
+impl fmt::Display for RootProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unallocated => "UNALLOCATED",
+            Self::NotDirectory => "NOT DIRECTORY",
+            Self::Damaged => "DAMAGED",
+        })
+    }
+}
+
+/// What is wrong with the structure of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryDamage {
+    /// `d_reclen` is not a multiple of four, or zero.
+    ReclenUnaligned,
+    /// `d_reclen` leads out of the chunk.
+    ReclenTooLong,
+    /// `d_reclen` has no room for the name.
+    ReclenTooShort,
+    /// A name without characters.
+    NameEmpty,
+    /// A name of more than 255 bytes.
+    NameTooLong,
+    /// A name with a NUL in it.
+    NameHasNul,
+    /// A name with a slash in it.
+    NameHasSlash,
+    /// No NUL after the name.
+    NotTerminated,
+    /// `d_type` is none at all.
+    TypeInvalid,
+}
+
+impl fmt::Display for EntryDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ReclenUnaligned => "length not a multiple of 4",
+            Self::ReclenTooLong => "length beyond the end of its chunk",
+            Self::ReclenTooShort => "length too short for its name",
+            Self::NameEmpty => "empty name",
+            Self::NameTooLong => "name too long",
+            Self::NameHasNul => "NUL in name",
+            Self::NameHasSlash => "slash in name",
+            Self::NotTerminated => "name not terminated",
+            Self::TypeInvalid => "invalid type",
+        })
+    }
+}
