@@ -62,8 +62,8 @@ impl std::str::FromStr for Dialect {
     }
 }
 
-/// Magic of NetBSD's quotas inside the file system.
-const FS_QUOTA_MAGIC: u32 = 0xa0d8_75c1;
+/// Magic of NetBSD's quotas inside the file system (`Q2_HEAD_MAGIC` of `sys/ufs/ufs/quota2.h`).
+pub(crate) const FS_QUOTA_MAGIC: u32 = 0xb746_915e;
 
 impl Dialect {
     /// Tells the dialect from a superblock whose layout is known.

@@ -10,7 +10,7 @@ use crate::layout::Version;
 use crate::ondisk::FsNetBsd;
 
 /// `fs_journal_location`: the journal is an inode of the file system.
-const WAPBL_IN_FILE_SYSTEM: u32 = 2;
+const WAPBL_IN_FILE_SYSTEM: u8 = 2;
 
 impl Checker<'_> {
     /// Phase 3: climbs from every directory until the root, a known directory, the top of a tree or a loop.

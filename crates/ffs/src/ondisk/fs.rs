@@ -317,19 +317,19 @@ structure! {
     /// What NetBSD keeps in the middle of the superblock (`sys/ufs/ffs/fs.h` of NetBSD).
     pub struct FsNetBsd: 1376 {
         /// WAPBL version, 1.
-        864 fs_journal_version: u32,
+        864 fs_journal_version: u8,
         /// 1: at the end of the partition, 2: inside the file system.
-        868 fs_journal_location: u32,
+        865 fs_journal_location: u8,
+        /// Flags of the journal.
+        868 fs_journal_flags: u32,
         /// Address, blocks, block size and inode of the journal.
         872 fs_journallocs: [u64; 4],
-        /// Flags of the journal.
-        904 fs_journal_flags: u32,
         /// Magic of the quotas inside the file system.
-        912 fs_quota_magic: u32,
+        904 fs_quota_magic: u32,
         /// Which quotas are on.
-        916 fs_quota_flags: u8,
+        908 fs_quota_flags: u8,
         /// Inodes of the user and group quota files.
-        920 fs_quotafile: [u64; 2],
+        912 fs_quotafile: [u64; 2],
     }
 }
 
