@@ -5,7 +5,7 @@ use super::inodes::ROOTINO;
 use super::node::kind;
 use super::state::Link;
 use super::{Checker, Phase};
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, FS_QUOTA_MAGIC};
 use crate::layout::Version;
 use crate::ondisk::FsNetBsd;
 
@@ -81,12 +81,20 @@ impl Checker<'_> {
         }
     }
 
-    /// The inode of NetBSD's journal, which has no name.
-    fn journal_inode(&self) -> Option<u32> {
+    /// The inodes of NetBSD's journal and quotas, which have no names.
+    fn nameless_inodes(&self) -> Vec<u64> {
+        if self.superblock.dialect != Dialect::NetBsd {
+            return Vec::new();
+        }
         let netbsd = FsNetBsd::decode(self.superblock.raw(), self.layout.endian);
-        let inside =
-            self.superblock.dialect == Dialect::NetBsd && netbsd.fs_journal_location == WAPBL_IN_FILE_SYSTEM;
-        inside.then(|| u32::try_from(netbsd.fs_journallocs[3]).ok()).flatten()
+        let mut nameless = Vec::new();
+        if netbsd.fs_journal_location == WAPBL_IN_FILE_SYSTEM {
+            nameless.push(netbsd.fs_journallocs[3]);
+        }
+        if netbsd.fs_quota_magic == FS_QUOTA_MAGIC {
+            nameless.extend(netbsd.fs_quotafile);
+        }
+        nameless
     }
 
     /// Phase 4.
@@ -98,12 +106,12 @@ impl Checker<'_> {
                 state.names += 1;
             }
         }
-        let journal = self.journal_inode();
+        let nameless = self.nameless_inodes();
         for cgx in 0..self.layout.fs_ncg {
             self.tell(Phase::Links, cgx.into(), self.layout.fs_ncg.into());
             let first = cgx * self.layout.fs_ipg;
             for (ino, state) in (first..).zip(&self.state.inodes[cgx as usize]) {
-                if state.kind == 0 || state.clear || Some(ino) == journal {
+                if state.kind == 0 || state.clear || nameless.contains(&ino.into()) {
                     continue;
                 }
                 let found = state.nlink;
