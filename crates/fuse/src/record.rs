@@ -2,8 +2,8 @@
 //!
 //! `umount(2)` returns when the kernel has let go; the daemon writes on for a while after that. So the daemon keeps a
 //! *record*: a small file, named after the device number of the mount, that it holds an exclusive
-//! `flock` on from before the mount is announced until the image is complete, and whose last line then says
-//! how it went. Whoever waits opens the record while the mount is still there, unmounts, waits for
+//! `flock` on from before the mount is announced until it has let go of the image and ends, and whose last line
+//! then says how it went. Whoever waits opens the record while the mount is still there, unmounts, waits for
 //! the lock, and reads the line. A daemon that is killed loses the lock and leaves no such line.
 //!
 //! Records lie in `/run/spindle` for root, else in `/run/user/UID/spindle`, else in `/tmp/spindle-UID`. One that does
@@ -71,7 +71,7 @@ impl Record {
         Ok(Self { file, path })
     }
 
-    /// Says how it went, and lets those who wait go on.
+    /// Says how it went. Those who wait go on when this process ends, because only then the image is free for the next.
     pub(crate) fn finish(mut self, outcome: std::result::Result<(), String>) {
         let line = match outcome {
             Ok(()) => COMPLETE.to_owned(),
@@ -81,6 +81,7 @@ impl Record {
         if let Err(error) = written {
             log::warn!("{}: {error}", self.path.display());
         }
+        std::mem::forget(self.file);
     }
 }
 

@@ -33,12 +33,17 @@ impl Mounted {
         let watchdog = Watchdog::over(vec![dir.path().to_owned()]);
         let fs = Arc::new(ModelFs::new(model, Arc::new(SystemClock)));
         let mut mounted = Self { fs, session: None, options, dir, _watchdog: watchdog };
-        mounted.mount();
+        mounted.mount(Arc::clone(&mounted.fs) as _);
         Some(mounted)
     }
 
-    fn mount(&mut self) {
-        let fs: Arc<dyn FileSystem> = Arc::clone(&self.fs) as _;
+    /// Mounts `fs` in place of the model.
+    pub fn replace(&mut self, fs: Arc<dyn FileSystem>) {
+        self.unmount();
+        self.mount(fs);
+    }
+
+    fn mount(&mut self, fs: Arc<dyn FileSystem>) {
         self.session = Some(mount(fs, self.dir.path(), "model", &self.options).unwrap());
     }
 
@@ -52,23 +57,32 @@ impl Mounted {
 
     pub fn unmount(&mut self) {
         let session = self.session.take().unwrap();
-        session.unmount().unwrap();
+        end(&session);
         session.join().unwrap();
     }
 
     /// Unmounts and mounts again: nothing is in the kernel's caches any more.
     pub fn remount(&mut self) {
-        self.unmount();
-        self.mount();
+        self.replace(Arc::clone(&self.fs) as _);
     }
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        if let Some(session) = self.session.take()
-            && let Err(error) = session.unmount()
-        {
-            eprintln!("{error}");
+        if let Some(session) = self.session.take() {
+            end(&session);
         }
+    }
+}
+
+/// Unmounts as soon as nothing is in use: another test may be starting a program, and until it runs that holds
+/// copies of everything that was open.
+fn end(session: &Session) {
+    while let Err(error) = session.unmount() {
+        if !error.to_string().contains("busy") {
+            eprintln!("{error}");
+            return;
+        }
+        std::thread::yield_now();
     }
 }

@@ -173,7 +173,7 @@ fn pid(child: &Child) -> Pid {
 }
 
 /// Promise: exit status 0 means live, the name in the mount table is the one given, commas and all, and `umount`
-/// returns when the image is complete.
+/// returns when the daemon has done everything.
 fn a_daemon_is_live_when_its_parent_ends() {
     let place = Place::new();
     let output = place.daemon("commit=1");
@@ -184,7 +184,9 @@ fn a_daemon_is_live_when_its_parent_ends() {
     assert!(line.contains(" - fuse.spindle a,b\\040model rw,user_id=0"), "{line}");
     assert!(line.contains("nosuid,nodev"), "{line}");
     fs::write(place.mount_point.join("f"), b"data").unwrap();
-    assert!(umount(&place.mount_point).is_ok());
+    umount(&place.mount_point).unwrap();
+    // The daemon writes the report last of all.
+    assert_eq!(fs::read_to_string(place.report()).unwrap(), "f=data\n");
     assert!(!place.is_mounted());
 }
 

@@ -1,0 +1,157 @@
+//! What reaches the file system, and when.
+
+use crate::harness::Mounted;
+use spindle_clock::{Condvar, Mutex};
+use spindle_vfs::model::ModelFs;
+use spindle_vfs::{
+    Attr, DirEntry, FallocateMode, FileSystem, FsStat, Ino, Limits, NewNode, Privilege, RenameMode, Result,
+    Seek, SetAttr, XattrMode,
+};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// A model that counts its calls by name.
+struct Observed {
+    model: Arc<ModelFs>,
+    calls: Mutex<BTreeMap<&'static str, u64>>,
+    called: Condvar,
+}
+
+impl Observed {
+    fn count(&self, name: &'static str) {
+        *self.calls.lock().entry(name).or_default() += 1;
+        self.called.notify_all();
+    }
+
+    fn calls(&self, name: &str) -> u64 {
+        self.calls.lock().get(name).copied().unwrap_or(0)
+    }
+
+    fn wait_for_call(&self, name: &str, count: u64) {
+        let mut calls = self.calls.lock();
+        while calls.get(name).copied().unwrap_or(0) < count {
+            self.called.wait(&mut calls);
+        }
+    }
+}
+
+macro_rules! passed_on {
+    ($(fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {
+        impl FileSystem for Observed {
+            $(fn $name(&self, $($arg: $type),*) -> $result {
+                let result = self.model.$name($($arg),*);
+                self.count(stringify!($name));
+                result
+            })*
+        }
+    };
+}
+
+passed_on! {
+    fn root() -> Ino;
+    fn limits() -> Limits;
+    fn read_only() -> bool;
+    fn statfs() -> Result<FsStat>;
+    fn getattr(ino: Ino) -> Result<Attr>;
+    fn setattr(ino: Ino, set: &SetAttr, by: Privilege) -> Result<Attr>;
+    fn lookup(dir: Ino, name: &[u8]) -> Result<Attr>;
+    fn forget(ino: Ino, count: u64) -> ();
+    fn readdir(dir: Ino, from: u64, sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>) -> Result<()>;
+    fn create(dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr>;
+    fn link(ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr>;
+    fn unlink(dir: Ino, name: &[u8]) -> Result<()>;
+    fn rmdir(dir: Ino, name: &[u8]) -> Result<()>;
+    fn rename(
+        from_dir: Ino, from: &[u8], to_dir: Ino, to: &[u8], mode: RenameMode, by: Privilege
+    ) -> Result<()>;
+    fn readlink(ino: Ino) -> Result<Vec<u8>>;
+    fn read(ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize>;
+    fn write(ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize>;
+    fn fallocate(ino: Ino, mode: FallocateMode, offset: u64, len: u64, by: Privilege) -> Result<()>;
+    fn seek(ino: Ino, offset: u64, what: Seek) -> Result<u64>;
+    fn fsync(ino: Ino, data_only: bool) -> Result<()>;
+    fn sync() -> Result<()>;
+    fn getxattr(ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
+    fn setxattr(ino: Ino, name: &[u8], value: &[u8], mode: XattrMode, by: Privilege) -> Result<()>;
+    fn listxattr(ino: Ino) -> Result<Vec<Vec<u8>>>;
+    fn removexattr(ino: Ino, name: &[u8]) -> Result<()>;
+    fn unmount() -> Result<()>;
+}
+
+fn observed(words: &str) -> Option<(Mounted, Arc<Observed>)> {
+    let mut m = Mounted::new(words)?;
+    let model = Arc::clone(&m.fs);
+    let fs = Arc::new(Observed { model, calls: Mutex::default(), called: Condvar::new() });
+    m.replace(Arc::clone(&fs) as _);
+    Some((m, fs))
+}
+
+/// Promise: what is changed is made durable without anybody asking, and `fsync` at once.
+#[test]
+fn durability() {
+    let Some((mut m, fs)) = observed("commit=1") else { return };
+    fs::create_dir(m.path("d")).unwrap();
+    fs.wait_for_call("sync", 1);
+    let mut file = File::create(m.path("f")).unwrap();
+    file.write_all(b"x").unwrap();
+    assert_eq!(fs.calls("fsync"), 0);
+    file.sync_all().unwrap();
+    File::open(m.path("d")).unwrap().sync_all().unwrap();
+    assert_eq!(fs.calls("fsync"), 2);
+    drop(file);
+    m.unmount();
+    assert_eq!(fs.calls("unmount"), 0, "that is the caller's business");
+}
+
+/// Promise: what the kernel knows it does not ask again: names, absent names, attributes and contents.
+#[test]
+fn the_kernel_remembers() {
+    let Some((mut m, fs)) = observed("") else { return };
+    fs::write(m.path("f"), vec![1; 100_000]).unwrap();
+    let remembered = |names: &[&str], look: &dyn Fn()| {
+        look();
+        let before: Vec<u64> = names.iter().map(|name| fs.calls(name)).collect();
+        (0..10).for_each(|_| look());
+        assert_eq!(names.iter().map(|name| fs.calls(name)).collect::<Vec<_>>(), before, "{names:?}");
+    };
+    // A close has the kernel ask for the blocks held, so reading comes apart.
+    remembered(&["lookup", "read"], &|| assert_eq!(fs::read(m.path("f")).unwrap().len(), 100_000));
+    remembered(&["lookup", "getattr"], &|| {
+        assert_eq!(fs::metadata(m.path("f")).unwrap().len(), 100_000);
+        assert!(!m.path("absent").exists());
+    });
+    // The second listing fills the cache of the directory, at the latest.
+    let list = || assert_eq!(fs::read_dir(m.path("")).unwrap().count(), 1);
+    list();
+    list();
+    let before = fs.calls("readdir");
+    list();
+    assert_eq!(fs.calls("readdir"), before);
+    m.unmount();
+}
+
+/// Promise: every reference that was taken is given back by the end.
+#[test]
+fn references() {
+    let Some((mut m, fs)) = observed("") else { return };
+    for i in 0..100 {
+        fs::write(m.path(&format!("f{i}")), b"x").unwrap();
+    }
+    for entry in fs::read_dir(m.path("")).unwrap() {
+        entry.unwrap().metadata().unwrap();
+    }
+    fs::remove_file(m.path("f7")).unwrap();
+    m.unmount();
+    assert_eq!(fs.model.check(), Vec::<String>::new());
+    // An inode without references cannot be asked for anything; one whose references were kept could.
+    for i in 0..100 {
+        if let Ok(attr) = fs.model.lookup(fs.model.root(), format!("f{i}").as_bytes()) {
+            fs.model.unlink(fs.model.root(), format!("f{i}").as_bytes()).unwrap();
+            fs.model.forget(attr.ino, 1);
+            assert!(fs.model.getattr(attr.ino).is_err(), "f{i}");
+        }
+    }
+}
