@@ -5,7 +5,7 @@ mod support;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::ManualClock;
-use spindle_device::{Device, MemoryDevice};
+use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Op, Request, Ticket};
 use spindle_ffs::check::{Options, check};
 use spindle_ffs::newfs::{Format, Geometry, Optimization, Parameters, Plan, ROOTINO, write};
 use spindle_ffs::ondisk::{CG_MAGIC, Cg, Csum, Dinode1, Dinode2, DirectHeader, FsRecovery, OldCg, flags};
@@ -13,6 +13,7 @@ use spindle_ffs::{
     CG_CKHASH, CheckHashes, Dialect, Frag, GroupMap, InodeFormat, Superblock, Version, check_hash,
 };
 use spindle_ondisk::{Endian, Field};
+use std::sync::atomic::{AtomicU32, Ordering};
 use support::image;
 
 const NOW: i64 = 1_700_000_000;
@@ -31,7 +32,7 @@ fn make(parameters: &Parameters) -> (MemoryDevice, Superblock) {
 }
 
 fn read(device: &dyn Device, superblock: &Superblock, at: Frag, bytes: usize) -> Vec<u8> {
-    let mut buf = vec![0; bytes.next_multiple_of(512)];
+    let mut buf = vec![0; bytes.next_multiple_of(device.info().sector_bytes as usize)];
     device.read_at(superblock.layout.byte(at), &mut buf).unwrap();
     buf.truncate(bytes);
     buf
@@ -114,6 +115,9 @@ fn audit(device: &dyn Device, superblock: &Superblock, what: &str) {
     assert_eq!(layout.fs_dsize, layout.fs_size - overhead, "{what}");
     assert!(in_use > overhead && in_use <= overhead + 2 * u64::from(layout.fs_frag), "{what}");
     audit_root(device, superblock, what);
+    if superblock.dialect == Dialect::FreeBsd {
+        audit_as_freebsd(superblock, what);
+    }
     let report = check(device, &Options::default(), &mut |_| {}).unwrap_or_else(|e| panic!("{what}: {e}"));
     let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     assert_eq!(findings, Vec::<String>::new(), "{what}");
@@ -178,6 +182,73 @@ fn audit_copy(device: &dyn Device, superblock: &Superblock, cgx: u32, what: &str
     assert_eq!(copy.totals(), superblock.totals(), "{what}: copy");
     if superblock.fs.fs_sblockactualloc != 0 && superblock.dialect == Dialect::FreeBsd {
         assert_eq!(copy.fs.fs_sblockactualloc.cast_unsigned(), at, "{what}: copy");
+    }
+}
+
+/// What FreeBSD 15 demands of a superblock before it mounts it (`ffs_subr.c`).
+fn audit_as_freebsd(superblock: &Superblock, what: &str) {
+    let fs = &superblock.fs;
+    let layout = &superblock.layout;
+    let wide = |n: u32| i64::from(n);
+    let blocks =
+        |bytes: i64| bytes.div_euclid(wide(layout.fs_bsize)) + i64::from(bytes % wide(layout.fs_bsize) > 0);
+    let frag = wide(layout.fs_frag);
+    let (pointer, inode) = if layout.version == Version::Ufs2 {
+        assert_eq!((fs.fs_sblockloc, fs.fs_sblockactualloc), (65536, 65536), "{what}");
+        (8, 256)
+    } else {
+        assert_eq!((fs.fs_sblockloc, fs.fs_sblockactualloc), (8192, 8192), "{what}");
+        assert_eq!((fs.fs_old_inodefmt, fs.fs_old_rotdelay, fs.fs_old_rps), (2, 0, 60), "{what}");
+        assert_eq!((fs.fs_old_cpg, fs.fs_old_interleave, fs.fs_old_trackskew), (1, 1, 0), "{what}");
+        assert_eq!((fs.fs_old_cpc, fs.fs_old_postblformat, fs.fs_old_nrpos), (0, 1, 1), "{what}");
+        assert_eq!(fs.fs_old_nspf, fs.fs_fsize / 512, "{what}");
+        assert_eq!(fs.fs_old_spc, fs.fs_fpg * fs.fs_old_nspf, "{what}");
+        assert_eq!((fs.fs_old_nsect, fs.fs_old_npsect), (fs.fs_old_spc, fs.fs_old_spc), "{what}");
+        assert_eq!(fs.fs_old_ncyl.cast_unsigned(), fs.fs_ncg, "{what}");
+        (4, 128)
+    };
+    assert_eq!(fs.fs_maxsymlinklen, 15 * pointer, "{what}");
+    assert_eq!(
+        (fs.fs_nindir, fs.fs_inopb.cast_signed()),
+        (fs.fs_bsize / pointer, fs.fs_bsize / inode),
+        "{what}"
+    );
+    assert!(wide(fs.fs_ipg) * wide(fs.fs_ncg) <= (1 << 32) - wide(fs.fs_inopb), "{what}");
+    assert!(i64::from(fs.fs_fpg) >= 3 * frag && fs.fs_size >= 8 * frag, "{what}");
+    assert!((1376..=8192).contains(&fs.fs_sbsize) && fs.fs_sbsize % 512 == 0, "{what}");
+    assert!((fs.fs_bsize..=16 * fs.fs_bsize).contains(&fs.fs_maxbsize), "{what}");
+    assert_eq!((fs.fs_bmask, fs.fs_fmask), (!(fs.fs_bsize - 1), !(fs.fs_fsize - 1)), "{what}");
+    assert_eq!((fs.fs_qbmask, fs.fs_qfmask), ((!fs.fs_bmask).into(), (!fs.fs_fmask).into()), "{what}");
+    assert_eq!(1 << fs.fs_fragshift, fs.fs_frag, "{what}");
+    assert_eq!(512 << fs.fs_fsbtodb, fs.fs_fsize, "{what}");
+    let bits = |n: i64| (n + 7) / 8;
+    let clusters = i64::from(fs.fs_contigsumsize);
+    let mut cgsize = 176 + 4 + bits(wide(fs.fs_ipg)) + bits(fs.fs_fpg.into()) + 6 * i64::from(fs.fs_old_cpg);
+    if clusters > 0 {
+        cgsize += clusters * 4 + bits(i64::from(fs.fs_fpg) / frag);
+    }
+    assert!(cgsize <= fs.fs_bsize.into(), "{what}: CGSIZE {cgsize}");
+    assert!(cgsize <= fs.fs_cgsize.into() && fs.fs_cgsize % fs.fs_fsize == 0, "{what}");
+    assert_eq!(i64::from(fs.fs_sblkno), blocks(fs.fs_sblockloc + 8192) * frag, "{what}");
+    assert_eq!(i64::from(fs.fs_cblkno), i64::from(fs.fs_sblkno) + blocks(8192) * frag, "{what}");
+    assert_eq!(fs.fs_iblkno, fs.fs_cblkno + fs.fs_frag, "{what}");
+    let inodes = wide(fs.fs_ipg / fs.fs_inopb) * frag;
+    assert_eq!(i64::from(fs.fs_dblkno), i64::from(fs.fs_iblkno) + inodes, "{what}");
+    assert!((0..=i64::from(fs.fs_fpg) / 2).contains(&fs.fs_metaspace), "{what}");
+    let reach: u64 = (1..=3).map(|n| u64::from(layout.fs_nindir).pow(n)).sum();
+    assert_eq!(fs.fs_maxfilesize, u64::from(layout.fs_bsize) * (12 + reach) - 1, "{what}");
+    let ncg = wide(fs.fs_ncg);
+    assert!(fs.fs_size > (ncg - 1) * i64::from(fs.fs_fpg), "{what}");
+    assert!(fs.fs_size <= ncg * i64::from(fs.fs_fpg), "{what}");
+    assert_eq!(fs.fs_csaddr, fs.fs_dblkno.into(), "{what}");
+    assert_eq!(fs.fs_cssize.cast_unsigned(), (fs.fs_ncg * 16).next_multiple_of(layout.fs_fsize), "{what}");
+    assert!(
+        fs.fs_csaddr + i64::from(fs.fs_cssize / fs.fs_fsize) < i64::from(fs.fs_fpg).min(fs.fs_size),
+        "{what}"
+    );
+    assert!((1..=256).contains(&fs.fs_maxcontig), "{what}");
+    if fs.fs_maxcontig > 1 {
+        assert_eq!(fs.fs_contigsumsize, fs.fs_maxcontig.min(16), "{what}");
     }
 }
 
@@ -696,4 +767,112 @@ fn random_wishes(random: &mut StdRng) -> Parameters {
             g.rpm = maybe(random, &[0, 60, 3600, u32::MAX]);
         }
     })
+}
+
+/// A device that takes so many writes and then fails, or has larger sectors than its memory.
+struct Odd {
+    inner: MemoryDevice,
+    info: Info,
+    writes_left: AtomicU32,
+}
+
+impl Odd {
+    fn new(inner: MemoryDevice, sector_bytes: u32, writes: u32) -> Self {
+        let info = Info { sector_bytes, ..inner.info().clone() };
+        Self { inner, info, writes_left: AtomicU32::new(writes) }
+    }
+}
+
+impl Device for Odd {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn submit(&self, request: Request) -> spindle_device::Result<Ticket> {
+        self.info.check(request.op, request.offset, request.buf.len())?;
+        if request.op == Op::Write {
+            let left = self.writes_left.load(Ordering::Relaxed);
+            if left == 0 {
+                let error = std::io::Error::other("no more writes");
+                return Err(spindle_device::Error::io("odd", "write", error));
+            }
+            self.writes_left.store(left - 1, Ordering::Relaxed);
+        }
+        self.inner.submit(request)
+    }
+
+    fn wait(&self, ticket: Ticket) -> spindle_device::Result<AlignedBuf> {
+        self.inner.wait(ticket)
+    }
+
+    fn flush(&self) -> spindle_device::Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, _: u64, _: u64) -> spindle_device::Result<()> {
+        Ok(())
+    }
+}
+
+/// Promise: newfs cut short after any write leaves no file system, or the old one whole; never a broken one that
+/// passes for good.
+#[test]
+fn an_interrupted_newfs_is_harmless() {
+    let shapes = [
+        (Format::Ufs2, None, false),
+        (Format::Ufs1, None, false),
+        (Format::Old, None, true),
+        (Format::Ufs1, Some(Dialect::Sun { x86: false }), false),
+    ];
+    let parameters = |shape: (Format, Option<Dialect>, bool)| {
+        with(6 << 20, |p| (p.format, p.dialect, p.static_tables) = shape)
+    };
+    for old in shapes {
+        let (before, _) = make(&parameters(old));
+        let before = before.to_bytes();
+        for new in shapes {
+            let plan = Plan::new(&parameters(new)).unwrap();
+            for cut in 0.. {
+                let device = Odd::new(MemoryDevice::from_bytes(&before), 512, cut);
+                let mut random = StdRng::seed_from_u64(9);
+                let done = write(&plan, &device, &ManualClock::at(NOW), &mut random, &mut |_, _| ()).is_ok();
+                let what = format!("{old:?} to {new:?} after {cut} writes");
+                match Superblock::open(&device) {
+                    Ok(superblock) => audit(&device, &superblock, &what),
+                    Err(_) => assert!(!done, "{what}"),
+                }
+                if done {
+                    break;
+                }
+                assert!(cut < 100, "{what}: still not done");
+            }
+        }
+    }
+}
+
+/// Promise: large device sectors are respected, and fragments smaller than them refused.
+#[test]
+fn large_sectors() {
+    for format in [Format::Ufs1, Format::Ufs2, Format::Old] {
+        let parameters = with(8 << 20, |p| (p.format, p.sector_bytes) = (format, 4096));
+        let plan = Plan::new(&parameters).unwrap();
+        let device = Odd::new(MemoryDevice::new(8 << 20), 4096, u32::MAX);
+        let mut random = StdRng::seed_from_u64(2);
+        let mut put = |plan: &Plan| write(plan, &device, &ManualClock::at(NOW), &mut random, &mut |_, _| ());
+        let superblock = put(&plan).unwrap();
+        audit(&device, &superblock, &format!("{format:?} on sectors of 4096"));
+        let small = with(8 << 20, |p| (p.format, p.bsize, p.fsize) = (format, Some(4096), Some(512)));
+        let error = put(&Plan::new(&small).unwrap()).unwrap_err();
+        assert!(error.to_string().contains("sector"), "{error}");
+    }
+}
+
+/// Promise: a device that is too small is refused before anything is written.
+#[test]
+fn too_small_a_device() {
+    let plan = Plan::new(&Parameters::new(8 << 20)).unwrap();
+    let device = Odd::new(MemoryDevice::new((8 << 20) - 512), 512, 0);
+    let mut random = StdRng::seed_from_u64(2);
+    let error = write(&plan, &device, &ManualClock::at(NOW), &mut random, &mut |_, _| ()).unwrap_err();
+    assert!(error.to_string().contains("smaller size"), "{error}");
 }

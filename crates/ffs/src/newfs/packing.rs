@@ -14,6 +14,8 @@ const CG_HEAD: u64 = 176 + 4;
 
 /// Blocks that the first directories take.
 const FIRST_BLOCKS: u64 = 2;
+/// FreeBSD mounts nothing that has fewer blocks.
+const LEAST_BLOCKS: u64 = 8;
 /// With no more groups than this it is the size, not the number of groups, that is wrong.
 const SMALL_GROUPS: u64 = 16;
 
@@ -69,7 +71,7 @@ impl Packing<'_> {
         let summaries = (fs_size.div_ceil(fpg) * 16).div_ceil(self.frame.fsize.into());
         let first = overhead + summaries.next_multiple_of(frag) + FIRST_BLOCKS * frag;
         let last = fs_size % fpg;
-        first <= fpg.min(fs_size) && (last == 0 || last >= overhead)
+        fs_size >= LEAST_BLOCKS * frag && first <= fpg.min(fs_size) && (last == 0 || last >= overhead)
     }
 }
 
@@ -148,7 +150,8 @@ pub(super) fn groups(wishes: &Resolved, frame: &Frame, notes: &mut Vec<String>) 
             let allowed = "larger: the first group cannot hold the summaries of all groups";
             return Err(ParameterError::new("block size", bsize, allowed));
         }
-        let allowed = format!("at least about {} bytes", (packing.overhead(best) + 3 * frag) * fsize);
+        let least = (packing.overhead(best) + 3 * frag).max(LEAST_BLOCKS * frag);
+        let allowed = format!("at least about {} bytes", least * fsize);
         return Err(ParameterError::new("size", wishes.size_bytes, allowed));
     };
     if fpg != best {

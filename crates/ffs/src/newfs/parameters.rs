@@ -384,7 +384,7 @@ impl Parameters {
             fsize,
             density: within("density", self.density.unwrap_or((defaults.density)(fsize)), DENSITIES)?,
             minfree,
-            maxcontig: within("maxcontig", maxcontig, 1..=65536)?.max(maxbsize / bsize),
+            maxcontig: within("maxcontig", maxcontig, 1..=256)?.max(maxbsize / bsize),
             maxbpg: within("maxbpg", self.maxbpg.unwrap_or(maxbpg), POSITIVE)?,
             maxbsize,
             optimization,

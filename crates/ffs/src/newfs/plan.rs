@@ -234,7 +234,8 @@ fn superblock(wishes: &Resolved, frame: &Frame, groups: &Groups, cylinders: Opti
             (fs.fs_old_inodefmt, fs.fs_maxsymlinklen) = match wishes.format {
                 Format::Old => (FS_42INODEFMT, 0),
                 Format::Ufs1 => (FS_44INODEFMT, int(pointers * 4)),
-                Format::Ufs2 => (0, int(pointers * 8)),
+                Format::Ufs2 if wishes.dialect == Dialect::FreeBsd => (0, int(pointers * 8)),
+                Format::Ufs2 => (FS_44INODEFMT, int(pointers * 8)),
             };
         }
     }

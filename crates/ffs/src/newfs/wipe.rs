@@ -43,21 +43,13 @@ fn with_sectors(
     Ok(())
 }
 
-/// Clears the magics at the places where superblocks are looked for: the standard ones, and where the
-/// first copy after each would be.
-pub(super) fn other_file_systems(layout: &Layout, device: &dyn Device) -> Result<()> {
+/// Clears the magic of a superblock at each of `places` that is not the new one's.
+fn superblocks(layout: &Layout, device: &dyn Device, places: &[u64]) -> Result<()> {
     let end = layout.byte(Frag(layout.fs_size));
-    let copy_bytes = SBLOCKSIZE as u64;
-    let mut places: Vec<u64> = SBLOCKSEARCH.into();
-    for place in SBLOCKSEARCH {
-        places.extend((13..=16).map(|shift| (place + copy_bytes).next_multiple_of(1 << shift)));
-    }
-    places.sort_unstable();
-    places.dedup();
     let magics = [FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, FS_BAD_MAGIC]
         .map(|magic| [magic.to_le_bytes(), magic.to_be_bytes()]);
-    for place in places {
-        if place == layout.fs_sblockloc || place + copy_bytes > end {
+    for &place in places {
+        if place == layout.fs_sblockloc || place + SBLOCKSIZE as u64 > end {
             continue;
         }
         with_sectors(device, place + FS_MAGIC, 4, |bytes| {
@@ -68,6 +60,25 @@ pub(super) fn other_file_systems(layout: &Layout, device: &dyn Device) -> Result
             found
         })?;
     }
+    Ok(())
+}
+
+/// Clears the magics at the standard places of superblocks: what stood there is no file system any more.
+pub(super) fn standard_superblocks(layout: &Layout, device: &dyn Device) -> Result<()> {
+    superblocks(layout, device, &SBLOCKSEARCH)
+}
+
+/// Clears the magics where the first copy after each standard place would be, and those of other families.
+pub(super) fn other_file_systems(layout: &Layout, device: &dyn Device) -> Result<()> {
+    let end = layout.byte(Frag(layout.fs_size));
+    let copy_bytes = SBLOCKSIZE as u64;
+    let mut places: Vec<u64> = SBLOCKSEARCH
+        .into_iter()
+        .flat_map(|place| (13..=16).map(move |shift| (place + copy_bytes).next_multiple_of(1 << shift)))
+        .collect();
+    places.sort_unstable();
+    places.dedup();
+    superblocks(layout, device, &places)?;
     let own = layout.fs_sblockloc..layout.fs_sblockloc + copy_bytes;
     for (at, magic) in OTHERS {
         if own.contains(&at) || at + magic.len() as u64 > end {

@@ -1,8 +1,9 @@
 //! Writing a planned file system.
 //!
-//! The order makes an interrupted newfs harmless: first the standard superblock gets the magic of an
-//! unfinished one and remains of other file systems lose theirs, then everything else is written, and
-//! after a barrier the finished superblock. Each group's superblock copy, group block and inodes stand
+//! The order makes an interrupted newfs harmless: first superblocks of what was there lose their magic and
+//! the new one's place gets that of an unfinished file system, then everything else is written, and
+//! after a barrier the finished superblock. So at no time does an old superblock stand for what is no
+//! longer whole. Each group's superblock copy, group block and inodes stand
 //! together and are written in one piece. UFS1 needs all its inodes initialised, UFS2 only the first two
 //! blocks of each group.
 
@@ -110,14 +111,15 @@ pub fn write(
         media_bytes: device.info().size_bytes,
     };
 
-    let mut queue = Queue { device, tickets: VecDeque::new() };
+    wipe::standard_superblocks(layout, device)?;
+    device.flush()?;
     let mut unfinished = superblock(plan, &stamp, layout.fs_sblockloc);
     FS_BAD_MAGIC.put(&mut unfinished[FS_MAGIC..], layout.endian);
-    queue.write(layout.fs_sblockloc, AlignedBuf::from(&unfinished[..]))?;
-    queue.drain()?;
-    wipe::other_file_systems(layout, device)?;
+    device.write_at(layout.fs_sblockloc, &unfinished)?;
     device.flush()?;
+    wipe::other_file_systems(layout, device)?;
 
+    let mut queue = Queue { device, tickets: VecDeque::new() };
     let written = write_groups(plan, &stamp, random, &mut queue, progress);
     queue.drain().and(written)?;
     write_summaries(plan, device)?;
