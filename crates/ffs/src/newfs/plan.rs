@@ -11,12 +11,13 @@ use super::packing;
 use super::parameters::{Format, Optimization, ParameterError, Parameters, Resolved, Result};
 use super::root::{self, Directory};
 use crate::dialect::Dialect;
-use crate::layout::Layout;
+use crate::layout::{InodeFormat, Layout, Version};
 use crate::ondisk::{
     CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_42INODEFMT, FS_44INODEFMT, FS_DYNAMICPOSTBLFMT,
     FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC, Fs, FsSun, NDADDR, NIADDR, SBLOCKSIZE, flags,
 };
 use crate::units::Frag;
+use std::fmt;
 
 /// A file system to be made.
 #[derive(Clone, Debug)]
@@ -70,9 +71,10 @@ impl Plan {
 
         let raw = encode(&fs, cylinders.as_ref(), &wishes);
         let device_bytes = groups.fs_size * u64::from(frame.fsize);
-        let layout =
-            Layout::check(&fs_as_read(&raw, &wishes), &raw, wishes.endian, frame.sblockloc, device_bytes)
-                .map_err(|error| ParameterError::new("combination", error, "other parameters"))?;
+        // As a reader finds it, who sees the tables of old formats in newer fields' places.
+        let found = Fs::decode(&raw, wishes.endian);
+        let layout = Layout::check(&found, &raw, wishes.endian, frame.sblockloc, device_bytes)
+            .map_err(|error| ParameterError::new("combination", error, "other parameters"))?;
         let used = Used {
             frags: directories.iter().map(|d| (d.frag.0, u64::from(d.size.div_ceil(frame.fsize)))).collect(),
             inodes: 2 + u32::try_from(directories.len()).unwrap_or(0),
@@ -120,9 +122,33 @@ impl Plan {
     }
 }
 
-/// The fields as a reader finds them, who sees the tables of old formats in newer fields' places.
-fn fs_as_read(raw: &[u8], wishes: &Resolved) -> Fs {
-    Fs::decode(raw, wishes.endian)
+impl fmt::Display for Plan {
+    /// Two lines: sizes, and groups.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let layout = &self.layout;
+        let kibibytes = |frags: u64| layout.byte(Frag(frags)) >> 10;
+        let version = match (layout.version, layout.inode_format) {
+            (Version::Ufs2, _) => "UFS2",
+            (Version::Ufs1, InodeFormat::Old) => "UFS1 in the old format",
+            (Version::Ufs1, _) => "UFS1",
+        };
+        writeln!(
+            f,
+            "{version} ({}), {} KiB: blocks of {}, fragments of {} bytes",
+            self.dialect,
+            kibibytes(layout.fs_size),
+            layout.fs_bsize,
+            layout.fs_fsize
+        )?;
+        write!(
+            f,
+            "{} cylinder groups of {} KiB, {} blocks, {} inodes",
+            layout.fs_ncg,
+            kibibytes(layout.fs_fpg.into()),
+            layout.fs_fpg / layout.fs_frag,
+            layout.fs_ipg
+        )
+    }
 }
 
 /// The superblock's bytes: the structure, what Solaris keeps elsewhere, and the tables over it.

@@ -1,21 +1,12 @@
 //! newfs sized to fit: what the census says suffices when files are really allocated, and is not much more.
 
+use super::seeded;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::ManualClock;
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::newfs::{Census, Format, Parameters, Plan, fit, write};
 use spindle_ffs::{GroupMap, GroupMut, Superblock};
-
-/// The seed of a random test, printed with the command that repeats it.
-fn seed(test: &str) -> u64 {
-    let seed = std::env::var("SPINDLE_SEED")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or_else(|| StdRng::from_os_rng().random());
-    println!("SPINDLE_SEED={seed} cargo test -p spindle-ffs --test newfs_fit {test}");
-    seed
-}
 
 struct Store {
     superblock: Superblock,
@@ -104,7 +95,7 @@ fn pieces(size: u64, bsize: u64, fsize: u64, nindir: u64) -> (u64, u32) {
 /// more than the reserve and a twentieth does not.
 #[test]
 fn fits_and_is_tight() {
-    let mut random = StdRng::seed_from_u64(seed("fits_and_is_tight"));
+    let mut random = seeded("fits_and_is_tight");
     for round in 0..6 {
         let mut parameters = Parameters::new(0);
         parameters.format = [Format::Ufs1, Format::Ufs2][round % 2];

@@ -1,0 +1,20 @@
+//! newfs: what it makes is consistent in every account, whoever reads it, and like what the real ones make.
+
+mod audit;
+mod devices;
+mod fit;
+mod formats;
+mod real;
+#[path = "../support/mod.rs"]
+mod support;
+mod wishes;
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+/// The random numbers of a test, from a seed printed with the command that repeats it.
+fn seeded(test: &str) -> StdRng {
+    let seed = spindle_vfs::random::seed();
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-ffs --test newfs {test}");
+    StdRng::seed_from_u64(seed)
+}
