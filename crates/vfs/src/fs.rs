@@ -90,7 +90,7 @@ pub trait FileSystem: Send + Sync {
     fn write(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize>;
 
     /// Allocates, zeroes or frees a range of a regular file; an empty one is [`crate::Error::Invalid`]. Without space for
-    /// all of it nothing is allocated.
+    /// all of it nothing is allocated, but a part of what was to be zeroed may be zero.
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64, by: Privilege) -> Result<()>;
 
     /// The next data or hole at or after `offset`; [`crate::Error::NoSuchOffset`] if there is none.

@@ -2,7 +2,7 @@
 //!
 //! Every result is compared, and at intervals the whole tree: names, attributes, bytes, extended attributes, also of
 //! files without names. In between the file system is mounted again and checked. At the end everything is
-//! removed, and all space must be back. What is free: the order of errors where several apply, the access time,
+//! removed, and all space must be back. In every third run, by the seed, the disk is nearly full. What is free: the order of errors where several apply, the access time,
 //! and where space runs out (an operation refused for it is not applied to the model; a short write as far as it went).
 
 mod compare;
@@ -10,7 +10,7 @@ mod steps;
 
 use crate::conformance::{Feature, Harness};
 use crate::model::{ModelFs, ModelOptions};
-use crate::{AtimePolicy, Attr, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev};
+use crate::{AtimePolicy, Attr, Error, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::ManualClock;
@@ -23,6 +23,11 @@ const MODEL_NOW: i64 = 7777;
 const TOLD: usize = 40;
 /// The directory in which everything happens.
 const BASE: &[u8] = b"base";
+/// A file that takes most of the space in every third run, so that it keeps running out.
+const BALLAST: &[u8] = b"ballast";
+/// What is left beside it, and the largest disk that is filled so.
+const LEFT_BYTES: u64 = 1 << 20;
+const FILLED_BYTES: u64 = 256 << 20;
 
 /// The seed to use: that of the environment variable `SPINDLE_SEED`, or a new one.
 ///
@@ -123,6 +128,9 @@ impl<'a> Run<'a> {
             names,
             free_before,
         };
+        if seed.is_multiple_of(3) {
+            run.load_ballast();
+        }
         let base = node(FileKind::Directory);
         let real =
             run.real.create(run.real.root(), BASE, &base, Privilege::Root).expect("the base directory");
@@ -130,6 +138,31 @@ impl<'a> Run<'a> {
             run.model.create(run.model.root(), BASE, &base, Privilege::Root).expect("the base directory");
         run.learn(&real, &model);
         run
+    }
+
+    /// Fills the disk but for a little.
+    fn load_ballast(&self) {
+        let fs = &self.real;
+        let file = fs
+            .create(fs.root(), BALLAST, &node(FileKind::Regular), Privilege::Root)
+            .expect("the ballast")
+            .ino;
+        let chunk = vec![1; 128 << 10];
+        let mut size = 0;
+        loop {
+            let stat = fs.statfs().expect("statfs");
+            let free = stat.bavail * u64::from(stat.frsize);
+            let large = stat.blocks * u64::from(stat.frsize) > FILLED_BYTES;
+            if large || free < LEFT_BYTES || size + LEFT_BYTES > fs.limits().file_size_max {
+                break;
+            }
+            match fs.write(file, size, &chunk, Privilege::User) {
+                Ok(written) => size += written as u64,
+                Err(Error::NoSpace) => break,
+                Err(error) => panic!("writing the ballast: {error}"),
+            }
+        }
+        fs.forget(file, 1);
     }
 
     fn lacks(&self, feature: Feature) -> bool {
@@ -209,6 +242,10 @@ impl<'a> Run<'a> {
         fs.forget(base, 1);
         if let Err(error) = fs.rmdir(fs.root(), BASE) {
             self.differ(&format!("removing the base directory: {error}"));
+        }
+        match fs.unlink(fs.root(), BALLAST) {
+            Ok(()) | Err(Error::NotFound) => {}
+            Err(error) => self.differ(&format!("removing the ballast: {error}")),
         }
         let free_after = free(&*self.real);
         if free_after != self.free_before {

@@ -52,11 +52,14 @@ impl Harness for ModelHarness {
 crate::conformance_tests!(model, || ModelHarness::boxed(ModelOptions::default()));
 crate::conformance_tests!(old_model, || ModelHarness::boxed(ModelOptions::old()));
 
-/// Promise: the model behaves as itself over any random sequence, with and without the old limits.
+/// Promise: the model behaves as itself over any random sequence, with and without the old limits, on a full disk too.
 #[test]
 fn random_sequences() {
     let seed = crate::random::seed();
+    println!("SPINDLE_SEED={seed} repeats this run");
     for options in [ModelOptions::default(), ModelOptions::old()] {
-        crate::random::random_run(&mut *ModelHarness::boxed(options), seed, 4000);
+        for seed in [seed, seed / 3 * 3] {
+            crate::random::random_run(&mut *ModelHarness::boxed(options.clone()), seed, 4000);
+        }
     }
 }

@@ -286,13 +286,19 @@ impl Run<'_> {
         let (pair, offset, by) = (self.mostly(FileKind::Regular), self.offset(), self.privilege());
         let len = self.len() as u64;
         let keep_size = self.rng.random_bool(0.5) && !self.lacks(Feature::KeepSize);
-        let mode = match self.rng.random_range(0..3) {
+        let mut mode = match self.rng.random_range(0..3) {
             0 => FallocateMode::Allocate { keep_size },
             1 => FallocateMode::ZeroRange { keep_size },
             _ => FallocateMode::PunchHole,
         };
         self.tell(format!("{mode:?} {len} at {offset} of {pair:?}"));
-        let real = self.real.fallocate(pair.real, mode, offset, len, by);
+        let mut real = self.real.fallocate(pair.real, mode, offset, len, by);
+        if errno(&real) == ENOSPC && matches!(mode, FallocateMode::ZeroRange { .. }) {
+            // A part may be zero already: what needs no space makes the rest so too.
+            self.tell("  no space: punched instead".to_owned());
+            mode = FallocateMode::PunchHole;
+            real = self.real.fallocate(pair.real, mode, offset, len, by);
+        }
         self.agree(real, |run| run.model.fallocate(pair.model, mode, offset, len, by));
     }
 
