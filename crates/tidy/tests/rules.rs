@@ -1,0 +1,192 @@
+//! The rules.
+
+use spindle_tidy::{files, output, text};
+use std::collections::BTreeSet;
+
+/// Which crates of ours each crate may depend on, outside its tests.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("spindle-ondisk", &[]),
+    ("spindle-clock", &[]),
+    ("spindle-device", &["clock", "ondisk"]),
+    ("spindle-cache", &["clock", "device"]),
+    ("spindle-vfs", &["clock", "device"]),
+    ("spindle-ffs", &["clock", "ondisk", "device", "cache", "vfs"]),
+    ("spindle-fuse", &["clock", "device", "vfs"]),
+    ("spindle", &["clock", "ondisk", "device", "cache", "vfs", "ffs", "fuse"]),
+    ("spindle-tidy", &[]),
+];
+
+/// Crates that only test, and may use whatever they test.
+const TESTERS: &[&str] = &["spindle-interop", "spindle-torture", "spindle-bench"];
+
+/// Promise: crates depend downwards only, as `docs/ARCHITECTURE.md` draws it.
+#[test]
+fn arrows_point_down() {
+    let metadata = output("cargo", &["metadata", "--format-version=1", "--no-deps", "--offline"]);
+    let metadata: serde_json::Value = serde_json::from_str(&metadata).unwrap();
+    let mut seen = 0;
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap();
+        if TESTERS.contains(&name) {
+            continue;
+        }
+        let (_, allowed) = ARROWS.iter().find(|(known, _)| *known == name).unwrap_or_else(|| {
+            panic!("{name} is not in the picture: enter it here and in docs/ARCHITECTURE.md")
+        });
+        seen += 1;
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let other = dependency["name"].as_str().unwrap();
+            let Some(ours) = other.strip_prefix("spindle-") else { continue };
+            assert!(
+                dependency["kind"] == "dev" || allowed.contains(&ours),
+                "{name} must not depend on {other}"
+            );
+        }
+    }
+    assert_eq!(seen, ARROWS.len(), "a crate of the picture is missing");
+}
+
+/// A name that only some places may use, and why.
+struct Reserved {
+    names: &'static [&'static str],
+    allowed: &'static [&'static str],
+    reason: &'static str,
+}
+
+const RESERVED: &[Reserved] = &[
+    Reserved {
+        names: &["SystemTime::now", "std::time::Instant", "thread::sleep", "Instant::now"],
+        allowed: &["crates/clock/"],
+        reason: "time is asked of the Clock",
+    },
+    Reserved {
+        names: &["std::sync::Mutex", "std::sync::RwLock", "std::sync::Condvar", "parking_lot"],
+        allowed: &["crates/clock/"],
+        reason: "locks are those of spindle-clock",
+    },
+    Reserved {
+        names: &["todo!(", "unimplemented!(", "dbg!(", "#[ignore", "FIXME", "XXX"],
+        allowed: &[],
+        reason: "what is not done is named in the README's status table",
+    },
+];
+
+/// Files that test or measure from outside: they may wait and take times.
+fn is_test(file: &str) -> bool {
+    let outside =
+        ["/tests/", "/benches/", "crates/interop/", "crates/torture/", "crates/bench/", "crates/tidy/"];
+    outside.iter().any(|part| file.contains(part)) || file.ends_with("tests.rs")
+}
+
+/// A Rust file without its comments: what they say is not used.
+fn code(file: &str) -> String {
+    text(file).lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n")
+}
+
+/// Promise: time, locks and placeholders appear only where they are allowed.
+#[test]
+fn reserved_names() {
+    let mut wrong = Vec::new();
+    for file in files().iter().filter(|f| f.ends_with(".rs") && !is_test(f)) {
+        let code = code(file);
+        for rule in RESERVED.iter().filter(|rule| !rule.allowed.iter().any(|dir| file.starts_with(dir))) {
+            for name in rule.names.iter().filter(|name| code.contains(**name)) {
+                wrong.push(format!("{file}: {name}: {}", rule.reason));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Promise: `unsafe` stands only beside its reason.
+#[test]
+fn unsafe_has_a_reason() {
+    let mut wrong = Vec::new();
+    for file in files().iter().filter(|f| f.ends_with(".rs") && !is_test(f)) {
+        let text = text(file);
+        let lines: Vec<_> = text.lines().collect();
+        for (n, line) in lines.iter().enumerate() {
+            let code = line.split("//").next().unwrap_or("");
+            let is_unsafe = code.contains("unsafe {") || code.contains("unsafe impl");
+            let explained = lines[n.saturating_sub(8)..=n].iter().any(|near| near.contains("SAFETY:"));
+            if is_unsafe && !explained {
+                wrong.push(format!("{file}:{}", n + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "unsafe without SAFETY: {}", wrong.join(", "));
+}
+
+/// Promise: every file has a user: a Rust file is a module of another or a target of cargo, every other file is named
+/// by one that is used.
+#[test]
+fn every_file_is_used() {
+    let files = files();
+    let all: BTreeSet<_> = files.iter().map(String::as_str).collect();
+    let known = [
+        "README.md",
+        "Cargo.toml",
+        "Cargo.lock",
+        "LICENSE",
+        "CHANGELOG.md",
+        "Makefile",
+        ".gitignore",
+        ".ci/run",
+    ];
+    let by_name = ["rustfmt.toml", "deny.toml"];
+    let mut unused = Vec::new();
+    for file in &files {
+        let name = file.rsplit('/').next().unwrap_or(file);
+        let is_target = name == "lib.rs" || name == "main.rs" || name == "build.rs" || name == "Cargo.toml";
+        let in_tests =
+            file.split('/').rev().nth(1).is_some_and(|dir| matches!(dir, "tests" | "benches" | "bin"));
+        if known.contains(&file.as_str()) || by_name.contains(&name) || is_target {
+            continue;
+        }
+        let used = if file.ends_with(".rs") {
+            in_tests || declared_as_module(file, &all)
+        } else {
+            files.iter().any(|other| other != file && text(other).contains(name))
+        };
+        if !used {
+            unused.push(file.as_str());
+        }
+    }
+    assert!(unused.is_empty(), "nobody uses {}", unused.join(", "));
+}
+
+/// True if another file of the same crate has a `mod` line for this one.
+fn declared_as_module(file: &str, all: &BTreeSet<&str>) -> bool {
+    let parts: Vec<_> = file.split('/').collect();
+    let krate = format!("{}/{}/", parts[0], parts[1]);
+    let module = match parts[parts.len() - 1] {
+        "mod.rs" => parts[parts.len() - 2],
+        name => name.trim_end_matches(".rs"),
+    };
+    let line = format!("mod {module};");
+    all.iter()
+        .filter(|other| other.starts_with(&krate) && **other != file)
+        .any(|other| text(other).contains(&line))
+}
+
+/// Promise: every document is reachable from the README, and every link between documents leads somewhere.
+#[test]
+fn documents_are_linked() {
+    let documents: Vec<_> = files().into_iter().filter(|f| f.ends_with(".md")).collect();
+    let readme = text("README.md");
+    let mut wrong = Vec::new();
+    for document in &documents {
+        if document.starts_with("docs/") && !readme.contains(document.as_str()) {
+            wrong.push(format!("the README does not name {document}"));
+        }
+        let dir = document.rsplit_once('/').map_or("", |(dir, _)| dir);
+        for link in text(document).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = link.split('#').next().unwrap_or("");
+            let is_local = !path.is_empty() && !path.contains("://");
+            if is_local && !spindle_tidy::root().join(dir).join(path).exists() {
+                wrong.push(format!("{document}: {link} leads nowhere"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
