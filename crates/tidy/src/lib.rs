@@ -43,3 +43,9 @@ pub fn files() -> Vec<String> {
 pub fn text(file: &str) -> String {
     std::fs::read_to_string(root().join(file)).unwrap_or_default()
 }
+
+/// True if a file's name ends in `.extension`.
+#[must_use]
+pub fn is(file: &str, extension: &str) -> bool {
+    Path::new(file).extension().is_some_and(|found| found == extension)
+}

@@ -1,6 +1,6 @@
 //! The rules.
 
-use spindle_tidy::{files, output, text};
+use spindle_tidy::{files, is, output, text};
 use std::collections::BTreeSet;
 
 /// Which crates of ours each crate may depend on, outside its tests.
@@ -87,7 +87,7 @@ fn code(file: &str) -> String {
 #[test]
 fn reserved_names() {
     let mut wrong = Vec::new();
-    for file in files().iter().filter(|f| f.ends_with(".rs") && !is_test(f)) {
+    for file in files().iter().filter(|f| is(f, "rs") && !is_test(f)) {
         let code = code(file);
         for rule in RESERVED.iter().filter(|rule| !rule.allowed.iter().any(|dir| file.starts_with(dir))) {
             for name in rule.names.iter().filter(|name| code.contains(**name)) {
@@ -102,7 +102,7 @@ fn reserved_names() {
 #[test]
 fn unsafe_has_a_reason() {
     let mut wrong = Vec::new();
-    for file in files().iter().filter(|f| f.ends_with(".rs") && !is_test(f)) {
+    for file in files().iter().filter(|f| is(f, "rs") && !is_test(f)) {
         let text = text(file);
         let lines: Vec<_> = text.lines().collect();
         for (n, line) in lines.iter().enumerate() {
@@ -143,7 +143,7 @@ fn every_file_is_used() {
         if known.contains(&file.as_str()) || by_name.contains(&name) || is_target {
             continue;
         }
-        let used = if file.ends_with(".rs") {
+        let used = if is(file, "rs") {
             in_tests || declared_as_module(file, &all)
         } else {
             files.iter().any(|other| other != file && text(other).contains(name))
@@ -172,7 +172,7 @@ fn declared_as_module(file: &str, all: &BTreeSet<&str>) -> bool {
 /// Promise: every document is reachable from the README, and every link between documents leads somewhere.
 #[test]
 fn documents_are_linked() {
-    let documents: Vec<_> = files().into_iter().filter(|f| f.ends_with(".md")).collect();
+    let documents: Vec<_> = files().into_iter().filter(|f| is(f, "md")).collect();
     let readme = text("README.md");
     let mut wrong = Vec::new();
     for document in &documents {
