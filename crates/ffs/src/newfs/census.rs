@@ -30,7 +30,8 @@ pub struct Census {
     blocks: u64,
     /// Broken blocks with a free run of so many fragments.
     runs: [u64; 8],
-    has_tails: bool,
+    /// Blocks broken for the ends of files.
+    broken: u64,
 }
 
 impl Census {
@@ -57,7 +58,7 @@ impl Census {
             inodes: 0,
             blocks: 0,
             runs: [0; 8],
-            has_tails: false,
+            broken: 0,
         })
     }
 
@@ -155,11 +156,11 @@ impl Census {
             self.blocks += 1;
             return;
         }
-        self.has_tails = true;
         let run = (frags..frag).find(|&run| self.runs[run] > 0);
         if let Some(run) = run {
             self.runs[run] -= 1;
         } else {
+            self.broken += 1;
             self.blocks += 1;
         }
         let rest = run.unwrap_or(frag) - frags;
@@ -174,8 +175,9 @@ impl Census {
         let free = |n: i64| u64::try_from(n).unwrap_or(0);
         let layout = &plan.layout;
         let frag = u64::from(layout.fs_frag);
-        // Broken blocks of one group do not help another.
-        let apart = if self.has_tails { u64::from(layout.fs_ncg) } else { 0 };
+        // Files start in different groups, so their ends share blocks less well than they were counted to: some
+        // blocks for each group, and a part of the broken ones, are allowed for that.
+        let apart = (u64::from(layout.fs_ncg) * 3 + self.broken / 32).min(self.broken);
         let blocks = self.blocks + apart;
         let all = free(totals.cs_nbfree) * frag + free(totals.cs_nffree);
         let reserve = layout.fs_dsize * u64::from(plan.minfree()) / 100;
