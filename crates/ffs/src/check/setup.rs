@@ -10,7 +10,6 @@ use crate::ckhash::check_hash;
 use crate::layout::Version;
 use crate::ondisk::{
     FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, SBLOCK_UFS1, SBLOCK_UFS2,
-    flags,
 };
 use crate::superblock::Superblock;
 use spindle_device::Device;
@@ -119,11 +118,6 @@ impl Checker<'_> {
         check("fs_fsbtodb", fs.fs_fsbtodb.into(), shift, format!("at most {most}"));
         let rotor = (0..=i64::from(layout.fs_ncg)).contains(&i64::from(fs.fs_cgrotor));
         check("fs_cgrotor", fs.fs_cgrotor.into(), rotor, format!("below {}", layout.fs_ncg));
-        let hashes = self.hashes;
-        if hashes.superblock || hashes.groups || hashes.inodes {
-            let known = fs.fs_metackhash & !7 == 0 && fs.fs_flags & flags::FREEBSD_METACKHASH != 0;
-            check("fs_metackhash", fs.fs_metackhash.into(), known, "a sum of 1, 2 and 4".into());
-        }
     }
 
     /// The replica in a group against the superblock in use.

@@ -58,11 +58,12 @@ impl Walker {
         node: &Node,
         visit: &mut dyn FnMut(Step<'_>) -> Next,
     ) -> bool {
-        let mut walk = Walk { layout, reader, visit, levels: &mut self.levels, whole: true, node };
+        let mut walk =
+            Walk { layout, reader, visit, levels: &mut self.levels, whole: true, stopped: false, node };
         if node.has_blocks(layout) {
             walk.data();
         }
-        if node.extsize > 0 && walk.whole {
+        if node.extsize > 0 && !walk.stopped {
             walk.extattr();
         }
         walk.whole
@@ -74,7 +75,9 @@ struct Walk<'w, 'd> {
     reader: &'w mut Reader<'d>,
     visit: &'w mut dyn FnMut(Step<'_>) -> Next,
     levels: &'w mut [Vec<u8>; 3],
+    /// Nothing was skipped.
     whole: bool,
+    stopped: bool,
     node: &'w Node,
 }
 
@@ -83,10 +86,11 @@ impl Walk<'_, '_> {
         pointer == 0 || (self.node.is_snapshot() && SNAPSHOT_MARKS.contains(&pointer))
     }
 
-    /// False to stop.
+    /// Shows a pointer to the caller and notes what it wants.
     fn block(&mut self, place: Place, frag: u64, frags: u32) -> Next {
         let next = (self.visit)(Step::Block(Piece { place, frag, frags }));
-        if next == Next::Stop || (next == Next::Skip && matches!(place, Place::Indirect { .. })) {
+        self.stopped |= next == Next::Stop;
+        if self.stopped || (next == Next::Skip && matches!(place, Place::Indirect { .. })) {
             self.whole = false;
         }
         next

@@ -145,7 +145,9 @@ impl Image {
             if self.get::<u32>(byte) != 0 && found == name.as_bytes() {
                 return Some(byte);
             }
-            at += u64::from(self.get::<u16>(byte + 4));
+            let reclen: u16 = self.get(byte + 4);
+            assert!(reclen > 0 && at / bsize < 12, "a directory in direct blocks");
+            at += u64::from(reclen);
         }
         None
     }

@@ -93,3 +93,38 @@ fn any_bytes_are_survived() {
     }
     assert!(checked > rounds * 2, "only {checked} of {} images were checked at all", rounds * 4);
 }
+
+/// Promise: time and reading stay in proportion to the device when a thousand inodes share indirect blocks
+/// that point at themselves, through all three levels.
+#[test]
+fn shared_and_circular_indirect_blocks_cost_nothing() {
+    let tree = tempfile::tempdir().expect("a temporary directory");
+    for n in 0..1000 {
+        std::fs::create_dir_all(tree.path().join(format!("d{}", n % 10))).unwrap();
+        std::fs::write(tree.path().join(format!("d{}/file{n}", n % 10)), b"").unwrap();
+    }
+    std::fs::write(tree.path().join("victim"), vec![b'v'; 1 << 20]).unwrap();
+    for (version, endian) in [("1", "be"), ("2", "le")] {
+        let options = format!("version={version},bsize=4096,fsize=512");
+        let mut image = Image::new(&makefs(tree.path(), &["-B", endian, "-o", &options, "-s", "16m"]));
+        let width = if image.is_ufs2() { 8 } else { 4 };
+        let put = |image: &mut Image, at: u64, pointer: u64| {
+            if width == 8 { image.put(at, pointer) } else { image.put(at, u32::try_from(pointer).unwrap()) }
+        };
+        let ring = image.block(image.ino("victim"), 12);
+        for n in 0..4096 / width {
+            put(&mut image, ring * 512 + n * width, ring);
+        }
+        for n in 0..1000 {
+            let ino = image.ino(&format!("d{}/file{n}", n % 10));
+            image.put(image.inode(ino) + if width == 8 { 16 } else { 8 }, 1_u64 << 35);
+            for level in 12..15 {
+                let at = image.pointer(ino, level);
+                put(&mut image, at, ring);
+            }
+        }
+        let report = image.check();
+        assert!(report.damages >= 1000, "{}", report.damages);
+        assert!(report.bytes_read < 3 * image.bytes.len() as u64, "{} bytes read", report.bytes_read);
+    }
+}

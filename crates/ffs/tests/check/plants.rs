@@ -294,6 +294,23 @@ pub const UFS2: &[(&str, Plant)] = &[
         i.put(i.inode(ino) + 92, 16385_u32);
         with(json!({"finding": "ExtattrSize", "ino": ino, "size": 16385, "most": 16384}), &["EntryDamaged"])
     }),
+    ("a bad block of extended attributes", |i| {
+        let ino = i.ino("nil");
+        i.put(i.inode(ino) + 92, 100_u32);
+        i.put(i.inode(ino) + 96, 1_u64 << 50);
+        with(
+            json!({"finding": "BadBlock", "ino": ino, "place": {"extattr": {"lbn": 0}}, "frag": 1_u64 << 50, "frags": 1}),
+            &["BlockCount"],
+        )
+    }),
+    ("a snapshot whose marks hold no space", |i| {
+        let ino = i.ino("large");
+        let blocks: u64 = i.get(i.inode(ino) + 24);
+        i.put(i.inode(ino) + 88, 0x20_0000_u32);
+        i.put(i.pointer(ino, 0), 1_u64);
+        i.put(i.pointer(ino, 1), 2_u64);
+        with(json!({"finding": "BlockCount", "ino": ino, "found": blocks, "expected": blocks - 32}), SPACE)
+    }),
     ("a root that is free", |i| {
         (0..256).for_each(|n| i.put(i.inode(2) + n, 0_u8));
         with(json!({"finding": "Root", "problem": "unallocated"}), ROOTLESS)

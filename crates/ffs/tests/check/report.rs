@@ -84,7 +84,9 @@ fn a_lost_superblock_is_replaced() {
 #[test]
 fn noise_is_refused() {
     assert!(check(&MemoryDevice::new(1 << 20), &Options::default(), &mut |_| {}).is_err());
-    assert!(check(&MemoryDevice::from_bytes(&[0x5a; 300_000]), &Options::default(), &mut |_| {}).is_err());
+    assert!(
+        check(&MemoryDevice::from_bytes(&vec![0x5a; 300_000]), &Options::default(), &mut |_| {}).is_err()
+    );
 }
 
 /// Promise: the last line is fsck's: files, fragments used and free, and the share of loose fragments.
