@@ -1,7 +1,7 @@
 # Everything a developer or CI calls. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build check test torture
+.PHONY: help setup build check test demo torture
 
 # How many cases each random test tries under `make torture`.
 BUDGET ?= 20000
@@ -23,6 +23,9 @@ check: ## Formatting, lints and licences, without running a test
 test: setup check ## All tests, those with other people's tools and mounts too; run it as root
 	@[ "$$(id -u)" = 0 ] || { echo "the tests mount, chown and mknod: run make test as root" >&2; exit 1; }
 	cargo test --workspace
+
+demo: build ## Make an image, mount it, copy a real tree in, unmount, check
+	scripts/demo
 
 torture: ## The random tests (named torture_*) at length, optimised: make torture BUDGET=20000 [SPINDLE_SEED=n]
 	SPINDLE_BUDGET=$(BUDGET) cargo test --release --workspace -- torture_ --nocapture
