@@ -34,7 +34,7 @@ pub enum Failure {
 impl Failure {
     /// An ordinary failure.
     pub fn new(text: impl Into<String>) -> Self {
-        Self::Told { text: text.into(), errno: None, code: FAILED }
+        Self::Told { text: without_number(&text.into()), errno: None, code: FAILED }
     }
 
     /// A command line that cannot be meant.
@@ -64,6 +64,18 @@ impl Failure {
     }
 }
 
+/// The text without the error number in brackets that the standard library adds and that helps nobody.
+fn without_number(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(" (os error ") {
+        let Some(len) = rest[start..].find(')') else { break };
+        out.push_str(&rest[..start]);
+        rest = &rest[start + len + 1..];
+    }
+    out + rest
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -75,7 +87,7 @@ impl fmt::Display for Failure {
 
 impl From<spindle_vfs::Error> for Failure {
     fn from(error: spindle_vfs::Error) -> Self {
-        Self::Told { text: error.to_string(), errno: Some(error.errno()), code: FAILED }
+        Self::Told { text: without_number(&error.to_string()), errno: Some(error.errno()), code: FAILED }
     }
 }
 
@@ -87,12 +99,10 @@ impl From<spindle_device::Error> for Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        // The number in brackets that the standard library adds helps nobody.
-        let text = error.to_string();
-        let text = text.split(" (os error").next().unwrap_or_default();
+        let text = without_number(&error.to_string());
         let errno = error.raw_os_error();
         // The text of our own errors is a sentence's part, so the system's is one too.
-        let text = if errno.is_some() { text.to_lowercase() } else { text.to_owned() };
+        let text = if errno.is_some() { text.to_lowercase() } else { text };
         Self::Told { text, errno, code: FAILED }
     }
 }
@@ -140,5 +150,7 @@ mod tests {
         assert!(failure.is(&spindle_vfs::Error::NotFound) && failure.code() == FAILED);
         let failure = Err::<(), _>(rustix::io::Errno::ACCESS).context("x").unwrap_err();
         assert_eq!(failure.to_string(), "x: permission denied");
+        let failure = Failure::new("a: No such file (os error 2); b (os error 5)");
+        assert_eq!(failure.to_string(), "a: No such file; b");
     }
 }

@@ -34,6 +34,8 @@ pub struct Opening {
     pub atime: AtimePolicy,
     /// Start value of random numbers, for images that are the same every time.
     pub seed: Option<u64>,
+    /// Read without a lock: this very command has locked the disk, for another part of it.
+    pub shared: bool,
     /// Where times come from.
     pub clock: Arc<dyn Clock>,
 }
@@ -47,6 +49,7 @@ impl Opening {
             dialect: None,
             atime: AtimePolicy::Never,
             seed: None,
+            shared: false,
             clock: Arc::new(SystemClock),
         }
     }
@@ -70,14 +73,9 @@ pub fn parse_spec(image: &str) -> Result<Spec> {
     Ok(Spec::parse(image)?)
 }
 
-/// Opens the device of a specification.
-pub fn open_device(spec: &Spec, read_only: bool) -> Result<Arc<dyn Device>> {
-    let options = if read_only {
-        spindle_device::OpenOptions::read_only()
-    } else {
-        spindle_device::OpenOptions::read_write()
-    };
-    Ok(spec.open(&options)?)
+/// Opens the device of a specification for reading.
+pub fn open_device(spec: &Spec) -> Result<Arc<dyn Device>> {
+    Ok(spec.open(&spindle_device::OpenOptions::read_only())?)
 }
 
 /// Opens a device for looking at it only: another program may be writing to it.
@@ -92,7 +90,11 @@ pub fn open_device_unlocked(spec: &Spec) -> Result<Arc<dyn Device>> {
 
 /// Opens the file system in `spec`.
 pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
-    let device = open_device(spec, opening.read_only)?;
+    let device = match (opening.read_only, opening.shared) {
+        (true, true) => open_device_unlocked(spec)?,
+        (true, false) => open_device(spec)?,
+        (false, _) => spec.open(&spindle_device::OpenOptions::read_write())?,
+    };
     let options = spindle_ffs::OpenOptions {
         read_only: opening.read_only,
         force: opening.force,

@@ -2,7 +2,7 @@
 
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
-use crate::image::{self, WriteArgs};
+use crate::image::{self, Opening, WriteArgs};
 use crate::paths::{Held, resolve, resolve_parent};
 use crate::progress::Progress;
 use crate::target::{ImagePath, Target};
@@ -161,11 +161,17 @@ fn send(
             check_not_below(fs, &node, dir, name).named(&from.path)?;
             ImageSource::new(fs, node, args.recursive).walk(name, &mut sink).named(&from.path)
         }
-        (Target::Inside(from), _) => image::read(&from.image, |fs| {
-            let node = resolve(fs, &from.path, true)?;
-            ImageSource::new(fs, node, args.recursive).walk(name, &mut sink).named(&from.path)
-        })
-        .context(&from.image),
+        (Target::Inside(from), _) => {
+            let shared = match target {
+                Some((image, ..)) => image::parse_spec(image)?.path == image::parse_spec(&from.image)?.path,
+                None => false,
+            };
+            image::run(&from.image, &Opening { shared, ..Opening::read_only() }, |fs| {
+                let node = resolve(fs, &from.path, true)?;
+                ImageSource::new(fs, node, args.recursive).walk(name, &mut sink).named(&from.path)
+            })
+            .context(&from.image)
+        }
     }
 }
 

@@ -74,7 +74,7 @@ fn inner(args: &Args) -> Result<ExitCode> {
             "{image}: this version does not repair yet; look with -n, repair with the fsck of its own system"
         )));
     }
-    let device = image::open_device(&image::parse_spec(image)?, true)?;
+    let device = image::open_device(&image::parse_spec(image)?)?;
     let mut out = Output::stdout();
     let options = Options { replica: args.superblock, limit: args.limit };
     let watched = std::io::stderr().is_terminal();

@@ -68,7 +68,7 @@ struct UmountHelper {
 
 /// Check a file system for fsck(8)
 #[derive(Parser, Debug)]
-#[command(name = "fsck.spindle", version, disable_help_flag = true)]
+#[command(name = "fsck.spindle", disable_help_flag = true)]
 struct FsckHelper {
     /// Change nothing
     #[arg(short = 'n')]
@@ -88,9 +88,6 @@ struct FsckHelper {
     /// Say more
     #[arg(short = 'V', action = clap::ArgAction::Count)]
     verbose: u8,
-    /// Accepted, with no meaning here
-    #[arg(short = 'C', num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    progress: Option<String>,
     /// The image
     image: String,
 }
@@ -114,8 +111,9 @@ pub fn understand(mut args: Vec<OsString>) -> Invocation {
             Invocation::Run(Command::Umount(umount::Args::from_helper(dir)), verbose)
         }
         Some("fsck.spindle") => {
+            // Where to show progress: the descriptor follows without a blank, or nothing does.
+            args.retain(|arg| !arg.to_string_lossy().starts_with("-C"));
             let helper = FsckHelper::parse_from(args);
-            // An entry of fstab is checked at start-up: damage that cannot be repaired stops it, health does not.
             let FsckHelper { look_only, preen, yes, image, verbose, .. } = helper;
             Invocation::Run(Command::Fsck(fsck::Args::from_helper(image, look_only, preen, yes)), verbose)
         }

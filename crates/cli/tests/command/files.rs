@@ -1,0 +1,173 @@
+//! Single files in images, without a mount.
+
+use crate::support::Bench;
+
+fn image() -> Bench {
+    let bench = Bench::new();
+    bench.ok("newfs -n -s 32m a.img");
+    bench
+}
+
+/// Promise: cp crosses the border both ways and between images, into directories and to new names, and keeps what -p asks for.
+#[test]
+fn cp_crosses_the_border() {
+    let bench = image();
+    bench.write("one", "first\n");
+    bench.write("tree/sub/two", "second\n");
+    bench.shell("chmod 640 one; touch -d @1000.5 one; ln -s sub/two tree/link; ln tree/sub/two tree/hard");
+    bench.ok("cp one a.img:/");
+    bench.ok("cp one a.img:/renamed");
+    bench.ok("cp -rp tree a.img:/copy");
+    bench.ok("cp -r one tree a.img:/copy");
+    assert_eq!(
+        bench.ok("cat a.img:/one a.img:/copy/sub/two a.img:/copy/tree/link"),
+        "first\nsecond\nsecond\n"
+    );
+    assert_eq!(bench.ok("ls a.img:/copy"), "hard\nlink\none\nsub\ntree\n");
+    let told = bench.json("stat --json a.img:/copy/hard a.img:/copy/sub/two");
+    assert_eq!((&told[0]["ino"], &told[0]["nlink"]), (&told[1]["ino"], &2.into()));
+    bench.ok("cp -p one a.img:/kept");
+    let kept = &bench.json("stat --json a.img:/kept")[0];
+    assert_eq!((&kept["mode"], &kept["mtime"]), (&"0640".into(), &"1970-01-01T00:16:40.500000000Z".into()));
+    bench.ok("newfs -s 16m b.img");
+    bench.ok("cp -rp a.img:/copy b.img:/");
+    bench.ok("cp -rp b.img:/copy back");
+    bench.shell(
+        "diff -r tree/sub back/sub; test back/hard -ef back/sub/two; test $(readlink back/link) = sub/two",
+    );
+    bench.ok("cp -r a.img:/copy a.img:/again");
+    assert_eq!(bench.ok("cat a.img:/again/sub/two"), "second\n");
+    bench.check("a.img");
+    bench.check("b.img");
+}
+
+/// Promise: a directory is not copied without -r, nor into itself; mistakes in names are told from missing images.
+#[test]
+fn cp_refuses() {
+    let bench = image();
+    bench.write("one", "1");
+    bench.ok("mkdir a.img:/d");
+    bench.fails("cp a.img:/d x", 1, &["a.img", "/d", "-r"]);
+    bench.fails("cp . a.img:/", 1, &["-r"]);
+    bench.fails("cp -r a.img:/d a.img:/d/e", 1, &["into itself"]);
+    bench.fails("cp a.img:/missing x", 1, &["a.img: /missing: no such file or directory"]);
+    bench.fails("cp nope.img:/x y", 1, &["nope.img", "no such image", "IMAGE:/path"]);
+    bench.fails("cp one nope.img:/x", 1, &["nope.img", "no such image"]);
+    bench.fails("cp missing a.img:/", 1, &["missing: no such file"]);
+    bench.fails("cp one one a.img:/new", 1, &["name a directory"]);
+    bench.fails("cp one a.img:/d/x/y", 1, &["no such file or directory"]);
+    bench.ok("cp one a.img:/one");
+    bench.fails("cp a.img:/one a.img:/one", 1, &["the file itself"]);
+    bench.check("a.img");
+}
+
+/// Promise: mkdir, ln, mv and rm do what their namesakes do, and refuse what they refuse.
+#[test]
+fn names_are_made_and_removed() {
+    let bench = image();
+    bench.write("f", "text");
+    bench.ok("mkdir -p a.img:/a/b/c a.img:/x");
+    bench.ok("mkdir -p a.img:/a/b");
+    bench.ok("mkdir -m 1777 a.img:/tmp");
+    assert_eq!(bench.json("stat --json a.img:/tmp")[0]["mode"], "1777");
+    bench.fails("mkdir a.img:/a", 1, &["a.img: /a: file exists"]);
+    bench.fails("mkdir a.img:/q/r", 1, &["no such file or directory"]);
+    bench.fails("mkdir -m 9 a.img:/q", 2, &["octal"]);
+    bench.ok("cp f a.img:/a/f");
+    bench.ok("ln a.img:/a/f a.img:/hard");
+    bench.ok("ln -s a/f a.img:/soft");
+    bench.ok("ln -s /nowhere/at/all a.img:/dangling");
+    assert_eq!(bench.ok("cat a.img:/hard a.img:/soft"), "texttext");
+    bench.fails("cat a.img:/dangling", 1, &["no such file or directory"]);
+    bench.fails("ln a.img:/a a.img:/dirlink", 1, &["one name only", "-s"]);
+    bench.ok("mv a.img:/hard a.img:/soft a.img:/a/b");
+    bench.ok("mv a.img:/a/b a.img:/moved");
+    assert_eq!(bench.ok("ls a.img:/moved"), "c\nhard\nsoft\n");
+    bench.fails("mv a.img:/moved a.img:/moved/c", 1, &["invalid argument"]);
+    bench.fails("mv -n a.img:/a/f a.img:/dangling", 1, &["file exists"]);
+    bench.fails("rm a.img:/moved", 1, &["is a directory", "-r"]);
+    bench.fails("rm a.img:/gone", 1, &["no such file or directory"]);
+    bench.fails("rm -r a.img:/", 1, &["a.img"]);
+    bench.ok("rm -f a.img:/gone");
+    bench.ok("rm -r a.img:/moved a.img:/dangling a.img:/x a.img:/tmp");
+    assert_eq!(bench.ok("ls -R a.img"), "/:\na\n\n/a:\nf\n");
+    bench.check("a.img");
+}
+
+/// Promise: listings show what there is in a fixed order, tame wild names, and hide dots unless asked.
+#[test]
+fn listings() {
+    let bench = image();
+    bench.write("t/.hidden", "");
+    bench.write("t/wild\x1b[2J\nname", "x");
+    bench.shell(
+        "ln -s 'to there' t/link; mknod t/null c 1 3; mkfifo t/pipe; chmod 4711 t/wild*; touch -h -d @0 t/*",
+    );
+    bench.ok("cp -rp t a.img:/");
+    assert_eq!(bench.ok("ls a.img:/t"), "link\nnull\npipe\nwild\\u{1b}[2J\\nname\n");
+    assert!(bench.ok("ls -a a.img:/t").starts_with(".\n..\n.hidden\n"));
+    let long = bench.ok("ls -l a.img:/t");
+    let lines: Vec<&str> = long.lines().collect();
+    assert!(
+        lines[0].starts_with("lrwxrwxrwx   1     0     0            8 1970-01-01 00:00 link -> to there"),
+        "{long}"
+    );
+    assert!(lines[1].starts_with("crw") && lines[1].contains("        1, 3 "), "{long}");
+    assert!(lines[3].starts_with("-rws--x--x"), "{long}");
+    assert_eq!(bench.ok("ls -d a.img:/t"), "/t\n");
+    let told = bench.json("ls --json -R a.img");
+    let paths: Vec<&str> =
+        told.as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["/t", "/t/link", "/t/null", "/t/pipe", "/t/wild\\u{1b}[2J\\nname"]);
+    assert_eq!(told[2]["rdev"], serde_json::json!([1, 3]));
+    bench.fails("ls a.img:/none", 1, &["a.img: /none: no such file or directory"]);
+    bench.fails("ls none.img", 1, &["no such image"]);
+    bench.fails("ls .", 1, &["is a directory, not an image"]);
+    bench.fails("ls", 2, &["IMAGE[:/PATH]"]);
+    bench.fails("cat a.img:/t", 1, &["is a directory"]);
+    bench.fails("cat a.img:/t/null", 1, &["not a regular file"]);
+}
+
+/// Promise: holes survive cp, read as zeros in cat, and take no space.
+#[test]
+fn sparse_files() {
+    let bench = image();
+    bench
+        .shell("truncate -s 300000000 s; printf data | dd of=s bs=1 seek=100000000 conv=notrunc status=none");
+    bench.ok("cp s a.img:/s");
+    let told = &bench.json("stat --json a.img:/s")[0];
+    assert_eq!(told["size"], 300_000_000);
+    assert!(told["blocks512"].as_u64().unwrap() < 1000, "{told}");
+    bench.ok("cp a.img:/s back");
+    bench.shell("cmp s back; test $(du -k back | cut -f1) -lt 1000");
+    bench.shell("truncate -s 5000000 z; printf end >>z");
+    bench.ok("cp z a.img:/z");
+    assert!(bench.run("cat a.img:/z").bytes == std::fs::read(bench.path("z")).unwrap());
+    bench.check("a.img");
+}
+
+/// Promise: a reader that goes away ends the program quietly, as a signal would.
+#[test]
+fn closed_pipes_are_quiet() {
+    let bench = image();
+    bench.shell("seq 1 200000 >n");
+    bench.ok("cp n a.img:/n");
+    let spindle = env!("CARGO_BIN_EXE_spindle");
+    let told =
+        bench.shell(&format!("({spindle} cat a.img:/n || echo $? >code) 2>err | head -1; cat err code"));
+    assert_eq!(told, "1\n141\n");
+}
+
+/// Promise: when the image is full the failure says so, the image has no damage, and can be written on.
+#[test]
+fn full_images() {
+    let bench = Bench::new();
+    bench.ok("newfs -n -s 4m a.img");
+    bench.shell("head -c 8000000 /dev/urandom >big");
+    bench.fails("cp big a.img:/big", 1, &["no space left"]);
+    bench.check("a.img");
+    bench.ok("rm a.img:/big");
+    bench.write("small", "x");
+    bench.ok("cp small a.img:/");
+    bench.check("a.img");
+}

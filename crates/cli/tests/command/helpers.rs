@@ -1,0 +1,76 @@
+//! The program under the names that mount(8), mkfs(8), fsck(8) and umount(8) call, and its mounts.
+
+use crate::support::{Bench, Ran};
+use std::process::{Command, Stdio};
+
+/// Runs the program under another name, for at most a minute.
+fn called(bench: &Bench, name: &str, args: &str) -> Ran {
+    let link = bench.path(name);
+    if link.symlink_metadata().is_err() {
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_spindle"), &link).unwrap();
+    }
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(link).args(args.split_whitespace()).current_dir(bench.path(""));
+    command.stdin(Stdio::null()).output().unwrap().into()
+}
+
+/// Promise: mkfs, mount, fsck and umount under their helper names take what the callers pass, and exit as they expect.
+#[test]
+fn helpers_do_as_their_callers_expect() {
+    let bench = Bench::new();
+    bench.shell("mkdir mnt");
+    assert_eq!(called(&bench, "mkfs.spindle", "-s 32m a.img").code, 0);
+    let fake = called(&bench, "mount.spindle", "-f a.img mnt -o rw,noatime,_netdev");
+    assert_eq!((fake.code, fake.err.as_str()), (0, ""));
+    assert_eq!(called(&bench, "mount.spindle", "-f a.img mnt -o nonsense").code, 32);
+    let mounted = called(&bench, "mount.spindle", "a.img mnt -n -o rw,noatime");
+    assert_eq!((mounted.code, mounted.err.as_str()), (0, ""));
+    bench.write("mnt/file", "through the mount");
+    // Nobody else writes to it, or takes it for consistent, meanwhile.
+    assert_eq!(bench.run("mkdir a.img:/x").code, 1);
+    assert_eq!(called(&bench, "fsck.spindle", "-n a.img").code, 8);
+    let gone = called(&bench, "umount.spindle", "mnt");
+    assert_eq!((gone.code, gone.err.as_str()), (0, ""));
+    assert_eq!(bench.ok("cat a.img:/file"), "through the mount");
+    assert_eq!(called(&bench, "fsck.spindle", "-n -f -C0 a.img").code, 0);
+    assert_eq!(called(&bench, "umount.spindle", "mnt").code, 32);
+}
+
+/// Promise: a mount that cannot be made exits with 32 and one line that says why; what is not safe to write is mounted
+/// read-only with the reason told.
+#[test]
+fn failing_mounts() {
+    let bench = Bench::new();
+    bench.shell("mkdir mnt");
+    bench.ok("newfs --no-check-hashes -s 16m a.img");
+    bench.fails("mount a.img missing", 32, &["missing"]);
+    bench.fails("mount missing.img mnt", 32, &["missing.img"]);
+    bench.fails("mount -o nonsense a.img mnt", 32, &["nonsense"]);
+    bench.fails("mount a.img", 2, &["DIR"]);
+    bench.fails("umount mnt", 32, &["mnt"]);
+    bench.write("empty.img", [0; 8192]);
+    bench.fails("mount empty.img mnt", 32, &["empty.img", "no UFS superblock"]);
+    bench.shell("printf '\\000' | dd bs=1 seek=$((65536 + 209)) conv=notrunc of=a.img status=none");
+    let ran = called(&bench, "spindle", "mount a.img mnt");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("read-only") && ran.err.contains("not unmounted cleanly"), "{}", ran.err);
+    assert!(std::fs::write(bench.path("mnt/x"), "").is_err());
+    assert_eq!(called(&bench, "spindle", "umount mnt").code, 0);
+}
+
+/// Promise: there is a manual page for every command, with its examples.
+#[test]
+fn manual_pages() {
+    let bench = Bench::new();
+    bench.ok("man pages");
+    for command in ["newfs", "info", "mount", "umount", "fsck", "ls", "cat", "stat", "cp", "import", "export"]
+    {
+        let page = std::fs::read_to_string(bench.path(&format!("pages/spindle-{command}.1"))).unwrap();
+        assert!(page.contains(".SH DESCRIPTION"), "{command}");
+    }
+    bench.shell("command -v man >/dev/null || exit 0; for page in pages/*; do man -l --warnings $page >/dev/null; done");
+    let help = bench.ok("--help");
+    assert!(help.contains("newfs") && help.contains("EXAMPLES") && !help.contains("  man "), "{help}");
+    bench.fails("nonsense", 2, &["nonsense"]);
+    bench.fails("--nonsense", 2, &["--nonsense"]);
+}

@@ -1,0 +1,160 @@
+//! Making, describing and checking images.
+
+use crate::support::Bench;
+
+/// Promise: what newfs makes in every format is found by info as it was asked for, and has no damage.
+#[test]
+fn newfs_makes_what_is_asked_for() {
+    let bench = Bench::new();
+    for (args, version, dialect, order) in [
+        ("-O2", "Ufs2", "FreeBsd", "little"),
+        ("-O2 --endian big -b 65536 -f 65536", "Ufs2", "FreeBsd", "big"),
+        ("-O2 --dialect netbsd", "Ufs2", "NetBsd", "little"),
+        ("-O1 --dialect openbsd -b 8192 -f 1024", "Ufs1", "OpenBsd", "little"),
+        ("-O1 --sectors-per-track 63 --tracks-per-cylinder 16 --rpm 3600", "Ufs1", "Bsd44", "little"),
+        ("-O0", "Ufs1", "Bsd43", "little"),
+    ] {
+        bench.shell("rm -f a.img");
+        let made = bench.json(&format!("newfs --json -s 32m {args} a.img"));
+        assert_eq!(
+            (&made["version"], &made["byte_order"]),
+            (&version.into(), &order.into()),
+            "{args}: {made}"
+        );
+        let told = bench.json("info --json a.img");
+        let found = &told["file_system"];
+        assert_eq!(found["version"], version, "{args}");
+        assert_eq!(found["byte_order"], order, "{args}");
+        assert_eq!((&found["clean"], &found["writable"]), (&true.into(), &true.into()), "{args}: {found}");
+        // A dialect that leaves no trace in an empty file system is taken for what all have in common.
+        let seen = found["dialect"].as_str().unwrap();
+        assert!(seen == dialect || seen == "Bsd44", "{args}: {seen}");
+        for (made_as, found_as) in
+            [("fs_bsize", "fs_bsize"), ("fs_ncg", "fs_ncg"), ("free_bytes", "free_bytes")]
+        {
+            assert_eq!(made[made_as], found[found_as], "{args}: {made_as}");
+        }
+        bench.check("a.img");
+    }
+}
+
+/// Promise: a dry run tells the same and touches nothing; a size is believed to the byte; the same time gives the
+/// same image.
+#[test]
+fn dry_runs_and_reproducible_images() {
+    let bench = Bench::new();
+    let planned = bench.json("newfs -N --json -s 16m a.img");
+    assert!(!bench.path("a.img").exists() && planned["written"] == false);
+    bench.ok("newfs --timestamp 1000 -s 16m a.img");
+    bench.ok("newfs --timestamp 1000 -s 16m b.img");
+    assert_eq!(bench.path("a.img").metadata().unwrap().len(), 16 << 20);
+    bench.shell("cmp a.img b.img");
+    assert_eq!(planned["size_bytes"], 16 << 20);
+}
+
+/// Promise: what is there is not overwritten unasked, be it a file system or a partition table; and nothing is left
+/// behind where nothing could be made.
+#[test]
+fn existing_things_are_not_overwritten() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 16m a.img");
+    let before = std::fs::read(bench.path("a.img")).unwrap();
+    bench.fails("newfs a.img", 1, &["a.img", "UFS2 of FreeBSD already", "--force"]);
+    bench.fails("import -s 16m . a.img", 1, &["already", "--force"]);
+    assert!(std::fs::read(bench.path("a.img")).unwrap() == before);
+    bench.ok("newfs --force -O1 a.img");
+    bench.shell("truncate -s 64M disk.img; echo 'label: dos\nstart=2048, type=a5' | sfdisk -q disk.img");
+    bench.fails("newfs disk.img", 1, &["partition table", "s1", "IMAGE@PARTITION"]);
+    bench.ok("newfs disk.img@s1");
+    bench.fails("newfs missing.img", 1, &["does not exist", "-s"]);
+    bench.fails("newfs -s 10k small.img", 1, &["small.img", "size"]);
+    assert!(!bench.path("small.img").exists());
+    bench.fails("newfs -s 16m -b 5000 odd.img", 1, &["block size"]);
+    assert!(!bench.path("odd.img").exists());
+    bench.fails("newfs -s 16m -O 3 odd.img", 2, &["--format", "0..=2"]);
+    bench.fails("newfs -s 1x odd.img", 2, &["k, m, g or t"]);
+}
+
+/// Promise: info lists what is in each partition and how to name it, for people and for programs.
+#[test]
+fn info_of_a_partitioned_disk() {
+    let bench = Bench::new();
+    bench.shell("truncate -s 96M disk.img; printf 'label: gpt\nstart=2048, size=65536\nsize=65536\n' | sfdisk -q disk.img");
+    bench.ok("newfs disk.img@p1");
+    bench.ok("newfs -O1 --endian big --dialect sun disk.img@p2");
+    let told = bench.json("info --json disk.img");
+    assert_eq!(told["label"], "GPT");
+    let partitions = told["partitions"].as_array().unwrap();
+    assert_eq!(partitions.len(), 2);
+    assert_eq!(partitions[0]["file_system"]["version"], "Ufs2");
+    assert_eq!(partitions[1]["file_system"]["byte_order"], "big");
+    let text = bench.ok("info disk.img");
+    assert!(
+        text.contains("p1") && text.contains("UFS2 of FreeBSD") && text.contains("disk.img@p1"),
+        "{text}"
+    );
+    bench.ok("mkdir disk.img@p2:/dir");
+    assert_eq!(bench.ok("ls disk.img@p2"), "dir\nlost+found\n");
+    bench.check("disk.img@p1");
+    bench.check("disk.img@p2");
+    // Both partitions at once, though the disk is locked as a whole.
+    bench.ok("cp -r disk.img@p2:/dir disk.img@p1:/");
+    assert_eq!(bench.ok("ls disk.img@p1"), "dir\n");
+    bench.fails("info disk.img@p7", 1, &["no partition p7", "p1, p2"]);
+}
+
+/// Promise: cylinder groups are told with counts that add up to the file system's.
+#[test]
+fn info_of_groups() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 64m a.img");
+    bench.ok("mkdir a.img:/a a.img:/b");
+    let told = bench.json("info --groups --json a.img");
+    let sum = |field: &str| -> i64 {
+        told["groups"].as_array().unwrap().iter().map(|group| group[field].as_i64().unwrap()).sum()
+    };
+    for field in ["cs_ndir", "cs_nbfree", "cs_nifree", "cs_nffree"] {
+        assert_eq!(told["file_system"][field].as_i64().unwrap(), sum(field), "{field}");
+    }
+    assert!(bench.ok("info -g 1-2 a.img").contains("\ncg 2: "));
+    bench.fails("info -g 99 a.img", 1, &["no cylinder group 99"]);
+    bench.fails("info -g 3-1 a.img", 2, &["range"]);
+}
+
+/// Promise: fsck's exit codes are 0 for health, 4 for damage and 8 where it could not look; it never writes.
+#[test]
+fn fsck_tells_by_its_exit_code() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 16m a.img");
+    assert_eq!(bench.json("fsck -n --json a.img")["clean"], true);
+    bench.fails("fsck -y a.img", 8, &["does not repair yet"]);
+    bench.fails("fsck -p a.img", 8, &["does not repair yet"]);
+    // The maps of the first group: every block free.
+    bench.shell("dd if=/dev/zero bs=1 count=64 seek=$((32 * 4096 + 300)) conv=notrunc of=a.img status=none");
+    let before = std::fs::read(bench.path("a.img")).unwrap();
+    let ran = bench.run("fsck -n a.img");
+    assert_eq!(ran.code, 4, "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("found") && ran.out.contains("** "), "{}", ran.out);
+    assert!(std::fs::read(bench.path("a.img")).unwrap() == before);
+    bench.write("none.img", [0; 4096]);
+    bench.fails("fsck -n none.img", 8, &["none.img", "superblock"]);
+    bench.fails("fsck -n missing.img", 8, &["missing.img", "No such file"]);
+}
+
+/// Promise: what was not unmounted cleanly is not written unless the user insists, is read all the same, and the
+/// reason and the remedy are told.
+#[test]
+fn dirty_images_are_not_written() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 16m a.img");
+    bench.ok("mkdir a.img:/d");
+    // fs_clean, and no check-hash to be wrong because of it.
+    bench.ok("newfs --force --no-check-hashes -s 16m a.img");
+    bench.shell("printf '\\000' | dd bs=1 seek=$((65536 + 209)) conv=notrunc of=a.img status=none");
+    let told = bench.json("info --json a.img");
+    assert_eq!(told["file_system"]["writable"], false);
+    assert!(bench.ok("info a.img").contains("read-only because it was not unmounted cleanly"));
+    assert_eq!(bench.ok("ls -a a.img"), ".\n..\n.snap\n");
+    bench.fails("mkdir a.img:/x", 1, &["cannot be written", "not unmounted cleanly", "force"]);
+    bench.ok("mkdir --force a.img:/x");
+}

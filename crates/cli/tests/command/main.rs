@@ -1,0 +1,7 @@
+//! The program as users run it: arguments in, output, exit code and images out.
+
+mod files;
+mod helpers;
+mod images;
+mod support;
+mod trees;

@@ -1,0 +1,132 @@
+//! Running the program in a directory of its own.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A directory that goes away, and the program run in it.
+pub struct Bench {
+    dir: tempfile::TempDir,
+}
+
+/// What came out.
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+    pub bytes: Vec<u8>,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+            bytes: output.stdout,
+        }
+    }
+}
+
+impl Bench {
+    pub fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Runs `spindle` with these words, split at blanks.
+    pub fn run(&self, words: &str) -> Ran {
+        self.run_args(words.split_whitespace())
+    }
+
+    pub fn run_args(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Ran {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+        command.args(args).current_dir(self.dir.path()).stdin(Stdio::null()).output().unwrap().into()
+    }
+
+    /// Runs it and wants success; gives standard output.
+    pub fn ok(&self, words: &str) -> String {
+        let ran = self.run(words);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "spindle {words}");
+        ran.out
+    }
+
+    /// Runs it and wants this exit code and these words in the one line on standard error.
+    pub fn fails(&self, words: &str, code: i32, wanted: &[&str]) {
+        let ran = self.run(words);
+        assert_eq!(ran.code, code, "spindle {words}: {}", ran.err);
+        for want in wanted {
+            assert!(ran.err.contains(want), "spindle {words}: {want} is not in {}", ran.err);
+        }
+        if code != 2 {
+            let single = ran.err.starts_with("spindle: ") && ran.err.trim_end().lines().count() == 1;
+            assert!(single, "spindle {words}: not one line: {}", ran.err);
+        }
+        assert!(!ran.err.contains("panicked"), "{}", ran.err);
+    }
+
+    /// Runs another program in the directory and wants success.
+    pub fn shell(&self, script: &str) -> String {
+        let ran: Ran =
+            Command::new("sh").args(["-ec", script]).current_dir(self.dir.path()).output().unwrap().into();
+        assert_eq!(ran.code, 0, "{script}: {}", ran.err);
+        ran.out
+    }
+
+    /// The JSON that a command gives.
+    pub fn json(&self, words: &str) -> serde_json::Value {
+        serde_json::from_str(&self.ok(words)).unwrap()
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    /// Wants an image to be without damage and clean.
+    pub fn check(&self, image: &str) {
+        let told = self.ok(&format!("fsck -n {image}"));
+        assert!(told.contains("no damage found\n"), "{told}");
+    }
+}
+
+/// Everything below a directory in words: kind and permissions, names, owner, size, time, path, target, content.
+pub fn listing(dir: &Path) -> Vec<String> {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let mut found = Vec::new();
+    let mut todo = vec![dir.to_path_buf()];
+    while let Some(path) = todo.pop() {
+        let meta = path.symlink_metadata().unwrap();
+        let kind = meta.file_type();
+        let rel = path.strip_prefix(dir).unwrap().display().to_string();
+        let size = if kind.is_dir() { 0 } else { meta.size() };
+        let nlink = if kind.is_dir() { 0 } else { meta.nlink() };
+        let more = if kind.is_symlink() {
+            path.read_link().unwrap().display().to_string()
+        } else if kind.is_file() && size < 1 << 24 {
+            let bytes = std::fs::read(&path).unwrap();
+            format!("{:x}", bytes.iter().fold(7_u64, |sum, &b| sum.wrapping_mul(31).wrapping_add(b.into())))
+        } else if kind.is_block_device() || kind.is_char_device() {
+            meta.rdev().to_string()
+        } else {
+            String::new()
+        };
+        found.push(format!(
+            "{rel} {:o} {nlink} {} {} {size} {}.{:09} {more}",
+            meta.mode(),
+            meta.uid(),
+            meta.gid(),
+            meta.mtime(),
+            meta.mtime_nsec()
+        ));
+        if kind.is_dir() {
+            todo.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
+    found.sort();
+    found
+}

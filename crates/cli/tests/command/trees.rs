@@ -1,0 +1,154 @@
+//! Whole trees: import and export.
+
+use crate::support::{Bench, listing};
+use std::path::Path;
+
+/// A tree with everything that can be in one.
+fn plant(bench: &Bench) {
+    bench.shell(
+        "mkdir -p t/dir/empty t/dir/deep/deeper; cd t
+        printf content >dir/file; printf '#!' >dir/set; chmod 6755 dir/set; : >none
+        head -c 300000 /dev/urandom >dir/deep/random; seq 1 50000 >lines
+        ln dir/file dir/deep/again; ln -s ../dir/file dir/soft; ln -s $(printf '%0200d' 7) long
+        mknod null c 1 3; mknod disk b 8 200; mkfifo -m 620 pipe
+        truncate -s 1000000 hole; printf x | dd of=hole bs=1 seek=500000 conv=notrunc status=none
+        touch \"$(printf 'n%.0s' $(seq 1 255))\"
+        chown -h 1000:50 dir/file dir/soft; chown 70000:80000 lines; chmod 1770 dir/empty
+        setfattr -n user.one -v value dir/file; setfattr -n user.two -v 0x00ff00 dir
+        find . -depth -exec touch -h -d @1234567890.123456789 {} +",
+    );
+}
+
+/// Promise: a tree goes through an image that is made to fit, and comes back the same, from a directory and as a tar stream,
+/// in every format as far as the format can hold it.
+#[test]
+fn trees_round_trip() {
+    let bench = Bench::new();
+    plant(&bench);
+    let wanted = listing(&bench.path("t"));
+    for (format, owners, nanos, xattrs) in [
+        ("-O2", true, true, true),
+        ("-O2 --endian big -b 4096 -f 512", true, true, true),
+        ("-O1", true, true, false),
+        ("-O1 --dialect sun", true, false, false),
+    ] {
+        bench.shell("rm -rf a.img back back2 back.tar");
+        let ran = bench.run(&format!("import {format} t a.img"));
+        assert_eq!(ran.code, 0, "{format}: {}", ran.err);
+        assert_eq!(ran.err.contains("left out: 2 extended attributes"), !xattrs, "{format}: {}", ran.err);
+        bench.check("a.img");
+        bench.ok("export a.img back");
+        bench.ok("export a.img back.tar");
+        bench.shell(
+            "mkdir back2; tar -x -p --numeric-owner --xattrs --xattrs-include='*' -C back2 -f back.tar",
+        );
+        for dir in ["back", "back2"] {
+            // Solaris has one in every new file system.
+            let got = listing(&bench.path(dir)).into_iter().filter(|line| !line.starts_with("lost+found"));
+            let got: Vec<String> = got.collect();
+            for (want, got) in wanted.iter().zip(&got) {
+                let same = if nanos && owners {
+                    want == got
+                } else {
+                    // Solaris keeps no more than microseconds, and numbers of devices in its own way.
+                    want.split('.').next() == got.split('.').next()
+                };
+                assert!(same, "{format}, {dir}:\n{want}\n{got}");
+            }
+            assert_eq!(wanted.len(), got.len());
+            let attributes = bench.shell(&format!("getfattr -hd -R {dir} 2>&1"));
+            assert_eq!(attributes.contains("user.one=\"value\""), xattrs, "{format}: {attributes}");
+        }
+        bench.shell("test $(stat -c %b back/hole) -lt 400; test $(stat -c %b back2/hole) -lt 400");
+    }
+}
+
+/// Promise: a tar stream gives the same image as the directory it was made of; and the same source and time give the
+/// same image to the byte, however often.
+#[test]
+fn imports_are_reproducible() {
+    let bench = Bench::new();
+    plant(&bench);
+    bench.shell("tar -c --format=posix --xattrs --sort=name -S -C t -f t.tar .");
+    for (image, source) in [("a.img", "t"), ("b.img", "t"), ("c.img", "t.tar")] {
+        bench.ok(&format!("import --timestamp 86400 --uid 5 --gid 6 -s 64m {source} {image}"));
+        bench.check(image);
+    }
+    bench.shell("cmp a.img b.img; cmp a.img c.img");
+    let told = &bench.json("stat --json a.img:/dir/file")[0];
+    assert_eq!((&told["uid"], &told["gid"]), (&5.into(), &6.into()));
+    for time in ["atime", "mtime", "ctime", "birthtime"] {
+        assert_eq!(told[time], "1970-01-02T00:00:00.000000000Z");
+    }
+}
+
+/// Promise: streams come from standard input and go to standard output.
+#[test]
+fn streams_through_pipes() {
+    let bench = Bench::new();
+    plant(&bench);
+    let spindle = env!("CARGO_BIN_EXE_spindle");
+    bench.shell(&format!("tar -c --format=posix --xattrs -C t . | {spindle} import -s 64m - a.img"));
+    bench.ok("mkdir a.img:/below");
+    bench.shell(&format!("tar -c --format=gnu t | {spindle} import - a.img:/below"));
+    bench.shell(&format!(
+        "mkdir o; {spindle} export a.img:/below/t - | tar -x -p -C o; diff -r --no-dereference t/dir o/dir"
+    ));
+    bench.check("a.img");
+}
+
+/// Promise: an image made to fit has the free space that is asked for, and little more.
+#[test]
+fn fitting() {
+    let bench = Bench::new();
+    plant(&bench);
+    bench.ok("import t fit.img");
+    bench.ok("import --free-bytes 10m t more.img");
+    bench.ok("import --free-percent 100 t double.img");
+    let size = |name: &str| bench.path(name).metadata().unwrap().len();
+    assert!(size("fit.img") < 3 << 20, "{}", size("fit.img"));
+    assert!((9 << 20..12 << 20).contains(&(size("more.img") - size("fit.img"))));
+    assert!(size("double.img").abs_diff(2 * size("fit.img")) < 1 << 17);
+    assert!(bench.json("info --json more.img")["file_system"]["free_bytes"].as_u64().unwrap() > 9 << 20);
+}
+
+/// Promise: into an existing file system trees are merged: directories are filled, files replaced.
+#[test]
+fn imports_merge() {
+    let bench = Bench::new();
+    bench.write("one/dir/a", "1");
+    bench.write("one/dir/b", "1");
+    bench.write("two/dir/b", "2");
+    bench.write("two/c", "2");
+    bench.ok("newfs -n -s 16m a.img");
+    bench.ok("import one a.img");
+    bench.ok("import two a.img");
+    assert_eq!(bench.ok("cat a.img:/dir/a a.img:/dir/b a.img:/c"), "122");
+    bench.write("three/dir", "a file");
+    bench.fails("import three a.img", 1, &["a directory stands where a file is to go"]);
+    bench.check("a.img");
+}
+
+/// Promise: what cannot be imported or exported is refused in words, and no half-made image stays behind.
+#[test]
+fn refusals() {
+    let bench = Bench::new();
+    plant(&bench);
+    bench.fails("import missing a.img", 1, &["missing: no such file"]);
+    bench.fails("import - a.img", 2, &["-s"]);
+    bench.write("no.tar", vec![7; 2000]);
+    bench.fails("import no.tar a.img", 1, &["no.tar", "not a tar header"]);
+    bench.shell("tar -cz -C t -f packed.tgz .");
+    bench.fails("import packed.tgz a.img", 1, &["gzip -dc"]);
+    bench.shell("tar -c -C t -f whole.tar .; head -c 100000 whole.tar >cut.tar");
+    bench.fails("import -s 32m cut.tar a.img", 1, &["cut.tar", "ends in the middle"]);
+    bench.fails("import -s 700k t a.img", 1, &["no space left", "-s"]);
+    assert!(!bench.path("a.img").exists());
+    bench.fails("import t a.img:/x", 1, &["no such image"]);
+    bench.ok("newfs -s 16m a.img");
+    bench.fails("import t a.img:/x", 1, &["/x: no such file or directory"]);
+    bench.fails("import -s 1m t a.img:/x", 2, &["no path"]);
+    bench.fails("export a.img:/x out", 1, &["/x: no such file or directory"]);
+    bench.fails("export missing.img out", 1, &["no such image"]);
+    assert!(!Path::new(&bench.path("out")).exists() || listing(&bench.path("out")).len() == 1);
+}
