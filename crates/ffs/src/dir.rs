@@ -10,7 +10,7 @@ use crate::file::{Content, Request};
 use crate::inode::State;
 use crate::layout::{InodeFormat, Layout};
 use crate::mount::Ffs;
-use crate::ondisk::{DIRECT_HEADER, DirectHeader, dirsiz};
+use crate::ondisk::{DIRECT_HEADER, DirectHeader, MAXNAMLEN, dirsiz};
 use crate::units::{Lbn, index};
 use spindle_cache::{Buffer, Tx};
 use spindle_ondisk::Field;
@@ -78,7 +78,7 @@ fn entry_at(layout: &Layout, ino: u32, base: u64, bytes: &[u8], at: usize) -> Re
     if reclen < DIRECT_HEADER || !reclen.is_multiple_of(4) || reclen > rest {
         return Err(damaged("d_reclen leads out of the chunk"));
     }
-    if head.d_ino != 0 && (namlen == 0 || namlen > 255 || DIRECT_HEADER + namlen > reclen) {
+    if head.d_ino != 0 && (namlen == 0 || namlen > MAXNAMLEN || dirsiz(namlen) > reclen) {
         return Err(damaged("d_namlen does not fit the entry"));
     }
     if head.d_ino >= layout.inodes() {
@@ -417,4 +417,28 @@ fn write_entry(layout: &Layout, bytes: &mut [u8], ino: u32, reclen: usize, name:
         u16::try_from(name.len()).unwrap_or(u16::MAX).put(&mut bytes[6..], layout.endian);
     }
     bytes[DIRECT_HEADER..DIRECT_HEADER + name.len()].copy_from_slice(name);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::newfs::{Parameters, Plan};
+
+    /// Promise: an entry has room for its name with the NUL and the padding, or is damage; so the space that is
+    /// left in it can be computed.
+    #[test]
+    fn names_fit_their_entries() {
+        let layout = Plan::new(&Parameters::new(32 << 20)).unwrap().layout;
+        let mut chunk = [0; 16];
+        for namlen in 1..=8 {
+            write_entry(&layout, &mut chunk, 2, 16, Some((&b"abcdefgh"[..namlen], FileKind::Regular)));
+            let read: Result<Vec<_>> = entries(&layout, 2, 0, &chunk).collect();
+            match read {
+                Ok(all) => assert_eq!((namlen < 8, all[0].slack()), (true, 16 - dirsiz(namlen))),
+                Err(error) => {
+                    assert!(namlen == 8 && matches!(error, Error::Corrupt { .. }), "{namlen}: {error}");
+                }
+            }
+        }
+    }
 }
