@@ -132,6 +132,15 @@ impl Ffs {
             if target.as_ref().is_some_and(|(found, _)| from.chain.contains(&found.ino)) {
                 return Err(if mode == RenameMode::Exchange { Error::Invalid } else { Error::NotEmpty });
             }
+            // Two locks of one inode would wait for each other, so this must not go on.
+            for (end, found) in [(from, Some(&source)), (to, target.as_ref().map(|(found, _)| found))] {
+                if let Some(found) = found.filter(|found| end.chain.contains(&found.ino)) {
+                    return Err(Error::corrupt(
+                        format!("a name leads up to inode {}", found.ino),
+                        format!("directory inode {}, offset {}", end.dir.ino, found.place),
+                    ));
+                }
+            }
             let what = Move { from, to, source: (source.place, &source_inode), source_is_dir };
             match target {
                 Some((found, inode)) if mode == RenameMode::Exchange => {

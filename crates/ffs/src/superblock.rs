@@ -276,7 +276,8 @@ impl Superblock {
     /// which FreeBSD checks by comparing `fs_mtime` (`fsck_ffs/suj.c`).
     pub fn note_mount(&mut self, now: Timestamp) {
         if self.dialect == Dialect::FreeBsd && self.has_new_fields() {
-            self.fs.fs_mtime = now.secs.max(self.fs.fs_mtime + 1);
+            // Another value is all that counts; behind the last one there is the time now.
+            self.fs.fs_mtime = now.secs.max(self.fs.fs_mtime.wrapping_add(1));
         }
     }
 
