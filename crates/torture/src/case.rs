@@ -1,0 +1,158 @@
+//! One case: a mutant through all of it, and the judgement.
+
+use crate::base::{Base, MADE};
+use crate::exercise::{change, walk};
+use crate::memory::measure;
+use crate::mutate::{Mutant, mutate};
+use crate::overlay::{Allowance, Overlay, Usage};
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use spindle_cache::Settings;
+use spindle_clock::{Clock, ManualClock};
+use spindle_device::{Device, partitions};
+use spindle_ffs::check::{Options, check};
+use spindle_ffs::{Ffs, OpenOptions};
+use spindle_vfs::{AtimePolicy, FileSystem};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// What each phase may ask of its device: many times what the good images need.
+pub const ALLOWANCE: Allowance = Allowance { requests: 20_000, bytes: 128 << 20 };
+/// Bytes of memory that a phase may hold at once.
+pub const MOST_MEMORY: usize = 32 << 20;
+/// Findings that a check may list.
+const MOST_FINDINGS: usize = 200;
+
+/// How far a case came and what it took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    /// It could be opened for reading.
+    pub opened: bool,
+    /// The check ran.
+    pub checked: bool,
+    /// It could be opened for writing; says whether the unmount after the changes succeeded.
+    pub changed: Option<bool>,
+    /// The most that a phase asked of the device.
+    pub usage: Usage,
+    /// The most memory that a phase took, in bytes.
+    pub memory: usize,
+    /// The declared field it was about.
+    pub field: Option<usize>,
+}
+
+/// A broken promise.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What was being done.
+    pub phase: &'static str,
+    /// What went wrong.
+    pub what: String,
+    /// What had been done to which image.
+    pub story: String,
+}
+
+/// The base and the turn of case `id`.
+#[must_use]
+pub fn base_of(bases: &[Base], id: u64) -> (&Base, usize) {
+    let n = usize::try_from(id).unwrap_or(usize::MAX);
+    (&bases[n % bases.len()], n / bases.len())
+}
+
+/// Runs case `id` of the campaign with this seed.
+///
+/// # Errors
+/// The first promise that it breaks.
+pub fn run(bases: &[Base], seed: u64, id: u64) -> Result<Outcome, Failure> {
+    let mut rng = SmallRng::seed_from_u64(seed.rotate_left(32) ^ id);
+    let (base, turn) = base_of(bases, id);
+    let Mutant { device, story, field } = mutate(base, turn, &mut rng);
+    let mut trial =
+        Trial { device: Arc::new(device), story, outcome: Outcome { field, ..Outcome::default() } };
+    trial.judge(&mut rng)?;
+    Ok(trial.outcome)
+}
+
+struct Trial {
+    device: Arc<Overlay>,
+    story: String,
+    outcome: Outcome,
+}
+
+impl Trial {
+    fn judge(&mut self, rng: &mut SmallRng) -> Result<(), Failure> {
+        self.phase("partitions", |device| drop(partitions(&**device)))?;
+        self.outcome.opened = self.phase("open and walk, read-only", |device| {
+            let Ok(fs) = open(device, true) else { return false };
+            walk(&fs);
+            let _ = fs.unmount();
+            true
+        })?;
+        if self.device.usage().writes > 0 {
+            return Err(self.failure("open and walk, read-only", "the device was written to".into()));
+        }
+        self.outcome.checked = self.phase("check", checked)?;
+        self.outcome.changed = self.phase("open, walk and change", |device| {
+            let fs = open(device, false).ok()?;
+            let nodes = walk(&fs);
+            change(&fs, &nodes, rng);
+            Some(fs.unmount().is_ok())
+        })?;
+        if self.outcome.changed.is_some() {
+            self.phase("check after changes", checked)?;
+        }
+        Ok(())
+    }
+
+    /// Runs one phase within its bounds.
+    fn phase<T>(&mut self, phase: &'static str, work: impl FnOnce(&Arc<Overlay>) -> T) -> Result<T, Failure> {
+        self.device.allow(ALLOWANCE);
+        let (result, memory) = measure(|| catch_unwind(AssertUnwindSafe(|| work(&self.device))));
+        let usage = self.device.usage();
+        self.outcome.usage = self.outcome.usage.max(usage);
+        self.outcome.memory = self.outcome.memory.max(memory);
+        match result {
+            Err(panic) => Err(self.failure(phase, format!("panic: {}", message(&*panic)))),
+            Ok(_) if self.device.exhausted() => Err(self.failure(phase, format!("asked for {usage:?}"))),
+            Ok(_) if memory > MOST_MEMORY => Err(self.failure(phase, format!("held {memory} bytes"))),
+            Ok(value) => Ok(value),
+        }
+    }
+
+    fn failure(&self, phase: &'static str, what: String) -> Failure {
+        Failure { phase, what, story: self.story.clone() }
+    }
+}
+
+fn open(device: &Arc<Overlay>, read_only: bool) -> spindle_vfs::Result<Ffs> {
+    let options = OpenOptions {
+        read_only,
+        force: !read_only,
+        seed: Some(3),
+        atime: AtimePolicy::Always,
+        cache: Settings { capacity_bytes: 4 << 20, dirty_limit_bytes: 1 << 20 },
+        ..OpenOptions::default()
+    };
+    let device: Arc<dyn Device> = device.clone();
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(MADE + 1000));
+    Ffs::open(device, clock, &options)
+}
+
+fn checked(device: &Arc<Overlay>) -> bool {
+    let options = Options { limit: MOST_FINDINGS, ..Options::default() };
+    match check(&**device, &options, &mut |_| ()) {
+        Ok(report) => {
+            assert!(report.findings.len() <= MOST_FINDINGS, "{} findings", report.findings.len());
+            for found in &report.findings {
+                let _ = found.to_string();
+            }
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words").into()
+}

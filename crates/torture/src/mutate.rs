@@ -1,0 +1,346 @@
+//! The mutations: what a hostile or broken disk may hold instead of what was written.
+//!
+//! Half of the cases put extreme values into declared fields, each field in its turn; some give the
+//! file system another geometry; the others damage places of the metadata without asking what stands there. In half of all cases the check-hashes are
+//! made right again afterwards, so that the damage is not stopped at the door.
+
+use crate::anatomy::{Anatomy, Row};
+use crate::base::Base;
+use crate::overlay::{Overlay, SECTOR};
+use crate::reshape::reshape;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, RngCore};
+use spindle_ffs::ondisk::Fs;
+use spindle_ffs::{CG_CKHASH, Dialect, check_hash};
+use spindle_ondisk::{Endian, Field};
+use std::fmt::Write;
+use std::ops::Range;
+
+/// Byte offset of `fs_ckhash`.
+const FS_CKHASH: usize = 1304;
+/// Byte offset of `fs_sbsize`.
+const FS_SBSIZE: usize = 104;
+/// Byte offset of `di_ckhash`.
+const DI_CKHASH: usize = 244;
+/// Fields that make up one case at most.
+const MOST_EDITS: u32 = 4;
+
+/// A mutated image.
+pub struct Mutant {
+    /// The image.
+    pub device: Overlay,
+    /// What was done to it, for the report of a failure.
+    pub story: String,
+    /// The declared field that this case is about, as [`Anatomy::field`] numbers it.
+    pub field: Option<usize>,
+}
+
+/// A mutation under way.
+struct Surgery<'a> {
+    anatomy: &'a Anatomy,
+    device: Overlay,
+    rng: &'a mut SmallRng,
+    touched: Vec<Range<usize>>,
+    story: String,
+    len: usize,
+}
+
+/// Makes the mutant of a case. `turn` counts the cases of this base, so that each field has its turn.
+#[must_use]
+pub fn mutate(base: &Base, turn: usize, rng: &mut SmallRng) -> Mutant {
+    let len = base.bytes.len();
+    let size = if rng.random_ratio(1, 25) { rng.random_range(0..len) } else { len };
+    let mut surgery = Surgery::new(base, size, rng);
+    if size < len {
+        let _ = write!(surgery.story, "; truncated to {size}");
+    }
+    let field = turn.is_multiple_of(2).then_some(turn / 2 % base.anatomy.fields());
+    let mut reshaped = false;
+    if let Some(n) = field {
+        surgery.set_field(n);
+        while surgery.rng.random_ratio(1, 4) {
+            let n = surgery.rng.random_range(0..base.anatomy.fields());
+            surgery.set_field(n);
+        }
+    } else {
+        // A geometry is believed only with its check-hash.
+        reshaped = surgery.rng.random_ratio(1, 4);
+        if reshaped {
+            surgery.reshape();
+        }
+        for _ in u32::from(reshaped)..surgery.rng.random_range(1..=MOST_EDITS) {
+            surgery.damage();
+        }
+    }
+    if reshaped || surgery.rng.random() {
+        surgery.mend();
+    }
+    Mutant { device: surgery.device, story: surgery.story, field }
+}
+
+impl<'a> Surgery<'a> {
+    /// On the first `size` bytes of a base.
+    fn new(base: &'a Base, size: usize, rng: &'a mut SmallRng) -> Self {
+        Self {
+            anatomy: &base.anatomy,
+            device: Overlay::new(base.bytes.clone(), size),
+            rng,
+            touched: Vec::new(),
+            story: String::from(base.name),
+            len: base.bytes.len(),
+        }
+    }
+
+    fn peek<const N: usize>(&self, at: usize) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.device.peek(at, &mut bytes);
+        bytes
+    }
+
+    fn poke(&mut self, at: usize, bytes: &[u8]) {
+        self.device.poke(at, bytes);
+        self.touched.push(at..at + bytes.len());
+    }
+
+    /// A number of `width` bytes.
+    fn number(&self, at: usize, width: usize) -> u64 {
+        let endian = self.anatomy.endian();
+        match width {
+            1 => self.peek::<1>(at)[0].into(),
+            2 => u16::get(&self.peek::<2>(at), endian).into(),
+            4 => u32::get(&self.peek::<4>(at), endian).into(),
+            _ => u64::get(&self.peek::<8>(at), endian),
+        }
+    }
+
+    fn set_number(&mut self, at: usize, width: usize, value: u64) {
+        let bytes = value.to_be_bytes();
+        let mut bytes = bytes[8 - width..].to_vec();
+        if self.anatomy.endian() == Endian::Little {
+            bytes.reverse();
+        }
+        self.poke(at, &bytes);
+    }
+
+    /// An extreme value for a number that is `old` and stands at `at`.
+    fn extreme(&mut self, at: usize, width: usize, old: u64) -> u64 {
+        let bits = 8 * u32::try_from(width).unwrap_or(8);
+        let power = 1_u64 << self.rng.random_range(0..bits);
+        let layout = self.anatomy.layout();
+        match self.rng.random_range(0..16) {
+            0 => 0,
+            1 => 1,
+            2 => u64::MAX,
+            3 => u64::MAX >> (65 - bits),
+            4 => 1 << (bits - 1),
+            5 => power,
+            6 => power - 1,
+            7 => power.wrapping_add(1),
+            8 => self.number(at.saturating_sub(width), width),
+            9 => self.number(at + width, width),
+            10 => old.wrapping_add(1),
+            11 => old.wrapping_sub(1),
+            12 => old ^ power,
+            13 => old.wrapping_mul(2),
+            14 => self.address(),
+            _ => {
+                let around = [layout.fs_size, layout.fs_fpg.into(), layout.fs_ipg.into()];
+                let edge = *around.choose(self.rng).unwrap_or(&0);
+                edge.wrapping_add(self.rng.random_range(0..3)).wrapping_sub(1)
+            }
+        }
+    }
+
+    /// An address or number that leads to something else: metadata, another file, the end.
+    fn address(&mut self) -> u64 {
+        let layout = self.anatomy.layout();
+        let cgx = self.rng.random_range(0..layout.fs_ncg);
+        match self.rng.random_range(0..7) {
+            0 => layout.cgtod(cgx).0,
+            1 => layout.cgimin(cgx).0,
+            2 => layout.cgdmin(cgx).0,
+            3 => layout.fs_csaddr.0,
+            4 => self.anatomy.inodes.choose(self.rng).copied().unwrap_or(2).into(),
+            5 => {
+                let place = self.anatomy.metadata.choose(self.rng).map_or(0, |m| m.start);
+                place as u64 / u64::from(layout.fs_fsize)
+            }
+            _ => self.rng.random_range(0..layout.fs_size),
+        }
+    }
+
+    /// Puts an extreme value into declared field `n` of one of its structures.
+    fn set_field(&mut self, n: usize) {
+        let (structure, (name, offset, size)): (_, Row) = self.anatomy.field(n);
+        let start = *structure.places.choose(self.rng).unwrap_or(&0) + offset;
+        let widths: &[usize] = match size {
+            1 | 2 | 4 | 8 => &[size],
+            _ => &[8, 4, 4, 2, 1],
+        };
+        let width = *widths.choose(self.rng).unwrap_or(&1);
+        let at = start + self.rng.random_range(0..size / width) * width;
+        let old = self.number(at, width);
+        let new = self.extreme(at, width, old);
+        let _ = write!(
+            self.story,
+            "; {}.{name} at {at} ({width} bytes): {old:#x} becomes {new:#x}",
+            structure.name
+        );
+        self.set_number(at, width, new);
+    }
+
+    /// A place in the metadata, sometimes anywhere.
+    fn place(&mut self) -> usize {
+        match self.anatomy.metadata.choose(self.rng) {
+            Some(range) if !range.is_empty() && self.rng.random_ratio(9, 10) => {
+                self.rng.random_range(range.clone())
+            }
+            _ => self.rng.random_range(0..self.len),
+        }
+    }
+
+    /// Gives the superblock a geometry that agrees with itself, through one or two changes.
+    fn reshape(&mut self) {
+        let at = usize::try_from(self.anatomy.layout().fs_sblockloc).unwrap_or(0);
+        let mut bytes = vec![0; Fs::SIZE];
+        self.device.peek(at, &mut bytes);
+        for _ in 0..self.rng.random_range(1..=2) {
+            let mut fs = Fs::decode(&bytes, self.anatomy.endian());
+            let what = reshape(&mut fs, self.rng);
+            fs.encode(&mut bytes, self.anatomy.endian());
+            let _ = write!(self.story, "; {what}");
+        }
+        self.poke(at, &bytes);
+    }
+
+    /// Damages the image somewhere, without asking what it hits.
+    fn damage(&mut self) {
+        let at = self.place();
+        let what = match self.rng.random_range(0..7) {
+            0 | 1 => {
+                let bit = self.rng.random_range(0..8);
+                let [byte] = self.peek(at);
+                self.poke(at, &[byte ^ 1 << bit]);
+                format!("bit {bit} flipped")
+            }
+            2 => {
+                let value = *[0, 1, 0x7f, 0x80, 0xff, b'/', b'.'].choose(self.rng).unwrap_or(&0);
+                self.poke(at, &[value]);
+                format!("byte set to {value:#x}")
+            }
+            3 => {
+                let mut noise = vec![0; self.rng.random_range(1..=64)];
+                self.rng.fill_bytes(&mut noise);
+                self.poke(at, &noise);
+                format!("{} bytes of noise", noise.len())
+            }
+            4 => {
+                let fill = *[0, 0xff].choose(self.rng).unwrap_or(&0);
+                let len = self.rng.random_range(1..=4096);
+                self.poke(at, &vec![fill; len]);
+                format!("{len} bytes of {fill:#x}")
+            }
+            5 => {
+                let width = *[2, 4, 8].choose(self.rng).unwrap_or(&4);
+                let at = at / width * width;
+                let old = self.number(at, width);
+                let new = self.extreme(at, width, old);
+                self.set_number(at, width, new);
+                format!("{width} bytes {old:#x} become {new:#x}")
+            }
+            _ => self.swap(at),
+        };
+        let _ = write!(self.story, "; at {at}: {what}");
+    }
+
+    /// Swaps two runs of sectors, or overwrites one with the other.
+    fn swap(&mut self, at: usize) -> String {
+        let unit = self.anatomy.layout().fs_fsize as usize;
+        let len = *[SECTOR, unit, self.anatomy.layout().fs_bsize as usize].choose(self.rng).unwrap_or(&unit);
+        let (one, other) = (at / len * len, self.place() / len * len);
+        let (mut first, mut second) = (vec![0; len], vec![0; len]);
+        self.device.peek(one, &mut first);
+        self.device.peek(other, &mut second);
+        self.poke(one, &second);
+        if self.rng.random() {
+            self.poke(other, &first);
+            format!("{len} bytes swapped with those at {other}")
+        } else {
+            format!("{len} bytes from {other}")
+        }
+    }
+
+    /// Makes the check-hashes right that the mutation has made wrong.
+    fn mend(&mut self) {
+        let superblock = &self.anatomy.superblock;
+        let layout = &superblock.layout;
+        let hashes = superblock.check_hashes();
+        if superblock.dialect != Dialect::FreeBsd || !hashes.superblock {
+            return;
+        }
+        self.story.push_str("; hashes mended");
+        let touched = std::mem::take(&mut self.touched);
+        let is_touched =
+            |at: usize, len: usize| touched.iter().any(|range| range.start < at + len && at < range.end);
+        let standard = usize::try_from(layout.fs_sblockloc).unwrap_or(0);
+        let replicas = (0..layout.fs_ncg).map(|cgx| layout.byte(layout.cgsblock(cgx)));
+        for at in replicas.map(|at| usize::try_from(at).unwrap_or(0)).chain([standard]) {
+            if is_touched(at, 8192) {
+                let stated = usize::try_from(self.number(at + FS_SBSIZE, 4)).unwrap_or(0);
+                let len = if (1376..=8192).contains(&stated) { stated } else { layout.fs_sbsize as usize };
+                self.rehash(at, len, FS_CKHASH);
+            }
+        }
+        for cgx in 0..layout.fs_ncg {
+            let at = usize::try_from(layout.byte(layout.cgtod(cgx))).unwrap_or(0);
+            if is_touched(at, layout.fs_cgsize as usize) {
+                self.rehash(at, layout.fs_cgsize as usize, CG_CKHASH);
+            }
+        }
+        for &ino in &self.anatomy.inodes {
+            let at = self.anatomy.inode(ino);
+            if is_touched(at, layout.inode_size()) {
+                self.rehash(at, layout.inode_size(), DI_CKHASH);
+            }
+        }
+    }
+
+    fn rehash(&mut self, at: usize, len: usize, field: usize) {
+        let mut bytes = vec![0; len];
+        self.device.peek(at, &mut bytes);
+        let hash = check_hash(&bytes, field);
+        self.set_number(at + field, 4, hash.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::all;
+    use rand::SeedableRng;
+    use spindle_ffs::Superblock;
+
+    /// Promise: cases repeat by their seed; and a good part of the new geometries is believed, so that they test more
+    /// than the door.
+    #[test]
+    fn geometries_are_believed() {
+        const TRIES: u64 = 200;
+        for base in all() {
+            let mut believed = 0;
+            for seed in 0..TRIES {
+                let story = |_| {
+                    let mut rng = SmallRng::seed_from_u64(seed);
+                    let mut surgery = Surgery::new(&base, base.bytes.len(), &mut rng);
+                    surgery.reshape();
+                    surgery.mend();
+                    (surgery.story, Superblock::open(&surgery.device).is_ok())
+                };
+                let [one, other] = [0, 1].map(story);
+                assert_eq!(one, other);
+                believed += u64::from(one.1);
+            }
+            assert!(believed * 4 > TRIES, "{}: {believed} of {TRIES} geometries believed", base.name);
+        }
+    }
+}
