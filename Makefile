@@ -3,8 +3,9 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup build check test demo torture
 
-# How many cases each random test tries under `make torture`.
-BUDGET ?= 20000
+# `make torture`: seconds for mutated images, and how many cases each other random test tries.
+BUDGET ?= 600
+CASES ?= 20000
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,5 +28,6 @@ test: setup check ## All tests, those with other people's tools and mounts too; 
 demo: build ## Make an image, mount it, copy a real tree in, unmount, check
 	scripts/demo
 
-torture: ## The random tests (named torture_*) at length, optimised: make torture BUDGET=20000 [SPINDLE_SEED=n]
-	SPINDLE_BUDGET=$(BUDGET) cargo test --release --workspace -- torture_ --nocapture
+torture: ## The random tests (named torture_*) at length: make torture [BUDGET=seconds] [CASES=n] [SPINDLE_SEED=n]
+	SPINDLE_CASES=$(CASES) cargo test --profile torture --workspace --exclude spindle-torture -- torture_ --nocapture
+	SPINDLE_BUDGET=$(BUDGET) cargo test --profile torture -p spindle-torture -- torture_ --nocapture

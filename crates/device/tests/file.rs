@@ -40,7 +40,7 @@ fn seed(test: &str) -> u64 {
 /// Submits a random load from several threads, each on sectors of its own, waits in random order, and
 /// compares every read, and the file in the end, with what was written.
 fn random_load(device: &FileDevice, seed: u64) {
-    let budget: u32 = std::env::var("SPINDLE_BUDGET").map_or(600, |s| s.parse().unwrap());
+    let cases: u32 = std::env::var("SPINDLE_CASES").map_or(600, |s| s.parse().unwrap());
     let sector = device.info().sector_bytes as usize;
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -50,7 +50,7 @@ fn random_load(device: &FileDevice, seed: u64) {
                 let mut model = vec![0; SECTORS * sector];
                 device.read_at(base, &mut model).unwrap();
                 let mut pending: Vec<(Ticket, Op, usize, usize)> = Vec::new();
-                for _ in 0..budget {
+                for _ in 0..cases {
                     let first = rng.random_range(0..SECTORS);
                     let count = rng.random_range(1..=(SECTORS - first).min(40));
                     let (start, end) = (first * sector, (first + count) * sector);

@@ -431,8 +431,8 @@ fn torture_labels() {
         (5500, mbr(&[(0xa5, 1, 100)])),
         (13_001, vtoc(&[(2, 16, 3000), (5, 0, 4000)])),
     ];
-    let budget = std::env::var("SPINDLE_BUDGET").map_or(4000, |s| s.parse().unwrap());
-    for round in 0..budget {
+    let cases = std::env::var("SPINDLE_CASES").map_or(4000, |s| s.parse().unwrap());
+    for round in 0..cases {
         let device = match round % 4 {
             0 => disk(&chain),
             1 => gpt_disk(&[(UFS, 40, 1039), (LABELLED, 2000, 3999)]),
