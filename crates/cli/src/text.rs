@@ -74,7 +74,24 @@ pub const fn endian(endian: Endian) -> &'static str {
     }
 }
 
-/// The name of a format.
+/// The name of a version of the format.
+pub const fn version_name(version: Version) -> &'static str {
+    match version {
+        Version::Ufs1 => "UFS1",
+        Version::Ufs2 => "UFS2",
+    }
+}
+
+/// The name of a format of inodes and directories.
+pub const fn inode_format(inodes: InodeFormat) -> &'static str {
+    match inodes {
+        InodeFormat::Old => "4.3BSD",
+        InodeFormat::New => "4.4BSD",
+        InodeFormat::Sun => "Solaris",
+    }
+}
+
+/// The name of a format in one.
 pub const fn version(version: Version, inodes: InodeFormat) -> &'static str {
     match (version, inodes) {
         (Version::Ufs2, _) => "UFS2",

@@ -6,7 +6,6 @@ use crate::output::Output;
 use crate::text;
 use serde::Serialize;
 use spindle_ffs::newfs::Plan;
-use spindle_ffs::{Dialect, InodeFormat, Version};
 use std::process::ExitCode;
 
 /// Make a file system
@@ -60,9 +59,11 @@ pub struct Args {
 #[derive(Serialize)]
 struct Told<'a> {
     image: &'a str,
-    version: Version,
-    dialect: Dialect,
-    inode_format: InodeFormat,
+    version: &'static str,
+    dialect: String,
+    inode_format: &'static str,
+    #[serde(skip)]
+    format: &'static str,
     byte_order: &'static str,
     size_bytes: u64,
     fs_bsize: u32,
@@ -111,9 +112,10 @@ fn tell<'a>(image: &'a str, plan: &'a Plan, written: bool) -> Told<'a> {
     let frags = totals.cs_nbfree * i64::from(layout.fs_frag) + totals.cs_nffree;
     Told {
         image,
-        version: layout.version,
-        dialect: plan.dialect,
-        inode_format: layout.inode_format,
+        version: text::version_name(layout.version),
+        dialect: plan.dialect.to_string(),
+        inode_format: text::inode_format(layout.inode_format),
+        format: text::version(layout.version, layout.inode_format),
         byte_order: text::endian(layout.endian),
         size_bytes: plan.size_bytes(),
         fs_bsize: layout.fs_bsize,
@@ -135,7 +137,7 @@ fn show(out: &mut Output, told: &Told<'_>) -> Result<()> {
     out.line(format!(
         "{}: {made} {} of {}, {}-endian, {}",
         told.image,
-        text::version(told.version, told.inode_format),
+        told.format,
         told.dialect,
         told.byte_order,
         text::bytes(told.size_bytes),

@@ -7,14 +7,16 @@ use serde::Serialize;
 use spindle_clock::Timestamp;
 use spindle_device::Device;
 use spindle_ffs::ondisk::{FS_OPTSPACE, flags};
-use spindle_ffs::{CheckHashes, Dialect, InodeFormat, Objection, Superblock, Version};
+use spindle_ffs::{CheckHashes, Dialect, Objection, Superblock, Version};
 
 /// A file system. The names are those of `fs.h`.
 #[derive(Debug, Serialize)]
 pub struct FileSystemInfo {
-    version: Version,
-    pub dialect: Dialect,
-    inode_format: InodeFormat,
+    version: &'static str,
+    dialect: String,
+    inode_format: &'static str,
+    #[serde(skip)]
+    format: &'static str,
     byte_order: &'static str,
     superblock_at: u64,
     size_bytes: u64,
@@ -99,9 +101,10 @@ impl FileSystemInfo {
             cgoffset: layout.fs_old_cgoffset,
         });
         Ok(Self {
-            version: layout.version,
-            dialect: *dialect,
-            inode_format: layout.inode_format,
+            version: text::version_name(layout.version),
+            dialect: dialect.to_string(),
+            inode_format: text::inode_format(layout.inode_format),
+            format: text::version(layout.version, layout.inode_format),
             byte_order: text::endian(layout.endian),
             superblock_at: layout.fs_sblockloc,
             size_bytes: layout.fs_size << layout.fs_fshift,
@@ -149,7 +152,7 @@ impl FileSystemInfo {
     pub fn summary(&self) -> String {
         format!(
             "{} of {}, {}-endian, {}, {} free, {}, {}",
-            text::version(self.version, self.inode_format),
+            self.format,
             self.dialect,
             self.byte_order,
             text::bytes(self.size_bytes),
