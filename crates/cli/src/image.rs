@@ -7,7 +7,7 @@ use crate::error::{Context, Failure, Result};
 use spindle_clock::{Clock, SystemClock};
 use spindle_device::{Caching, Device, Spec};
 use spindle_ffs::{Dialect, Ffs, Objection};
-use spindle_vfs::{AtimePolicy, FileSystem};
+use spindle_vfs::{AtimePolicy, FileSystem, Options, Vfs};
 use std::sync::Arc;
 
 /// Options of all commands that change what is in an image.
@@ -109,21 +109,17 @@ pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
 }
 
 /// Reads something in an image.
-pub fn read<T>(image: &str, work: impl FnOnce(&dyn FileSystem) -> Result<T>) -> Result<T> {
+pub fn read<T>(image: &str, work: impl FnOnce(&Vfs) -> Result<T>) -> Result<T> {
     run(image, &Opening::read_only(), work)
 }
 
 /// Changes something in an image; refused with the reasons if it cannot be written.
-pub fn change<T>(
-    image: &str,
-    write: WriteArgs,
-    work: impl FnOnce(&dyn FileSystem) -> Result<T>,
-) -> Result<T> {
+pub fn change<T>(image: &str, write: WriteArgs, work: impl FnOnce(&Vfs) -> Result<T>) -> Result<T> {
     run(image, &Opening::read_write(write), work)
 }
 
 /// Opens, works, and closes; the first thing that went wrong is what is told.
-pub fn run<T>(image: &str, opening: &Opening, work: impl FnOnce(&dyn FileSystem) -> Result<T>) -> Result<T> {
+pub fn run<T>(image: &str, opening: &Opening, work: impl FnOnce(&Vfs) -> Result<T>) -> Result<T> {
     let spec = parse_spec(image)?;
     let opened = open(&spec, opening)?;
     if !opening.read_only && opened.fs.read_only() {
@@ -132,7 +128,7 @@ pub fn run<T>(image: &str, opening: &Opening, work: impl FnOnce(&dyn FileSystem)
         return Err(Failure::new(reasons(&opened.objections)))
             .context(format_args!("{image} cannot be written"));
     }
-    let done = work(&*opened.fs);
+    let done = work(&Vfs::new(Arc::clone(&opened.fs), Options::default()));
     let closed = opened.fs.unmount().context(image);
     let value = done?;
     closed?;

@@ -6,7 +6,7 @@ use crate::output::Output;
 use crate::paths::resolve;
 use crate::target::Target;
 use crate::transfer::{CHUNK, Content, ImageContent};
-use spindle_vfs::{Error, FileKind, FileSystem};
+use spindle_vfs::{Error, FileKind, Vfs};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -27,26 +27,26 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut out = Output::stdout();
     for target in &args.targets {
         let target = Target::in_image(target)?;
-        image::read(&target.image, |fs| cat(fs, &target.path, &mut out).context(&target.image))?;
+        image::read(&target.image, |vfs| cat(vfs, &target.path, &mut out).context(&target.image))?;
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn cat(fs: &dyn FileSystem, path: &[u8], out: &mut Output) -> Result<()> {
-    let node = resolve(fs, path, true)?;
-    match node.kind {
+fn cat(vfs: &Vfs, path: &[u8], out: &mut Output) -> Result<()> {
+    let node = resolve(vfs, path, true)?;
+    match node.attr().kind {
         FileKind::Regular => {}
         FileKind::Directory => return Err(Error::IsDirectory).named(path),
         _ => return Err(Failure::new("not a regular file")).named(path),
     }
-    let mut content = ImageContent::new(fs, &node);
+    let mut content = ImageContent::new(&**vfs.fs(), node.attr());
     let mut buffer = vec![0; CHUNK];
     let zeros = vec![0; CHUNK];
     let mut at = 0;
     loop {
         let piece = content.next(&mut buffer).named(path)?;
-        let (next, len) = piece.unwrap_or((node.size, 0));
+        let (next, len) = piece.unwrap_or((node.attr().size, 0));
         while at < next {
             let n = usize::try_from(next - at).unwrap_or(CHUNK).min(CHUNK);
             out.bytes(&zeros[..n])?;

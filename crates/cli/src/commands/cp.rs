@@ -3,13 +3,13 @@
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Opening, WriteArgs};
-use crate::paths::{Held, resolve, resolve_parent};
+use crate::paths::{child, resolve, resolve_parent};
 use crate::progress::Progress;
 use crate::target::{ImagePath, Target};
 use crate::transfer::{
     Adjust, Adjusted, ImageSink, ImageSource, LocalSink, LocalSource, NewFiles, Sink, split,
 };
-use spindle_vfs::{Error, FileKind, FileSystem};
+use spindle_vfs::{Error, Node, Vfs};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -58,12 +58,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         Target::Inside(to) => {
             // Sources in the same image are read through the same open file system.
-            image::change(&to.image, args.write, |fs| {
-                to_image(args, &sources, fs, &to, &caller).context(&to.image)
+            image::change(&to.image, args.write, |vfs| {
+                to_image(args, &sources, vfs, &to, &caller).context(&to.image)
             })?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A path without slashes at its end.
+fn trimmed(path: &[u8]) -> &[u8] {
+    &path[..path.len() - path.iter().rev().take_while(|&&b| b == b'/').count()]
 }
 
 /// The name that a copy in a directory gets.
@@ -110,36 +115,31 @@ fn to_local(args: &Args, sources: &[Target], path: &Path, caller: &Caller) -> Re
     sink.finish()
 }
 
-fn to_image(
-    args: &Args,
-    sources: &[Target],
-    fs: &dyn FileSystem,
-    to: &ImagePath,
-    caller: &Caller,
-) -> Result<()> {
+fn to_image(args: &Args, sources: &[Target], vfs: &Vfs, to: &ImagePath, caller: &Caller) -> Result<()> {
     let new = NewFiles { preserve: args.preserve, uid: caller.uid, gid: caller.gid, umask: caller.umask };
-    let existing = match resolve(fs, &to.path, true) {
+    let existing = match resolve(vfs, &to.path, true) {
         Ok(node) => Some(node),
         Err(e) if e.is(&Error::NotFound) => None,
         Err(e) => return Err(e),
     };
     let (dir, name) = match existing {
-        Some(dir) if dir.kind == FileKind::Directory => (dir, None),
+        Some(dir) if dir.is_dir() => (dir, None),
         _ => {
-            let (dir, name) = resolve_parent(fs, &to.path)?;
+            let (dir, name) = resolve_parent(vfs, &to.path)?;
             (dir, Some(name.to_vec()))
         }
     };
     if name.is_some() && sources.len() > 1 {
         return Err(Failure::new("to copy several files, name a directory")).named(&to.path);
     }
-    let mut sink = ImageSink::new(fs, dir.ino, new);
+    let dir_path = if name.is_some() { split(trimmed(&to.path)).0 } else { &to.path };
+    let mut sink = ImageSink::new(&dir, dir_path, new);
     for source in sources {
         let name = match &name {
             Some(name) => name.clone(),
             None => name_of(source)?,
         };
-        send(args, source, Some((&to.image, fs, &dir)), &name, &mut sink)?;
+        send(args, source, Some((&to.image, &dir)), &name, &mut sink)?;
     }
     sink.finish()
 }
@@ -148,7 +148,7 @@ fn to_image(
 fn send(
     args: &Args,
     source: &Target,
-    target: Option<(&str, &dyn FileSystem, &Held<'_>)>,
+    target: Option<(&str, &Node<'_>)>,
     name: &[u8],
     sink: &mut dyn Sink,
 ) -> Result<()> {
@@ -156,19 +156,20 @@ fn send(
     let mut sink = Adjusted::new(sink, Adjust::default(), &progress);
     match (source, target) {
         (Target::Local(path), _) => LocalSource::new(path, args.recursive).walk(name, &mut sink),
-        (Target::Inside(from), Some((image, fs, dir))) if from.image == image => {
-            let node = resolve(fs, &from.path, true)?;
-            check_not_below(fs, &node, dir, name).named(&from.path)?;
-            ImageSource::new(fs, node, args.recursive).walk(name, &mut sink).named(&from.path)
+        (Target::Inside(from), Some((image, dir))) if from.image == image => {
+            let vfs = dir.vfs();
+            let node = resolve(vfs, &from.path, true)?;
+            check_not_below(&node, dir, name).named(&from.path)?;
+            ImageSource::new(vfs, node, args.recursive).walk(name, &mut sink).named(&from.path)
         }
         (Target::Inside(from), _) => {
             let shared = match target {
                 Some((image, ..)) => image::parse_spec(image)?.path == image::parse_spec(&from.image)?.path,
                 None => false,
             };
-            image::run(&from.image, &Opening { shared, ..Opening::read_only() }, |fs| {
-                let node = resolve(fs, &from.path, true)?;
-                ImageSource::new(fs, node, args.recursive).walk(name, &mut sink).named(&from.path)
+            image::run(&from.image, &Opening { shared, ..Opening::read_only() }, |vfs| {
+                let node = resolve(vfs, &from.path, true)?;
+                ImageSource::new(vfs, node, args.recursive).walk(name, &mut sink).named(&from.path)
             })
             .context(&from.image)
         }
@@ -176,19 +177,20 @@ fn send(
 }
 
 /// Refuses to copy a file onto itself, or a directory into itself, which would never end.
-fn check_not_below(fs: &dyn FileSystem, source: &Held<'_>, dir: &Held<'_>, name: &[u8]) -> Result<()> {
-    if Held::lookup(fs, dir.ino, name).is_ok_and(|there| there.ino == source.ino) {
+fn check_not_below(source: &Node<'_>, dir: &Node<'_>, name: &[u8]) -> Result<()> {
+    let vfs = dir.vfs();
+    if child(vfs, dir.ino(), name).is_ok_and(|there| there.ino() == source.ino()) {
         return Err(Failure::new("the copy would be the file itself"));
     }
-    let mut at = Held::lookup(fs, dir.ino, b".")?;
+    let mut at = child(vfs, dir.ino(), b".")?;
     let mut steps = 0;
     loop {
-        if at.ino == source.ino {
+        if at.ino() == source.ino() {
             return Err(Failure::new("a directory cannot be copied into itself"));
         }
-        let up = Held::lookup(fs, at.ino, b"..")?;
+        let up = child(vfs, at.ino(), b"..")?;
         steps += 1;
-        if up.ino == at.ino || steps > 10_000 {
+        if up.ino() == at.ino() || steps > 10_000 {
             return Ok(());
         }
         at = up;

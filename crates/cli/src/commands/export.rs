@@ -7,7 +7,7 @@ use crate::paths::resolve;
 use crate::progress::Progress;
 use crate::target::Target;
 use crate::transfer::{Adjust, Adjusted, ImageSource, LocalSink, Sink, TarWriter, split};
-use spindle_vfs::{FileKind, FileSystem};
+use spindle_vfs::Vfs;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal};
@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let to_stdout = target == Path::new("-");
     let is_tar = to_stdout || args.tar || target.extension().is_some_and(|ext| ext == "tar");
     let progress = Progress::new("exporting", None);
-    image::read(&source.image, |fs| {
+    image::read(&source.image, |vfs| {
         if to_stdout {
             if io::stdout().is_terminal() {
                 return Err(Failure::usage(
@@ -54,25 +54,25 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 ));
             }
             let out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-            send(fs, &source.path, &mut TarWriter::new(out), &progress)
+            send(vfs, &source.path, &mut TarWriter::new(out), &progress)
         } else if is_tar {
             let file = File::create(target).context(target.display())?;
             let out = BufWriter::with_capacity(1 << 20, file);
-            send(fs, &source.path, &mut TarWriter::new(out), &progress).context(target.display())
+            send(vfs, &source.path, &mut TarWriter::new(out), &progress).context(target.display())
         } else {
             std::fs::create_dir_all(target).context(target.display())?;
             let mut sink = LocalSink::new(target, true, caller.umask)?;
-            send(fs, &source.path, &mut sink, &progress)
+            send(vfs, &source.path, &mut sink, &progress)
         }
         .context(&source.image)
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn send(fs: &dyn FileSystem, path: &[u8], sink: &mut dyn Sink, progress: &Progress) -> Result<()> {
-    let node = resolve(fs, path, true)?;
-    let name = if node.kind == FileKind::Directory { b"" } else { split(path).1 };
+fn send(vfs: &Vfs, path: &[u8], sink: &mut dyn Sink, progress: &Progress) -> Result<()> {
+    let node = resolve(vfs, path, true)?;
+    let name = if node.is_dir() { b"" } else { split(path).1 };
     let mut sink = Adjusted::new(sink, Adjust::default(), progress);
-    ImageSource::new(fs, node, true).walk(name, &mut sink)?;
+    ImageSource::new(vfs, node, true).walk(name, &mut sink)?;
     sink.finish()
 }

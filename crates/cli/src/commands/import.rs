@@ -11,7 +11,7 @@ use crate::text;
 use crate::transfer::{Adjust, Adjusted, CensusSink, ImageSink, LocalSource, NewFiles, Sink, TarReader};
 use spindle_clock::Timestamp;
 use spindle_ffs::newfs::{Census, ParameterError, Parameters, Plan, fit};
-use spindle_vfs::{Error, FileKind};
+use spindle_vfs::Error;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -218,12 +218,12 @@ fn fill(args: &Args, source: &Source, target: &ImagePath, caller: Caller, total:
     let time = args.timestamp.map(|secs| Timestamp::new(secs, 0));
     let adjust = Adjust { uid: args.uid, gid: args.gid, time };
     let progress = Progress::new("importing", total);
-    image::run(&target.image, &opening, |fs| {
-        let dir = resolve(fs, &target.path, true).context(&target.image)?;
-        if dir.kind != FileKind::Directory {
+    image::run(&target.image, &opening, |vfs| {
+        let dir = resolve(vfs, &target.path, true).context(&target.image)?;
+        if !dir.is_dir() {
             return Err(Error::NotDirectory).context(target.display());
         }
-        let mut sink = Adjusted::new(ImageSink::new(fs, dir.ino, new), adjust, &progress);
+        let mut sink = Adjusted::new(ImageSink::new(&dir, &target.path, new), adjust, &progress);
         let done = source.walk(&mut sink).and_then(|()| sink.finish());
         done.map_err(|failure| {
             if failure.is(&Error::NoSpace) {

@@ -3,10 +3,10 @@
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, WriteArgs};
-use crate::paths::{Held, resolve, resolve_parent};
+use crate::paths::{resolve, resolve_parent};
 use crate::target::Target;
 use crate::transfer::split;
-use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege, Rdev};
+use spindle_vfs::{FileKind, NewNode, Node, Privilege, Rdev, Vfs};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
@@ -44,17 +44,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         source.path
     };
-    image::change(&to.image, args.write, |fs| {
-        link(fs, &source, &to.path, args.symbolic, &caller).context(&to.image)
+    image::change(&to.image, args.write, |vfs| {
+        link(vfs, &source, &to.path, args.symbolic, &caller).context(&to.image)
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn link(fs: &dyn FileSystem, source: &[u8], path: &[u8], symbolic: bool, caller: &Caller) -> Result<()> {
-    let into = resolve(fs, path, true).ok().filter(|node| node.kind == FileKind::Directory);
+fn link(vfs: &Vfs, source: &[u8], path: &[u8], symbolic: bool, caller: &Caller) -> Result<()> {
+    let into = resolve(vfs, path, true).ok().filter(Node::is_dir);
     let (dir, name) = match into {
         Some(dir) => (dir, split(source).1),
-        None => resolve_parent(fs, path)?,
+        None => resolve_parent(vfs, path)?,
     };
     let made = if symbolic {
         let node = NewNode {
@@ -65,15 +65,15 @@ fn link(fs: &dyn FileSystem, source: &[u8], path: &[u8], symbolic: bool, caller:
             rdev: Rdev::default(),
             target: source,
         };
-        fs.create(dir.ino, name, &node, Privilege::Root)
+        vfs.fs().create(dir.ino(), name, &node, Privilege::Root)
     } else {
-        let file = resolve(fs, source, false)?;
-        if file.kind == FileKind::Directory {
+        let file = resolve(vfs, source, false)?;
+        if file.is_dir() {
             return Err(Failure::new("a directory has one name only; -s makes a symbolic link"))
                 .named(source);
         }
-        fs.link(file.ino, dir.ino, name, Privilege::Root)
+        vfs.fs().link(file.ino(), dir.ino(), name, Privilege::Root)
     };
-    drop(Held::new(fs, made.named(path)?));
+    drop(Node::new(vfs, made.named(path)?));
     Ok(())
 }

@@ -3,10 +3,10 @@
 use crate::describe::{Description, is_device};
 use crate::error::{Context, Result};
 use crate::output::Output;
-use crate::paths::{Held, resolve, sorted_names};
+use crate::paths::{child, resolve, sorted_names};
 use crate::target::Target;
 use crate::{image, text};
-use spindle_vfs::{Attr, Error, FileKind, FileSystem};
+use spindle_vfs::{Attr, Error, FileKind, Ino, Node, Vfs};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -45,9 +45,9 @@ pub struct Args {
     targets: Vec<OsString>,
 }
 
-struct Lister<'a, 'fs> {
+struct Lister<'a, 'v> {
     args: &'a Args,
-    fs: &'fs dyn FileSystem,
+    vfs: &'v Vfs,
     out: &'a mut Output,
     found: &'a mut Vec<Description>,
     seen: HashSet<u64>,
@@ -59,8 +59,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut found = Vec::new();
     for target in &args.targets {
         let target = Target::in_image(target)?;
-        image::read(&target.image, |fs| {
-            let mut lister = Lister { args, fs, out: &mut out, found: &mut found, seen: HashSet::new() };
+        image::read(&target.image, |vfs| {
+            let mut lister = Lister { args, vfs, out: &mut out, found: &mut found, seen: HashSet::new() };
             lister.list(&target.path).context(&target.image)
         })?;
     }
@@ -71,19 +71,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-impl<'fs> Lister<'_, 'fs> {
+impl<'v> Lister<'_, 'v> {
     fn list(&mut self, path: &[u8]) -> Result<()> {
         let follow = !self.args.long || path.ends_with(b"/");
-        let node = resolve(self.fs, path, follow)?;
-        if node.kind != FileKind::Directory || self.args.directory {
-            return self.show(path, path, &node);
+        let node = resolve(self.vfs, path, follow)?;
+        if !node.is_dir() || self.args.directory {
+            return self.show(path, path, node.attr());
         }
         let headed = self.args.recursive || self.args.targets.len() > 1;
         let mut todo = vec![(path.to_vec(), node)];
         let mut first = true;
         while let Some((path, dir)) = todo.pop() {
-            if !self.seen.insert(dir.ino.0) {
-                let place = format!("inode {}", dir.ino.0);
+            if !self.seen.insert(dir.ino().0) {
+                let place = format!("inode {}", dir.ino().0);
                 return Err(Error::corrupt("a directory has two names", place)).named(&path);
             }
             if headed && !self.args.json {
@@ -93,7 +93,7 @@ impl<'fs> Lister<'_, 'fs> {
                 self.out.line(format!("{}:", text::printable(&path)))?;
             }
             first = false;
-            let mut below = self.directory(&path, &dir).named(&path)?;
+            let mut below = self.directory(&path, dir.ino()).named(&path)?;
             below.reverse();
             todo.append(&mut below);
         }
@@ -101,8 +101,8 @@ impl<'fs> Lister<'_, 'fs> {
     }
 
     /// Shows what is in a directory; gives the directories in it if they are to be shown, too.
-    fn directory(&mut self, path: &[u8], dir: &Attr) -> Result<Vec<(Vec<u8>, Held<'fs>)>> {
-        let mut names = sorted_names(self.fs, dir.ino)?;
+    fn directory(&mut self, path: &[u8], dir: Ino) -> Result<Vec<(Vec<u8>, Node<'v>)>> {
+        let mut names = sorted_names(self.vfs, dir)?;
         if self.args.all {
             names.splice(0..0, [b".".to_vec(), b"..".to_vec()]);
         } else {
@@ -117,9 +117,9 @@ impl<'fs> Lister<'_, 'fs> {
                 self.out.line(text::printable(&name))?;
                 continue;
             }
-            let node = Held::lookup(self.fs, dir.ino, &name).named(&name)?;
-            self.show(&path, &name, &node).named(&name)?;
-            if self.args.recursive && node.kind == FileKind::Directory && name != b"." && name != b".." {
+            let node = child(self.vfs, dir, &name).named(&name)?;
+            self.show(&path, &name, node.attr()).named(&name)?;
+            if self.args.recursive && node.is_dir() && name != b"." && name != b".." {
                 below.push((path, node));
             }
         }
@@ -128,7 +128,7 @@ impl<'fs> Lister<'_, 'fs> {
 
     fn show(&mut self, path: &[u8], name: &[u8], attr: &Attr) -> Result<()> {
         if self.args.json {
-            self.found.push(Description::of(self.fs, path, attr)?);
+            self.found.push(Description::of(&**self.vfs.fs(), path, attr)?);
             return Ok(());
         }
         let mut line = String::new();
@@ -154,7 +154,7 @@ impl<'fs> Lister<'_, 'fs> {
         line += &text::printable(name);
         if self.args.long && attr.kind == FileKind::Symlink {
             line += " -> ";
-            line += &text::printable(&self.fs.readlink(attr.ino)?);
+            line += &text::printable(&self.vfs.fs().readlink(attr.ino)?);
         }
         self.out.line(line)
     }

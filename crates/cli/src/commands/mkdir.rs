@@ -3,9 +3,9 @@
 use crate::caller::Caller;
 use crate::error::{Context, Result};
 use crate::image::{self, WriteArgs};
-use crate::paths::{Held, resolve, resolve_parent};
+use crate::paths::{resolve, resolve_parent};
 use crate::target::Target;
-use spindle_vfs::{Attr, Error, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev};
+use spindle_vfs::{Error, FileKind, Ino, NewNode, Node, Privilege, Rdev, Vfs};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -39,32 +39,30 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let caller = Caller::find();
     for target in &args.targets {
         let target = Target::in_image(target)?;
-        image::change(&target.image, args.write, |fs| {
-            make(fs, &target.path, args, &caller).context(&target.image)
+        image::change(&target.image, args.write, |vfs| {
+            make(vfs, &target.path, args, &caller).context(&target.image)
         })?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn make(fs: &dyn FileSystem, path: &[u8], args: &Args, caller: &Caller) -> Result<()> {
+fn make(vfs: &Vfs, path: &[u8], args: &Args, caller: &Caller) -> Result<()> {
     let perm = args.mode.unwrap_or(0o777 & !caller.umask);
     if !args.parents {
-        let (dir, name) = resolve_parent(fs, path)?;
-        let made = make_one(fs, dir.ino, name, perm, caller).named(path)?;
-        fs.forget(made.ino, 1);
-        return Ok(());
+        let (dir, name) = resolve_parent(vfs, path)?;
+        return make_one(vfs, dir.ino(), name, perm, caller).named(path);
     }
     let ends: Vec<usize> =
         (1..=path.len()).filter(|&i| path[i - 1] != b'/' && path.get(i).is_none_or(|&b| b == b'/')).collect();
     for &end in &ends {
         let part = &path[..end];
-        match resolve(fs, part, true) {
-            Ok(node) if node.kind == FileKind::Directory => {}
+        match resolve(vfs, part, true) {
+            Ok(node) if node.is_dir() => {}
             Ok(_) => return Err(Error::NotDirectory).named(part),
             Err(e) if e.is(&Error::NotFound) => {
-                let (dir, name) = resolve_parent(fs, part)?;
+                let (dir, name) = resolve_parent(vfs, part)?;
                 let perm = if Some(&end) == ends.last() { perm } else { 0o777 & !caller.umask };
-                drop(Held::new(fs, make_one(fs, dir.ino, name, perm, caller).named(part)?));
+                make_one(vfs, dir.ino(), name, perm, caller).named(part)?;
             }
             Err(e) => return Err(e),
         }
@@ -72,7 +70,7 @@ fn make(fs: &dyn FileSystem, path: &[u8], args: &Args, caller: &Caller) -> Resul
     Ok(())
 }
 
-fn make_one(fs: &dyn FileSystem, dir: Ino, name: &[u8], perm: u32, caller: &Caller) -> Result<Attr> {
+fn make_one(vfs: &Vfs, dir: Ino, name: &[u8], perm: u32, caller: &Caller) -> Result<()> {
     let node = NewNode {
         kind: FileKind::Directory,
         perm,
@@ -81,5 +79,6 @@ fn make_one(fs: &dyn FileSystem, dir: Ino, name: &[u8], perm: u32, caller: &Call
         rdev: Rdev::default(),
         target: b"",
     };
-    Ok(fs.create(dir, name, &node, Privilege::Root)?)
+    drop(Node::new(vfs, vfs.fs().create(dir, name, &node, Privilege::Root)?));
+    Ok(())
 }

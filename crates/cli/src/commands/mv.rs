@@ -4,7 +4,7 @@ use crate::error::{Context, Failure, Result};
 use crate::image::{self, WriteArgs};
 use crate::paths::{resolve, resolve_parent};
 use crate::target::{ImagePath, Target};
-use spindle_vfs::{FileKind, FileSystem, Privilege, RenameMode};
+use spindle_vfs::{Node, Privilege, RenameMode, Vfs};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -40,24 +40,24 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         from.push(source);
     }
-    image::change(&to.image, args.write, |fs| rename(fs, &from, &to, args).context(&to.image))?;
+    image::change(&to.image, args.write, |vfs| rename(vfs, &from, &to, args).context(&to.image))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn rename(fs: &dyn FileSystem, from: &[ImagePath], to: &ImagePath, args: &Args) -> Result<()> {
+fn rename(vfs: &Vfs, from: &[ImagePath], to: &ImagePath, args: &Args) -> Result<()> {
     let mode = if args.keep { RenameMode::NoReplace } else { RenameMode::Replace };
-    let target_dir = resolve(fs, &to.path, true).ok().filter(|node| node.kind == FileKind::Directory);
+    let target_dir = resolve(vfs, &to.path, true).ok().filter(Node::is_dir);
     if from.len() > 1 && target_dir.is_none() {
         return Err(Failure::new("to move several files, name a directory")).named(&to.path);
     }
     for ImagePath { path, .. } in from {
-        let (from_dir, name) = resolve_parent(fs, path)?;
+        let (from_dir, name) = resolve_parent(vfs, path)?;
         if let Some(dir) = &target_dir {
-            fs.rename(from_dir.ino, name, dir.ino, name, mode, Privilege::Root).named(path)?;
+            vfs.fs().rename(from_dir.ino(), name, dir.ino(), name, mode, Privilege::Root).named(path)?;
         } else {
             // A directory may be named with a slash at its end, also before it exists.
-            let (to_dir, new) = resolve_parent(fs, &to.path)?;
-            fs.rename(from_dir.ino, name, to_dir.ino, new, mode, Privilege::Root).named(path)?;
+            let (to_dir, new) = resolve_parent(vfs, &to.path)?;
+            vfs.fs().rename(from_dir.ino(), name, to_dir.ino(), new, mode, Privilege::Root).named(path)?;
         }
     }
     Ok(())

@@ -2,9 +2,9 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, WriteArgs};
-use crate::paths::{Held, resolve_parent, sorted_names};
+use crate::paths::{child, resolve_parent, sorted_names};
 use crate::target::Target;
-use spindle_vfs::{Error, FileKind, FileSystem, Ino};
+use spindle_vfs::{Error, Ino, Node, Vfs};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -29,8 +29,8 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     for target in &args.targets {
         let target = Target::in_image(target)?;
-        image::change(&target.image, args.write, |fs| {
-            match remove(fs, &target.path, args.recursive) {
+        image::change(&target.image, args.write, |vfs| {
+            match remove(vfs, &target.path, args.recursive) {
                 Err(e) if args.ignore_missing && e.is(&Error::NotFound) => Ok(()),
                 other => other,
             }
@@ -40,48 +40,50 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn remove(fs: &dyn FileSystem, path: &[u8], recursive: bool) -> Result<()> {
-    let (dir, name) = resolve_parent(fs, path)?;
-    let node = Held::lookup(fs, dir.ino, name).named(path)?;
-    if node.kind != FileKind::Directory {
-        return fs.unlink(dir.ino, name).named(path);
+fn remove(vfs: &Vfs, path: &[u8], recursive: bool) -> Result<()> {
+    let fs = vfs.fs();
+    let (dir, name) = resolve_parent(vfs, path)?;
+    let node = child(vfs, dir.ino(), name).named(path)?;
+    if !node.is_dir() {
+        return fs.unlink(dir.ino(), name).named(path);
     }
     if !recursive {
         return Err(Failure::new("is a directory; -r removes it with everything below")).named(path);
     }
-    remove_below(fs, node).named(path)?;
-    fs.rmdir(dir.ino, name).named(path)
+    remove_below(vfs, node).named(path)?;
+    fs.rmdir(dir.ino(), name).named(path)
 }
 
 /// A directory that is being emptied, with the names still in it and its own name.
 struct Level<'a> {
-    dir: Held<'a>,
+    dir: Node<'a>,
     name: Vec<u8>,
     names: Vec<Vec<u8>>,
 }
 
-fn remove_below<'a>(fs: &'a dyn FileSystem, top: Held<'a>) -> Result<()> {
-    let mut seen = HashSet::<Ino>::from([top.ino]);
-    let names = sorted_names(fs, top.ino)?;
+fn remove_below<'a>(vfs: &'a Vfs, top: Node<'a>) -> Result<()> {
+    let fs = vfs.fs();
+    let mut seen = HashSet::<Ino>::from([top.ino()]);
+    let names = sorted_names(vfs, top.ino())?;
     let mut levels = vec![Level { dir: top, name: Vec::new(), names }];
     while let Some(level) = levels.last_mut() {
         let Some(name) = level.names.pop() else {
             let empty = levels.pop();
             if let (Some(empty), Some(parent)) = (empty, levels.last()) {
-                fs.rmdir(parent.dir.ino, &empty.name).named(&empty.name)?;
+                fs.rmdir(parent.dir.ino(), &empty.name).named(&empty.name)?;
             }
             continue;
         };
-        let node = Held::lookup(fs, level.dir.ino, &name).named(&name)?;
-        if node.kind != FileKind::Directory {
-            fs.unlink(level.dir.ino, &name).named(&name)?;
+        let node = child(vfs, level.dir.ino(), &name).named(&name)?;
+        if !node.is_dir() {
+            fs.unlink(level.dir.ino(), &name).named(&name)?;
             continue;
         }
-        if !seen.insert(node.ino) {
-            let place = format!("inode {}", node.ino.0);
+        if !seen.insert(node.ino()) {
+            let place = format!("inode {}", node.ino().0);
             return Err(Error::corrupt("a directory has two names", place)).named(&name);
         }
-        let names = sorted_names(fs, node.ino).named(&name)?;
+        let names = sorted_names(vfs, node.ino()).named(&name)?;
         levels.push(Level { dir: node, name, names });
     }
     Ok(())

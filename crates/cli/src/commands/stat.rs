@@ -49,16 +49,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut found = Vec::new();
     for target in &args.targets {
         let target = Target::in_image(target)?;
-        found.push(image::read(&target.image, |fs| {
-            let node = resolve(fs, &target.path, args.follow).context(&target.image)?;
+        found.push(image::read(&target.image, |vfs| {
+            let fs = vfs.fs();
+            let node = resolve(vfs, &target.path, args.follow).context(&target.image)?;
             let mut xattrs = Vec::new();
             if fs.limits().xattrs {
-                for name in fs.listxattr(node.ino)? {
-                    let bytes = fs.getxattr(node.ino, &name)?.len();
+                for name in fs.listxattr(node.ino())? {
+                    let bytes = fs.getxattr(node.ino(), &name)?.len();
                     xattrs.push(Attribute { name: text::printable(&name), bytes });
                 }
             }
-            Ok(Told { file: Description::of(fs, &target.path, &node)?, xattrs })
+            Ok(Told { file: Description::of(&**fs, &target.path, node.attr())?, xattrs })
         })?);
     }
     if args.json {

@@ -6,10 +6,11 @@
 
 use super::{Body, CHUNK, Content, LeftOut, Meta, Node, Sink, check_name, names, split};
 use crate::error::{Context, Failure, Result};
-use crate::paths::{Held, walk};
+use crate::paths::{child, resolve};
 use spindle_clock::Timestamp;
+use spindle_vfs::Node as Held;
 use spindle_vfs::{
-    Attr, Error, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr, SetTime, XattrMode,
+    Attr, Error, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr, SetTime, Vfs, XattrMode,
 };
 
 /// How new files come to be.
@@ -27,8 +28,11 @@ pub struct NewFiles {
 
 /// Everything goes below one directory of a file system.
 pub struct ImageSink<'a> {
+    vfs: &'a Vfs,
     fs: &'a dyn FileSystem,
     root: Ino,
+    /// The root's path in the image.
+    root_path: Vec<u8>,
     stack: Vec<Open<'a>>,
     root_later: Option<Later>,
     new: NewFiles,
@@ -71,12 +75,16 @@ impl Later {
 }
 
 impl<'a> ImageSink<'a> {
-    /// Below the directory `root`, to which the caller keeps a reference.
-    pub fn new(fs: &'a dyn FileSystem, root: Ino, new: NewFiles) -> Self {
+    /// Below the directory `root`, which stands at `root_path` in the image and which the caller keeps.
+    pub fn new(root: &Held<'a>, root_path: &[u8], new: NewFiles) -> Self {
+        let vfs = root.vfs();
+        let fs = &**vfs.fs();
         let xattrs = fs.limits().xattrs;
         Self {
+            vfs,
             fs,
-            root,
+            root: root.ino(),
+            root_path: root_path.to_vec(),
             stack: Vec::new(),
             root_later: None,
             new,
@@ -87,7 +95,7 @@ impl<'a> ImageSink<'a> {
     }
 
     fn top(&self) -> Ino {
-        self.stack.last().map_or(self.root, |open| open.dir.ino)
+        self.stack.last().map_or(self.root, |open| open.dir.ino())
     }
 
     /// Leaves directories until the stack is a part of `dir`, then enters the rest of it. What is missing is
@@ -103,11 +111,11 @@ impl<'a> ImageSink<'a> {
             let dir = match self.lookup_dir(name) {
                 Err(e) if e.is(&Error::NotFound) => {
                     let node = self.node(FileKind::Directory, 0o755, self.new.uid, self.new.gid);
-                    Held::new(self.fs, self.fs.create(self.top(), name, &node, Privilege::Root)?)
+                    Held::new(self.vfs, self.fs.create(self.top(), name, &node, Privilege::Root)?)
                 }
                 other => other.named(name)?,
             };
-            let later = self.new.preserve.then(|| Later::of(&dir));
+            let later = self.new.preserve.then(|| Later::of(dir.attr()));
             self.stack.push(Open { name: name.to_vec(), dir, later });
         }
         Ok(())
@@ -115,15 +123,19 @@ impl<'a> ImageSink<'a> {
 
     /// The directory of this name, behind a symbolic link too.
     fn lookup_dir(&self, name: &[u8]) -> Result<Held<'a>> {
-        let fs = self.fs;
-        let found = Held::lookup(fs, self.top(), name)?;
-        let found = if found.kind == FileKind::Symlink {
-            let start = Held::new(fs, fs.lookup(self.top(), b".")?);
-            walk(fs, start, name, true, &mut 0)?
+        let found = child(self.vfs, self.top(), name)?;
+        let found = if found.attr().kind == FileKind::Symlink {
+            let way: Vec<&[u8]> = self.stack.iter().map(|open| &open.name[..]).chain([name]).collect();
+            self.resolve(&way.join(&b'/'), true)?
         } else {
             found
         };
-        if found.kind == FileKind::Directory { Ok(found) } else { Err(Error::NotDirectory.into()) }
+        if found.is_dir() { Ok(found) } else { Err(Error::NotDirectory.into()) }
+    }
+
+    /// What a path below the root names.
+    fn resolve(&self, path: &[u8], follow: bool) -> Result<Held<'a>> {
+        resolve(self.vfs, &[&self.root_path[..], b"/", path].concat(), follow)
     }
 
     /// Notes the root's times before the first change in it.
@@ -136,7 +148,7 @@ impl<'a> ImageSink<'a> {
 
     fn leave(&mut self) -> Result<()> {
         if let Some(Open { name, dir, later: Some(later) }) = self.stack.pop() {
-            self.set_later(dir.ino, &later).named(&name)?;
+            self.set_later(dir.ino(), &later).named(&name)?;
         }
         Ok(())
     }
@@ -206,12 +218,10 @@ impl<'a> ImageSink<'a> {
     /// Removes what stands at `name`, unless it is a directory.
     fn make_way(&self, name: &[u8]) -> Result<()> {
         let dir = self.top();
-        match Held::lookup(self.fs, dir, name) {
+        match child(self.vfs, dir, name) {
             Err(Error::NotFound) => Ok(()),
             Err(e) => Err(e.into()),
-            Ok(there) if there.kind == FileKind::Directory => {
-                Err(Failure::new("a directory stands where a file is to go"))
-            }
+            Ok(there) if there.is_dir() => Err(Failure::new("a directory stands where a file is to go")),
             Ok(_) => Ok(self.fs.unlink(dir, name)?),
         }
     }
@@ -224,13 +234,13 @@ impl<'a> ImageSink<'a> {
             }
             other => other?,
         };
-        Ok(Held::new(self.fs, attr))
+        Ok(Held::new(self.vfs, attr))
     }
 
     fn put_directory(&mut self, name: &[u8], meta: &Meta) -> Result<()> {
         let node = self.node(FileKind::Directory, meta.perm, meta.uid, meta.gid);
         let (dir, made) = match self.fs.create(self.top(), name, &node, Privilege::Root) {
-            Ok(attr) => (Held::new(self.fs, attr), true),
+            Ok(attr) => (Held::new(self.vfs, attr), true),
             Err(Error::Exists) => match self.lookup_dir(name) {
                 Ok(dir) => (dir, false),
                 Err(e) if e.is(&Error::NotDirectory) => (self.create(name, &node)?, true),
@@ -240,9 +250,9 @@ impl<'a> ImageSink<'a> {
         };
         if self.new.preserve {
             if !made {
-                self.set_owner(dir.ino, meta)?;
+                self.set_owner(dir.ino(), meta)?;
             }
-            self.set_xattrs(dir.ino, meta)?;
+            self.set_xattrs(dir.ino(), meta)?;
         }
         let later = self.new.preserve.then(|| Later::of_meta(meta));
         self.stack.push(Open { name: name.to_vec(), dir, later });
@@ -263,28 +273,27 @@ impl<'a> ImageSink<'a> {
             let mut done = 0;
             while done < len {
                 let offset = at + done as u64;
-                done += self.fs.write(file.ino, offset, &self.buffer[done..len], Privilege::Root)?;
+                done += self.fs.write(file.ino(), offset, &self.buffer[done..len], Privilege::Root)?;
             }
             end = at + len as u64;
         }
         if end != size {
             let set = SetAttr { size: Some(size), ..SetAttr::default() };
-            self.fs.setattr(file.ino, &set, Privilege::Root)?;
+            self.fs.setattr(file.ino(), &set, Privilege::Root)?;
         }
-        self.finish_node(file.ino, meta)
+        self.finish_node(file.ino(), meta)
     }
 
     fn put_link(&mut self, name: &[u8], first: &[u8]) -> Result<()> {
         let fs = self.fs;
-        let start = Held::new(fs, fs.lookup(self.root, b".")?);
-        let first = walk(fs, start, first, false, &mut 0).named(first).context("link to")?;
-        let linked = match fs.link(first.ino, self.top(), name, Privilege::Root) {
+        let first = self.resolve(first, false).context("link to")?;
+        let linked = match fs.link(first.ino(), self.top(), name, Privilege::Root) {
             Err(Error::Exists) => {
-                if Held::lookup(fs, self.top(), name)?.ino == first.ino {
+                if child(self.vfs, self.top(), name)?.ino() == first.ino() {
                     return Ok(());
                 }
                 self.make_way(name)?;
-                fs.link(first.ino, self.top(), name, Privilege::Root)?
+                fs.link(first.ino(), self.top(), name, Privilege::Root)?
             }
             other => other?,
         };
@@ -311,7 +320,7 @@ impl<'a> ImageSink<'a> {
             node.target = target;
         }
         let made = self.create(name, &node)?;
-        self.finish_node(made.ino, meta)
+        self.finish_node(made.ino(), meta)
     }
 }
 

@@ -4,41 +4,41 @@
 //! walk, which therefore ends.
 
 use super::links::Links;
-use super::{Body, Content, Extents, Meta, Node, Sink, check_name, extents_of, join};
+use super::{Body, Content, Extents, Meta, Sink, check_name, extents_of, join};
 use crate::error::{Context, Failure, Result};
-use crate::paths::{Held, sorted_names};
-use spindle_vfs::{Attr, Error, FileKind, FileSystem, Ino, Seek};
+use crate::paths::{child, sorted_names};
+use spindle_vfs::{Attr, Error, FileKind, FileSystem, Ino, Node, Seek, Vfs};
 use std::collections::HashSet;
 
 /// A file or directory with everything below it.
 pub struct ImageSource<'a> {
-    fs: &'a dyn FileSystem,
-    root: Held<'a>,
+    vfs: &'a Vfs,
+    root: Node<'a>,
     recursive: bool,
 }
 
 struct Level<'a> {
-    dir: Held<'a>,
+    dir: Node<'a>,
     path: Vec<u8>,
     names: std::vec::IntoIter<Vec<u8>>,
 }
 
 impl<'a> ImageSource<'a> {
     /// `root` and, if `recursive`, all below it; otherwise a directory is refused.
-    pub fn new(fs: &'a dyn FileSystem, root: Held<'a>, recursive: bool) -> Self {
-        Self { fs, root, recursive }
+    pub fn new(vfs: &'a Vfs, root: Node<'a>, recursive: bool) -> Self {
+        Self { vfs, root, recursive }
     }
 
     /// Hands everything to `sink`, under `prefix`.
     pub fn walk(self, prefix: &[u8], sink: &mut dyn Sink) -> Result<()> {
-        let fs = self.fs;
+        let vfs = self.vfs;
         let mut links = Links::default();
         let mut directories = HashSet::new();
-        if self.root.kind == FileKind::Directory && !self.recursive {
+        if self.root.is_dir() && !self.recursive {
             return Err(Failure::new("is a directory; -r copies it with everything below"));
         }
         let mut levels = Vec::new();
-        levels.extend(send(fs, self.root, prefix, &mut links, &mut directories, sink)?);
+        levels.extend(send(vfs, self.root, prefix, &mut links, &mut directories, sink)?);
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.names.next() else {
                 levels.pop();
@@ -46,9 +46,9 @@ impl<'a> ImageSource<'a> {
             };
             check_name(&name).named(&level.path)?;
             let path = join(&level.path, &name);
-            let entered = Held::lookup(fs, level.dir.ino, &name)
+            let entered = child(vfs, level.dir.ino(), &name)
                 .map_err(Failure::from)
-                .and_then(|node| send(fs, node, &path, &mut links, &mut directories, sink))
+                .and_then(|node| send(vfs, node, &path, &mut links, &mut directories, sink))
                 .named(&path)?;
             levels.extend(entered);
         }
@@ -58,49 +58,51 @@ impl<'a> ImageSource<'a> {
 
 /// Sends one node; gives the level to go into if it is a directory.
 fn send<'a>(
-    fs: &'a dyn FileSystem,
-    node: Held<'a>,
+    vfs: &'a Vfs,
+    node: Node<'a>,
     path: &[u8],
     links: &mut Links,
     directories: &mut HashSet<Ino>,
     sink: &mut dyn Sink,
 ) -> Result<Option<Level<'a>>> {
-    let mut meta = meta_of(&node);
-    if node.kind != FileKind::Directory
-        && let Some(first) = links.meet((0, node.ino.0), node.nlink, path)
+    let fs = &**vfs.fs();
+    let attr = node.attr();
+    let mut meta = meta_of(attr);
+    if attr.kind != FileKind::Directory
+        && let Some(first) = links.meet((0, attr.ino.0), attr.nlink, path)
     {
-        sink.put(Node { path, body: Body::HardLink(&first), meta })?;
+        sink.put(super::Node { path, body: Body::HardLink(&first), meta })?;
         return Ok(None);
     }
     if fs.limits().xattrs {
-        meta.xattrs = xattrs(fs, node.ino)?;
+        meta.xattrs = xattrs(fs, attr.ino)?;
     }
     let target;
     let mut content;
-    let body = match node.kind {
+    let body = match attr.kind {
         FileKind::Directory => {
-            if !directories.insert(node.ino) {
-                let place = format!("inode {}", node.ino.0);
+            if !directories.insert(attr.ino) {
+                let place = format!("inode {}", attr.ino.0);
                 return Err(Error::corrupt("a directory has two names", place).into());
             }
-            sink.put(Node { path, body: Body::Directory, meta })?;
-            let names = sorted_names(fs, node.ino)?.into_iter();
+            sink.put(super::Node { path, body: Body::Directory, meta })?;
+            let names = sorted_names(vfs, attr.ino)?.into_iter();
             return Ok(Some(Level { dir: node, path: path.to_vec(), names }));
         }
         FileKind::Regular => {
-            content = ImageContent::new(fs, &node);
-            Body::File { size: node.size, content: &mut content }
+            content = ImageContent::new(fs, attr);
+            Body::File { size: attr.size, content: &mut content }
         }
         FileKind::Symlink => {
-            target = fs.readlink(node.ino)?;
+            target = fs.readlink(attr.ino)?;
             Body::Symlink(&target)
         }
-        FileKind::BlockDevice => Body::Device { block: true, rdev: node.rdev },
-        FileKind::CharDevice => Body::Device { block: false, rdev: node.rdev },
+        FileKind::BlockDevice => Body::Device { block: true, rdev: attr.rdev },
+        FileKind::CharDevice => Body::Device { block: false, rdev: attr.rdev },
         FileKind::Fifo => Body::Fifo,
         FileKind::Socket => Body::Socket,
     };
-    sink.put(Node { path, body, meta })?;
+    sink.put(super::Node { path, body, meta })?;
     Ok(None)
 }
 

@@ -1,18 +1,20 @@
 //! Trees through every source and sink, with the model file system as the image.
 
 use super::*;
-use crate::paths::{Held, resolve};
+use crate::paths::{child, resolve};
 use spindle_clock::ManualClock;
 use spindle_vfs::model::{ModelFs, ModelOptions};
-use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege, XattrMode};
+use spindle_vfs::{FileKind, NewNode, Options, Privilege, Vfs, XattrMode};
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
 const KEEP: image_sink::NewFiles = image_sink::NewFiles { preserve: true, uid: 0, gid: 0, umask: 0 };
 
-fn model() -> ModelFs {
-    ModelFs::new(ModelOptions { blocks: 1 << 20, ..ModelOptions::default() }, Arc::new(ManualClock::at(1000)))
+fn model() -> Vfs {
+    let options = ModelOptions { blocks: 1 << 20, ..ModelOptions::default() };
+    let fs = ModelFs::new(options, Arc::new(ManualClock::at(1000)));
+    Vfs::new(Arc::new(fs), Options::default())
 }
 
 /// One node in words.
@@ -63,9 +65,9 @@ impl Sink for Notes {
     }
 }
 
-fn notes(fs: &dyn FileSystem) -> Vec<Told> {
+fn notes(fs: &Vfs) -> Vec<Told> {
     let mut notes = Notes::default();
-    ImageSource::new(fs, Held::root(fs).unwrap(), true).walk(b"", &mut notes).unwrap();
+    ImageSource::new(fs, fs.root_node().unwrap(), true).walk(b"", &mut notes).unwrap();
     notes.0
 }
 
@@ -76,25 +78,27 @@ fn assert_same(left: &[Told], right: &[Told]) {
     assert_eq!(left.len(), right.len());
 }
 
-fn put(fs: &dyn FileSystem, dir: &str, name: &str, kind: FileKind, perm: u32, target: &[u8]) -> u64 {
-    let dir = resolve(fs, dir.as_bytes(), true).unwrap();
+fn put(vfs: &Vfs, dir: &str, name: &str, kind: FileKind, perm: u32, target: &[u8]) -> u64 {
+    let fs = vfs.fs();
+    let dir = resolve(vfs, dir.as_bytes(), true).unwrap();
     let rdev = Rdev { major: 7, minor: 300 };
     let rdev =
         if matches!(kind, FileKind::BlockDevice | FileKind::CharDevice) { rdev } else { Rdev::default() };
     let node = NewNode { kind, perm, uid: 1000, gid: 3_000_000, rdev, target };
-    let attr = fs.create(dir.ino, name.as_bytes(), &node, Privilege::Root).unwrap();
+    let attr = fs.create(dir.ino(), name.as_bytes(), &node, Privilege::Root).unwrap();
     fs.forget(attr.ino, 1);
     attr.ino.0
 }
 
 /// A tree with everything that can be in one but sockets.
-fn plant(fs: &dyn FileSystem) {
+fn plant(vfs: &Vfs) {
     use spindle_vfs::Ino;
-    put(fs, "/", "dir", FileKind::Directory, 0o1751, b"");
-    put(fs, "/dir", "empty", FileKind::Directory, 0o700, b"");
+    let fs = vfs.fs();
+    put(vfs, "/", "dir", FileKind::Directory, 0o1751, b"");
+    put(vfs, "/dir", "empty", FileKind::Directory, 0o700, b"");
     let long = "n".repeat(200);
-    put(fs, "/dir", &long, FileKind::Directory, 0o755, b"");
-    let file = put(fs, &format!("/dir/{long}"), "file\u{e4} with\nodd name", FileKind::Regular, 0o4755, b"");
+    put(vfs, "/dir", &long, FileKind::Directory, 0o755, b"");
+    let file = put(vfs, &format!("/dir/{long}"), "file\u{e4} with\nodd name", FileKind::Regular, 0o4755, b"");
     fs.write(Ino(file), 0, &vec![b'x'; 12345], Privilege::Root).unwrap();
     fs.setxattr(Ino(file), b"user.comment", b"a=b\nc", XattrMode::Set, Privilege::Root).unwrap();
     let set = spindle_vfs::SetAttr {
@@ -103,23 +107,23 @@ fn plant(fs: &dyn FileSystem) {
         ..Default::default()
     };
     fs.setattr(Ino(file), &set, Privilege::Root).unwrap();
-    let dir = resolve(fs, b"/dir", true).unwrap();
-    let second = fs.link(Ino(file), dir.ino, b"zz second name", Privilege::Root).unwrap();
+    let dir = resolve(vfs, b"/dir", true).unwrap();
+    let second = fs.link(Ino(file), dir.ino(), b"zz second name", Privilege::Root).unwrap();
     fs.forget(second.ino, 1);
-    let sparse = put(fs, "/", "sparse", FileKind::Regular, 0o600, b"");
+    let sparse = put(vfs, "/", "sparse", FileKind::Regular, 0o600, b"");
     fs.write(Ino(sparse), 40960, b"middle", Privilege::Root).unwrap();
     fs.write(Ino(sparse), 409_600, &[b'e'; 5000], Privilege::Root).unwrap();
     let set = spindle_vfs::SetAttr { size: Some(1 << 34), ..Default::default() };
     fs.setattr(Ino(sparse), &set, Privilege::Root).unwrap();
-    put(fs, "/", "hole", FileKind::Regular, 0o600, b"");
-    let hole = resolve(fs, b"/hole", false).unwrap();
+    put(vfs, "/", "hole", FileKind::Regular, 0o600, b"");
+    let hole = resolve(vfs, b"/hole", false).unwrap();
     let set = spindle_vfs::SetAttr { size: Some(100_000), ..Default::default() };
-    fs.setattr(hole.ino, &set, Privilege::Root).unwrap();
-    put(fs, "/", "nothing", FileKind::Regular, 0o444, b"");
-    put(fs, "/", "link", FileKind::Symlink, 0o777, "t/".repeat(120).as_bytes());
-    put(fs, "/", "pipe", FileKind::Fifo, 0o620, b"");
-    put(fs, "/", "sda", FileKind::BlockDevice, 0o640, b"");
-    put(fs, "/", "tty", FileKind::CharDevice, 0o666, b"");
+    fs.setattr(hole.ino(), &set, Privilege::Root).unwrap();
+    put(vfs, "/", "nothing", FileKind::Regular, 0o444, b"");
+    put(vfs, "/", "link", FileKind::Symlink, 0o777, "t/".repeat(120).as_bytes());
+    put(vfs, "/", "pipe", FileKind::Fifo, 0o620, b"");
+    put(vfs, "/", "sda", FileKind::BlockDevice, 0o640, b"");
+    put(vfs, "/", "tty", FileKind::CharDevice, 0o666, b"");
 }
 
 /// Promise: a tar stream of a tree brings back everything that was in it: kinds, bytes, holes, owners, permissions,
@@ -131,7 +135,7 @@ fn tar_keeps_everything() {
     let export = || {
         let mut bytes = Vec::new();
         let mut writer = TarWriter::new(&mut bytes);
-        ImageSource::new(&from, Held::root(&from).unwrap(), true).walk(b"", &mut writer).unwrap();
+        ImageSource::new(&from, from.root_node().unwrap(), true).walk(b"", &mut writer).unwrap();
         writer.finish().unwrap();
         drop(writer);
         bytes
@@ -141,7 +145,8 @@ fn tar_keeps_everything() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&bytes).unwrap();
     let to = model();
-    let mut sink = ImageSink::new(&to, to.root(), KEEP);
+    let root = to.root_node().unwrap();
+    let mut sink = ImageSink::new(&root, b"/", KEEP);
     TarReader::file(file.path()).unwrap().walk(&mut sink).unwrap();
     sink.finish().unwrap();
     drop(sink);
@@ -157,10 +162,11 @@ fn directories_keep_everything() {
     plant(&from);
     let dir = tempfile::tempdir().unwrap();
     let mut sink = LocalSink::new(dir.path(), true, 0).unwrap();
-    ImageSource::new(&from, Held::root(&from).unwrap(), true).walk(b"", &mut sink).unwrap();
+    ImageSource::new(&from, from.root_node().unwrap(), true).walk(b"", &mut sink).unwrap();
     sink.finish().unwrap();
     let to = model();
-    let mut sink = ImageSink::new(&to, to.root(), KEEP);
+    let root = to.root_node().unwrap();
+    let mut sink = ImageSink::new(&root, b"/", KEEP);
     LocalSource::new(dir.path(), true).walk(b"", &mut sink).unwrap();
     sink.finish().unwrap();
     drop(sink);
@@ -174,8 +180,9 @@ fn references_are_given_back() {
     let before = fs.statfs().unwrap();
     plant(&fs);
     let copy = model();
-    let mut sink = ImageSink::new(&copy, copy.root(), KEEP);
-    ImageSource::new(&fs, Held::root(&fs).unwrap(), true).walk(b"", &mut sink).unwrap();
+    let root = copy.root_node().unwrap();
+    let mut sink = ImageSink::new(&root, b"/", KEEP);
+    ImageSource::new(&fs, fs.root_node().unwrap(), true).walk(b"", &mut sink).unwrap();
     sink.finish().unwrap();
     drop(sink);
     for fs in [&fs, &copy] {
@@ -184,11 +191,12 @@ fn references_are_given_back() {
     }
 }
 
-fn remove_all(fs: &dyn FileSystem, dir: spindle_vfs::Ino) {
-    for name in crate::paths::sorted_names(fs, dir).unwrap() {
-        let node = Held::lookup(fs, dir, &name).unwrap();
-        if node.kind == FileKind::Directory {
-            remove_all(fs, node.ino);
+fn remove_all(vfs: &Vfs, dir: spindle_vfs::Ino) {
+    let fs = vfs.fs();
+    for name in crate::paths::sorted_names(vfs, dir).unwrap() {
+        let node = child(vfs, dir, &name).unwrap();
+        if node.is_dir() {
+            remove_all(vfs, node.ino());
             fs.rmdir(dir, &name).unwrap();
         } else {
             fs.unlink(dir, &name).unwrap();
@@ -202,20 +210,21 @@ fn remove_all(fs: &dyn FileSystem, dir: spindle_vfs::Ino) {
 fn existing_files_are_replaced() {
     let fs = model();
     plant(&fs);
-    let before = resolve(&fs, b"/dir/empty", true).unwrap().mtime;
+    let before = resolve(&fs, b"/dir/empty", true).unwrap().attr().mtime;
     let source = tempfile::tempdir().unwrap();
     std::fs::write(source.path().join("pipe"), "now a file").unwrap();
     std::fs::create_dir_all(source.path().join("dir/empty")).unwrap();
-    let mut sink = ImageSink::new(&fs, fs.root(), KEEP);
+    let root = fs.root_node().unwrap();
+    let mut sink = ImageSink::new(&root, b"/", KEEP);
     LocalSource::new(&source.path().join("pipe"), false).walk(b"pipe", &mut sink).unwrap();
     LocalSource::new(&source.path().join("pipe"), false).walk(b"dir/empty/new", &mut sink).unwrap();
     let refused = LocalSource::new(&source.path().join("pipe"), false).walk(b"dir", &mut sink).unwrap_err();
     assert!(refused.to_string().contains("a directory stands where a file is to go"), "{refused}");
     sink.finish().unwrap();
     drop(sink);
-    assert_eq!(resolve(&fs, b"/pipe", false).unwrap().kind, FileKind::Regular);
-    assert_eq!(resolve(&fs, b"/dir/empty/new", false).unwrap().size, 10);
-    assert_eq!(resolve(&fs, b"/dir/empty", true).unwrap().mtime, before);
+    assert_eq!(resolve(&fs, b"/pipe", false).unwrap().attr().kind, FileKind::Regular);
+    assert_eq!(resolve(&fs, b"/dir/empty/new", false).unwrap().attr().size, 10);
+    assert_eq!(resolve(&fs, b"/dir/empty", true).unwrap().attr().mtime, before);
 }
 
 fn tar(args: &[&str], dir: &Path) -> Vec<u8> {
@@ -273,7 +282,7 @@ fn gnu_tar_reads_ours() {
     let out = tempfile::tempdir().unwrap();
     let mut stream = tempfile::NamedTempFile::new().unwrap();
     let mut writer = TarWriter::new(&mut stream);
-    ImageSource::new(&from, Held::root(&from).unwrap(), true).walk(b"", &mut writer).unwrap();
+    ImageSource::new(&from, from.root_node().unwrap(), true).walk(b"", &mut writer).unwrap();
     writer.finish().unwrap();
     drop(writer);
     let file = stream.path().to_str().unwrap();
@@ -291,7 +300,7 @@ fn bad_streams_are_refused() {
     plant(&from);
     let mut bytes = Vec::new();
     let mut writer = TarWriter::new(&mut bytes);
-    ImageSource::new(&from, Held::root(&from).unwrap(), true).walk(b"", &mut writer).unwrap();
+    ImageSource::new(&from, from.root_node().unwrap(), true).walk(b"", &mut writer).unwrap();
     writer.finish().unwrap();
     drop(writer);
     for cut in (1..bytes.len() - 1024).step_by(97) {
