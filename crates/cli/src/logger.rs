@@ -1,6 +1,6 @@
 //! Warnings of the crates below, on standard error.
 
-use log::{LevelFilter, Log, Metadata, Record};
+use log::{Level, LevelFilter, Log, Metadata, Record};
 
 struct Stderr;
 
@@ -12,7 +12,10 @@ impl Log for Stderr {
     fn log(&self, record: &Record<'_>) {
         // A closed standard error is nothing that anybody could be told of.
         use std::io::Write;
-        let level = record.level().as_str().to_ascii_lowercase();
+        let level = match record.level() {
+            Level::Warn => "warning".to_owned(),
+            other => other.as_str().to_ascii_lowercase(),
+        };
         let _ = writeln!(std::io::stderr(), "spindle: {level}: {}", record.args());
     }
 
