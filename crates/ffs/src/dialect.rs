@@ -210,7 +210,7 @@ pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect) -> Vec
     if unknown != 0 {
         object(
             format!("fs_flags has unknown bits {unknown:#x}"),
-            "name the dialect, or insist with force",
+            "name its dialect (dialect=), or insist with the option force",
             true,
         );
     }

@@ -42,6 +42,8 @@ pub struct MountOptions {
     pub dir_mask: Option<u32>,
     /// `offset=`: where the file system starts in the image, in bytes; for the caller.
     pub offset: Option<u64>,
+    /// `dialect=`: whose file system to take it for, whatever it looks like; for the caller.
+    pub dialect: Option<String>,
     /// `fsname=`: the source that `mount` and `df` show.
     pub fsname: Option<String>,
     /// `subtype=`: the type shown is `fuse.` and this.
@@ -85,6 +87,7 @@ impl Default for MountOptions {
             file_mask: None,
             dir_mask: None,
             offset: None,
+            dialect: None,
             fsname: None,
             subtype: "spindle".into(),
             auto_unmount: false,
@@ -144,6 +147,7 @@ impl MountOptions {
             "fmask" => self.file_mask = Some(number(word, value, 8, 0o777)?),
             "dmask" => self.dir_mask = Some(number(word, value, 8, 0o777)?),
             "offset" => self.offset = Some(size(word, value)?),
+            "dialect" => self.dialect = Some(text(word, value)?),
             "fsname" => self.fsname = Some(text(word, value)?),
             "subtype" => {
                 let subtype = text(word, value)?;
@@ -191,6 +195,7 @@ fn takes_value(key: &str) -> bool {
             | "fmask"
             | "dmask"
             | "offset"
+            | "dialect"
             | "fsname"
             | "subtype"
             | "threads"
@@ -271,7 +276,9 @@ mod tests {
         assert_eq!((o.uid, o.gid), (Some(1000), Some(100)));
         assert_eq!((o.file_mask, o.dir_mask), (Some(0o133), Some(0o022)));
         assert_eq!(o.offset, Some(63 * 1024));
-        let o = parsed("ro,rw,dev,nodev,suid,nosuid,grpid,threads=4,commit=30,nouser_xattr,force");
+        let o =
+            parsed("ro,rw,dev,nodev,suid,nosuid,grpid,threads=4,commit=30,nouser_xattr,force,dialect=netbsd");
+        assert_eq!(o.dialect.as_deref(), Some("netbsd"));
         assert!(!o.read_only && !o.dev && !o.suid && !o.xattrs && o.force);
         assert_eq!((o.groups, o.threads, o.commit), (GroupRule::Bsd, 4, Duration::from_secs(30)));
         assert_eq!(parsed("grpid,sysvgroups,commit=0"), MountOptions::default());
@@ -312,6 +319,7 @@ mod tests {
             ("threads=65", "threads=65"),
             ("subtype=a.b", "subtype=a.b"),
             ("fsname", "fsname"),
+            ("dialect", "dialect"),
         ] {
             let error = MountOptions::default().parse(text).unwrap_err().to_string();
             assert!(error.contains(&format!("`{word}`")), "{text}: {error}");
