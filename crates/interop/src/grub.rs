@@ -23,8 +23,11 @@ pub fn list(image: &Path) -> Result<Listing> {
             let (name, mut record) = entry(line).ok_or_else(|| {
                 Failure::new(format!("grub-fstest {} ls: `{}`", image.display(), line.escape_ascii()))
             })?;
-            // A name without letters is an entry that is not in use.
-            if [&b""[..], b".", b".."].contains(&name) {
+            // GRUB shows entries that are not in use too, as what inode 0 is: without type, time and length. The
+            // length of those that have lost their name is their directory's.
+            let untimed = record.kind.is_none() && record.mtime.is_some_and(|stamp| stamp.secs == 0);
+            let unused = untimed && (record.size == Some(0) || name.is_empty());
+            if unused || [&b"."[..], b".."].contains(&name) {
                 continue;
             }
             let path = [&directory[..], b"/", name].concat();

@@ -11,6 +11,7 @@
 //!   of them reads; one module for each.
 //! - [`linux`]: listings that Linux's own drivers made of real images, and those images.
 //! - [`format`]: what an image says it is, told without Spindle's code.
+//! - [`spindle`]: Spindle's own command line, its mounts included.
 //! - [`workload`]: programs that work on a mounted directory and know whether what they see is right.
 //! - [`tool`]: running an outside program so that a failure names it.
 //!
@@ -26,6 +27,7 @@ pub mod reader;
 pub mod record;
 pub mod rufs;
 pub mod sleuthkit;
+pub mod spindle;
 pub mod table;
 pub mod tool;
 pub mod tree;

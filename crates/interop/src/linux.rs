@@ -4,6 +4,7 @@
 //! beside the repository where it is not set, as `NAME.img.zst` and `NAME.tsv`.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -39,6 +40,8 @@ impl RealImage {
         let directory = TempDir::new().map_err(Failure::of("temporary directory"))?;
         let mut image = Self { directory, listing: table::parse(&text)? };
         run(command("zstd").args(["-d", "-q", "-f"]).arg(file("img.zst")).arg("-o").arg(image.path()))?;
+        // zstd gives the copy the mode of the original, which may be read-only.
+        fs::set_permissions(image.path(), fs::Permissions::from_mode(0o600)).map_err(Failure::of("copy"))?;
         // Linux shows fractions of a second for UFS2 only.
         if !Format::of(&image.path()).is_ok_and(|format| format.ufs2) {
             for stamp in image.listing.values_mut().filter_map(|record| record.mtime.as_mut()) {
