@@ -30,6 +30,8 @@ pub struct Makefs {
     pub space: bool,
     /// Bytes to leave free for writing later.
     pub free_bytes: u64,
+    /// Inodes to leave free for writing later.
+    pub free_files: u32,
     /// Seconds since 1970 after which no time stamp lies, for reproducible images.
     pub clamp_secs: Option<u64>,
 }
@@ -54,7 +56,7 @@ impl Makefs {
         }
         let mut makefs = command("makefs");
         makefs.args(["-t", "ffs", "-B", if self.big_endian { "be" } else { "le" }, "-o", &options.join(",")]);
-        makefs.args(["-b", &self.free_bytes.to_string()]);
+        makefs.args(["-b", &self.free_bytes.to_string(), "-f", &self.free_files.to_string()]);
         if let Some(secs) = self.clamp_secs {
             makefs.args(["-T", &secs.to_string()]);
         }

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use crate::{Failure, Result};
 
 /// Seconds after which an outside program is killed.
-const LIMIT_S: u32 = 300;
+const LIMIT_S: u32 = 900;
 
 /// The root of the repository.
 #[must_use]

@@ -135,7 +135,8 @@ fn change(image: &Path) -> Result<Listing> {
 /// Promise: UFS1 images of `makefs` are read exactly, in both byte orders, and stay right when we write them.
 #[test]
 fn makefs_ufs1() -> Result<()> {
-    let makefs = Makefs { bsize: 8192, fsize: 1024, free_bytes: 8 << 20, ..Makefs::default() };
+    let makefs =
+        Makefs { bsize: 8192, fsize: 1024, free_bytes: 8 << 20, free_files: 500, ..Makefs::default() };
     theirs(makefs)?;
     theirs(Makefs { big_endian: true, ..makefs })
 }
@@ -143,7 +144,14 @@ fn makefs_ufs1() -> Result<()> {
 /// Promise: the same of UFS2, with the superblock at 8192 and at 65536.
 #[test]
 fn makefs_ufs2() -> Result<()> {
-    let makefs = Makefs { ufs2: true, bsize: 16384, fsize: 2048, free_bytes: 8 << 20, ..Makefs::default() };
+    let makefs = Makefs {
+        ufs2: true,
+        bsize: 16384,
+        fsize: 2048,
+        free_bytes: 8 << 20,
+        free_files: 500,
+        ..Makefs::default()
+    };
     theirs(makefs)?;
     theirs(Makefs { big_endian: true, ..makefs })?;
     theirs(Makefs { bsize: 65536, fsize: 8192, ..makefs })
