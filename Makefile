@@ -28,14 +28,9 @@ test: setup check ## All tests, those with other people's tools and mounts too; 
 demo: build ## Make an image, mount it, copy a real tree in, unmount, check
 	scripts/demo
 
-<<<<<<< HEAD
 torture: ## The random tests (named torture_*) at length: make torture [BUDGET=seconds] [CASES=n] [SPINDLE_SEED=n]
 	SPINDLE_CASES=$(CASES) cargo test --profile torture --workspace --exclude spindle-torture -- torture_ --nocapture
 	SPINDLE_BUDGET=$(BUDGET) cargo test --profile torture -p spindle-torture -- torture_ --nocapture
-=======
-torture: ## The random tests (named torture_*) at length, optimised: make torture BUDGET=20000 [SPINDLE_SEED=n]
-	SPINDLE_BUDGET=$(BUDGET) cargo test --release --workspace -- torture_ --nocapture
 
 bench: setup build ## Ratios to kernel ext4 and fuse2fs, as in docs/PERFORMANCE.md: make bench [BENCH="--rounds 5"]
 	cargo run --release --quiet -p spindle-bench -- $(BENCH)
->>>>>>> 3f287db (Images both ways through the command line, programs on its mounts, and a benchmark beside ext4 and fuse2fs)
