@@ -221,9 +221,11 @@ impl Layout {
         if old_cg && fs.fs_old_postblformat != crate::ondisk::FS_42POSTBLFMT {
             return Err(bad("fs_old_postblformat", fs.fs_old_postblformat, "-1 or 1"));
         }
-        let least_cgsize = u32::try_from(if old_cg { OldCg::SIZE } else { Cg::SIZE }).unwrap_or(u32::MAX);
+        let cg_head = u32::try_from(if old_cg { OldCg::SIZE } else { Cg::SIZE }).unwrap_or(u32::MAX);
+        // Where the old group block keeps its map of free fragments is not its own say.
+        let least_cgsize = if old_cg { cg_head + fs_fpg.div_ceil(8) } else { cg_head };
         let fs_cgsize = within32("fs_cgsize", fs.fs_cgsize, least_cgsize, fs_bsize)?;
-        let maps = u64::from(least_cgsize)
+        let maps = u64::from(cg_head)
             + u64::from(fs_fpg).div_ceil(8)
             + if old_cg { 0 } else { u64::from(fs_ipg).div_ceil(8) };
         if maps > u64::from(fs_bsize) || (old_cg && fs_ipg > 2048) {
