@@ -10,7 +10,8 @@ use spindle_cache::Buffer;
 use spindle_ondisk::Field;
 use spindle_vfs::{Error, Result};
 
-/// A run of blocks of a file: contiguous on the device, or all missing.
+/// A run of blocks of a file: contiguous on the device, or all missing. A file has at most two runs for each of its blocks,
+/// indirect ones included, and a few for the pointers of its inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     /// Where the first block is; `None` for a hole.
@@ -88,20 +89,27 @@ impl Ffs {
                 )
             }
             Place::Indirect { levels, path } => {
-                let mut at = self.pointer(di.ib[levels - 1], self.layout.fs_frag, ino)?;
                 let n = u64::from(self.layout.fs_nindir);
+                let depth = |levels: usize| n.pow(u32::try_from(levels).unwrap_or(0));
+                // How far into the blocks behind one pointer, with so many levels below it, the path leads.
+                let within =
+                    |levels: usize| path[NIADDR - levels..].iter().fold(0, |sum, &i| sum * n + i as u64);
+                let hole = |blocks: u64| Ok(Run { at: None, blocks: blocks.min(most) });
+                let Some(mut block) = self.pointer(di.ib[levels - 1], self.layout.fs_frag, ino)? else {
+                    return hole(depth(levels) - within(levels));
+                };
                 for level in (0..levels).rev() {
                     let step = path[NIADDR - 1 - level];
-                    let span = n.pow(u32::try_from(level).unwrap_or(0));
-                    let Some(block) = at else {
-                        // All that this missing indirect block would cover.
-                        let within = path[NIADDR - 1 - level..].iter().fold(0, |sum, &i| sum * n + i as u64);
-                        return Ok(Run { at: None, blocks: (span * n - within).min(most) });
-                    };
                     let buffer = self.indirect(block)?;
                     let bytes = buffer.read();
                     if level > 0 {
-                        at = self.pointer(self.get_pointer(&bytes, step), self.layout.fs_frag, ino)?;
+                        let raw = self.get_pointer(&bytes, step);
+                        let Some(next) = self.pointer(raw, self.layout.fs_frag, ino)? else {
+                            let missing =
+                                (step..index(n)).take_while(|&i| self.get_pointer(&bytes, i) == 0).count();
+                            return hole(missing as u64 * depth(level) - within(level));
+                        };
+                        block = next;
                         continue;
                     }
                     let most = most.min(n - step as u64);
@@ -111,6 +119,26 @@ impl Ffs {
                 Err(Error::corrupt("an indirect block without a level", format!("inode {ino}")))
             }
         }
+    }
+
+    /// The end of the last block of a file that a pointer leads to, or an indirect block that leads nowhere.
+    pub(crate) fn stored_end(&self, ino: u32, di: &Dinode) -> Result<Lbn> {
+        let n = u64::from(self.layout.fs_nindir);
+        let levels = di.ib.iter().rposition(|&raw| raw != 0).map_or(0, |last| last + 1);
+        let depth = |levels: usize| n.pow(u32::try_from(levels).unwrap_or(0));
+        let Some(mut block) = levels.checked_sub(1).map(|i| di.ib[i]) else {
+            return Ok(Lbn(di.db.iter().rposition(|&raw| raw != 0).map_or(0, |last| last as u64 + 1)));
+        };
+        let mut lbn = (1..levels).fold(NDADDR as u64, |sum, below| sum + depth(below));
+        for level in (0..levels).rev() {
+            let Some(at) = self.pointer(block, self.layout.fs_frag, ino)? else { break };
+            let buffer = self.indirect(at)?;
+            let bytes = buffer.read();
+            let Some(last) = (0..index(n)).rfind(|&i| self.get_pointer(&bytes, i) != 0) else { break };
+            block = self.get_pointer(&bytes, last);
+            lbn += last as u64 * depth(level);
+        }
+        Ok(Lbn(lbn + 1))
     }
 
     /// The run at the start of an array of at least `most` pointers; `frags` gives the fragments of each block.

@@ -417,7 +417,12 @@ impl Ffs {
             return Err(Error::NoSuchOffset);
         }
         let mut at = offset;
+        // Pointers that lead to the same blocks over and over would take as long to follow as they please.
+        let mut left_runs = 2 * (self.layout.fs_size / u64::from(self.layout.fs_frag)) + 64;
         while at < di.size {
+            left_runs = left_runs.checked_sub(1).ok_or_else(|| {
+                Error::corrupt("more runs of blocks than there are blocks", format!("inode {ino}"))
+            })?;
             let lbn = self.layout.lblkno(at);
             let left = (di.size - (lbn.0 << self.layout.fs_bshift)).div_ceil(self.layout.fs_bsize.into());
             let run = self.bmap(ino, di, lbn, left)?;

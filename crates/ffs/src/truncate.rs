@@ -91,7 +91,9 @@ impl Ffs {
     pub(crate) fn shrink_in_steps(&self, inode: &Inode, di: &mut Dinode, size: u64) -> Result<()> {
         let content = if di.is_directory() { Content::Directory } else { Content::Data };
         loop {
-            let step = size.max(di.size.saturating_sub(STEP_BYTES));
+            // What is not stored takes no time to cut off.
+            let stored = self.stored_end(inode.ino, di)?.0.saturating_mul(self.layout.fs_bsize.into());
+            let step = size.max(stored.min(di.size).saturating_sub(STEP_BYTES));
             let tx = self.begin()?;
             if step == size {
                 self.shrink_exactly(&tx, inode.ino, di, size, content)?;
@@ -283,6 +285,9 @@ impl Ffs {
         }
         // Space beyond the size would be taken for damage by every BSD checker: with `keep_size` there is none.
         let end = if keep_size { range.end.min(di.size) } else { range.end };
+        if end.saturating_sub(range.start) > (self.layout.fs_size + 1) << self.layout.fs_fshift {
+            return Err(Error::NoSpace);
+        }
         let old_size = di.size;
         let final_size = old_size.max(end);
         let mut at = range.start;

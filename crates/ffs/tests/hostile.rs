@@ -4,9 +4,14 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::ManualClock;
 use spindle_device::{Device, MemoryDevice};
-use spindle_ffs::newfs::{self, Parameters, Plan};
-use spindle_ffs::{Ffs, OpenOptions};
-use spindle_vfs::{Error, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, RenameMode};
+use spindle_ffs::check::{Options, check};
+use spindle_ffs::newfs::{self, Format, Parameters, Plan};
+use spindle_ffs::ondisk::Dinode2;
+use spindle_ffs::{Ffs, OpenOptions, Superblock};
+use spindle_vfs::{
+    Attr, Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, RenameMode, Seek,
+    SetAttr,
+};
 use std::sync::Arc;
 
 /// A UFS2 in memory that can be damaged between two mounts.
@@ -16,13 +21,20 @@ struct Victim {
 }
 
 impl Victim {
+    fn parameters() -> Parameters {
+        Parameters { snap_dir: false, check_hashes: false, ..Parameters::new(16 << 20) }
+    }
+
     fn new(fill: impl FnOnce(&Ffs)) -> Self {
-        let parameters = Parameters { snap_dir: false, check_hashes: false, ..Parameters::new(16 << 20) };
+        Self::with(&Self::parameters(), fill)
+    }
+
+    fn with(parameters: &Parameters, fill: impl FnOnce(&Ffs)) -> Self {
         let victim = Self {
             device: Arc::new(MemoryDevice::new(parameters.size_bytes)),
             clock: Arc::new(ManualClock::at(1_700_000_000)),
         };
-        let plan = Plan::new(&parameters).unwrap();
+        let plan = Plan::new(parameters).unwrap();
         let mut random = StdRng::seed_from_u64(1);
         newfs::write(&plan, &*victim.device, &*victim.clock, &mut random, &mut |_, _| ()).unwrap();
         let fs = victim.open();
@@ -45,16 +57,104 @@ impl Victim {
     }
 }
 
-fn mkdir(fs: &Ffs, dir: Ino, name: &[u8]) -> Ino {
-    let node = NewNode {
-        kind: FileKind::Directory,
-        perm: 0o755,
-        uid: 0,
-        gid: 0,
-        rdev: Rdev::default(),
-        target: b"",
-    };
+fn make(fs: &Ffs, dir: Ino, name: &[u8], kind: FileKind) -> Ino {
+    let node = NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
     fs.create(dir, name, &node, Privilege::Root).unwrap().ino
+}
+
+fn mkdir(fs: &Ffs, dir: Ino, name: &[u8]) -> Ino {
+    make(fs, dir, name, FileKind::Directory)
+}
+
+fn cut_to(fs: &Ffs, ino: Ino, size: u64) -> Result<Attr, Error> {
+    fs.setattr(ino, &SetAttr { size: Some(size), ..SetAttr::default() }, Privilege::Root)
+}
+
+/// Promise: in a file whose indirect block leads to itself, which makes it as large as the format allows, looking for a
+/// hole, filling and cutting back end, and with a complaint.
+#[test]
+fn pointers_in_circles() {
+    let parameters = Parameters { bsize: Some(65536), fsize: Some(65536), ..Victim::parameters() };
+    let (mut file, mut size) = (Ino(0), 0);
+    let victim = Victim::with(&parameters, |fs| {
+        file = make(fs, fs.root(), b"file", FileKind::Regular);
+        size = fs.limits().file_size_max;
+        fs.write(file, 100 * 65536, b"one byte behind the first indirect block", Privilege::Root).unwrap();
+        cut_to(fs, file, size).unwrap();
+    });
+    let superblock = Superblock::open(&*victim.device).unwrap();
+    let layout = superblock.layout;
+    let (block, offset) = layout.ino_to_fsba(u32::try_from(file.0).unwrap());
+    let mut bytes = victim.device.to_bytes();
+    let inode = usize::try_from(layout.byte(block)).unwrap() + offset;
+    let mut dinode = Dinode2::decode(&bytes[inode..], layout.endian);
+    let circle = dinode.di_ib[0];
+    dinode.di_ib = [circle; 3];
+    dinode.encode(&mut bytes[inode..], layout.endian);
+    let start = usize::try_from(circle).unwrap() * 65536;
+    for pointer in bytes[start..start + 65536].chunks_mut(8) {
+        pointer.copy_from_slice(&circle.to_le_bytes());
+    }
+    victim.device.write_at(0, &bytes).unwrap();
+
+    let fs = victim.open();
+    let corrupt = |error: &Error| matches!(error, Error::Corrupt { .. });
+    assert!(fs.seek(file, 12 * 65536, Seek::Hole).is_err_and(|e| corrupt(&e)));
+    let filled = fs.fallocate(
+        file,
+        FallocateMode::Allocate { keep_size: false },
+        12 * 65536,
+        size / 2,
+        Privilege::Root,
+    );
+    assert!(matches!(filled, Err(Error::NoSpace)), "{filled:?}");
+    assert!(cut_to(&fs, file, 0).is_err_and(|e| corrupt(&e)));
+    fs.unmount().unwrap();
+}
+
+/// Promise: cutting back the largest sparse file takes time in proportion to what is stored in it.
+#[test]
+fn immense_and_empty() {
+    let parameters = Parameters { bsize: Some(65536), fsize: Some(65536), ..Victim::parameters() };
+    let victim = Victim::with(&parameters, |fs| {
+        let file = make(fs, fs.root(), b"file", FileKind::Regular);
+        let size = fs.limits().file_size_max;
+        let before = fs.statfs().unwrap().bfree;
+        for at in [0, 1 << 30, 1 << 40, size / 2, size - 10] {
+            fs.write(file, at, b"ten bytes.", Privilege::Root).unwrap();
+        }
+        for at in [1 << 40, 1 << 30, 5] {
+            cut_to(fs, file, at + 10).unwrap();
+            assert_eq!(fs.seek(file, at, Seek::Data).unwrap(), at);
+        }
+        cut_to(fs, file, 0).unwrap();
+        assert_eq!(fs.statfs().unwrap().bfree, before);
+    });
+    let report = check(&*victim.device, &Options::default(), &mut |_| ()).unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+}
+
+/// Promise: a group block of 4.2BSD is as large as its map of free fragments, whose place is fixed, needs.
+#[test]
+fn old_groups_hold_their_maps() {
+    const FS_CGSIZE: usize = 160;
+    let parameters = Parameters {
+        format: Format::Old,
+        static_tables: true,
+        bsize: Some(4096),
+        fsize: Some(1024),
+        ..Victim::parameters()
+    };
+    let victim = Victim::with(&parameters, |_| ());
+    let layout = Superblock::open(&*victim.device).unwrap().layout;
+    let least = i32::try_from(984 + layout.fs_fpg.div_ceil(8)).unwrap();
+    for (fs_cgsize, good) in [(least, true), (least - 1, false)] {
+        let mut bytes = victim.device.to_bytes();
+        bytes[8192 + FS_CGSIZE..][..4].copy_from_slice(&fs_cgsize.to_le_bytes());
+        victim.device.write_at(0, &bytes).unwrap();
+        let opened = Superblock::open(&*victim.device);
+        assert_eq!(opened.is_ok(), good, "{fs_cgsize}: {:?}", opened.err());
+    }
 }
 
 /// Promise: a time in the superblock at the end of all time does not keep it from being mounted and changed.
