@@ -42,6 +42,8 @@ pub struct Report {
     pub usage: Usage,
     /// The most memory that a phase took, in bytes.
     pub memory: usize,
+    /// The slowest case and its time.
+    pub slowest: (u64, Duration),
     /// Declared fields that had their turn, of so many there are.
     pub fields: (usize, usize),
     /// Broken promises: the first case of each kind, and how many there were.
@@ -56,12 +58,14 @@ impl fmt::Display for Report {
             f,
             "{cases} mutated images: {opened} opened, {checked} checked, {written} written, {unmounted} of them \
              unmounted well; {} of {} declared fields had their turn; at most {} requests, {} KiB transferred, {} KiB \
-             of memory in a phase",
+             of memory in a phase; the slowest was case {} with {} ms",
             fields.0,
             fields.1,
             usage.requests,
             usage.bytes >> 10,
-            memory >> 10
+            memory >> 10,
+            self.slowest.0,
+            self.slowest.1.as_millis()
         )
     }
 }
@@ -162,9 +166,14 @@ pub fn campaign(seed: u64, budget: Budget) -> Report {
                     *post.lock() = Some((id, now));
                     PLACE.set(None);
                     let result = run(&bases, seed, id);
+                    let time = SystemClock.monotonic().saturating_sub(now);
                     *post.lock() = None;
                     let base = usize::try_from(id).unwrap_or(0) % bases.len();
-                    report.lock().add(base, id, result, PLACE.take());
+                    let mut report = report.lock();
+                    report.add(base, id, result, PLACE.take());
+                    if time > report.slowest.1 {
+                        report.slowest = (id, time);
+                    }
                 }
                 *done.0.lock() += 1;
                 done.1.notify_all();

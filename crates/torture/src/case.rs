@@ -95,7 +95,7 @@ impl Trial {
         self.outcome.changed = self.phase("open, walk and change", |device| {
             let fs = open(device, false).ok()?;
             let nodes = walk(&fs);
-            change(&fs, &nodes, rng);
+            change(&fs, nodes, rng);
             Some(fs.unmount().is_ok())
         })?;
         if self.outcome.changed.is_some() {

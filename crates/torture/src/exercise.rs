@@ -115,14 +115,18 @@ fn look(fs: &dyn FileSystem, ino: Ino, kind: FileKind, size: u64, xattrs: bool) 
     }
 }
 
-/// Changes the file system: first a fixed round in the root directory, then changes to what `nodes` names.
-pub fn change(fs: &dyn FileSystem, nodes: &[Node], rng: &mut SmallRng) {
+/// Changes the file system: first a fixed round in the root directory, then changes to what `nodes` names, to the
+/// largest of them most of all.
+pub fn change(fs: &dyn FileSystem, mut nodes: Vec<Node>, rng: &mut SmallRng) {
+    nodes.sort_by_key(|node| std::cmp::Reverse(node.size));
+    let nodes = &nodes[..];
     basics(fs, rng);
     let directories: Vec<Ino> =
         nodes.iter().filter(|n| n.kind == FileKind::Directory).map(|n| n.ino).chain([fs.root()]).collect();
     for n in 0..CHANGES {
         let dir = *directories.choose(rng).unwrap_or(&fs.root());
-        match nodes.choose(rng) {
+        let among = if rng.random_ratio(1, 4) { &nodes[..nodes.len().min(4)] } else { nodes };
+        match among.choose(rng) {
             Some(node) if rng.random_ratio(4, 5) => disturb(fs, node, dir, nodes, rng),
             _ => add(fs, dir, &format!("new{n}"), rng),
         }
@@ -234,7 +238,8 @@ fn disturb(fs: &dyn FileSystem, node: &Node, dir: Ino, nodes: &[Node], rng: &mut
             ]
             .choose(rng)
             .unwrap_or(&FallocateMode::PunchHole);
-            let _ = fs.fallocate(node.ino, mode, at, len as u64, by);
+            let len = if rng.random() { len as u64 } else { 1 << rng.random_range(0..63) };
+            let _ = fs.fallocate(node.ino, mode, at, len, by);
         }
         11 => {
             let value = vec![5; rng.random_range(0..3000)];

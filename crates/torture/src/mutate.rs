@@ -11,8 +11,8 @@ use crate::reshape::reshape;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngCore};
-use spindle_ffs::ondisk::Fs;
-use spindle_ffs::{CG_CKHASH, Dialect, check_hash};
+use spindle_ffs::ondisk::{Fs, NIADDR};
+use spindle_ffs::{CG_CKHASH, Dialect, Version, check_hash};
 use spindle_ondisk::{Endian, Field};
 use std::fmt::Write;
 use std::ops::Range;
@@ -190,6 +190,43 @@ impl<'a> Surgery<'a> {
         self.set_number(at, width, new);
     }
 
+    /// Makes one file immense by pointers that lead around in circles, or many times to one block.
+    fn bomb(&mut self) {
+        let layout = self.anatomy.layout();
+        let (bsize, width) = (layout.fs_bsize as usize, layout.pointer_size());
+        let pointers = self.anatomy.structures.iter().find(|s| s.name == "indirect block");
+        let places = pointers.map_or(&[][..], |s| &s.places);
+        let block_of = |place: &usize| place / bsize * bsize;
+        let (Some(one), Some(other)) = (places.choose(self.rng), places.choose(self.rng)) else { return };
+        let (one, other) = (block_of(one), block_of(other));
+        let frag_of = |at: usize| (at as u64) >> layout.fs_fshift;
+        // Of the pointers of `one`, which ones are set, and to what.
+        let every = *[1, 1, 2, layout.fs_nindir as usize - 1].choose(self.rng).unwrap_or(&1);
+        let target = frag_of(*[one, other].choose(self.rng).unwrap_or(&one));
+        for n in 0..bsize / width {
+            let value = if n.is_multiple_of(every) { target } else { 0 };
+            self.set_number(one + n * width, width, value);
+        }
+        if self.rng.random() {
+            self.poke(other, &vec![0; bsize]);
+        }
+        let Some(&ino) = self.anatomy.inodes.choose(self.rng) else { return };
+        let inode = self.anatomy.inode(ino);
+        let (size_at, ib_at) = if layout.version == Version::Ufs2 { (16, 208) } else { (8, 88) };
+        let most = layout.fs_maxfilesize;
+        let size =
+            *[most, most / 2, 1 << 40, layout.fs_dsize << layout.fs_fshift].choose(self.rng).unwrap_or(&most);
+        self.set_number(inode + size_at, 8, size);
+        let first = self.rng.random_range(0..NIADDR);
+        for level in first..NIADDR {
+            self.set_number(inode + ib_at + level * width, width, frag_of(one));
+        }
+        let _ = write!(
+            self.story,
+            "; inode {ino} of size {size:#x} leads to byte {one}, whose every {every}th pointer is {target}"
+        );
+    }
+
     /// A place in the metadata, sometimes anywhere.
     fn place(&mut self) -> usize {
         match self.anatomy.metadata.choose(self.rng) {
@@ -217,6 +254,9 @@ impl<'a> Surgery<'a> {
     /// Damages the image somewhere, without asking what it hits.
     fn damage(&mut self) {
         let at = self.place();
+        if self.rng.random_ratio(1, 8) {
+            return self.bomb();
+        }
         let what = match self.rng.random_range(0..7) {
             0 | 1 => {
                 let bit = self.rng.random_range(0..8);
