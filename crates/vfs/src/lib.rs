@@ -10,7 +10,7 @@
 //! makes all references void.
 //!
 //! Above the seam, each usable by itself: who may do what ([`access`]), advisory locks ([`LockTable`]), and [`Vfs`], which
-//! joins both with open files, paths and what tools do with trees.
+//! joins both with open files and paths.
 //!
 //! With the feature `testing`: `model` is the file system that is obviously right, `conformance` the behaviours that all
 //! have, and `random` compares a file system with the model over random operations.
@@ -26,7 +26,6 @@ pub mod model;
 mod path;
 #[cfg(any(test, feature = "testing"))]
 pub mod random;
-mod tree;
 mod types;
 mod vfs;
 
@@ -35,7 +34,6 @@ pub use error::{Error, Result};
 pub use fs::FileSystem;
 pub use locks::{ByteRange, Interrupt, LockHolder, LockKind, LockOwner, LockTable, Wait};
 pub use path::Node;
-pub use tree::{Entries, Entry, FileStream, Found, Walk};
 pub use types::{
     AtimePolicy, Attr, DirEntry, FallocateMode, FileKind, FsStat, Ino, Limits, NewNode, Privilege, Rdev,
     RenameMode, Seek, SetAttr, SetTime, XattrMode,

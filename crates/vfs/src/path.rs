@@ -156,7 +156,9 @@ mod tests {
     /// A tree of `/a/b/file`, and links to all of it.
     fn tree() -> (Vfs, Ino, Ino) {
         let vfs = front(Options::default());
-        let b = vfs.mkdir_p(&ROOT, b"/a/b", 0o755).unwrap().ino();
+        let directory = node(FileKind::Directory, 0o755, &ROOT);
+        let a = vfs.create(&ROOT, vfs.root(), b"a", &directory).unwrap().ino;
+        let b = vfs.create(&ROOT, a, b"b", &directory).unwrap().ino;
         let file = vfs.create(&ROOT, b, b"file", &node(FileKind::Regular, 0o644, &ROOT)).unwrap().ino;
         let root = vfs.root();
         symlink(&vfs, root, b"to-b", b"a/b");

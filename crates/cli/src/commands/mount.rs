@@ -100,7 +100,7 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         }
         spec = Spec { part: Part::Offset(offset), ..spec };
     }
-    let writable = std::fs::metadata(&spec.path).is_ok_and(|metadata| !metadata.permissions().readonly());
+    let writable = rustix::fs::access(&spec.path, rustix::fs::Access::WRITE_OK).is_ok();
     if !options.read_only && !writable {
         log::warn!("{spec}: not writable; mounting it read-only");
         options.read_only = true;
