@@ -3,8 +3,9 @@
 //! An [`Inode`]'s state is written through: whoever changes the dinode calls [`Ffs::store`] in the same
 //! transaction, so a table entry that nobody uses can be dropped at any time.
 //!
-//! Order of locks: a directory before what is in it, and among other files the lower number first. A transaction is
-//! begun after all inode locks are held, never before one.
+//! Order of locks: a directory before the file in it, and among other files the lower number first. Only the holder of
+//! [`Ffs::reshaping`] waits for a second directory: a damaged tree may have a directory below itself, where there is no
+//! order among directories. A transaction is begun after all inode locks are held, never before one.
 
 use crate::dinode::Dinode;
 use crate::dirindex::DirIndex;
@@ -20,6 +21,8 @@ use std::sync::{Arc, OnceLock};
 /// An inode in memory.
 pub(crate) struct Inode {
     pub(crate) ino: u32,
+    /// Stays the same as long as a name or a reference leads to it, so that asking takes no lock.
+    pub(crate) is_directory: bool,
     pub(crate) state: RwLock<State>,
 }
 
@@ -98,7 +101,11 @@ impl InodeTable {
             shard.sweep();
         }
         let entry = shard.entries.entry(ino).or_insert_with(|| Entry {
-            inode: Arc::new(Inode { ino, state: RwLock::new(State::new(di)) }),
+            inode: Arc::new(Inode {
+                ino,
+                is_directory: di.is_directory(),
+                state: RwLock::new(State::new(di)),
+            }),
             references: 0,
         });
         entry.inode.clone()

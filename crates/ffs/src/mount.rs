@@ -51,7 +51,7 @@ pub struct Ffs {
     pub(crate) groups: Groups,
     pub(crate) inodes: InodeTable,
     pub(crate) random: Mutex<StdRng>,
-    /// Held while the tree's shape may change: a rename of a directory.
+    /// Held while the tree's shape may change: a rename or removal of a directory.
     pub(crate) reshaping: Mutex<()>,
     pub(crate) atime: AtimePolicy,
     minfree: AtomicU32,

@@ -77,9 +77,7 @@ impl Ffs {
     /// A directory's inode.
     pub(crate) fn directory(&self, ino: Ino) -> Result<Arc<Inode>> {
         let inode = self.iget_ino(ino)?;
-        // What an inode is does not change while somebody can name it.
-        let is_directory = inode.state.read().di.is_directory();
-        if is_directory { Ok(inode) } else { Err(Error::NotDirectory) }
+        if inode.is_directory { Ok(inode) } else { Err(Error::NotDirectory) }
     }
 
     /// Notes that a file was read.
@@ -194,6 +192,7 @@ impl Ffs {
         check_name(name)?;
         let dir = self.directory(dir)?;
         let child = {
+            let _two_directories = directory.then(|| self.reshaping.lock());
             let mut dir_state = dir.state.write();
             check_alive(&dir_state.di)?;
             let found = self.dir_find(dir.ino, &dir_state, name)?.ok_or(Error::NotFound)?;
@@ -201,12 +200,14 @@ impl Ffs {
             if child.ino == dir.ino {
                 return Err(Error::Invalid);
             }
-            let mut state = child.state.write();
-            match (directory, state.di.is_directory()) {
+            match (directory, child.is_directory) {
                 (true, false) => return Err(Error::NotDirectory),
                 (false, true) => return Err(Error::IsDirectory),
-                (true, true) if !self.dir_is_empty(child.ino, &state.di)? => return Err(Error::NotEmpty),
                 _ => {}
+            }
+            let mut state = child.state.write();
+            if directory && !self.dir_is_empty(child.ino, &state.di)? {
+                return Err(Error::NotEmpty);
             }
             self.drop_name((dir.ino, &mut dir_state), name, found.place, (child.ino, &mut state))?;
             drop(state);
@@ -374,13 +375,8 @@ impl FileSystem for Ffs {
         let found = self.note(self.dir_find(dir.ino, &dir_state, name))?.ok_or(Error::NotFound)?;
         let child = self.note(self.iget(found.ino).map_err(|e| dangling(e, found.ino)))?;
         self.inodes.reference(&child);
-        if child.ino == dir.ino {
-            return Ok(self.attr(&dir, &dir_state));
-        }
-        if name == b".." {
-            // Upwards no lock may be waited for while this directory's is held.
-            drop(dir_state);
-        }
+        // The reference keeps it from being freed.
+        drop(dir_state);
         let state = child.state.read();
         Ok(self.attr(&child, &state))
     }
@@ -476,7 +472,7 @@ impl FileSystem for Ffs {
         check_name(name)?;
         let inode = self.iget_ino(ino)?;
         let dir = self.directory(dir)?;
-        if inode.state.read().di.is_directory() {
+        if inode.is_directory {
             return Err(Error::NotPermitted);
         }
         let mut dir_state = dir.state.write();

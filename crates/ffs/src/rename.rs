@@ -116,13 +116,8 @@ impl Ffs {
                 (Some((found, _)), _) if found.ino == source.ino => return Ok(Some(None)),
                 _ => {}
             }
-            // What an inode is never changes while a name leads to it, and the names are locked.
-            let is_dir = |inode: &Inode| {
-                // A child that is one of the two directories is locked here already, and a directory.
-                inode.ino == from.dir.ino || inode.ino == to.dir.ino || inode.state.read().di.is_directory()
-            };
-            let source_is_dir = is_dir(&source_inode);
-            let target_is_dir = target.as_ref().is_some_and(|(_, inode)| is_dir(inode));
+            let source_is_dir = source_inode.is_directory;
+            let target_is_dir = target.as_ref().is_some_and(|(_, inode)| inode.is_directory);
             if (source_is_dir || target_is_dir) && reshaping.is_none() {
                 return Ok(None);
             }
@@ -290,7 +285,7 @@ impl Move<'_> {
 
 /// Locks two inodes, a directory first, otherwise the lower number.
 fn lock_both<'a>(a: &'a Inode, b: &'a Inode) -> (Locked<'a>, Locked<'a>) {
-    let rank = |inode: &Inode| (!inode.state.read().di.is_directory(), inode.ino);
+    let rank = |inode: &Inode| (!inode.is_directory, inode.ino);
     if rank(a) < rank(b) {
         let first = a.state.write();
         (first, b.state.write())

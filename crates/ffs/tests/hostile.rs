@@ -198,3 +198,30 @@ fn renames_of_names_that_lead_up() {
         fs.unmount().unwrap();
     }
 }
+
+/// Promise: threads that work on directories that are below each other, in opposite directions, do not wait for each
+/// other for ever.
+#[test]
+fn directories_below_each_other() {
+    const ROUNDS: usize = 3000;
+    let (mut one, mut two) = (Ino(0), Ino(0));
+    let victim = Victim::new(|fs| {
+        one = mkdir(fs, fs.root(), b"one");
+        two = mkdir(fs, one, b"two");
+        mkdir(fs, two, b"leads up");
+    });
+    victim.redirect(b"leads up", one);
+    let fs = victim.open();
+    let work = |dir: Ino, name: &[u8]| {
+        for _ in 0..ROUNDS {
+            assert!(fs.rmdir(dir, name).is_err());
+            assert!(matches!(fs.unlink(dir, name), Err(Error::IsDirectory)));
+            fs.lookup(dir, name).unwrap();
+            assert!(fs.rename(dir, name, dir, b"other", RenameMode::Exchange, Privilege::Root).is_err());
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| work(one, b"two"));
+        scope.spawn(|| work(two, b"leads up"));
+    });
+}
