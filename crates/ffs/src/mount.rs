@@ -237,8 +237,10 @@ impl Ffs {
         if self.is_read_only() {
             return Ok(());
         }
+        // One file that cannot be freed must not keep the others' changes from the device.
+        let mut freed = Ok(());
         for inode in self.inodes.all() {
-            self.free_nameless(&inode)?;
+            freed = freed.and(self.note(self.free_nameless(&inode)));
         }
         self.sync_all()?;
         self.read_only.store(true, Ordering::Relaxed);
@@ -247,6 +249,6 @@ impl Ffs {
             self.write_superblock(true)?;
             self.cache.device().flush()?;
         }
-        Ok(())
+        freed
     }
 }

@@ -112,6 +112,35 @@ fn pointers_in_circles() {
     fs.unmount().unwrap();
 }
 
+/// Promise: a removed file that cannot be freed is complained of at unmount, after everything else was written; and
+/// the file system is not called clean.
+#[test]
+fn unmount_writes_everything_else() {
+    let mut file = Ino(0);
+    let victim = Victim::new(|fs| {
+        file = make(fs, fs.root(), b"file", FileKind::Regular);
+        fs.write(file, 0, &[1; 100], Privilege::Root).unwrap();
+    });
+    let layout = Superblock::open(&*victim.device).unwrap().layout;
+    let (block, offset) = layout.ino_to_fsba(u32::try_from(file.0).unwrap());
+    let mut bytes = victim.device.to_bytes();
+    let inode = usize::try_from(layout.byte(block)).unwrap() + offset;
+    let mut dinode = Dinode2::decode(&bytes[inode..], layout.endian);
+    dinode.di_db[0] = i64::MAX;
+    dinode.encode(&mut bytes[inode..], layout.endian);
+    victim.device.write_at(0, &bytes).unwrap();
+
+    let fs = victim.open();
+    fs.lookup(fs.root(), b"file").unwrap();
+    fs.unlink(fs.root(), b"file").unwrap();
+    mkdir(&fs, fs.root(), b"written");
+    let unmounted = fs.unmount();
+    assert!(matches!(unmounted, Err(Error::Corrupt { .. })), "{unmounted:?}");
+    assert_eq!(Superblock::open(&*victim.device).unwrap().fs.fs_clean, 0);
+    let again = victim.open();
+    again.lookup(again.root(), b"written").unwrap();
+}
+
 /// Promise: cutting back the largest sparse file takes time in proportion to what is stored in it.
 #[test]
 fn immense_and_empty() {
