@@ -322,9 +322,17 @@ impl Device for FileDevice {
         if self.direct && !is_aligned(buf) {
             return self.backing.write(offset, &AlignedBuf::from(buf));
         }
-        self.backing.write(offset, buf)
+        self.backing.write(offset, buf)?;
+        if !self.direct && buf.len() >= LARGE_WRITE_BYTES {
+            system::start_writeback(&self.backing.file, offset, buf.len());
+        }
+        Ok(())
     }
 }
+
+/// Buffered writes of at least this many bytes are started towards the disk at once, so that a later flush does
+/// not find the disk idle and everything still to be written.
+const LARGE_WRITE_BYTES: usize = 256 << 10;
 
 /// Whether direct transfers accept this memory.
 fn is_aligned(buf: &[u8]) -> bool {
@@ -357,6 +365,15 @@ mod system {
             0 => stat.stx_blksize.min(4096),
             align => align.max(512),
         })
+    }
+
+    /// Starts writing a range of the page cache out, without waiting. A hint: what it cannot do a flush will, or report.
+    #[allow(unsafe_code)] // There is no safe wrapper of this call.
+    pub fn start_writeback(file: &File, offset: u64, len: usize) {
+        use std::os::fd::AsRawFd;
+        let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else { return };
+        // SAFETY: the call takes numbers only, and the descriptor is open.
+        unsafe { libc::sync_file_range(file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
     }
 
     /// Gives back the space of a range.
@@ -394,6 +411,9 @@ mod system {
     pub fn sector_bytes(_: &File, _: bool, _: bool) -> std::io::Result<u32> {
         Ok(512)
     }
+
+    /// Left to the system.
+    pub const fn start_writeback(_: &File, _: u64, _: usize) {}
 
     /// Not supported.
     pub fn discard(_: &File, _: u64, _: u64) -> Result<(), Errno> {
