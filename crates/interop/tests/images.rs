@@ -7,7 +7,7 @@ use spindle_interop::format::Format;
 use spindle_interop::linux::RealImage;
 use spindle_interop::makefs::Makefs;
 use spindle_interop::reader::Reader;
-use spindle_interop::record::{Listing, differences};
+use spindle_interop::record::{Kind, Listing, differences};
 use spindle_interop::spindle::{Mounted, disagrees, fsck, list, spindle};
 use spindle_interop::tree::{Shape, plant};
 use spindle_interop::{Result, host};
@@ -117,7 +117,56 @@ fn theirs(makefs: Makefs) -> Result<()> {
     makefs.write(&image, &workshop.source())?;
     everyone_sees(&image, &Makefs::keeps(&workshop.listing))?;
     let changed = change(&image)?;
+    everyone_sees(&image, &changed)?;
+    let changed = change_by_tools(&image, changed)?;
     everyone_sees(&image, &changed)
+}
+
+/// Copies a tree in and reshapes it with the tools, does the same to the tree on the host, and gives the listing that
+/// there must be.
+fn change_by_tools(image: &Path, mut listing: Listing) -> Result<Listing> {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let tree = directory.path().join("tree");
+    for (path, len) in [("a", 3000), ("b", 30_000), ("dir/x", 0), ("dir/y", 12_345), ("gone/z", 20_000)] {
+        let path = tree.join(path);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        std::fs::write(&path, vec![b'x'; len]).expect("a file");
+        // Whole seconds, which every format keeps.
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_234_567_890);
+        std::fs::File::options().write(true).open(path).and_then(|f| f.set_modified(time)).expect("a time");
+    }
+    let at = |path: &str| format!("{}:/tools/{path}", image.display());
+    let here = tree.to_str().expect("a UTF-8 path");
+
+    spindle(["cp", "-rp", here, &format!("{}:/tools", image.display())])?;
+    spindle(["mkdir", "-p", &at("new/deep")])?;
+    spindle(["mv", &at("a"), &at("new/moved")])?;
+    spindle(["ln", &at("new/moved"), &at("again")])?;
+    spindle(["ln", "-s", "../b", &at("new/soft")])?;
+    spindle(["rm", "-r", &at("gone")])?;
+    spindle(["mv", &at("dir"), &at("new/deep/dir")])?;
+
+    std::fs::create_dir_all(tree.join("new/deep")).expect("directories");
+    std::fs::rename(tree.join("a"), tree.join("new/moved")).expect("a rename");
+    std::fs::hard_link(tree.join("new/moved"), tree.join("again")).expect("a link");
+    std::os::unix::fs::symlink("../b", tree.join("new/soft")).expect("a symbolic link");
+    std::fs::remove_dir_all(tree.join("gone")).expect("a removal");
+    std::fs::rename(tree.join("dir"), tree.join("new/deep/dir")).expect("a rename");
+
+    let found = list(image)?;
+    for (path, mut record) in host::list(&tree)? {
+        let path = if path == b"." { b"tools".to_vec() } else { [b"tools/", &path[..]].concat() };
+        if matches!(record.kind, Some(Kind::Directory | Kind::Symlink)) {
+            // Made or changed here and there at different moments.
+            record.mtime = None;
+        }
+        if record.kind == Some(Kind::Directory) {
+            record.size = None;
+        }
+        listing.insert(path, record);
+    }
+    listing.insert(b".".to_vec(), found.get(&b"."[..]).cloned().expect("a root"));
+    Ok(listing)
 }
 
 /// Adds a tree through a mount and gives the listing that the mount then shows.
@@ -163,6 +212,8 @@ fn real(name: &str) -> Result<()> {
     let image = real.path();
     everyone_sees(&image, &real.listing)?;
     let changed = change(&image)?;
+    everyone_sees(&image, &changed)?;
+    let changed = change_by_tools(&image, changed)?;
     everyone_sees(&image, &changed)
 }
 
