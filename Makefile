@@ -1,7 +1,7 @@
 # Everything a developer or CI calls. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build check test demo torture bench
+.PHONY: help setup build check test demo torture bench install
 
 # `make torture`: seconds for mutated images, and how many cases each other random test tries.
 BUDGET ?= 600
@@ -34,3 +34,13 @@ torture: ## The random tests (named torture_*) at length: make torture [BUDGET=s
 
 bench: setup build ## Ratios to kernel ext4 and fuse2fs, as in docs/PERFORMANCE.md: make bench [BENCH="--rounds 5"]
 	cargo run --release --quiet -p spindle-bench -- $(BENCH)
+
+PREFIX ?= /usr/local
+SBIN ?= /sbin
+
+install: build ## The program and its manual below PREFIX (/usr/local), the helpers of mount, mkfs and fsck in SBIN (/sbin)
+	install -D -m 755 target/release/spindle $(DESTDIR)$(PREFIX)/bin/spindle
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(SBIN)
+	target/release/spindle man $(DESTDIR)$(PREFIX)/share/man/man1
+	for helper in mount umount mkfs fsck; do ln -sf $(PREFIX)/bin/spindle $(DESTDIR)$(SBIN)/$$helper.spindle; done
+	ln -sf $(PREFIX)/bin/spindle $(DESTDIR)$(SBIN)/umount.fuse.spindle
