@@ -7,13 +7,11 @@
 use crate::ckhash::check_hash;
 use crate::dialect::Dialect;
 use crate::layout::{InodeFormat, Layout, Version};
-use crate::ondisk::{Dinode1, Dinode2, NDADDR, NIADDR};
+use crate::ondisk::{DI_CKHASH, Dinode1, Dinode2, NDADDR, NIADDR};
 use spindle_clock::Timestamp;
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, FileKind, Rdev, Result};
 
-/// Byte offset of `di_ckhash` in a UFS2 inode.
-const DI_CKHASH: usize = 244;
 /// Byte offset of the block pointers, which short symbolic links use.
 const DI_DB1: usize = 40;
 const DI_DB2: usize = 112;

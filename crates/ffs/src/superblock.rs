@@ -8,16 +8,14 @@ use crate::ckhash::check_hash;
 use crate::dialect::{Dialect, Objection, journal_objection, objections};
 use crate::layout::{Layout, Version};
 use crate::ondisk::{
-    CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_BAD_MAGIC, FS_UFS1_MAGIC, FS_UFS2_MAGIC,
-    FS_UFS2EA_MAGIC, Fs, FsRecovery, FsSun, SBLOCK_UFS2, SBLOCKSEARCH, SBLOCKSIZE, flags,
+    CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_BAD_MAGIC, FS_CKHASH, FS_UFS1_MAGIC,
+    FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, FsRecovery, FsSun, SBLOCK_UFS2, SBLOCKSEARCH, SBLOCKSIZE, flags,
 };
+use crate::units::low_word;
 use spindle_clock::Timestamp;
 use spindle_device::Device;
 use spindle_ondisk::Endian;
 use spindle_vfs::{Error, Result};
-
-/// Byte offset of `fs_ckhash` in the superblock.
-const FS_CKHASH: usize = 1304;
 
 /// A checked superblock with the bytes it was read from.
 #[derive(Clone, Debug)]
@@ -257,7 +255,6 @@ impl Superblock {
             self.fs.fs_time = now.secs;
         }
         if self.layout.version == Version::Ufs1 {
-            // The field is 32 bits wide; beyond 2038 it wraps, as FreeBSD reads it, without a sign.
             self.fs.fs_old_time = low_word(now.secs);
         }
         if let Dialect::Sun { x86 } = self.dialect {
@@ -330,12 +327,6 @@ impl Superblock {
         device.write_at(at, &raw[..bytes.min(SBLOCKSIZE)])?;
         Ok(())
     }
-}
-
-/// The low 32 bits of a time in seconds.
-#[allow(clippy::cast_possible_truncation)] // Meant: see the caller.
-const fn low_word(secs: i64) -> i32 {
-    secs as i32
 }
 
 impl Fs {

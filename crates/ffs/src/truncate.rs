@@ -33,12 +33,8 @@ impl Ffs {
         let old_size = di.size;
         let lbn = self.layout.lblkno(size - 1);
         let request = Request { ino, lbn, final_size: size, written: 0..0, content: Content::Data, by };
-        match self.place(tx, di, &request) {
-            Ok(placed) => {
-                if placed.fresh {
-                    let bytes = self.layout.blksize(size, lbn) as usize;
-                    self.cache.write(self.layout.byte(placed.at), &vec![0; bytes])?;
-                }
+        match self.place_zeroed(tx, di, &request) {
+            Ok(()) => {
                 di.size = size;
                 Ok(())
             }
@@ -47,6 +43,16 @@ impl Ffs {
                 Err(error)
             }
         }
+    }
+
+    /// [`Self::place`] for a block that nobody is going to write: it reads as zeros where it held nothing.
+    fn place_zeroed(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request) -> Result<()> {
+        let placed = self.place(tx, di, request)?;
+        if placed.fresh {
+            let bytes = self.layout.blksize(request.final_size, request.lbn) as usize;
+            self.cache.write(self.layout.byte(placed.at), &vec![0; bytes])?;
+        }
+        Ok(())
     }
 
     /// Cuts a file back to `size`, or a file with space beyond its size to that size.
@@ -107,7 +113,7 @@ impl Ffs {
         }
     }
 
-    /// [`Self::shrink`], and gives the last block space if a hole would become the last.
+    /// [`Self::shrink`], after giving the block that becomes the last one space if it is a hole.
     fn shrink_exactly(
         &self,
         tx: &Tx<'_>,
@@ -116,22 +122,14 @@ impl Ffs {
         size: u64,
         content: Content,
     ) -> Result<()> {
-        self.shrink(tx, ino, di, size, content)?;
-        if size > 0
-            && content == Content::Data
-            && self.bmap(ino, di, self.layout.lblkno(size - 1), 1)?.at.is_none()
-        {
-            // Cutting back has freed more than this needs, except when there was nothing to free at all.
-            let lbn = self.layout.lblkno(size - 1);
-            let request = Request { ino, lbn, final_size: size, written: 0..0, content, by: Privilege::Root };
-            if let Ok(placed) = self.place(tx, di, &request)
-                && placed.fresh
-            {
-                let bytes = self.layout.blksize(size, lbn) as usize;
-                self.cache.write(self.layout.byte(placed.at), &vec![0; bytes])?;
+        if size > 0 && content == Content::Data {
+            let (lbn, final_size) = (self.layout.lblkno(size - 1), di.size);
+            if self.bmap(ino, di, lbn, 1)?.at.is_none() {
+                let request = Request { ino, lbn, final_size, written: 0..0, content, by: Privilege::Root };
+                self.place_zeroed(tx, di, &request)?;
             }
         }
-        Ok(())
+        self.shrink(tx, ino, di, size, content)
     }
 
     /// Frees the whole blocks `range` of a file that was `old_size` long, and the indirect blocks that become empty.
@@ -318,11 +316,7 @@ impl Ffs {
         let last = self.layout.lblkno(part.end - 1);
         while lbn <= last {
             let request = Request { ino, lbn, final_size, written: 0..0, content: Content::Data, by };
-            let placed = self.place(tx, di, &request)?;
-            if placed.fresh {
-                let bytes = self.layout.blksize(final_size, lbn) as usize;
-                self.cache.write(self.layout.byte(placed.at), &vec![0; bytes])?;
-            }
+            self.place_zeroed(tx, di, &request)?;
             di.size = di.size.max(((lbn.0 + 1) << self.layout.fs_bshift).min(final_size));
             lbn = lbn + 1;
         }

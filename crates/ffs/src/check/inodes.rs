@@ -16,7 +16,7 @@ use super::{Checker, Phase};
 use crate::ckhash::check_hash;
 use crate::group::{Group, GroupMap};
 use crate::layout::{InodeFormat, Layout, Version};
-use crate::ondisk::{NDADDR, NIADDR};
+use crate::ondisk::{DI_CKHASH, NDADDR, NIADDR};
 use crate::units::Frag;
 use std::collections::HashMap;
 
@@ -28,9 +28,6 @@ const MAX_BLOCKS: u32 = 10;
 pub(super) const ROOTINO: u32 = 2;
 /// Largest directory in bytes.
 const MAXDIRSIZE: u64 = 0x7fff_ffff;
-/// Byte offset of `di_ckhash`.
-const DI_CKHASH: usize = 244;
-
 impl Checker<'_> {
     /// Phase 1.
     pub(super) fn check_inodes(&mut self) {

@@ -9,14 +9,12 @@ use super::{Checker, Options};
 use crate::ckhash::check_hash;
 use crate::layout::Version;
 use crate::ondisk::{
-    FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, SBLOCK_UFS1, SBLOCK_UFS2,
+    FS_CKHASH, FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, SBLOCK_UFS1,
+    SBLOCK_UFS2,
 };
 use crate::superblock::Superblock;
 use spindle_device::Device;
 use spindle_vfs::{Error, Result};
-
-/// Byte offset of `fs_ckhash`.
-const FS_CKHASH: usize = 1304;
 
 /// The superblock to start from, and the byte of the replica if it is one.
 pub(super) fn find_superblock(

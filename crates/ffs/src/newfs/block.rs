@@ -81,7 +81,7 @@ impl GroupBlocks {
         let ncyl = if cgx == layout.fs_ncg - 1 { self.ncyl.1 } else { self.ncyl.0 };
         if layout.old_cg {
             let mut cg = OldCg::decode(block, endian);
-            (cg.cg_time, cg.cg_cgx, cg.cg_ncyl) = (super::write::low_word(secs), cgx.cast_signed(), ncyl);
+            (cg.cg_time, cg.cg_cgx, cg.cg_ncyl) = (crate::units::low_word(secs), cgx.cast_signed(), ncyl);
             cg.encode(block, endian);
             return;
         }
@@ -89,7 +89,7 @@ impl GroupBlocks {
         cg.cg_cgx = cgx;
         cg.cg_old_ncyl = ncyl;
         match layout.version {
-            Version::Ufs1 => cg.cg_old_time = super::write::low_word(secs),
+            Version::Ufs1 => cg.cg_old_time = crate::units::low_word(secs),
             Version::Ufs2 => cg.cg_time = secs,
         }
         // The old formats end before the newer fields: what is zero there leaves nothing behind.

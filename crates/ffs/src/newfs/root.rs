@@ -103,7 +103,7 @@ impl Directory {
         match layout.version {
             Version::Ufs1 => {
                 let mut di = Dinode1::decode(inode, endian);
-                let secs = super::write::low_word(now.secs);
+                let secs = crate::units::low_word(now.secs);
                 di.di_mode = self.mode;
                 di.di_nlink = self.nlink;
                 di.di_size = self.size.into();

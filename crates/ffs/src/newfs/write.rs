@@ -13,9 +13,11 @@ use crate::ckhash::check_hash;
 use crate::dialect::Dialect;
 use crate::layout::{Layout, Version};
 use crate::ondisk::{
-    CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_BAD_MAGIC, Fs, FsRecovery, SBLOCK_UFS2, SBLOCKSIZE,
+    CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, DI_CKHASH, FS_BAD_MAGIC, FS_CKHASH, Fs, FsRecovery,
+    SBLOCK_UFS2, SBLOCKSIZE,
 };
 use crate::superblock::Superblock;
+use crate::units::low_word;
 use rand::RngCore;
 use spindle_clock::{Clock, Timestamp};
 use spindle_device::{AlignedBuf, Device, Op, Request, Ticket};
@@ -23,20 +25,12 @@ use spindle_ondisk::Field;
 use spindle_vfs::{Error, Result};
 use std::collections::VecDeque;
 
-/// Byte offsets of the check-hashes and generations.
-const FS_CKHASH: usize = 1304;
+/// Byte offsets of the magic and of the generations.
 const FS_MAGIC: usize = 1372;
-const DI_CKHASH: usize = 244;
 const DI_GEN_UFS1: usize = 108;
 const DI_GEN_UFS2: usize = 80;
 /// Requests kept under way.
 const IN_FLIGHT: usize = 8;
-
-/// The low 32 bits of a time in seconds, which is what old fields hold.
-#[allow(clippy::cast_possible_truncation)] // Meant.
-pub(super) const fn low_word(secs: i64) -> i32 {
-    secs as i32
-}
 
 /// Inodes of a group that newfs initialises.
 pub(super) fn initialised_inodes(layout: &Layout) -> u32 {

@@ -7,6 +7,9 @@ pub const NDADDR: usize = 12;
 /// Indirect block pointers in an inode.
 pub const NIADDR: usize = 3;
 
+/// Byte offset of `di_ckhash` in a UFS2 inode.
+pub const DI_CKHASH: usize = 244;
+
 structure! {
     /// The UFS1 inode. Short symbolic links stand in `di_db` and `di_ib`.
     pub struct Dinode1: 128 {

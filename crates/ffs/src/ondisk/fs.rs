@@ -11,6 +11,9 @@ pub const SBLOCK_UFS2: u64 = 65536;
 /// The places a standard superblock can stand at, in the order they are tried.
 pub const SBLOCKSEARCH: [u64; 4] = [SBLOCK_UFS2, SBLOCK_UFS1, 0, 262_144];
 
+/// Byte offset of `fs_ckhash` in the superblock.
+pub const FS_CKHASH: usize = 1304;
+
 /// Magic of UFS1.
 pub const FS_UFS1_MAGIC: i32 = 0x01_1954;
 /// Magic of UFS2.
