@@ -2,7 +2,7 @@
 //!
 //! The idea is that of fsck (`McKusick` and Kowalski, "Fsck: The UNIX File System Check Program", and
 //! `sbin/fsck_ffs` of FreeBSD): what the inodes and directories say is the truth, and everything else
-//! (maps, counts, summaries) is computed from it again and compared. The phases fill a [`state::State`],
+//! (maps, counts, summaries) is computed from it again and compared. The phases fill a `state::State`,
 //! read by the later ones, and report [`Finding`]s. Nothing is written: a repair is a function of the
 //! findings and that state.
 //!
