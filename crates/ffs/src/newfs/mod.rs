@@ -1,7 +1,7 @@
 //! Making a file system (newfs).
 //!
 //! Two steps: [`Plan::new`] turns [`Parameters`] into a complete, checked geometry without touching
-//! anything, and [`write`] puts a plan on a device. So the same planner serves a dry run, a size
+//! anything, and [`write()`] puts a plan on a device. So the same planner serves a dry run, a size
 //! estimate ([`fit`]) and the real thing.
 //!
 //! There are two ways to divide a disk. The newer systems fill each group block's maps (`packing`); the older
