@@ -4,7 +4,9 @@
 //! fast as ext4 each is, in one run in which they take turns. Each round gives every contender a new file system
 //! and all rows; the median over the rounds counts. Needs root.
 //!
-//!     spindle-bench [--rounds N] [--scale PERCENT] [--only GROUP,…] [DIRECTORY]
+//! ```text
+//! spindle-bench [--rounds N] [--scale PERCENT] [--only GROUP,…] [DIRECTORY]
+//! ```
 //!
 //! The images are made in DIRECTORY, by default `target/bench`. `--scale 10` does a tenth of the work, for trying
 //! out. The groups are `large`, `one`, `spread`, `tree`, `names` and `image`.
