@@ -130,7 +130,7 @@ impl Cache {
     /// As [`Self::get`], for space that holds nothing yet: all zeros, and nothing is read.
     ///
     /// # Errors
-    /// None today; the signature leaves room for a full cache.
+    /// As [`Self::get`], when somebody else asks for the same space with another length.
     pub fn get_new(
         &self,
         at: u64,

@@ -15,7 +15,7 @@ use crate::units::{Lbn, index};
 use spindle_cache::{Buffer, Tx};
 use spindle_ondisk::Field;
 use spindle_vfs::{Error, FileKind, Privilege, Result};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 /// One entry of a chunk.
 #[derive(Clone, Copy, Debug)]
@@ -143,28 +143,43 @@ impl Ffs {
         state.index.get().ok_or_else(|| Error::corrupt("no index", format!("directory inode {ino}")))
     }
 
-    fn build_index(&self, ino: u32, di: &Dinode) -> Result<DirIndex> {
+    /// Passes every chunk of a directory, with the byte it stands at, to `look` until that breaks.
+    fn each_chunk(
+        &self,
+        ino: u32,
+        di: &Dinode,
+        mut look: impl FnMut(u64, &[u8]) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
         self.check_directory(ino, di)?;
         let chunk_bytes = self.layout.dirblksiz as usize;
-        let mut built = DirIndex::new(self.layout.dirblksiz);
         for lbn in 0..di.size.div_ceil(self.layout.fs_bsize.into()) {
             let (buffer, range) = self.dir_block(ino, di, Lbn(lbn))?;
             let bytes = buffer.read();
-            let count = index(range.end - range.start) / chunk_bytes;
-            for (n, chunk) in bytes.chunks_exact(chunk_bytes).take(count).enumerate() {
-                let base = range.start + (n * chunk_bytes) as u64;
-                let mut room = 0;
-                for entry in entries(&self.layout, ino, base, chunk) {
-                    let entry = entry?;
-                    room = room.max(entry.slack());
-                    if entry.ino != 0 {
-                        let hash = hash_name(name_of(chunk, base, &entry));
-                        built.insert(hash, entry.place, |place| self.hash_at(ino, di, place))?;
-                    }
+            let len = index(range.end - range.start);
+            for (n, chunk) in bytes[..len].chunks_exact(chunk_bytes).enumerate() {
+                if look(range.start + (n * chunk_bytes) as u64, chunk)?.is_break() {
+                    return Ok(());
                 }
-                built.set_room(built.chunks(), u32::try_from(room).unwrap_or(0));
             }
         }
+        Ok(())
+    }
+
+    fn build_index(&self, ino: u32, di: &Dinode) -> Result<DirIndex> {
+        let mut built = DirIndex::new(self.layout.dirblksiz);
+        self.each_chunk(ino, di, |base, chunk| {
+            let mut room = 0;
+            for entry in entries(&self.layout, ino, base, chunk) {
+                let entry = entry?;
+                room = room.max(entry.slack());
+                if entry.ino != 0 {
+                    let hash = hash_name(name_of(chunk, base, &entry));
+                    built.insert(hash, entry.place, |place| self.hash_at(ino, di, place))?;
+                }
+            }
+            built.set_room(built.chunks(), u32::try_from(room).unwrap_or(0));
+            Ok(ControlFlow::Continue(()))
+        })?;
         Ok(built)
     }
 
@@ -345,23 +360,18 @@ impl Ffs {
 
     /// True if there are only `.` and `..`.
     pub(crate) fn dir_is_empty(&self, ino: u32, di: &Dinode) -> Result<bool> {
-        self.check_directory(ino, di)?;
-        for lbn in 0..di.size.div_ceil(self.layout.fs_bsize.into()) {
-            let (buffer, range) = self.dir_block(ino, di, Lbn(lbn))?;
-            let bytes = buffer.read();
-            let len = index(range.end - range.start);
-            let chunk_bytes = self.layout.dirblksiz as usize;
-            for (n, chunk) in bytes[..len].chunks_exact(chunk_bytes).enumerate() {
-                let base = range.start + (n * chunk_bytes) as u64;
-                for entry in entries(&self.layout, ino, base, chunk) {
-                    let entry = entry?;
-                    if entry.ino != 0 && !matches!(name_of(chunk, base, &entry), b"." | b"..") {
-                        return Ok(false);
-                    }
+        let mut empty = true;
+        self.each_chunk(ino, di, |base, chunk| {
+            for entry in entries(&self.layout, ino, base, chunk) {
+                let entry = entry?;
+                if entry.ino != 0 && !matches!(name_of(chunk, base, &entry), b"." | b"..") {
+                    empty = false;
+                    return Ok(ControlFlow::Break(()));
                 }
             }
-        }
-        Ok(true)
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(empty)
     }
 
     /// Fills a new directory with `.` and `..`.

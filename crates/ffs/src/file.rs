@@ -11,7 +11,7 @@ use crate::bmap::Place;
 use crate::dinode::Dinode;
 use crate::mount::Ffs;
 use crate::ondisk::{NDADDR, NIADDR};
-use crate::policy::{NextBlock, Placement, Preference, block_preference, group_with_room, rotational_delay};
+use crate::policy::{NextBlock, Preference, block_preference, group_with_room};
 use crate::units::{Frag, Lbn, index};
 use spindle_cache::Tx;
 use spindle_vfs::{Error, Privilege, Result, Seek};
@@ -365,29 +365,12 @@ impl Ffs {
     /// Where the policy wants block `lbn`, whose pointer is number `at` of an array read by `pointer`.
     fn wanted(&self, ino: u32, lbn: Lbn, at: u64, pointer: impl Fn(u64) -> u64) -> Frag {
         let layout = &self.layout;
-        let (fs, frag) = (self.superblock.lock().fs, layout.fs_frag);
+        let frag = u64::from(layout.fs_frag);
         let previous = at.checked_sub(1).map(&pointer).filter(|&p| p > 0 && p < layout.fs_size);
-        let positive = |value: i32| u32::try_from(value).unwrap_or(0);
-        let delay_frags = match &layout.rotation {
-            Some(r) if fs.fs_old_rotdelay > 0 => rotational_delay(
-                positive(fs.fs_old_rotdelay),
-                positive(fs.fs_old_rps),
-                r.fs_old_nsect,
-                r.fs_old_nspf,
-            ),
-            _ => 0,
-        };
-        let by = Placement {
-            direct: NDADDR as u64,
-            maxbpg: positive(fs.fs_maxbpg).max(1).into(),
-            maxcontig: positive(fs.fs_maxcontig),
-            delay_frags,
-            frag,
-        };
-        let contiguous = if delay_frags == 0 {
+        let contiguous = if self.placement.delay_frags == 0 {
             1
         } else {
-            let chained = |i: &u64| pointer(at - i) == pointer(at - i - 1) + u64::from(frag);
+            let chained = |i: &u64| pointer(at - i) == pointer(at - i - 1) + frag;
             1 + u32::try_from((1..at).take(64).take_while(chained).count()).unwrap_or(0)
         };
         let own_group = layout.ino_to_cg(ino);
@@ -399,9 +382,9 @@ impl Ffs {
             contiguous,
         };
         let first_data = |cgx: u32| layout.cgdmin(cgx) + u64::from(layout.fs_metaspace);
-        match (block_preference(&next, &by), previous) {
+        match (block_preference(&next, &self.placement), previous) {
             (Preference::After(frags), Some(previous)) => {
-                let previous = previous - previous % u64::from(frag);
+                let previous = previous - previous % frag;
                 Frag(previous + u64::from(frags))
             }
             (Preference::NewGroup(start), _) => {

@@ -8,6 +8,7 @@ use crate::alloc::Groups;
 use crate::dialect::{Dialect, Objection};
 use crate::inode::InodeTable;
 use crate::layout::Layout;
+use crate::policy::Placement;
 use crate::summary::Summaries;
 use crate::superblock::{CheckHashes, Superblock};
 use rand::SeedableRng;
@@ -44,6 +45,7 @@ pub struct Ffs {
     pub(crate) layout: Layout,
     pub(crate) dialect: Dialect,
     pub(crate) hashes: CheckHashes,
+    pub(crate) placement: Placement,
     pub(crate) cache: Cache,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) superblock: Mutex<Superblock>,
@@ -94,6 +96,7 @@ impl Ffs {
         let ffs = Self {
             dialect: superblock.dialect,
             hashes,
+            placement: Placement::of(&superblock.fs, &layout),
             summaries,
             groups: Groups::new(&layout, hashes.groups),
             inodes: InodeTable::new(),

@@ -5,7 +5,8 @@
 //! are tried when the preferred one is full ([`group_order`]), and when fragments are traded for time
 //! ([`optimization`]).
 
-use crate::ondisk::{Csum, FS_OPTSPACE, FS_OPTTIME};
+use crate::layout::Layout;
+use crate::ondisk::{Csum, FS_OPTSPACE, FS_OPTTIME, Fs, NDADDR};
 
 /// The group for a new directory: more free inodes than the average, and of those the fewest directories. The
 /// search starts at the parent's group, so that ties stay near. 0 if there are no groups.
@@ -61,6 +62,23 @@ pub struct Placement {
     pub delay_frags: u32,
     /// Fragments in a block.
     pub frag: u32,
+}
+
+impl Placement {
+    /// What the superblock of a file system says; a rotational delay only where the geometry is known.
+    #[must_use]
+    pub fn of(fs: &Fs, layout: &Layout) -> Self {
+        let positive = |value: i32| u32::try_from(value).unwrap_or(0);
+        let (rotdelay_ms, rps) = (positive(fs.fs_old_rotdelay), positive(fs.fs_old_rps));
+        let delay = |r: &crate::Rotation| rotational_delay(rotdelay_ms, rps, r.fs_old_nsect, r.fs_old_nspf);
+        Self {
+            direct: NDADDR as u64,
+            maxbpg: positive(fs.fs_maxbpg).max(1).into(),
+            maxcontig: positive(fs.fs_maxcontig),
+            delay_frags: layout.rotation.as_ref().map_or(0, delay),
+            frag: layout.fs_frag,
+        }
+    }
 }
 
 /// Decides as `ffs_blkpref` does: leave the group where the first indirect block begins and after every
