@@ -1,6 +1,6 @@
 //! Other people's readers and writers of these formats, each behind one function.
 //!
-//! The idea: whatever reads an image, a foreign program or Spindle, says what it saw as a [`Listing`], and so
+//! The idea: whatever reads an image, a foreign program or Spindle, says what it saw as a [`record::Listing`], and so
 //! does a plain directory ([`host::list`]). Interoperation is then equality of listings
 //! ([`record::differences`]), and each fact that a reader cannot know is `None` and is not compared.
 //!

@@ -36,7 +36,7 @@ const MAY_SKIP: [&str; 2] = [
 /// Runs all tests in `directory`. The mount must be usable by other users and must have root as its owner.
 ///
 /// # Errors
-/// The tests that failed, with what they say, or those skipped for another reason than [`MAY_SKIP`].
+/// The tests that failed, with what they say, or those skipped for another reason than `MAY_SKIP`.
 pub fn run(directory: &Path) -> Result<()> {
     let mut configuration = NamedTempFile::new().map_err(Failure::of("temporary file"))?;
     configuration.write_all(CONFIGURATION.as_bytes()).map_err(Failure::of("temporary file"))?;
