@@ -1,4 +1,4 @@
-//! `dissect.ffs`, a reader in Python, through a script that prints a [table](crate::table).
+//! `dissect.ffs`, a reader in Python, through a script that prints a [`crate::table`].
 
 use std::io::Write;
 use std::path::Path;

@@ -10,7 +10,7 @@
 //! - [`reader`]: the four foreign readers (The Sleuth Kit, GRUB, `dissect.ffs`, `rufs`) and which formats each
 //!   of them reads; one module for each.
 //! - [`linux`]: listings that Linux's own drivers made of real images, and those images.
-//! - [`format`]: what an image says it is, told without Spindle's code.
+//! - [`mod@format`]: what an image says it is, told without Spindle's code.
 //! - [`spindle`]: Spindle's own command line, its mounts included.
 //! - [`workload`]: programs that work on a mounted directory and know whether what they see is right.
 //! - [`tool`]: running an outside program so that a failure names it.
