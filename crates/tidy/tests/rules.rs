@@ -11,8 +11,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("spindle-cache", &["clock", "device"]),
     ("spindle-vfs", &["clock", "device"]),
     ("spindle-ffs", &["clock", "ondisk", "device", "cache", "vfs"]),
+    ("spindle-v7", &["clock", "ondisk", "device", "cache", "vfs"]),
     ("spindle-fuse", &["clock", "device", "vfs"]),
-    ("spindle", &["clock", "ondisk", "device", "cache", "vfs", "ffs", "fuse"]),
+    ("spindle-sim", &["clock", "device"]),
+    ("spindle-lab", &["clock", "ondisk", "device", "cache", "vfs", "ffs", "v7", "sim"]),
+    ("spindle", &["clock", "ondisk", "device", "cache", "vfs", "ffs", "v7", "fuse", "lab"]),
     ("spindle-tidy", &[]),
 ];
 

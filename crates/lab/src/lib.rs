@@ -1,0 +1,1 @@
+//! The papers' experiments, rerun by the shipped file systems on modelled disks.

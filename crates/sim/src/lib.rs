@@ -1,0 +1,1 @@
+//! Virtual time, its client scheduler, and models of disks and hosts.

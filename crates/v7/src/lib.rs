@@ -1,0 +1,1 @@
+//! The old UNIX file system: Seventh Edition, 32V and System V.
