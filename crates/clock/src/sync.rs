@@ -1,13 +1,39 @@
-//! The locks: `parking_lot`'s, behind names of our own so that a scheduler can stand behind them.
+//! The locks: `parking_lot`'s, or in a simulation those of its scheduler.
 
+use crate::hook::{Scheduler, current};
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
+
+/// What a scheduler knows a lock or condition by: its address.
+fn key<T: ?Sized>(of: &T) -> usize {
+    std::ptr::from_ref(of).cast::<()>().addr()
+}
+
+/// Lets others run until `attempt` succeeds.
+fn acquire<G>(scheduler: &dyn Scheduler, key: usize, attempt: impl Fn() -> Option<G>) -> G {
+    scheduler.pass();
+    loop {
+        if let Some(guard) = attempt() {
+            return guard;
+        }
+        scheduler.wait(key, None);
+    }
+}
+
+/// Tells those who wait for a lock that it is about to be free.
+fn released(key: usize) {
+    if let Some(scheduler) = current() {
+        scheduler.wake(key, true);
+    }
+}
 
 /// Mutual exclusion; not reentrant, not poisoned by a panic.
 #[derive(Debug, Default)]
 pub struct Mutex<T: ?Sized>(parking_lot::Mutex<T>);
 
 /// Access to what a [`Mutex`] protects.
-pub type MutexGuard<'a, T> = parking_lot::MutexGuard<'a, T>;
+#[derive(Debug)]
+pub struct MutexGuard<'a, T: ?Sized>(parking_lot::MutexGuard<'a, T>);
 
 impl<T> Mutex<T> {
     /// A mutex around `value`.
@@ -24,12 +50,15 @@ impl<T> Mutex<T> {
 impl<T: ?Sized> Mutex<T> {
     /// Waits for the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock()
+        MutexGuard(match current() {
+            None => self.0.lock(),
+            Some(scheduler) => acquire(&*scheduler, key(&self.0), || self.0.try_lock()),
+        })
     }
 
     /// Takes the lock if nobody has it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.0.try_lock()
+        self.0.try_lock().map(MutexGuard)
     }
 
     /// The value, when nobody else can have it.
@@ -38,15 +67,36 @@ impl<T: ?Sized> Mutex<T> {
     }
 }
 
+impl<T: ?Sized> Deref for MutexGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T: ?Sized> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        released(key(parking_lot::MutexGuard::mutex(&self.0)));
+    }
+}
+
 /// Many readers or one writer. A waiting writer keeps new readers out, so one thread must not read-lock twice.
 #[derive(Debug, Default)]
 pub struct RwLock<T: ?Sized>(parking_lot::RwLock<T>);
 
 /// Shared access to what an [`RwLock`] protects.
-pub type RwLockReadGuard<'a, T> = parking_lot::RwLockReadGuard<'a, T>;
+#[derive(Debug)]
+pub struct RwLockReadGuard<'a, T: ?Sized>(parking_lot::RwLockReadGuard<'a, T>);
 
 /// Exclusive access to what an [`RwLock`] protects.
-pub type RwLockWriteGuard<'a, T> = parking_lot::RwLockWriteGuard<'a, T>;
+#[derive(Debug)]
+pub struct RwLockWriteGuard<'a, T: ?Sized>(parking_lot::RwLockWriteGuard<'a, T>);
 
 impl<T> RwLock<T> {
     /// A lock around `value`.
@@ -63,22 +113,60 @@ impl<T> RwLock<T> {
 impl<T: ?Sized> RwLock<T> {
     /// Waits for shared access.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        self.0.read()
+        RwLockReadGuard(match current() {
+            None => self.0.read(),
+            Some(scheduler) => acquire(&*scheduler, key(&self.0), || self.0.try_read()),
+        })
     }
 
     /// Waits for exclusive access.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
-        self.0.write()
+        RwLockWriteGuard(match current() {
+            None => self.0.write(),
+            Some(scheduler) => acquire(&*scheduler, key(&self.0), || self.0.try_write()),
+        })
     }
 
     /// Takes shared access if no writer has or awaits it.
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        self.0.try_read()
+        self.0.try_read().map(RwLockReadGuard)
     }
 
     /// Takes exclusive access if nobody has any.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        self.0.try_write()
+        self.0.try_write().map(RwLockWriteGuard)
+    }
+}
+
+impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
+    fn drop(&mut self) {
+        released(key(parking_lot::RwLockReadGuard::rwlock(&self.0)));
+    }
+}
+
+impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
+    fn drop(&mut self) {
+        released(key(parking_lot::RwLockWriteGuard::rwlock(&self.0)));
     }
 }
 
@@ -95,21 +183,51 @@ impl Condvar {
 
     /// Releases the lock, waits for a notification, and takes the lock again.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
-        self.0.wait(guard);
+        match current() {
+            None => self.0.wait(&mut guard.0),
+            Some(scheduler) => drop(self.wait_scheduled(&*scheduler, guard, None)),
+        }
     }
 
     /// As [`Self::wait`], for at most `timeout`; true if the time ran out.
     pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
-        self.0.wait_for(guard, timeout).timed_out()
+        match current() {
+            None => self.0.wait_for(&mut guard.0, timeout).timed_out(),
+            Some(scheduler) => self.wait_scheduled(&*scheduler, guard, Some(timeout)),
+        }
+    }
+
+    fn wait_scheduled<T: ?Sized>(
+        &self,
+        scheduler: &dyn Scheduler,
+        guard: &mut MutexGuard<'_, T>,
+        timeout: Option<Duration>,
+    ) -> bool {
+        let mutex = parking_lot::MutexGuard::mutex(&guard.0);
+        parking_lot::MutexGuard::unlocked(&mut guard.0, || {
+            scheduler.wake(key(mutex), true);
+            let timed_out = scheduler.wait(key(&self.0), timeout);
+            // Whoever has the baton and finds the mutex free can lock it without blocking.
+            while mutex.is_locked() {
+                scheduler.wait(key(mutex), None);
+            }
+            timed_out
+        })
     }
 
     /// Wakes one waiter.
     pub fn notify_one(&self) {
-        self.0.notify_one();
+        match current() {
+            None => drop(self.0.notify_one()),
+            Some(scheduler) => scheduler.wake(key(&self.0), false),
+        }
     }
 
     /// Wakes all waiters.
     pub fn notify_all(&self) {
-        self.0.notify_all();
+        match current() {
+            None => drop(self.0.notify_all()),
+            Some(scheduler) => scheduler.wake(key(&self.0), true),
+        }
     }
 }

@@ -36,6 +36,31 @@ impl From<SystemTime> for Timestamp {
     }
 }
 
+/// What costs a host time on the way of a request. Code that does one of these says so to its [`Clock`]; on a real
+/// machine that is all, a simulated host has a price for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Entering and leaving the system for one call.
+    Call,
+    /// Moving bytes between a program and the system.
+    Copy {
+        /// How many.
+        bytes: u64,
+    },
+    /// A page fault on a mapped file that ends in the cache.
+    Fault,
+    /// One trip through the file system for a block that is read.
+    ReadBlock,
+    /// One trip through the file system for a block that is written, without finding space for it.
+    WriteBlock,
+    /// Finding space for a block.
+    Allocate,
+    /// Handing one transfer to the device's driver.
+    Request,
+    /// Taking the device's interrupt at the end of a transfer.
+    Interrupt,
+}
+
 /// Where the time comes from.
 pub trait Clock: Send + Sync {
     /// Calendar time.
@@ -44,6 +69,8 @@ pub trait Clock: Send + Sync {
     fn monotonic(&self) -> Duration;
     /// Waits.
     fn sleep(&self, time: Duration);
+    /// Is told of work that is being done; a simulated host lets the time pass that it takes.
+    fn work(&self, _work: Work) {}
 }
 
 /// The machine's clock.
