@@ -97,6 +97,12 @@ impl From<spindle_device::Error> for Failure {
     }
 }
 
+impl From<spindle_lab::Error> for Failure {
+    fn from(error: spindle_lab::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         let text = without_number(&error.to_string());

@@ -29,6 +29,26 @@ impl Progress {
         Self(bar)
     }
 
+    /// A bar over parts of 1000, with a changing word of what is under way.
+    pub fn of_parts(what: &'static str) -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::new(1000);
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {msg}") {
+            bar.set_style(style);
+        }
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+        bar.set_prefix(what);
+        Self(bar)
+    }
+
+    /// Of 1000 parts so many are done, and `what` is under way.
+    pub fn at(&self, part: u64, what: &str) {
+        self.0.set_position(part);
+        self.0.set_message(what.to_owned());
+    }
+
     /// So many bytes more.
     pub fn add(&self, bytes: u64) {
         self.0.inc(bytes);

@@ -6,6 +6,7 @@ mod export;
 mod fsck;
 mod import;
 mod info;
+mod lab;
 mod ln;
 mod ls;
 mod man;
@@ -16,6 +17,7 @@ mod newfs;
 mod rm;
 mod stat;
 mod umount;
+mod waste;
 
 pub mod helper;
 
@@ -77,6 +79,8 @@ pub enum Command {
     Ln(ln::Args),
     Import(Box<import::Args>),
     Export(export::Args),
+    Waste(waste::Args),
+    Lab(lab::Args),
     #[command(hide = true)]
     Man(man::Args),
 }
@@ -100,6 +104,8 @@ impl Command {
             Self::Ln(args) => ln::run(args),
             Self::Import(args) => import::run(args),
             Self::Export(args) => export::run(args),
+            Self::Waste(args) => waste::run(args),
+            Self::Lab(args) => lab::run(args),
             Self::Man(args) => man::run(args),
         }
     }

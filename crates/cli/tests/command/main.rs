@@ -3,5 +3,6 @@
 mod files;
 mod helpers;
 mod images;
+mod lab;
 mod support;
 mod trees;

@@ -1,0 +1,181 @@
+//! `spindle lab`
+
+use crate::error::{Context, FAILED, Failure, Result};
+use crate::output::Output;
+use crate::progress::Progress as Bar;
+use serde::Serialize;
+use spindle_lab::outcome::Verdict;
+use spindle_lab::{Experiment, Outcome, Progress, all, find, render};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Rerun the papers' experiments
+///
+/// Each experiment is one result of a paper, measured again: the file systems are the ones that "spindle mount" serves,
+/// only the disk, the processor and the time are modelled. Every table shows the paper's figure, ours, and the ratio
+/// of the two. The same version of Spindle gives the same figures to the byte.
+///
+/// A ratio outside its tolerance is marked with "!". A number in brackets behind it leads to a note below the table:
+/// what the paper leaves unknown there, and why its conclusion holds all the same.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "EXIT CODES
+    0  every figure is within its tolerance, or a note explains it
+    1  a figure is outside and unexplained, or an experiment failed
+    2  the command line makes no sense
+
+EXAMPLES
+    spindle lab list
+    spindle lab run ffs-table1
+    spindle lab run ffs-table1 --json | jq '.[0].outcome.tables[0].rows[2].cells[2]'
+    spindle lab all -o results/")]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum What {
+    /// List the experiments
+    List {
+        /// Tell it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run some of them
+    Run {
+        #[command(flatten)]
+        how: How,
+        /// Their names, as "spindle lab list" tells them
+        #[arg(value_name = "ID", required = true)]
+        ids: Vec<String>,
+    },
+    /// Run all of them
+    All {
+        #[command(flatten)]
+        how: How,
+    },
+}
+
+#[derive(clap::Args, Debug)]
+struct How {
+    /// Tell the outcomes as a JSON array
+    #[arg(long)]
+    json: bool,
+    /// Write ID.txt, ID.json and an SVG file for each figure into this directory as well
+    #[arg(short = 'o', long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+/// What an experiment is, and what came out.
+#[derive(Serialize)]
+struct Told<'a> {
+    id: &'a str,
+    title: &'a str,
+    paper: &'a str,
+    section: &'a str,
+    stand_in: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'a Outcome>,
+}
+
+impl<'a> Told<'a> {
+    const fn of(experiment: &'a Experiment, outcome: Option<&'a Outcome>) -> Self {
+        let Experiment { id, title, paper, section, stand_in, .. } = experiment;
+        Told { id, title, paper, section, stand_in, outcome }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    match &args.what {
+        What::List { json } => list(*json),
+        What::All { how } => carry_out(&all().iter().collect::<Vec<_>>(), how),
+        What::Run { how, ids } => {
+            let found = ids.iter().map(|id| {
+                let unknown =
+                    || Failure::usage(format!("{id}: no such experiment: see \"spindle lab list\""));
+                find(id).ok_or_else(unknown)
+            });
+            carry_out(&found.collect::<Result<Vec<_>>>()?, how)
+        }
+    }
+}
+
+fn list(json: bool) -> Result<ExitCode> {
+    let mut out = Output::stdout();
+    if json {
+        let told: Vec<_> = all().iter().map(|experiment| Told::of(experiment, None)).collect();
+        out.json(&told)?;
+    } else {
+        let width = all().iter().map(|experiment| experiment.id.len()).max().unwrap_or(0);
+        for Experiment { id, title, paper, section, .. } in all() {
+            out.line(format!("{id:<width$}  {title}"))?;
+            out.line(format!("{:<width$}  {paper}, {section}", ""))?;
+        }
+    }
+    out.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows an experiment's progress as a bar.
+struct Shown(Bar);
+
+impl Progress for Shown {
+    fn at(&self, done: u64, total: u64, what: &str) {
+        self.0.at(done * 1000 / total.max(1), what);
+    }
+}
+
+fn carry_out(experiments: &[&Experiment], how: &How) -> Result<ExitCode> {
+    if let Some(dir) = &how.output {
+        std::fs::create_dir_all(dir).context(dir.display())?;
+    }
+    let mut out = Output::stdout();
+    let mut outcomes = Vec::new();
+    for (n, experiment) in experiments.iter().enumerate() {
+        let shown = Shown(Bar::of_parts(experiment.id));
+        let outcome = experiment.run(&shown).context(experiment.id)?;
+        drop(shown);
+        let text = render::text(experiment, &outcome);
+        if let Some(dir) = &how.output {
+            write(dir, experiment, &outcome, &text)?;
+        }
+        if !how.json {
+            if n > 0 {
+                out.line("")?;
+            }
+            out.bytes(text.as_bytes())?;
+        }
+        outcomes.push(outcome);
+    }
+    if how.json {
+        let told = experiments
+            .iter()
+            .zip(&outcomes)
+            .map(|(experiment, outcome)| Told::of(experiment, Some(outcome)));
+        out.json(&told.collect::<Vec<_>>())?;
+    } else if experiments.len() > 1 {
+        let count = |verdict| outcomes.iter().map(|outcome| outcome.count(verdict)).sum();
+        let counts = [Verdict::Held, Verdict::Explained, Verdict::Outside].map(count);
+        out.line(format!("\nall: {}", render::summary(counts)))?;
+    }
+    out.finish()?;
+    let outside = outcomes.iter().any(|outcome| outcome.count(Verdict::Outside) > 0);
+    Ok(if outside { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+fn write(dir: &Path, experiment: &Experiment, outcome: &Outcome, text: &str) -> Result<()> {
+    let put = |name: String, content: &str| {
+        let path = dir.join(name);
+        std::fs::write(&path, content).context(path.display())
+    };
+    put(format!("{}.txt", experiment.id), text)?;
+    let told = Told::of(experiment, Some(outcome));
+    let json = serde_json::to_string_pretty(&told).map_err(|e| Failure::new(e.to_string()))?;
+    put(format!("{}.json", experiment.id), &(json + "\n"))?;
+    for (n, figure) in outcome.figures.iter().enumerate() {
+        let number = if outcome.figures.len() > 1 { format!("-{}", n + 1) } else { String::new() };
+        put(format!("{}{number}.svg", experiment.id), &render::svg(figure)?)?;
+    }
+    Ok(())
+}

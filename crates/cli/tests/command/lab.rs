@@ -1,0 +1,48 @@
+//! The laboratory: `lab` and `waste`.
+
+use crate::support::Bench;
+
+/// Promise: waste counts data once, holes not at all, and blocks, inodes and fragments as the organisations have them.
+#[test]
+fn waste_of_a_tree() {
+    let bench = Bench::new();
+    bench.shell(
+        "mkdir -p t/sub && printf %011000d 0 > t/file && ln t/file t/sub/again && ln -s file t/link
+         truncate -s 10M t/sparse && printf x | dd of=t/sparse bs=1 seek=5M conv=notrunc status=none",
+    );
+    let told = bench.json("waste --json t");
+    // Two directories of 4 + 2 and 1 + 2 entries, a file, a link, and what the system below stores of the sparse file.
+    assert_eq!(told["objects"], 5);
+    let sparse = told["data_bytes"].as_u64().unwrap() - (6 + 3) * 16 - 11_000 - 4;
+    assert!((1..=65_536).contains(&sparse), "{sparse}");
+    let of = |name: &str, key: &str| {
+        let all = told["organisations"].as_array().unwrap();
+        all.iter().find(|o| o["name"] == name).unwrap()[key].as_u64().unwrap()
+    };
+    assert_eq!(of("old file system, 1024", "inode_bytes"), 5 * 64);
+    assert_eq!(of("UFS2, 32768/4096", "inode_bytes"), 5 * 256);
+    assert_eq!(of("data only, no separation", "used_bytes"), told["data_bytes"].as_u64().unwrap());
+    let text = bench.ok("waste t");
+    assert!(
+        text.contains("5 files and directories") && text.contains("new file system, 4096/1024"),
+        "{text}"
+    );
+    bench.fails("waste none", 1, &["none: no such file or directory"]);
+}
+
+/// Promise: experiments are listed, run by name, and written as text, JSON and pictures; what is unknown is refused.
+#[test]
+fn experiments() {
+    let bench = Bench::new();
+    assert!(bench.ok("lab list").contains("ffs-table1  space wasted"));
+    assert_eq!(bench.json("lab list --json")[0]["id"], "ffs-table1");
+    let text = bench.ok("lab run ffs-table1 -o out");
+    assert_eq!(text, std::fs::read_to_string(bench.path("out/ffs-table1.txt")).unwrap());
+    let svg = std::fs::read_to_string(bench.path("out/ffs-table1.svg")).unwrap();
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    let json = std::fs::read_to_string(bench.path("out/ffs-table1.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["outcome"]["tables"][0]["columns"][0]["name"], "organisation");
+    bench.fails("lab run nonsense", 2, &["nonsense", "spindle lab list"]);
+    bench.fails("lab run", 2, &["ID"]);
+}

@@ -1,0 +1,29 @@
+//! Why an experiment could not be carried out.
+
+/// Result of an experiment or a part of it.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An experiment that failed: a fault of the program, as nothing in it comes from outside.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file system under test refused or failed.
+    #[error(transparent)]
+    FileSystem(#[from] spindle_vfs::Error),
+    /// A device under test failed.
+    #[error(transparent)]
+    Device(#[from] spindle_device::Error),
+    /// A file system that was asked for cannot be made.
+    #[error(transparent)]
+    Newfs(#[from] spindle_ffs::newfs::ParameterError),
+    /// A picture could not be drawn.
+    #[error("drawing {figure}: {why}")]
+    Drawing {
+        /// Its title.
+        figure: String,
+        /// What the drawing library says.
+        why: String,
+    },
+    /// What was measured contradicts itself.
+    #[error("{0}")]
+    Contradiction(String),
+}

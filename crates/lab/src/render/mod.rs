@@ -1,0 +1,96 @@
+//! How an outcome is shown: as text on a terminal, and its figures as SVG. JSON is what `serde` makes of it.
+
+mod plot;
+mod svg;
+mod table;
+
+pub use svg::svg;
+pub use table::table;
+
+use crate::outcome::Verdict;
+use crate::{Experiment, Outcome};
+use std::fmt::Write;
+
+/// Columns of text on which everything is written.
+pub const WIDTH: usize = 100;
+
+/// An experiment and its outcome as text.
+#[must_use]
+pub fn text(experiment: &Experiment, outcome: &Outcome) -> String {
+    let mut out = String::new();
+    let mut line = |text: &str| {
+        out.push_str(text);
+        out.push('\n');
+    };
+    line(&format!("{}: {}", experiment.id, experiment.title));
+    line(&format!("{}, {}", experiment.paper, experiment.section));
+    line(&wrapped(&format!("stand-ins: {}", experiment.stand_in), ""));
+    for found in &outcome.tables {
+        line("");
+        line(table(found).trim_end());
+    }
+    for figure in &outcome.figures {
+        line("");
+        line(plot::plot(figure).trim_end());
+    }
+    if !outcome.findings.is_empty() {
+        line("");
+    }
+    for finding in &outcome.findings {
+        line(&wrapped(&format!("- {finding}"), "  "));
+    }
+    let counts = [Verdict::Held, Verdict::Explained, Verdict::Outside].map(|verdict| outcome.count(verdict));
+    if counts != [0; 3] {
+        line("");
+        line(&summary(counts));
+    }
+    out
+}
+
+/// How the comparisons came out, in a line: held, explained, outside.
+#[must_use]
+pub fn summary([held, explained, outside]: [usize; 3]) -> String {
+    let mut out = format!("{} of {} figures within tolerance", held, held + explained + outside);
+    if explained > 0 {
+        let _ = write!(out, ", {explained} outside and explained");
+    }
+    if outside > 0 {
+        let _ = write!(out, ", {outside} outside");
+    }
+    out
+}
+
+/// Breaks text at blanks; lines after the first begin with `indent`.
+fn wrapped(text: &str, indent: &str) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let len = word.chars().count();
+        if column > 0 && column + 1 + len > WIDTH {
+            out.push('\n');
+            out.push_str(indent);
+            column = indent.len();
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += len;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: no line is longer than the width unless a word is, and no word is lost.
+    #[test]
+    fn wrapping() {
+        let text = "word ".repeat(100);
+        let out = wrapped(&text, "  ");
+        assert!(out.lines().all(|line| line.len() <= WIDTH), "{out}");
+        assert_eq!(out.split_whitespace().count(), 100);
+        assert_eq!(wrapped("", ""), "");
+    }
+}

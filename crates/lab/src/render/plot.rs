@@ -1,0 +1,178 @@
+//! Figures on a terminal: curves as marks on a grid of characters, bars as runs of blocks.
+
+use crate::outcome::{Figure, Plot, Series};
+use std::fmt::Write;
+
+/// Characters of the plotting area.
+const COLUMNS: usize = 72;
+const LINES: usize = 18;
+/// The marks of the curves, in order.
+const MARKS: [char; 8] = ['●', '○', '▲', '△', '◆', '◇', '■', '□'];
+
+/// A figure as text.
+#[must_use]
+pub fn plot(figure: &Figure) -> String {
+    let body = match &figure.plot {
+        Plot::Lines { x, y, series } => lines(x, y, series),
+        Plot::Bars { y, groups, series } => bars(y, groups, series),
+    };
+    format!("{}\n\n{body}", figure.title)
+}
+
+/// A number with as many digits as a reader of an axis needs.
+pub(super) fn label(number: f64) -> String {
+    let text = match number.abs() {
+        n if n >= 100.0 => format!("{number:.0}"),
+        n if n >= 10.0 => format!("{number:.1}"),
+        _ => format!("{number:.2}"),
+    };
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// The least of 1, 2, 2.5 or 5 times a power of ten that is not below `n`.
+pub(super) fn round_up(n: f64) -> f64 {
+    if n <= 0.0 {
+        return 1.0;
+    }
+    let power = 10_f64.powf(n.log10().floor());
+    [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0]
+        .map(|step| step * power)
+        .into_iter()
+        .find(|&step| step >= n)
+        .unwrap_or(n)
+}
+
+/// The ends of both axes: across from the first to the last point, upwards from 0.
+pub(super) fn extent(series: &[Series]) -> (f64, f64, f64) {
+    let points = || series.iter().flat_map(|series| &series.points);
+    let low = points().map(|p| p.0).fold(f64::INFINITY, f64::min);
+    let high = points().map(|p| p.0).fold(f64::NEG_INFINITY, f64::max);
+    let top = round_up(points().map(|p| p.1).fold(0.0, f64::max));
+    if low < high { (low, high, top) } else { (0.0, 1.0, top) }
+}
+
+/// The height of a curve at `x`, between its points.
+fn height(points: &[(f64, f64)], x: f64) -> Option<f64> {
+    let next = points.iter().position(|p| p.0 >= x)?;
+    let (x1, y1) = points[next];
+    let Some(&(x0, y0)) = next.checked_sub(1).and_then(|n| points.get(n)) else {
+        return (x1 - x).abs().le(&(x1.abs() * 1e-9)).then_some(y1);
+    };
+    Some(if x1 > x0 { y0 + (y1 - y0) * (x - x0) / (x1 - x0) } else { y1 })
+}
+
+fn lines(x: &str, y: &str, series: &[Series]) -> String {
+    let (low, high, top) = extent(series);
+    let mut grid = vec![[' '; COLUMNS]; LINES];
+    for (n, curve) in series.iter().enumerate() {
+        let mark = MARKS[n % MARKS.len()];
+        for column in 0..COLUMNS {
+            let at = low + (high - low) * as_f64(column) / as_f64(COLUMNS - 1);
+            let Some(value) = height(&curve.points, at) else { continue };
+            let step = as_usize(value / top * as_f64(LINES - 1)).min(LINES - 1);
+            if let Some(place) = grid[LINES - 1 - step].get_mut(column) {
+                *place = mark;
+            }
+        }
+    }
+    let mut out = format!("  {y}\n");
+    for (n, line) in grid.iter().enumerate() {
+        // A tick at the top, the middle and the bottom.
+        let tick = match n {
+            0 => label(top),
+            n if n == LINES - 1 => "0".into(),
+            _ => String::new(),
+        };
+        let text: String = line.iter().collect();
+        let _ = writeln!(out, "{tick:>8} │{}", text.trim_end());
+    }
+    let (left, right) = (label(low), label(high));
+    let fill = COLUMNS.saturating_sub(left.len() + right.len() + x.chars().count()) / 2;
+    let _ = writeln!(out, "{:>8} └{}", "", "─".repeat(COLUMNS));
+    let _ = writeln!(out, "{:>9} {left}{}{x}{}{right}", "", " ".repeat(fill), " ".repeat(fill));
+    for (n, curve) in series.iter().enumerate() {
+        let _ = writeln!(out, "{:>9} {} {}", "", MARKS[n % MARKS.len()], curve.name);
+    }
+    out
+}
+
+fn bars(y: &str, groups: &[String], series: &[(String, Vec<f64>)]) -> String {
+    const LONGEST: usize = 50;
+    let top = series.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max);
+    let width =
+        |names: &mut dyn Iterator<Item = &String>| names.map(|name| name.chars().count()).max().unwrap_or(0);
+    let (outer, inner) = (width(&mut groups.iter()), width(&mut series.iter().map(|(name, _)| name)));
+    let inner = if series.len() > 1 { inner } else { 0 };
+    let mut out = format!("  {y}\n");
+    for (g, group) in groups.iter().enumerate() {
+        for (s, (name, values)) in series.iter().enumerate() {
+            let value = values.get(g).copied().unwrap_or(0.0);
+            let group = if s == 0 { group.as_str() } else { "" };
+            let name = if series.len() > 1 { name.as_str() } else { "" };
+            let _ = writeln!(
+                out,
+                "  {group:<outer$}  {name:<inner$} │{} {}",
+                bar(if top > 0.0 { value / top * as_f64(LONGEST) } else { 0.0 }),
+                label(value)
+            );
+        }
+        if series.len() > 1 && g + 1 < groups.len() {
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// A bar of so many characters, to an eighth.
+fn bar(length: f64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = as_usize(length * 8.0);
+    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+#[allow(clippy::cast_precision_loss)] // Positions on a page.
+const fn as_f64(n: usize) -> f64 {
+    n as f64
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Clamped to positions on a page.
+fn as_usize(n: f64) -> usize {
+    if n.is_finite() { n.round().clamp(0.0, 1e6) as usize } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: a rising curve starts at the bottom left and ends at the top right, between the ends of both axes.
+    #[test]
+    fn curves() {
+        let plot = plot(&Figure {
+            title: "t".into(),
+            plot: Plot::Lines {
+                x: "days".into(),
+                y: "KB/s".into(),
+                series: vec![Series { name: "new".into(), points: vec![(0.0, 0.0), (10.0, 100.0)] }],
+            },
+        });
+        let lines: Vec<_> = plot.lines().collect();
+        assert!(lines[3].starts_with("     100 │") && lines[3].ends_with('●'), "{plot}");
+        assert!(lines[3 + LINES - 1].starts_with("       0 │●"), "{plot}");
+        assert_eq!(plot.matches('●').count(), COLUMNS + 1);
+    }
+
+    /// Promise: bars are as long as their numbers, and nothing breaks when there is nothing to draw.
+    #[test]
+    fn bars_and_nothing() {
+        let text = bars("KB/s", &["a".into(), "b".into()], &[("x".into(), vec![50.0, 25.0])]);
+        let blocks: Vec<_> = text.lines().map(|line| line.matches('█').count()).collect();
+        assert_eq!(blocks, [0, 50, 25]);
+        lines("x", "y", &[]);
+        bars("y", &["a".into()], &[("s".into(), vec![])]);
+        assert_eq!(
+            (label(0.0), label(1234.5), label(12.50), label(0.25)),
+            ("0".into(), "1234".into(), "12.5".into(), "0.25".into())
+        );
+        assert!((round_up(983.0) - 1000.0).abs() < 1e-9 && (round_up(0.0) - 1.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,180 @@
+//! Tables as aligned text. A column with comparisons becomes three: the paper's figure, ours, and the ratio; what is
+//! outside its tolerance is marked with `!`, and with a number in brackets where a note explains it.
+
+use super::wrapped;
+use crate::outcome::{Cell, Column, Row, Table, Verdict};
+
+const GAP: &str = "  ";
+const SUB: [&str; 3] = ["paper", "ours", "ratio"];
+/// The sub-column of the ratio: marks and notes follow its digits, so it starts at the left.
+const RATIO: usize = 2;
+
+/// The cells of one row of text, by column and sub-column.
+type Line = Vec<Vec<String>>;
+
+/// A table as text, with its notes below.
+#[must_use]
+pub fn table(table: &Table) -> String {
+    let mut notes: Vec<&str> = Vec::new();
+    let triple: Vec<bool> = (0..table.columns.len())
+        .map(|c| table.rows.iter().any(|row| matches!(row.cells[c], Cell::Compared(_))))
+        .collect();
+    let body: Vec<Line> = table.rows.iter().map(|row| line(table, row, &mut notes)).collect();
+
+    let widths: Vec<Vec<usize>> =
+        (0..table.columns.len()).map(|c| widths(table, &body, &triple, c)).collect();
+    let mut out = format!("{}\n\n", wrapped(&table.title, "  "));
+    let heads = table.columns.iter().enumerate().map(|(c, column)| {
+        let width = total(&widths[c]);
+        if triple[c] { center(&column.name, width) } else { pad(&column.name, width, is_text(table, c)) }
+    });
+    push(&mut out, heads);
+    if triple.contains(&true) {
+        let subs = widths.iter().flat_map(|widths| {
+            let plain = widths.len() == 1;
+            widths
+                .iter()
+                .zip(SUB)
+                .enumerate()
+                .map(move |(s, (&width, sub))| pad(if plain { "" } else { sub }, width, s == RATIO))
+        });
+        push(&mut out, subs);
+    }
+    push(&mut out, widths.iter().map(|widths| "-".repeat(total(widths))));
+    for line in &body {
+        let cells = line.iter().enumerate().flat_map(|(c, parts)| {
+            let left = is_text(table, c);
+            let widths = &widths[c];
+            if parts.len() == widths.len() {
+                parts
+                    .iter()
+                    .zip(widths)
+                    .enumerate()
+                    .map(|(s, (part, &width))| pad(part, width, left || s == RATIO))
+                    .collect::<Vec<_>>()
+            } else {
+                // A plain cell in a column of comparisons: a number stands under ours.
+                vec![pad(&parts[0], total(&widths[..2]), left), " ".repeat(widths[2])]
+            }
+        });
+        push(&mut out, cells);
+    }
+    for (n, note) in notes.iter().enumerate() {
+        out.push_str(&wrapped(&format!("[{}] {note}", n + 1), "    "));
+        out.push('\n');
+    }
+    out
+}
+
+/// The texts of a row; what its notes say is entered in `notes`.
+fn line<'a>(table: &'a Table, row: &'a Row, notes: &mut Vec<&'a str>) -> Line {
+    let mut mark = |note: &'a str| {
+        let known = notes.iter().position(|&other| other == note);
+        let n = known.unwrap_or_else(|| {
+            notes.push(note);
+            notes.len() - 1
+        });
+        format!(" [{}]", n + 1)
+    };
+    let row_mark = row.note.as_deref().map(&mut mark).unwrap_or_default();
+    let mut cells = Vec::new();
+    for (cell, column) in row.cells.iter().zip(&table.columns) {
+        let mut parts = match cell {
+            Cell::Empty => vec![String::new()],
+            Cell::Text(text) => vec![text.clone()],
+            Cell::Number(number) => vec![digits(*number, column)],
+            Cell::Compared(found) => {
+                let mut ratio = format!("{:.2}", found.ratio());
+                if row.verdict(cell) != Some(Verdict::Held) {
+                    ratio.push('!');
+                }
+                ratio.push_str(&found.note.as_deref().map(&mut mark).unwrap_or_default());
+                vec![digits(found.paper, column), digits(found.ours, column), ratio]
+            }
+        };
+        if cells.is_empty() {
+            parts[0].push_str(&row_mark);
+        }
+        cells.push(parts);
+    }
+    cells
+}
+
+fn digits(number: f64, column: &Column) -> String {
+    format!("{number:.*}", column.decimals)
+}
+
+/// The widths of the sub-columns of column `c`.
+fn widths(table: &Table, body: &[Line], triple: &[bool], c: usize) -> Vec<usize> {
+    let len = |text: &str| text.chars().count();
+    let head = len(&table.columns[c].name);
+    if !triple[c] {
+        return vec![body.iter().map(|line| len(&line[c][0])).max().unwrap_or(0).max(head)];
+    }
+    let mut widths = SUB.map(len).to_vec();
+    for parts in body.iter().map(|line| &line[c]) {
+        if parts.len() == 3 {
+            for (width, part) in widths.iter_mut().zip(parts) {
+                *width = len(part).max(*width);
+            }
+        } else {
+            widths[1] = widths[1].max(len(&parts[0]));
+        }
+    }
+    // A long head widens the first part.
+    widths[0] += head.saturating_sub(total(&widths));
+    widths
+}
+
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + GAP.len() * (widths.len() - 1)
+}
+
+/// True if a column holds words, which start at the left.
+fn is_text(table: &Table, c: usize) -> bool {
+    table.rows.iter().any(|row| matches!(row.cells[c], Cell::Text(_)))
+}
+
+fn pad(text: &str, width: usize, left: bool) -> String {
+    if left { format!("{text:<width$}") } else { format!("{text:>width$}") }
+}
+
+fn center(text: &str, width: usize) -> String {
+    format!("{text:^width$}")
+}
+
+fn push(out: &mut String, cells: impl IntoIterator<Item = String>) {
+    let line = cells.into_iter().collect::<Vec<_>>().join(GAP);
+    out.push_str(line.trim_end());
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::Comparison;
+
+    /// Promise: columns line up, comparisons show paper, ours and ratio, and what is outside is marked and explained once.
+    #[test]
+    fn lines_up() {
+        let mut found = Table::new("Rates", [Column::new("system", 0), Column::new("KB/s", 0)]);
+        found.row(["old".into(), Comparison::new(29.0, 30.0, 0.15).into()]);
+        found.row(["new".into(), Comparison::new(466.0, 300.0, 0.15).into()]).explain("the bus");
+        found.row(["newer".into(), Comparison::new(466.0, 300.0, 0.15).because("the bus").into()]);
+        found.row(["ours".into(), 7.0.into()]);
+        let text = table(&found);
+        let expected = "\
+Rates
+
+system            KB/s
+         paper  ours  ratio
+-------  ----------------------
+old         29    30  1.03
+new [1]    466   300  0.64!
+newer      466   300  0.64! [1]
+ours               7
+[1] the bus
+";
+        assert_eq!(text, expected, "{text}");
+    }
+}
