@@ -4,9 +4,14 @@
 //! around among them, and everything that waits (for a device, a lock, the time) gives it up.
 
 mod clock;
+pub mod disk;
+pub mod host;
+pub mod preset;
+mod queue;
 mod scheduler;
 mod time;
 
 pub use clock::HostClock;
+pub use queue::{Discipline, Queue, Transfer};
 pub use scheduler::Simulation;
 pub use time::Time;

@@ -1,0 +1,330 @@
+//! A rotating disk with its controller: overhead, motion, bus, read buffer and write cache put together.
+//!
+//! What the drive does by itself between two requests (reading on, emptying the write cache) is worked out when the
+//! next request comes.
+
+use super::arm::{Arm, Mechanism, Motion};
+use super::read_buffer::{Held, ReadBuffer};
+use super::spec::{self, Forwarding, Spec};
+use super::write_cache::WriteCache;
+use super::{Service, invalid};
+use crate::preset::Error;
+use crate::queue::Transfer;
+use crate::time::Time;
+use spindle_device::Op;
+
+/// A rotating disk.
+#[derive(Clone, Debug)]
+pub struct Rotating {
+    mechanism: Mechanism,
+    sector_bytes: u32,
+    overhead: Time,
+    hit_overhead: Time,
+    /// Nanoseconds per byte on the bus.
+    bus_ns: f64,
+    forwarding: Forwarding,
+    buffer: Option<ReadBuffer>,
+    cache: Option<WriteCache>,
+    cache_idle: Time,
+    arm: Arm,
+    /// The sector after the last one transferred.
+    head: u64,
+    /// When the heads have done what they were last told.
+    free_at: Time,
+    /// Before this, only a lack of room makes the drive empty its write cache.
+    quiet_until: Time,
+}
+
+impl Rotating {
+    /// The disk that `spec` describes, idle, with its heads on cylinder 0.
+    ///
+    /// # Errors
+    /// When a part is missing or a figure is out of its range.
+    pub fn new(spec: &Spec) -> Result<Self, Error> {
+        let missing = |part| move || invalid(part, "a rotating disk must have it");
+        let geometry = spec.geometry.as_ref().ok_or_else(missing("geometry"))?;
+        let seek = spec.seek.as_ref().ok_or_else(missing("seek"))?;
+        let controller = spec.controller.as_ref().ok_or_else(missing("controller"))?;
+        let mechanism = Mechanism::new(geometry, seek, controller.zero_latency.unwrap_or(false))?;
+        let overheads = [Some(controller.overhead_ms), controller.hit_overhead_ms];
+        if overheads.iter().flatten().any(|ms| !(0.0..=1000.0).contains(ms)) {
+            return Err(invalid("controller.overhead_ms", "must be from 0 to 1000"));
+        }
+        if !(0.01..=1e6).contains(&controller.bus_mb_s) {
+            return Err(invalid("controller.bus_mb_s", "must be from 0.01 to 1000000"));
+        }
+        let sector_bytes = geometry.sector_bytes;
+        let fastest = geometry.zone.iter().map(|zone| zone.sectors_per_track).max().unwrap_or(0);
+        let media_mb_s = f64::from(fastest) * f64::from(sector_bytes) * geometry.rpm / 60e6;
+        if controller.forwarding == Forwarding::Direct && controller.bus_mb_s < media_mb_s {
+            return Err(invalid("controller.forwarding", "direct needs a bus as fast as the platters"));
+        }
+        let sectors = |kib: u32| u64::from(kib) * 1024 / u64::from(sector_bytes);
+        let buffer = spec.read_buffer.as_ref().map(|buffer| {
+            let capacity = sectors(buffer.segment_kib);
+            ReadBuffer::new(
+                buffer.segments.min(4096),
+                capacity,
+                buffer.read_ahead_kib.map_or(capacity, sectors),
+            )
+        });
+        let idle_ms = spec.write_cache.as_ref().map_or(0.0, |cache: &spec::WriteCache| cache.idle_ms);
+        Ok(Self {
+            arm: mechanism.parked(),
+            mechanism,
+            sector_bytes,
+            overhead: Time::from_ms_f64(controller.overhead_ms),
+            hit_overhead: Time::from_ms_f64(controller.hit_overhead_ms.unwrap_or(controller.overhead_ms)),
+            bus_ns: 1e3 / controller.bus_mb_s,
+            forwarding: controller.forwarding,
+            buffer,
+            cache: spec.write_cache.as_ref().map(|cache| WriteCache::new(sectors(cache.size_kib))),
+            cache_idle: Time::from_ms_f64(idle_ms),
+            head: 0,
+            free_at: Time::ZERO,
+            quiet_until: Time::ZERO,
+        })
+    }
+
+    /// Capacity in sectors.
+    pub const fn sectors(&self) -> u64 {
+        self.mechanism.geometry.sectors()
+    }
+
+    /// Bytes per sector.
+    pub const fn sector_bytes(&self) -> u32 {
+        self.sector_bytes
+    }
+
+    /// Sectors of an outermost cylinder.
+    pub fn sectors_per_cylinder(&self) -> u64 {
+        self.mechanism.geometry.sectors_per_cylinder()
+    }
+
+    /// Time of a revolution.
+    pub const fn revolution(&self) -> Time {
+        self.mechanism.geometry.revolution()
+    }
+
+    /// The sector after the last one transferred.
+    pub const fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Carries out a transfer.
+    pub fn start(&mut self, now: Time, transfer: &Transfer) -> Service {
+        self.empty_cache(now);
+        match transfer.op {
+            Op::Read => self.read(now, transfer),
+            Op::Write => self.write(now, transfer),
+        }
+    }
+
+    /// Writes everything that the write cache holds.
+    pub fn flush(&mut self, now: Time) -> Time {
+        if self.cache.is_none() {
+            return now;
+        }
+        self.empty_cache(now);
+        let ready = now + self.overhead;
+        self.free_at = self.free_at.max(ready);
+        while let Some((start, end)) = self.next_run() {
+            self.put(start, end, ready);
+        }
+        self.free_at
+    }
+
+    fn read(&mut self, now: Time, transfer: &Transfer) -> Service {
+        let (start, end) = (transfer.sector, transfer.end());
+        let hit_ready = now + self.hit_overhead;
+        if self.cache.as_ref().is_some_and(|cache| cache.holds(start, end)) {
+            return self.hit(now, transfer);
+        }
+        while let Some((from, to)) = self.cache.as_mut().and_then(|cache| cache.take_overlapping(start, end))
+        {
+            self.put(from, to, now);
+        }
+        let held = match &mut self.buffer {
+            Some(buffer) => buffer.look_up(&self.mechanism, start, end, hit_ready),
+            None => Held::Nothing,
+        };
+        let ready = now + self.overhead;
+        let service = match held {
+            Held::All => self.hit(now, transfer),
+            Held::Coming { next, from, arm } => {
+                let motion = self.mechanism.in_order(arm, Op::Read, next, end - next, from);
+                let direct = self.mechanism.access(arm, Op::Read, start, end - start, ready);
+                if next <= start && direct.end < motion.end {
+                    self.read_platters(now, ready, transfer, start)
+                } else {
+                    self.deliver(now, hit_ready, transfer, motion, next)
+                }
+            }
+            Held::Beginning { next } => self.read_platters(now, ready, transfer, next),
+            Held::Nothing => self.read_platters(now, ready, transfer, start),
+        };
+        self.quiet_until = service.done + self.cache_idle;
+        service
+    }
+
+    /// The buffer or the write cache has it.
+    fn hit(&mut self, now: Time, transfer: &Transfer) -> Service {
+        let bus = self.on_bus(transfer.sectors);
+        if let Some(buffer) = &mut self.buffer {
+            buffer.taken(transfer.end(), now + self.hit_overhead);
+        }
+        Service {
+            done: now + self.hit_overhead + bus,
+            overhead: self.hit_overhead,
+            bus,
+            hit: true,
+            ..Service::at(now)
+        }
+    }
+
+    /// Reads from `next` to the end of the request; what lies before `next` is in the buffer.
+    fn read_platters(&mut self, now: Time, ready: Time, transfer: &Transfer, next: u64) -> Service {
+        self.stop_reading_on(ready);
+        let from = ready.max(self.free_at);
+        let motion = self.mechanism.access(self.arm, Op::Read, next, transfer.end() - next, from);
+        let mut service = self.deliver(now, ready, transfer, motion, next);
+        service.wait = from - ready;
+        service.seek = motion.seek;
+        service.rotation = motion.begin - (from + motion.seek);
+        service.transfer = motion.end - motion.begin;
+        service
+    }
+
+    /// Data from `next` on come from the platters by `motion`, those before are in the buffer; all go to the host.
+    fn deliver(&mut self, now: Time, ready: Time, transfer: &Transfer, motion: Motion, next: u64) -> Service {
+        let (start, end) = (transfer.sector, transfer.end());
+        let on_bus = self.on_bus(transfer.sectors);
+        let first = self.slot_time(motion.arm);
+        let from_buffer = next > start;
+        let in_buffer = if from_buffer { ready } else { ready.max(motion.begin + first) };
+        let done = match self.forwarding {
+            Forwarding::Direct => motion.end.max(ready),
+            Forwarding::Sector => (motion.end.max(ready) + self.on_bus(1)).max(in_buffer + on_bus),
+            Forwarding::Whole => motion.end.max(ready) + on_bus,
+        };
+        self.settle(&motion, end);
+        if let Some(buffer) = &mut self.buffer {
+            buffer.filled(start.min(next), end, motion.end, motion.arm);
+        }
+        Service {
+            done,
+            overhead: ready - now,
+            transfer: motion.end - ready,
+            bus: done - motion.end.max(ready),
+            hit: from_buffer,
+            ..Service::at(now)
+        }
+    }
+
+    fn write(&mut self, now: Time, transfer: &Transfer) -> Service {
+        let (start, end) = (transfer.sector, transfer.end());
+        let sectors = end - start;
+        self.forget(start, end);
+        if self.cache.as_ref().is_some_and(|cache| cache.accepts(sectors)) {
+            let ready = now + self.hit_overhead;
+            let mut room_at = ready;
+            while self.cache.as_ref().is_some_and(|cache| !cache.has_room(sectors)) {
+                let Some((from, to)) = self.next_run() else { break };
+                self.put(from, to, now);
+                room_at = ready.max(self.free_at);
+            }
+            if let Some(cache) = &mut self.cache {
+                cache.insert(start, end);
+            }
+            let bus = self.on_bus(transfer.sectors);
+            let (overhead, wait) = (self.hit_overhead, room_at - ready);
+            return Service { done: room_at + bus, overhead, wait, bus, hit: true, ..Service::at(now) };
+        }
+        while let Some((from, to)) = self.cache.as_mut().and_then(|cache| cache.take_overlapping(start, end))
+        {
+            self.put(from, to, now);
+        }
+        let ready = now + self.overhead;
+        self.stop_reading_on(ready);
+        let from = ready.max(self.free_at);
+        let (track, _) = self.mechanism.geometry.place(start);
+        let seek = self.mechanism.reach(self.arm, Op::Write, track);
+        let media = Time(self.slot_time(Arm { track }).0 * sectors);
+        // The platters must not run ahead of the bus.
+        let lead = match self.forwarding {
+            Forwarding::Direct => Time::ZERO,
+            Forwarding::Sector => self.on_bus(1).max(self.on_bus(transfer.sectors) - media),
+            Forwarding::Whole => self.on_bus(transfer.sectors),
+        };
+        let late = lead - (seek + (from - ready));
+        let motion = self.mechanism.in_order(self.arm, Op::Write, start, sectors, from + late);
+        self.settle(&motion, end);
+        Service {
+            done: motion.end,
+            overhead: self.overhead,
+            wait: from - ready,
+            seek,
+            rotation: motion.begin - (from + late + seek),
+            transfer: motion.end - motion.begin,
+            bus: late,
+            hit: false,
+        }
+    }
+
+    /// Empties the write cache as far as the drive comes by `until`.
+    fn empty_cache(&mut self, until: Time) {
+        loop {
+            let from = self.free_at.max(self.quiet_until);
+            if from >= until || self.cache.as_ref().is_none_or(WriteCache::is_empty) {
+                return;
+            }
+            let Some((start, end)) = self.next_run() else { return };
+            self.put(start, end, from);
+        }
+    }
+
+    /// What the write cache gives to the platters next: at most a track at once, so that a read need not wait long.
+    fn next_run(&mut self) -> Option<(u64, u64)> {
+        let most = self.mechanism.geometry.per_track(self.arm.track);
+        self.cache.as_mut()?.take_next(self.head, most)
+    }
+
+    /// Writes sectors of the write cache, not before `from`.
+    fn put(&mut self, start: u64, end: u64, from: Time) {
+        let from = from.max(self.free_at);
+        self.stop_reading_on(from);
+        self.forget(start, end);
+        let motion = self.mechanism.in_order(self.arm, Op::Write, start, end - start, from);
+        self.settle(&motion, end);
+    }
+
+    /// What the read buffer has of these sectors is stale.
+    fn forget(&mut self, start: u64, end: u64) {
+        if let Some(buffer) = &mut self.buffer {
+            buffer.invalidate(start, end);
+        }
+    }
+
+    fn stop_reading_on(&mut self, now: Time) {
+        if let Some(arm) = self.buffer.as_mut().and_then(|buffer| buffer.interrupt(&self.mechanism, now)) {
+            self.arm = arm;
+        }
+    }
+
+    fn settle(&mut self, motion: &Motion, head: u64) {
+        self.arm = motion.arm;
+        self.free_at = motion.end;
+        self.head = head;
+    }
+
+    /// Time of so many sectors on the bus.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and within a day")]
+    fn on_bus(&self, sectors: u32) -> Time {
+        Time((f64::from(sectors) * f64::from(self.sector_bytes) * self.bus_ns) as u64)
+    }
+
+    /// Time of one sector under the head.
+    fn slot_time(&self, arm: Arm) -> Time {
+        Time(self.revolution().0 / self.mechanism.geometry.per_track(arm.track))
+    }
+}

@@ -1,0 +1,122 @@
+//! The presets that come with Spindle, and what is said of files that are wrong.
+
+use spindle_sim::disk::Disk;
+use spindle_sim::host::Host;
+use spindle_sim::preset::{Library, Model, Preset, Sureness, all};
+
+/// Promise: every preset describes something that can be built, and says of every figure where it is from.
+#[test]
+fn all_are_whole() {
+    for preset in all().unwrap() {
+        let name = &preset.name;
+        match &preset.model {
+            Model::Disk(spec) => drop(Disk::new(spec).unwrap()),
+            Model::Host(spec) => drop(Host::new(spec).unwrap()),
+        }
+        assert!(!preset.title.is_empty() && !preset.description.is_empty(), "{name}");
+        assert!(preset.figures.len() >= 8, "{name}");
+        for figure in &preset.figures {
+            let sure = figure.sure.unwrap_or_else(|| panic!("{name}: {}: how sure?", figure.field));
+            assert!(sure == Sureness::Estimated || figure.source.is_some() || figure.note.is_some());
+        }
+    }
+}
+
+const EXAMPLE: &str = r#"
+title = "Example"
+description = "A small disk."
+[sources]
+manual = "Manual, page 1"
+[disk.geometry]
+rpm = 3600
+heads = { value = 4, sure = "high", source = "manual" }
+sector_bytes = 512
+head_switch_ms = 0
+[[disk.geometry.zone]]
+cylinders = 100
+sectors_per_track = 17
+[disk.seek]
+min_ms = 3
+average_ms = 12
+max_ms = 25
+[disk.controller]
+overhead_ms = 0.5
+bus_mb_s = 1
+forwarding = "direct"
+"#;
+
+/// Promise: plain numbers do where nobody asks for a source.
+#[test]
+fn plain_numbers() {
+    let preset = Preset::parse("example", EXAMPLE).unwrap();
+    let heads = preset.figures.iter().find(|figure| figure.field == "disk.geometry.heads").unwrap();
+    assert_eq!(heads.source.as_deref(), Some("Manual, page 1"));
+    assert_eq!((heads.value, heads.sure), (4.0, Some(Sureness::High)));
+    let rpm = preset.figures.iter().find(|figure| figure.field == "disk.geometry.rpm").unwrap();
+    assert_eq!((rpm.value, rpm.sure), (3600.0, None));
+    let Model::Disk(spec) = &preset.model else { panic!() };
+    assert_eq!(Disk::new(spec).unwrap().capacity_sectors(), 100 * 4 * 17);
+}
+
+/// Promise: whatever is wrong with a file, the message names the preset and the field.
+#[test]
+fn errors_name_the_place() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("rpm = 3600", "rpm = \"fast\"", &["rpm = \"fast\"", "string"]),
+        ("rpm = 3600", "rpm = 0", &["geometry.rpm"]),
+        ("rpm = 3600", "", &["missing field `rpm`"]),
+        ("rpm = 3600", "rpm = 3600\ncolour = 3", &["unknown field `colour`"]),
+        ("heads = { value = 4,", "heads = { value = -4,", &["heads", "-4"]),
+        ("sure = \"high\"", "sure = \"maybe\"", &["maybe", "estimated"]),
+        ("sure = \"high\", ", "", &["sure"]),
+        (", source = \"manual\"", "", &["source"]),
+        (", source = \"manual\"", ", source = \"brochure\"", &["disk.geometry.heads", "brochure"]),
+        ("value = 4, ", "", &["value"]),
+        ("average_ms = 12", "average_ms = 2", &["seek", "rise"]),
+        ("average_ms = 12", "average_ms = 24", &["seek", "average_ms"]),
+        ("\"direct\"", "\"directly\"", &["directly", "whole"]),
+        ("bus_mb_s = 1", "bus_mb_s = 0.1", &["controller.forwarding", "bus"]),
+        ("bus_mb_s = 1", "bus_mb_s = nan", &["controller.bus_mb_s"]),
+        ("sector_bytes = 512", "sector_bytes = 500", &["geometry.sector_bytes"]),
+        ("cylinders = 100", "cylinders = 0", &["geometry.zone.cylinders"]),
+        ("[disk.seek]", "[disk.sook]", &["sook"]),
+        ("title = \"Example\"", "title = ", &["title"]),
+    ];
+    for (from, to, words) in cases {
+        let text = EXAMPLE.replacen(from, to, 1);
+        assert_ne!(text, EXAMPLE, "{from}");
+        let message = Preset::parse("mine", &text).expect_err(to).to_string();
+        assert!(message.contains("mine"), "{message}");
+        for word in *words {
+            assert!(message.contains(word), "{to}: {word} is not in: {message}");
+        }
+    }
+    let neither = Preset::parse("mine", "title = \"\"\ndescription = \"\"").unwrap_err().to_string();
+    assert!(neither.contains("[host]"), "{neither}");
+}
+
+/// Promise: users' files and directories add to the library and replace what has the same name; an unknown name is
+/// answered with those there are.
+#[test]
+fn users_files() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("mine.toml"), EXAMPLE).unwrap();
+    std::fs::write(directory.path().join("eagle.toml"), EXAMPLE).unwrap();
+    std::fs::write(directory.path().join("README"), "not a preset").unwrap();
+    let mut library = Library::built_in().unwrap();
+    let before = library.iter().count();
+    assert_eq!(library.load(directory.path()).unwrap(), ["eagle", "mine"]);
+    assert_eq!(library.iter().count(), before + 1);
+    assert_eq!(library.disk("eagle").unwrap(), library.disk("mine").unwrap());
+    let message = library.disk("vax-11-750").unwrap_err().to_string();
+    assert!(message.contains("no disk `vax-11-750`") && message.contains("capricorn-unibus"), "{message}");
+    assert!(library.host("vax-11-750").is_ok() && library.host("mine").is_err());
+    let message = library.load(&directory.path().join("none.toml")).unwrap_err().to_string();
+    assert!(message.contains("none.toml"), "{message}");
+    std::fs::write(directory.path().join("bad.toml"), "title = 1").unwrap();
+    let message = library.load(directory.path()).unwrap_err().to_string();
+    assert!(
+        message.contains("bad") && message.contains(&*directory.path().display().to_string()),
+        "{message}"
+    );
+}
