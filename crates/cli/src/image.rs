@@ -6,8 +6,8 @@
 use crate::error::{Context, Failure, Result};
 use spindle_clock::{Clock, SystemClock};
 use spindle_device::{Caching, Device, Spec};
-use spindle_ffs::{Dialect, Ffs, Objection};
-use spindle_vfs::{AtimePolicy, FileSystem, Options, Vfs};
+use spindle_ffs::{Dialect, Ffs};
+use spindle_vfs::{AtimePolicy, FileSystem, Objection, Options, Vfs};
 use std::sync::Arc;
 
 /// Options of all commands that change what is in an image.

@@ -10,7 +10,7 @@ use crate::ondisk::{CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, FS_UFS2EA_MAGIC, Fs, FsN
 use crate::units::index;
 use spindle_device::Device;
 use spindle_ondisk::{Endian, structure};
-use spindle_vfs::Result;
+use spindle_vfs::{Objection, Result};
 
 /// Which system's rules the superblock follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
@@ -137,17 +137,6 @@ impl Dialect {
             Self::Sun { .. } | Self::Bsd43 => 0,
         }
     }
-}
-
-/// A reason not to write, and what would help.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Objection {
-    /// What was found.
-    pub reason: String,
-    /// What the user can do.
-    pub remedy: String,
-    /// Writing can still be right if the user insists.
-    pub overridable: bool,
 }
 
 const CHECK: &str = "check it with the fsck of its own system, or insist with the option force";

@@ -38,7 +38,7 @@ mod truncate;
 mod units;
 
 pub use ckhash::check_hash;
-pub use dialect::{Dialect, Objection};
+pub use dialect::Dialect;
 pub use group::{CG_CKHASH, Group, GroupMap, GroupMut, clrbit, find_bit, isset, setbit};
 pub use layout::{InodeFormat, Layout, MAXBSIZE, MINBSIZE, Version};
 pub use mount::{Ffs, OpenOptions, ROOT_INO};

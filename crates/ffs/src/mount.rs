@@ -5,7 +5,7 @@
 //! called clean by us. What is not safe to write is opened read-only with the reasons ([`Ffs::read_only_reasons`]).
 
 use crate::alloc::Groups;
-use crate::dialect::{Dialect, Objection};
+use crate::dialect::Dialect;
 use crate::inode::InodeTable;
 use crate::layout::Layout;
 use crate::policy::Placement;
@@ -16,7 +16,7 @@ use rand::rngs::StdRng;
 use spindle_cache::{Cache, Settings, Tx};
 use spindle_clock::{Clock, Mutex};
 use spindle_device::Device;
-use spindle_vfs::{AtimePolicy, Error, Result};
+use spindle_vfs::{AtimePolicy, Error, Objection, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

@@ -5,7 +5,7 @@
 //! written back as they were read. The replicas are not touched after newfs, as in every BSD.
 
 use crate::ckhash::check_hash;
-use crate::dialect::{Dialect, Objection, journal_objection, objections};
+use crate::dialect::{Dialect, journal_objection, objections};
 use crate::layout::{Layout, Version};
 use crate::ondisk::{
     CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_BAD_MAGIC, FS_CKHASH, FS_UFS1_MAGIC,
@@ -15,7 +15,7 @@ use crate::units::low_word;
 use spindle_clock::Timestamp;
 use spindle_device::Device;
 use spindle_ondisk::Endian;
-use spindle_vfs::{Error, Result};
+use spindle_vfs::{Error, Objection, Result};
 
 /// A checked superblock with the bytes it was read from.
 #[derive(Clone, Debug)]

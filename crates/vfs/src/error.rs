@@ -1,4 +1,4 @@
-//! The errors of a file system.
+//! The errors of a file system, and what speaks against writing one.
 
 /// Result of a file-system operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -113,4 +113,15 @@ impl Error {
     pub fn unsupported(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::Unsupported { what: what.into(), remedy: remedy.into() }
     }
+}
+
+/// A reason not to write to a file system, and what would help.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Objection {
+    /// What was found.
+    pub reason: String,
+    /// What the user can do.
+    pub remedy: String,
+    /// Writing can still be right if the user insists.
+    pub overridable: bool,
 }

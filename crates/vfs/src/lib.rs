@@ -30,7 +30,7 @@ mod types;
 mod vfs;
 
 pub use access::{APPEND, Access, Cred, GroupRule, IMMUTABLE, without_set_id};
-pub use error::{Error, Result};
+pub use error::{Error, Objection, Result};
 pub use fs::FileSystem;
 pub use locks::{ByteRange, Interrupt, LockHolder, LockKind, LockOwner, LockTable, Wait};
 pub use path::Node;

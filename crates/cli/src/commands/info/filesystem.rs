@@ -7,7 +7,8 @@ use serde::Serialize;
 use spindle_clock::Timestamp;
 use spindle_device::Device;
 use spindle_ffs::ondisk::{FS_OPTSPACE, flags};
-use spindle_ffs::{CheckHashes, Dialect, Objection, Superblock, Version};
+use spindle_ffs::{CheckHashes, Dialect, Superblock, Version};
+use spindle_vfs::Objection;
 
 /// A file system. The names are those of `fs.h`.
 #[derive(Debug, Serialize)]

@@ -1,0 +1,154 @@
+//! Directories: files of 16-byte entries, searched from the start. An entry whose inode number is 0 is free for the next
+//! name. Entries never move and directories never shrink, so the byte offset of an entry is a stable cookie.
+
+use crate::inode::Dinode;
+use crate::layout::{Block, index};
+use crate::mount::V7;
+use crate::ondisk::{DIRSIZ, Direct, ENTRY_SIZE};
+use spindle_cache::Tx;
+use spindle_vfs::{Error, Result};
+use std::ops::ControlFlow;
+
+/// A name found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// Byte offset of its entry.
+    pub(crate) place: u64,
+    pub(crate) ino: u16,
+}
+
+/// The name of an entry: all 14 bytes, or those before the first zero.
+pub(crate) fn name_of(d_name: &[u8; DIRSIZ]) -> &[u8] {
+    d_name.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// True for what can be a name.
+pub(crate) fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && !name.contains(&b'/')
+}
+
+impl V7 {
+    /// Passes every entry from byte `from` on, used or not, with its offset to `look` until that breaks with something.
+    pub(crate) fn each_entry<T>(
+        &self,
+        ino: u16,
+        di: &Dinode,
+        from: u64,
+        mut look: impl FnMut(u64, &Direct) -> ControlFlow<T>,
+    ) -> Result<Option<T>> {
+        let end = di.size - di.size % ENTRY_SIZE as u64;
+        let mut at = from.next_multiple_of(ENTRY_SIZE as u64);
+        while at < end {
+            let (lbn, start) = self.layout.split(at);
+            let run = self.bmap(ino, di, lbn)?;
+            let next = (lbn.0 + run.blocks) * u64::from(self.layout.format.bsize);
+            if let Some(block) = run.at {
+                let buffer = self.metadata(block)?;
+                let bytes = buffer.read();
+                let stop = start + index(end.min(next) - at);
+                for (n, entry) in bytes[start..stop].chunks_exact(ENTRY_SIZE).enumerate() {
+                    let entry = Direct::decode(entry, self.layout.format.endian);
+                    if let ControlFlow::Break(found) = look(at + (n * ENTRY_SIZE) as u64, &entry) {
+                        return Ok(Some(found));
+                    }
+                }
+            }
+            at = next;
+        }
+        Ok(None)
+    }
+
+    /// Finds a name.
+    pub(crate) fn dir_find(&self, ino: u16, di: &Dinode, name: &[u8]) -> Result<Option<Found>> {
+        self.each_entry(ino, di, 0, |place, entry| {
+            if entry.d_ino != 0 && name_of(&entry.d_name) == name {
+                ControlFlow::Break(Found { place, ino: entry.d_ino })
+            } else {
+                ControlFlow::Continue(())
+            }
+        })
+    }
+
+    /// Finds a free entry, or adds one at the end, and gives its offset.
+    pub(crate) fn dir_reserve(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode) -> Result<u64> {
+        let free = self.each_entry(ino, di, 0, |place, entry| {
+            if entry.d_ino == 0 { ControlFlow::Break(place) } else { ControlFlow::Continue(()) }
+        })?;
+        if let Some(place) = free {
+            return Ok(place);
+        }
+        let place = di.size - di.size % ENTRY_SIZE as u64;
+        if place + ENTRY_SIZE as u64 > self.layout.file_size_max() {
+            return Err(Error::TooBig);
+        }
+        let placed = self.place(tx, ino, di, self.layout.split(place).0)?;
+        if placed.fresh {
+            self.cache.get_new(self.layout.byte(placed.at), self.layout.bsize(), None, tx)?;
+        }
+        di.size = place + ENTRY_SIZE as u64;
+        self.dir_put(tx, ino, di, place, Direct { d_ino: 0, d_name: [0; DIRSIZ] })?;
+        self.store(tx, ino, di)?;
+        Ok(place)
+    }
+
+    fn entry_block(&self, ino: u16, di: &Dinode, place: u64) -> Result<(Block, usize)> {
+        let (lbn, offset) = self.layout.split(place);
+        let block = self.bmap(ino, di, lbn)?.at;
+        let block = block
+            .ok_or_else(|| Error::corrupt("a hole", format!("directory inode {ino}, offset {place}")))?;
+        Ok((block, offset))
+    }
+
+    fn dir_put(&self, tx: &Tx<'_>, ino: u16, di: &Dinode, place: u64, entry: Direct) -> Result<()> {
+        let (block, offset) = self.entry_block(ino, di, place)?;
+        entry.encode(&mut self.metadata(block)?.write(tx)[offset..], self.layout.format.endian);
+        Ok(())
+    }
+
+    /// Enters a name at a place that [`Self::dir_reserve`] gave.
+    pub(crate) fn dir_enter(
+        &self,
+        tx: &Tx<'_>,
+        ino: u16,
+        di: &Dinode,
+        place: u64,
+        name: &[u8],
+        target: u16,
+    ) -> Result<()> {
+        let mut d_name = [0; DIRSIZ];
+        d_name[..name.len()].copy_from_slice(name);
+        self.dir_put(tx, ino, di, place, Direct { d_ino: target, d_name })
+    }
+
+    /// Makes the name at a place mean another inode, or with 0 nothing: the name itself stays on the disk, as ever.
+    pub(crate) fn dir_point(
+        &self,
+        tx: &Tx<'_>,
+        ino: u16,
+        di: &Dinode,
+        place: u64,
+        target: u16,
+    ) -> Result<()> {
+        let (block, offset) = self.entry_block(ino, di, place)?;
+        let old = Direct::decode(&self.metadata(block)?.read()[offset..], self.layout.format.endian);
+        self.dir_put(tx, ino, di, place, Direct { d_ino: target, ..old })
+    }
+
+    /// True if there are only `.` and `..`.
+    pub(crate) fn dir_is_empty(&self, ino: u16, di: &Dinode) -> Result<bool> {
+        let other = self.each_entry(ino, di, 0, |_, entry| {
+            let dots = matches!(name_of(&entry.d_name), b"." | b"..");
+            if entry.d_ino != 0 && !dots { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(other.is_none())
+    }
+
+    /// Fills a new directory with `.` and `..`.
+    pub(crate) fn dir_init(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode, parent: u16) -> Result<()> {
+        for (name, target) in [(&b"."[..], ino), (b"..", parent)] {
+            let place = self.dir_reserve(tx, ino, di)?;
+            self.dir_enter(tx, ino, di, place, name, target)?;
+        }
+        Ok(())
+    }
+}

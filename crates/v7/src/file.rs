@@ -1,0 +1,220 @@
+//! The bytes of files: block by block, as this file system has always done it.
+//!
+//! Invariants: what of a file's last block is beyond its size is zero before the file grows over it; a block that is
+//! missing reads as zeros.
+
+use crate::inode::Dinode;
+use crate::layout::{Lbn, index};
+use crate::mount::V7;
+use spindle_cache::Tx;
+use spindle_vfs::{Error, FallocateMode, Result, Seek};
+use std::ops::Range;
+
+/// The part of one block that a range of bytes covers.
+struct Piece {
+    lbn: Lbn,
+    /// Bytes of the block.
+    within: Range<usize>,
+    /// Byte of the file behind it.
+    end: u64,
+}
+
+impl V7 {
+    fn bsize64(&self) -> u64 {
+        self.layout.format.bsize.into()
+    }
+
+    /// Cuts a range of bytes at the borders of blocks.
+    fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = Piece> + use<> {
+        let layout = self.layout.clone();
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            if at >= range.end {
+                return None;
+            }
+            let (lbn, start) = layout.split(at);
+            let end = range.end.min((lbn.0 + 1) * u64::from(layout.format.bsize));
+            let len = index(end - at);
+            at = end;
+            Some(Piece { lbn, within: start..start + len, end })
+        })
+    }
+
+    /// Reads from a file; short at its end.
+    pub(crate) fn read_file(&self, ino: u16, di: &Dinode, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let want = di.size.saturating_sub(offset).min(buf.len() as u64);
+        let mut rest = &mut buf[..index(want)];
+        for Piece { lbn, within, .. } in self.pieces(offset..offset + want) {
+            let (part, others) = rest.split_at_mut(within.len());
+            match self.bmap(ino, di, lbn)?.at {
+                Some(block) => self.cache.read(self.layout.byte(block) + within.start as u64, part)?,
+                None => part.fill(0),
+            }
+            rest = others;
+        }
+        Ok(index(want))
+    }
+
+    /// Writes to a file, growing it as needed, and gives the bytes written: fewer only when space ran out.
+    /// The caller stores the inode, also after an error.
+    pub(crate) fn write_file(
+        &self,
+        tx: &Tx<'_>,
+        ino: u16,
+        di: &mut Dinode,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<usize> {
+        let end = offset.checked_add(data.len() as u64).filter(|end| *end <= self.layout.file_size_max());
+        let end = end.ok_or(Error::TooBig)?;
+        if offset > di.size {
+            self.clear_tail(ino, di)?;
+        }
+        let mut rest = data;
+        for piece in self.pieces(offset..end) {
+            let placed = match self.place(tx, ino, di, piece.lbn) {
+                Err(Error::NoSpace) if rest.len() < data.len() => break,
+                placed => placed?,
+            };
+            let (part, others) = rest.split_at(piece.within.len());
+            self.write_block(self.layout.byte(placed.at), placed.fresh, piece.within.start, part)?;
+            di.size = di.size.max(piece.end);
+            rest = others;
+        }
+        Ok(data.len() - rest.len())
+    }
+
+    /// Writes a part of a block; around it a fresh one gets zeros.
+    fn write_block(&self, byte: u64, fresh: bool, start: usize, part: &[u8]) -> Result<()> {
+        if fresh && part.len() < self.layout.bsize() {
+            let mut block = vec![0; self.layout.bsize()];
+            block[start..start + part.len()].copy_from_slice(part);
+            return Ok(self.cache.write(byte, &block)?);
+        }
+        Ok(self.cache.write(byte + start as u64, part)?)
+    }
+
+    /// Zeroes what is stored of a range.
+    fn zero_stored(&self, ino: u16, di: &Dinode, range: Range<u64>) -> Result<()> {
+        for Piece { lbn, within, .. } in self.pieces(range) {
+            if let Some(block) = self.bmap(ino, di, lbn)?.at {
+                self.cache.write(self.layout.byte(block) + within.start as u64, &vec![0; within.len()])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Zeroes what of the last block is beyond the size: after cutting, and before growing, because other systems may have left
+    /// something there.
+    pub(crate) fn clear_tail(&self, ino: u16, di: &Dinode) -> Result<()> {
+        self.zero_stored(ino, di, di.size..di.size.next_multiple_of(self.bsize64()))
+    }
+
+    /// Makes a file longer without storing anything.
+    pub(crate) fn extend_file(&self, ino: u16, di: &mut Dinode, size: u64) -> Result<()> {
+        if size > self.layout.file_size_max() {
+            return Err(Error::TooBig);
+        }
+        self.clear_tail(ino, di)?;
+        di.size = size;
+        Ok(())
+    }
+
+    /// Allocates, zeroes or frees a range. The caller stores the inode, also after an error.
+    pub(crate) fn fallocate_file(
+        &self,
+        tx: &Tx<'_>,
+        ino: u16,
+        di: &mut Dinode,
+        mode: FallocateMode,
+        range: Range<u64>,
+    ) -> Result<()> {
+        let stored = range.start..range.end.min(di.size);
+        match mode {
+            FallocateMode::PunchHole => self.punch(tx, ino, di, stored),
+            FallocateMode::ZeroRange { keep_size } => {
+                self.punch(tx, ino, di, stored)?;
+                self.fill(tx, ino, di, range, keep_size)
+            }
+            FallocateMode::Allocate { keep_size } => self.fill(tx, ino, di, range, keep_size),
+        }
+    }
+
+    /// Frees the whole blocks of a range within the file, and zeroes its ragged ends.
+    fn punch(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode, range: Range<u64>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let first = range.start.div_ceil(self.bsize64());
+        let end = if range.end == di.size {
+            range.end.div_ceil(self.bsize64())
+        } else {
+            range.end / self.bsize64()
+        };
+        if first < end {
+            self.free_blocks(tx, ino, di, first..end)?;
+        }
+        let head = range.start..range.end.min(first * self.bsize64());
+        let tail = range.end.min(head.end.max(end * self.bsize64()))..range.end;
+        self.zero_stored(ino, di, head)?;
+        self.zero_stored(ino, di, tail)
+    }
+
+    /// Gives every missing block of a range space that reads as zeros, or none of them. Space beyond the size would be taken
+    /// for damage by the old checkers: with `keep_size` there is none.
+    fn fill(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode, range: Range<u64>, keep_size: bool) -> Result<()> {
+        if range.end > self.layout.file_size_max() {
+            return Err(Error::TooBig);
+        }
+        let end = if keep_size { range.end.min(di.size) } else { range.end };
+        if end.saturating_sub(range.start) > u64::from(self.layout.s_fsize) * self.bsize64() {
+            return Err(Error::NoSpace);
+        }
+        if end > di.size {
+            self.clear_tail(ino, di)?;
+        }
+        let mut made = Vec::new();
+        for Piece { lbn, .. } in self.pieces(range.start..end) {
+            match self.place(tx, ino, di, lbn) {
+                Ok(placed) if placed.fresh => {
+                    self.write_block(self.layout.byte(placed.at), true, 0, &[])?;
+                    made.push(lbn);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    for Lbn(lbn) in made.into_iter().rev() {
+                        self.free_blocks(tx, ino, di, lbn..lbn + 1)?;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        di.size = di.size.max(end);
+        Ok(())
+    }
+
+    /// The next data or hole at or after `offset`.
+    pub(crate) fn seek_file(&self, ino: u16, di: &Dinode, offset: u64, what: Seek) -> Result<u64> {
+        if offset >= di.size {
+            return Err(Error::NoSuchOffset);
+        }
+        let mut at = offset;
+        // Pointers that lead to the same blocks over and over would take as long to follow as they please.
+        let mut most = 2 * u64::from(self.layout.s_fsize) + 64;
+        while at < di.size {
+            most = most
+                .checked_sub(1)
+                .ok_or_else(|| Error::corrupt("more blocks than there are", format!("inode {ino}")))?;
+            let (lbn, _) = self.layout.split(at);
+            let run = self.bmap(ino, di, lbn)?;
+            if run.at.is_some() == (what == Seek::Data) {
+                return Ok(at);
+            }
+            at = (lbn.0 + run.blocks) * self.bsize64();
+        }
+        match what {
+            Seek::Data => Err(Error::NoSuchOffset),
+            Seek::Hole => Ok(di.size),
+        }
+    }
+}

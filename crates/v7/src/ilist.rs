@@ -1,0 +1,86 @@
+//! Free inodes: the super-block remembers up to [`NICINOD`] of them, a stack; when it is empty, the inodes are gone through
+//! from the first for more (`ialloc`, `ifree`). What the super-block remembers is only a hint: an inode is free when its
+//! mode is 0.
+
+use crate::freelist::Space;
+use crate::inode::Dinode;
+use crate::layout::ROOT_INO;
+use crate::mount::V7;
+use crate::ondisk::{DiskInode, INODE_SIZE, NICINOD};
+use spindle_cache::Tx;
+use spindle_ondisk::Field;
+use spindle_vfs::{Error, Result};
+
+impl V7 {
+    /// Takes a free inode and makes it `di`.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] when there is none.
+    pub(crate) fn alloc_inode(&self, tx: &Tx<'_>, di: &Dinode) -> Result<u16> {
+        let mut space = self.space.lock();
+        loop {
+            let head = &mut space.superblock.head;
+            let Some(top) = usize::try_from(head.s_ninode).ok().and_then(|count| count.checked_sub(1)) else {
+                self.find_free_inodes(&mut space)?;
+                continue;
+            };
+            head.s_ninode -= 1;
+            let ino = head.s_inode[top];
+            if (ROOT_INO + 1..=self.layout.last_ino()).contains(&ino) && self.is_free_inode(ino)? {
+                space.free_inodes = space.free_inodes.saturating_sub(1);
+                self.store(tx, ino, di)?;
+                self.put_superblock(tx, &space)?;
+                return Ok(ino);
+            }
+        }
+    }
+
+    /// Fills the super-block's numbers from the inodes.
+    fn find_free_inodes(&self, space: &mut Space) -> Result<()> {
+        let head = &mut space.superblock.head;
+        head.s_ninode = 0;
+        for ino in ROOT_INO + 1..=self.layout.last_ino() {
+            let count = usize::try_from(head.s_ninode).unwrap_or(NICINOD);
+            if count == NICINOD {
+                break;
+            }
+            if self.is_free_inode(ino)? {
+                head.s_inode[count] = ino;
+                head.s_ninode += 1;
+            }
+        }
+        if head.s_ninode == 0 { Err(Error::NoSpace) } else { Ok(()) }
+    }
+
+    fn is_free_inode(&self, ino: u16) -> Result<bool> {
+        let (block, offset) = self.layout.inode_at(ino);
+        let buffer = self.metadata(block)?;
+        let free = u16::get(&buffer.read()[offset..], self.layout.format.endian) == 0;
+        Ok(free)
+    }
+
+    /// Gives an inode back.
+    pub(crate) fn free_inode(&self, tx: &Tx<'_>, ino: u16) -> Result<()> {
+        let mut space = self.space.lock();
+        self.store(tx, ino, &Dinode::default())?;
+        space.free_inodes += 1;
+        let head = &mut space.superblock.head;
+        if let Ok(count) = usize::try_from(head.s_ninode)
+            && count < NICINOD
+        {
+            head.s_inode[count] = ino;
+            head.s_ninode += 1;
+        }
+        self.put_superblock(tx, &space)
+    }
+
+    /// Counts the free inodes behind the root's.
+    pub(crate) fn count_free_inodes(&self) -> Result<u32> {
+        let first = self.layout.byte(self.layout.inode_at(1).0);
+        let mut inodes = vec![0; usize::from(self.layout.last_ino()) * INODE_SIZE];
+        self.cache.read(first, &mut inodes)?;
+        let mode = |bytes: &[u8]| DiskInode::decode(bytes, self.layout.format.endian).di_mode;
+        let behind_root = inodes.chunks_exact(INODE_SIZE).skip(usize::from(ROOT_INO));
+        Ok(behind_root.map(|bytes| u32::from(mode(bytes) == 0)).sum())
+    }
+}

