@@ -131,6 +131,14 @@ impl<'a> Buffer<'a> {
     /// To change the bytes, as part of a transaction.
     #[must_use]
     pub fn write(&self, tx: &Tx<'_>) -> BufferMut<'_> {
+        tx.note(&self.slot);
+        self.write_later(tx)
+    }
+
+    /// As [`Self::write`], for what never needs to reach the device before the next flush: what can be found out again
+    /// from the rest, like maps of free space and counts.
+    #[must_use]
+    pub fn write_later(&self, tx: &Tx<'_>) -> BufferMut<'_> {
         debug_assert!(std::ptr::eq(tx.cache, self.cache), "a transaction of this cache");
         let guard = self.slot.data.write();
         self.cache.note_dirty(&self.slot);

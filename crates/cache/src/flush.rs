@@ -1,13 +1,22 @@
-//! Writing changed buffers home: all at once, in address order, neighbours in one transfer.
+//! Writing changes home: delayed file data, then changed buffers, each in address order, neighbours in one transfer.
 
 use crate::Cache;
 use crate::buffer::Slot;
+use crate::stream::Stream;
 use spindle_device::{AlignedBuf, Op, Request, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Neighbouring buffers are gathered into transfers of up to this many bytes.
 const CLUSTER_BYTES: usize = 1 << 20;
+
+/// What a flush has taken while no transaction was open.
+struct Collected {
+    slots: Vec<Arc<Slot>>,
+    requests: Vec<Request>,
+    /// The streams whose data has been started.
+    streams: Result<Vec<Arc<Stream>>>,
+}
 
 impl Cache {
     /// Writes every change of every ended transaction to the device.
@@ -17,8 +26,12 @@ impl Cache {
     pub fn flush(&self) -> Result<()> {
         let _one = self.flushing.lock();
         self.check()?;
-        let (slots, requests) = self.collect();
-        let result = self.write_out(requests);
+        // Most of the data while transactions go on, so that they are kept out for a short time only.
+        self.start_delayed()?;
+        let Collected { slots, requests, streams } = self.collect();
+        // Data first: metadata that reaches the device never points at data that does not.
+        let result =
+            streams.and_then(|streams| self.land_delayed(&streams)).and_then(|()| self.transfer(requests));
         {
             let _guard = self.landed.0.lock();
             for slot in &slots {
@@ -38,8 +51,27 @@ impl Cache {
         self.device.flush().map_err(|error| self.fail(error))
     }
 
-    /// Takes copies of all changed buffers while no transaction is open.
-    fn collect(&self) -> (Vec<Arc<Slot>>, Vec<Request>) {
+    /// Writes one buffer at once, and waits for it.
+    pub(crate) fn write_slot(&self, slot: &Arc<Slot>) -> Result<()> {
+        self.await_landing(slot);
+        if self.dirty.lock().remove(&slot.at()).is_none() {
+            return Ok(());
+        }
+        self.dirty_bytes.fetch_sub(slot.len(), Ordering::Relaxed);
+        let mut buf = AlignedBuf::zeroed(slot.len());
+        slot.set_in_flight(true);
+        slot.copy_sealed(&mut buf);
+        let result = self.transfer(vec![Request { op: Op::Write, offset: slot.at(), buf }]);
+        {
+            let _guard = self.landed.0.lock();
+            slot.set_in_flight(false);
+        }
+        self.landed.1.notify_all();
+        result.map_err(|error| self.fail(error))
+    }
+
+    /// Takes copies of all changed buffers, and starts writing all delayed data, while no transaction is open.
+    fn collect(&self) -> Collected {
         let _gate = self.gate.write();
         let slots: Vec<_> = std::mem::take(&mut *self.dirty.lock()).into_values().collect();
         self.dirty_bytes.store(0, Ordering::Relaxed);
@@ -67,11 +99,11 @@ impl Cache {
             requests.push(Request { op: Op::Write, offset: first.at(), buf });
             rest = others;
         }
-        (slots, requests)
+        Collected { slots, requests, streams: self.start_delayed() }
     }
 
     /// Starts all transfers and waits for all, and gives the first failure.
-    fn write_out(&self, requests: Vec<Request>) -> Result<()> {
+    fn transfer(&self, requests: Vec<Request>) -> Result<()> {
         const IN_FLIGHT: usize = 32;
         let mut result = Ok(());
         let mut requests = requests.into_iter().peekable();

@@ -17,32 +17,23 @@
 //! - have at most one transaction open in a thread, and not wait in it for one of another thread.
 
 mod buffer;
-mod data;
+mod flight;
 mod flush;
+pub mod policy;
+mod settings;
+mod stream;
 
 pub use buffer::{Buffer, BufferGuard, BufferMut, Seal};
+pub use settings::{DataSettings, Naming, Settings};
+pub use stream::{Extent, Space, Stream};
 
 use buffer::Slot;
-use spindle_clock::{Condvar, Mutex, RwLock, RwLockReadGuard};
+use spindle_clock::{Clock, Condvar, Mutex, RwLock, RwLockReadGuard};
 use spindle_device::{AlignedBuf, Device, Error, Result};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// How much the cache may hold.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// Unchanged buffers kept, in bytes.
-    pub capacity_bytes: usize,
-    /// Changed buffers kept before the next transaction has to flush, in bytes.
-    pub dirty_limit_bytes: usize,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { capacity_bytes: 256 << 20, dirty_limit_bytes: 64 << 20 }
-    }
-}
+use stream::Pool;
 
 const SHARDS: usize = 16;
 
@@ -57,7 +48,10 @@ struct Shard {
 /// The cache of one device.
 pub struct Cache {
     device: Arc<dyn Device>,
+    clock: Arc<dyn Clock>,
     settings: Settings,
+    /// The memory of the streams.
+    pool: Arc<Pool>,
     shards: [Mutex<Shard>; SHARDS],
     /// Open transactions hold it shared; a flush takes it exclusively to collect the changes.
     gate: RwLock<()>,
@@ -71,24 +65,48 @@ pub struct Cache {
     failure: Mutex<Option<Error>>,
 }
 
-/// An open transaction. Dropping it ends it; its changes stay.
+/// An open transaction. Dropping it ends it; its changes stay, and reach the device together with the next flush.
 pub struct Tx<'a> {
     cache: &'a Cache,
+    /// Buffers that go to the device when it ends, in this order.
+    at_once: Option<Mutex<Vec<Arc<Slot>>>>,
     _gate: RwLockReadGuard<'a, ()>,
 }
 
 impl Tx<'_> {
-    /// Ends the transaction. Its changes reach the device with the next flush, all together.
+    /// Ends the transaction.
     pub fn commit(self) {}
+
+    fn note(&self, slot: &Arc<Slot>) {
+        if let Some(at_once) = &self.at_once {
+            let mut slots = at_once.lock();
+            if !slots.iter().any(|known| Arc::ptr_eq(known, slot)) {
+                slots.push(slot.clone());
+            }
+        }
+    }
+}
+
+impl Drop for Tx<'_> {
+    fn drop(&mut self) {
+        for slot in self.at_once.take().map(Mutex::into_inner).unwrap_or_default() {
+            // A failure ends all further changes, so whoever asks next is told.
+            if self.cache.write_slot(&slot).is_err() {
+                return;
+            }
+        }
+    }
 }
 
 impl Cache {
-    /// A cache over `device`.
+    /// A cache over `device`, which tells `clock` what it does.
     #[must_use]
-    pub fn new(device: Arc<dyn Device>, settings: Settings) -> Self {
+    pub fn new(device: Arc<dyn Device>, clock: Arc<dyn Clock>, settings: Settings) -> Self {
         Self {
             device,
+            clock,
             settings,
+            pool: Arc::default(),
             shards: Default::default(),
             gate: RwLock::new(()),
             dirty: Mutex::default(),
@@ -110,11 +128,24 @@ impl Cache {
     /// # Errors
     /// When an earlier write failed, or this flush does.
     pub fn begin(&self) -> Result<Tx<'_>> {
-        if self.dirty_bytes.load(Ordering::Relaxed) > self.settings.dirty_limit_bytes {
+        let behind = self.dirty_bytes.load(Ordering::Relaxed) + self.pool.dirty_bytes();
+        if behind > self.settings.dirty_limit_bytes {
             self.flush()?;
         }
         self.check()?;
-        Ok(Tx { cache: self, _gate: self.gate.read() })
+        Ok(Tx { cache: self, at_once: None, _gate: self.gate.read() })
+    }
+
+    /// [`Self::begin`] for an operation on names; see [`Naming`].
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub fn begin_naming(&self) -> Result<Tx<'_>> {
+        let mut tx = self.begin()?;
+        if self.settings.naming == Naming::Synchronous {
+            tx.at_once = Some(Mutex::default());
+        }
+        Ok(tx)
     }
 
     /// The buffer of `len` bytes at byte `at`, read from the device if need be.

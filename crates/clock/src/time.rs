@@ -55,6 +55,8 @@ pub enum Work {
     WriteBlock,
     /// Finding space for a block.
     Allocate,
+    /// Finding memory for a block of a file by giving up another.
+    Reclaim,
     /// Handing one transfer to the device's driver.
     Request,
     /// Taking the device's interrupt at the end of a transfer.

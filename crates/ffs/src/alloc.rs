@@ -13,7 +13,7 @@ use crate::policy::{directory_group, group_order, optimization};
 use crate::search::{find_block, find_run};
 use crate::units::Frag;
 use spindle_cache::{Buffer, Seal, Tx};
-use spindle_clock::Mutex;
+use spindle_clock::{Mutex, Work};
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, Privilege, Result};
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl Ffs {
         };
         let Some(found) = found else { return Ok(None) };
         let (counts, result) = {
-            let mut block = buffer.write(tx);
+            let mut block = buffer.write_later(tx);
             let mut group = GroupMut::new(&self.layout, &map, &mut block);
             group.set_time(self.clock.now().secs);
             change(&mut group, found)
@@ -133,6 +133,7 @@ impl Ffs {
         if self.free_frags_for(by) < frags.into() {
             return Err(Error::NoSpace);
         }
+        self.clock.work(Work::Allocate);
         let preferred = if wanted.0 < self.layout.fs_size { wanted } else { Frag(0) };
         for cgx in group_order(self.layout.dtog(preferred), self.layout.fs_ncg) {
             let cs = self.summaries.group(cgx);

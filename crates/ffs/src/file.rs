@@ -13,15 +13,16 @@ use crate::mount::Ffs;
 use crate::ondisk::{NDADDR, NIADDR};
 use crate::policy::{NextBlock, Preference, block_preference, group_with_room};
 use crate::units::{Frag, Lbn, index};
-use spindle_cache::Tx;
+use spindle_cache::{Extent, Space, Stream, Tx};
 use spindle_vfs::{Error, Privilege, Result, Seek};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What the blocks of a file hold, which decides how their bytes are reached.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Content {
-    /// File data, passed through the cache.
-    Data,
+#[derive(Clone, Copy)]
+pub(crate) enum Content<'a> {
+    /// File data: the file's stream.
+    Data(&'a Arc<Stream>),
     /// Directories: buffers.
     Directory,
 }
@@ -35,41 +36,36 @@ pub(crate) struct Placed {
 }
 
 /// One request to [`Ffs::place`].
-pub(crate) struct Request {
+pub(crate) struct Request<'a> {
     pub(crate) ino: u32,
     pub(crate) lbn: Lbn,
     /// Size of the file when the operation is done.
     pub(crate) final_size: u64,
     /// Bytes of the block that the caller writes itself.
     pub(crate) written: Range<usize>,
-    pub(crate) content: Content,
+    pub(crate) content: Content<'a>,
     pub(crate) by: Privilege,
 }
 
-static ZEROS: [u8; 65536] = [0; 65536];
-
 impl Ffs {
     /// Reads from a file; short at its end.
-    pub(crate) fn read_file(&self, ino: u32, di: &Dinode, offset: u64, buf: &mut [u8]) -> Result<usize> {
+    pub(crate) fn read_file(
+        &self,
+        ino: u32,
+        stream: &Arc<Stream>,
+        di: &Dinode,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<usize> {
         if offset >= di.size {
             return Ok(0);
         }
         let want = index((di.size - offset).min(buf.len() as u64));
-        let mut done = 0;
-        while done < want {
-            let at = offset + done as u64;
-            let lbn = self.layout.lblkno(at);
-            let skip = self.layout.blkoff(at);
-            let blocks = ((want - done + skip) as u64).div_ceil(self.layout.fs_bsize.into());
-            let run = self.bmap(ino, di, lbn, blocks)?;
-            let bytes = (index(run.blocks << self.layout.fs_bshift) - skip).min(want - done);
-            let part = &mut buf[done..done + bytes];
-            match run.at {
-                Some(frag) => self.cache.read(self.layout.byte(frag) + skip as u64, part)?,
-                None => part.fill(0),
-            }
-            done += bytes;
-        }
+        self.cache.read(stream, di.size, offset, &mut buf[..want], |block, most| {
+            let left = di.size.div_ceil(self.layout.fs_bsize.into()) - block;
+            let run = self.bmap(ino, di, Lbn(block), most.min(left))?;
+            Ok::<_, Error>(Extent { at: run.at.map(|at| self.layout.byte(at)), blocks: run.blocks })
+        })?;
         Ok(want)
     }
 
@@ -78,7 +74,7 @@ impl Ffs {
     pub(crate) fn write_file(
         &self,
         tx: &Tx<'_>,
-        ino: u32,
+        (ino, stream): (u32, &Arc<Stream>),
         di: &mut Dinode,
         offset: u64,
         data: &[u8],
@@ -100,29 +96,31 @@ impl Ffs {
             let lbn = self.layout.lblkno(at);
             let start = self.layout.blkoff(at);
             let end = (start + data.len() - done).min(self.layout.fs_bsize as usize);
-            let request = Request { ino, lbn, final_size, written: start..end, content: Content::Data, by };
+            let content = Content::Data(stream);
+            let request = Request { ino, lbn, final_size, written: start..end, content, by };
             let placed = match self.place(tx, di, &request) {
                 Ok(placed) => placed,
                 Err(error) => break Err(error),
             };
             let byte = self.layout.byte(placed.at);
-            if placed.fresh {
-                let size = self.layout.blksize(final_size, lbn) as usize;
-                self.zero(byte, 0..start)?;
-                self.zero(byte, end..size)?;
+            let size = self.layout.blksize(final_size, lbn);
+            if placed.fresh && (start > 0 || end < size as usize) {
+                self.cache.write_zeros(stream, tx, lbn.0, byte, size)?;
             }
-            if !pending.join(byte + start as u64, done, end - start) {
-                pending.write(self, data)?;
-                pending.join(byte + start as u64, done, end - start);
+            let space =
+                Space { offset: at, at: byte + start as u64, end: at - start as u64 + u64::from(size) };
+            if !pending.join(space, done, end - start) {
+                pending.write(self, tx, stream, data)?;
+                pending.join(space, done, end - start);
             }
             done += end - start;
             di.size = di.size.max(at + (end - start) as u64);
         };
-        pending.write(self, data)?;
+        pending.write(self, tx, stream, data)?;
         match result {
             Err(error) if done == 0 => {
                 if di.size > old_size {
-                    self.shrink(tx, ino, di, old_size, Content::Data)?;
+                    self.shrink(tx, ino, di, old_size, Content::Data(stream))?;
                 }
                 Err(error)
             }
@@ -131,17 +129,30 @@ impl Ffs {
         }
     }
 
-    /// Zeros a range of a block whose space starts at `byte`.
-    fn zero(&self, byte: u64, range: Range<usize>) -> Result<()> {
+    /// Zeros a range of a block of a file that has `size` bytes of space at `byte`.
+    fn zero(
+        &self,
+        tx: &Tx<'_>,
+        stream: &Arc<Stream>,
+        lbn: Lbn,
+        (byte, size): (u64, u32),
+        range: Range<usize>,
+    ) -> Result<()> {
         if !range.is_empty() {
-            self.cache.write(byte + range.start as u64, &ZEROS[..range.len()])?;
+            let start = lbn.0 << self.layout.fs_bshift;
+            let space = Space {
+                offset: start + range.start as u64,
+                at: byte + range.start as u64,
+                end: start + u64::from(size),
+            };
+            self.cache.write(stream, tx, space, &vec![0; range.len()])?;
         }
         Ok(())
     }
 
     /// Finds or makes space for one block of a file that is about to be written or to become the last.
     /// What is made and not `written` by the caller reads as zeros, unless it is wholly fresh.
-    pub(crate) fn place(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request) -> Result<Placed> {
+    pub(crate) fn place(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request<'_>) -> Result<Placed> {
         self.complete_tail(tx, di, request)?;
         let lbn = request.lbn;
         match self.place_of(lbn)? {
@@ -164,7 +175,7 @@ impl Ffs {
     }
 
     /// A file that grows beyond a last block in fragments first gets that block whole.
-    fn complete_tail(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request) -> Result<()> {
+    fn complete_tail(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request<'_>) -> Result<()> {
         let last = self.layout.lblkno(di.size);
         let Some(n) = usize::try_from(last.0).ok().filter(|&n| n < NDADDR && last < request.lbn) else {
             return Ok(());
@@ -186,7 +197,7 @@ impl Ffs {
         n: usize,
         have: u32,
         need: u32,
-        request: &Request,
+        request: &Request<'_>,
     ) -> Result<Frag> {
         let (old, new) = (self.layout.numfrags(have), self.layout.numfrags(need));
         let Some(at) = self.pointer(di.db[n], old, request.ino)? else {
@@ -208,7 +219,7 @@ impl Ffs {
             if got > new {
                 self.free(tx, to + u64::from(new), (got - new).into())?;
             }
-            self.move_fragments(tx, at, to, have as usize, need as usize, request.content)?;
+            self.move_fragments(tx, request, (at, have as usize), (to, need as usize))?;
             self.free(tx, at, old.into())?;
             di.db[n] = to.0;
             to
@@ -216,11 +227,11 @@ impl Ffs {
         self.account(di, (new - old).into());
         let (from, to) = (have as usize, need as usize);
         match request.content {
-            Content::Data => {
-                let byte = self.layout.byte(now_at);
+            Content::Data(stream) => {
+                let space = (self.layout.byte(now_at), need);
                 let written = request.written.start.clamp(from, to)..request.written.end.clamp(from, to);
-                self.zero(byte, from..written.start.max(from))?;
-                self.zero(byte, written.end.max(from)..to)?;
+                self.zero(tx, stream, request.lbn, space, from..written.start.max(from))?;
+                self.zero(tx, stream, request.lbn, space, written.end.max(from)..to)?;
             }
             Content::Directory => {
                 self.cache.get(self.layout.byte(now_at), to, None)?.write(tx)[from..].fill(0);
@@ -229,22 +240,25 @@ impl Ffs {
         Ok(now_at)
     }
 
-    /// Moves the first `have` bytes of a fragment to its new place, where it has `need`.
+    /// Moves the `have` bytes of a fragment to its new place, where it has `need`.
     fn move_fragments(
         &self,
         tx: &Tx<'_>,
-        from: Frag,
-        to: Frag,
-        have: usize,
-        need: usize,
-        content: Content,
+        request: &Request<'_>,
+        (from, have): (Frag, usize),
+        (to, need): (Frag, usize),
     ) -> Result<()> {
         let (from, to) = (self.layout.byte(from), self.layout.byte(to));
-        match content {
-            Content::Data => {
+        match request.content {
+            Content::Data(stream) => {
+                let lbn = request.lbn.0;
+                let offset = lbn << self.layout.fs_bshift;
                 let mut bytes = vec![0; have];
-                self.cache.read(from, &mut bytes)?;
-                self.cache.write(to, &bytes)?;
+                self.cache.read(stream, offset + have as u64, offset, &mut bytes, |_, _| {
+                    Ok::<_, Error>(Extent { at: Some(from), blocks: 1 })
+                })?;
+                self.cache.discard(stream, lbn..lbn + 1)?;
+                self.cache.write(stream, tx, Space { offset, at: to, end: offset + need as u64 }, &bytes)?;
             }
             Content::Directory => {
                 let bytes = self.cache.get(from, have, None)?.read().to_vec();
@@ -260,7 +274,7 @@ impl Ffs {
         &self,
         tx: &Tx<'_>,
         di: &mut Dinode,
-        request: &Request,
+        request: &Request<'_>,
         levels: usize,
         path: [usize; NIADDR],
     ) -> Result<Placed> {
@@ -315,7 +329,7 @@ impl Ffs {
         }
     }
 
-    fn make_indirect(&self, tx: &Tx<'_>, request: &Request, made: &mut Vec<Frag>) -> Result<Frag> {
+    fn make_indirect(&self, tx: &Tx<'_>, request: &Request<'_>, made: &mut Vec<Frag>) -> Result<Frag> {
         let own = self.layout.ino_to_cg(request.ino);
         let wanted = if self.layout.fs_metaspace > 0 {
             self.layout.cgdmin(own)
@@ -422,31 +436,37 @@ impl Ffs {
 }
 
 /// File data that goes to one contiguous place and is not written yet.
-#[derive(Default)]
 struct Pending {
-    byte: u64,
+    space: Space,
     start: usize,
     len: usize,
 }
 
+impl Default for Pending {
+    fn default() -> Self {
+        Self { space: Space { offset: 0, at: 0, end: 0 }, start: 0, len: 0 }
+    }
+}
+
 impl Pending {
-    /// Adds `len` bytes of the data from `start`, for device byte `byte`; false if they do not follow.
-    fn join(&mut self, byte: u64, start: usize, len: usize) -> bool {
+    /// Adds `len` bytes of the data from `start`, which go to `space`; false if they do not follow.
+    fn join(&mut self, space: Space, start: usize, len: usize) -> bool {
         if self.len == 0 {
-            *self = Self { byte, start, len };
+            *self = Self { space, start, len };
             return true;
         }
-        let follows = byte == self.byte + self.len as u64 && start == self.start + self.len;
+        let follows = space.at == self.space.at + self.len as u64 && start == self.start + self.len;
         if follows {
             self.len += len;
+            self.space.end = space.end;
         }
         follows
     }
 
-    fn write(&mut self, ffs: &Ffs, data: &[u8]) -> Result<()> {
-        let Self { byte, start, len } = std::mem::take(self);
+    fn write(&mut self, ffs: &Ffs, tx: &Tx<'_>, stream: &Arc<Stream>, data: &[u8]) -> Result<()> {
+        let Self { space, start, len } = std::mem::take(self);
         if len > 0 {
-            ffs.cache.write(byte, &data[start..start + len])?;
+            ffs.cache.write(stream, tx, space, &data[start..start + len])?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::dirindex::DirIndex;
 use crate::mount::Ffs;
 use crate::units::Frag;
 use rand::Rng;
-use spindle_cache::Tx;
+use spindle_cache::{Stream, Tx};
 use spindle_clock::{Mutex, RwLock};
 use spindle_vfs::{Error, Ino, Result};
 use std::collections::HashMap;
@@ -23,6 +23,8 @@ pub(crate) struct Inode {
     pub(crate) ino: u32,
     /// Stays the same as long as a name or a reference leads to it, so that asking takes no lock.
     pub(crate) is_directory: bool,
+    /// Its data in memory, if it is a file or a symbolic link.
+    pub(crate) stream: Arc<Stream>,
     pub(crate) state: RwLock<State>,
 }
 
@@ -69,6 +71,8 @@ impl Shard {
         self.entries.retain(|_, e| {
             e.references > 0
                 || Arc::strong_count(&e.inode) > 1
+                // The cache holds streams with data that the device does not have.
+                || Arc::strong_count(&e.inode.stream) > 1
                 || e.inode.state.try_read().is_none_or(|s| s.atime_pending.lock().is_some())
         });
         self.sweep_at = SWEEP_AT_LEAST.max(self.entries.len() * 2);
@@ -95,7 +99,7 @@ impl InodeTable {
     }
 
     /// Enters an inode, or gives the one that somebody else has entered meanwhile.
-    fn enter(&self, ino: u32, di: Dinode) -> Arc<Inode> {
+    fn enter(&self, ino: u32, di: Dinode, stream: Arc<Stream>) -> Arc<Inode> {
         let mut shard = self.shard(ino).lock();
         if shard.entries.len() >= shard.sweep_at {
             shard.sweep();
@@ -104,6 +108,7 @@ impl InodeTable {
             inode: Arc::new(Inode {
                 ino,
                 is_directory: di.is_directory(),
+                stream,
                 state: RwLock::new(State::new(di)),
             }),
             references: 0,
@@ -165,7 +170,7 @@ impl Ffs {
             return Err(Error::corrupt(format!("mode is {:o}", di.mode), format!("inode {ino}")));
         }
         self.check_dinode(ino, &di)?;
-        Ok(self.inodes.enter(ino, di))
+        Ok(self.inodes.enter(ino, di, self.new_stream()))
     }
 
     /// The inode behind a number from above the seam.
@@ -214,9 +219,14 @@ impl Ffs {
     }
 
     /// Enters a newly allocated inode into the table, replacing whatever was left of the number's former file.
-    pub(crate) fn enter_new(&self, ino: u32, di: Dinode) -> Arc<Inode> {
+    pub(crate) fn enter_new(&self, ino: u32, di: Dinode, stream: Arc<Stream>) -> Arc<Inode> {
         self.inodes.drop_freed(ino);
-        self.inodes.enter(ino, di)
+        self.inodes.enter(ino, di, stream)
+    }
+
+    /// Memory for the data of a file.
+    pub(crate) fn new_stream(&self) -> Arc<Stream> {
+        self.cache.stream(self.layout.fs_bsize, self.placement.maxcontig)
     }
 
     /// Fills a block of UFS2 inodes that was never used: free inodes with random generations.

@@ -89,7 +89,7 @@ impl Ffs {
         let objections = superblock.objections(&*device)?;
         let forced = options.force && objections.iter().all(|o| o.overridable);
         let read_only = options.read_only || device.info().read_only || !(objections.is_empty() || forced);
-        let cache = Cache::new(device, options.cache);
+        let cache = Cache::new(device, clock.clone(), options.cache);
         let summaries = Summaries::read(&layout, &cache)?;
         let hashes = superblock.check_hashes();
         let random = options.seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64);
@@ -170,6 +170,15 @@ impl Ffs {
         }
         self.mark_in_use()?;
         Ok(self.cache.begin()?)
+    }
+
+    /// [`Self::begin`] for an operation on names, whose order on the device matters where the mount is synchronous.
+    pub(crate) fn begin_naming(&self) -> Result<Tx<'_>> {
+        if self.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
+        self.mark_in_use()?;
+        Ok(self.cache.begin_naming()?)
     }
 
     fn mark_in_use(&self) -> Result<()> {

@@ -10,6 +10,7 @@ use crate::layout::{InodeFormat, Version};
 use crate::mount::{Ffs, ROOT_INO};
 use crate::ondisk::MAXNAMLEN;
 use crate::units::{Lbn, index};
+use spindle_cache::{Stream, Tx};
 use spindle_clock::{RwLockWriteGuard, Timestamp};
 use spindle_vfs::{
     AtimePolicy, Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode,
@@ -101,11 +102,11 @@ impl Ffs {
     /// symbolic link. Nothing is left behind after an error.
     fn make_inode(
         &self,
-        tx: &spindle_cache::Tx<'_>,
+        tx: &Tx<'_>,
         parent: (u32, &Dinode),
         node: &NewNode<'_>,
         by: Privilege,
-    ) -> Result<(u32, Dinode)> {
+    ) -> Result<(u32, Dinode, Arc<Stream>)> {
         let directory = node.kind == FileKind::Directory;
         let now = self.now();
         let mode = node.kind.mode_bits() | node.perm & 0o7777;
@@ -124,6 +125,7 @@ impl Ffs {
             di.set_rdev(self.dialect, node.rdev, self.layout.version)?;
         }
         let ino = self.alloc_inode(tx, parent.0, directory)?;
+        let stream = self.new_stream();
         let filled = match node.kind {
             FileKind::Directory => {
                 if self.layout.version == Version::Ufs2 {
@@ -131,7 +133,7 @@ impl Ffs {
                 }
                 self.dir_init(tx, ino, &mut di, parent.0, by)
             }
-            FileKind::Symlink => self.set_target(tx, ino, &mut di, node.target, by),
+            FileKind::Symlink => self.set_target(tx, (ino, &stream), &mut di, node.target, by),
             _ => Ok(()),
         };
         if let Err(error) = filled {
@@ -139,13 +141,13 @@ impl Ffs {
             return Err(error);
         }
         self.store(tx, ino, &di)?;
-        Ok((ino, di))
+        Ok((ino, di, stream))
     }
 
     fn set_target(
         &self,
-        tx: &spindle_cache::Tx<'_>,
-        ino: u32,
+        tx: &Tx<'_>,
+        (ino, stream): (u32, &Arc<Stream>),
         di: &mut Dinode,
         target: &[u8],
         by: Privilege,
@@ -155,10 +157,10 @@ impl Ffs {
             di.size = target.len() as u64;
             return Ok(());
         }
-        match self.write_file(tx, ino, di, 0, target, by)? {
+        match self.write_file(tx, (ino, stream), di, 0, target, by)? {
             n if n == target.len() => Ok(()),
             _ => {
-                self.shrink(tx, ino, di, 0, crate::file::Content::Data)?;
+                self.shrink(tx, ino, di, 0, crate::file::Content::Data(stream))?;
                 Err(Error::NoSpace)
             }
         }
@@ -172,7 +174,7 @@ impl Ffs {
         place: u64,
         (child_ino, child): (u32, &mut State),
     ) -> Result<()> {
-        let tx = self.begin()?;
+        let tx = self.begin_naming()?;
         let now = self.now();
         self.dir_remove(&tx, dir_ino, dir, name, place)?;
         (dir.di.mtime, dir.di.ctime) = (now, now);
@@ -316,7 +318,7 @@ impl FileSystem for Ffs {
                 self.note(result)?;
             } else if size > state.di.size {
                 let tx = self.begin()?;
-                let result = self.extend_file(&tx, inode.ino, &mut state.di, size, by);
+                let result = self.extend_file(&tx, &inode, &mut state.di, size, by);
                 self.store(&tx, inode.ino, &state.di)?;
                 result?;
             }
@@ -449,9 +451,9 @@ impl FileSystem for Ffs {
         if node.kind == FileKind::Directory && dir_state.di.nlink >= LINK_MAX {
             return Err(Error::TooManyLinks);
         }
-        let tx = self.begin()?;
+        let tx = self.begin_naming()?;
         self.dir_reserve(&tx, dir.ino, &mut dir_state, name.len(), by)?;
-        let (ino, di) = self.make_inode(&tx, (dir.ino, &dir_state.di), node, by)?;
+        let (ino, di, stream) = self.make_inode(&tx, (dir.ino, &dir_state.di), node, by)?;
         self.dir_enter(&tx, dir.ino, &mut dir_state, name, (ino, node.kind))?;
         let now = self.now();
         (dir_state.di.mtime, dir_state.di.ctime) = (now, now);
@@ -459,7 +461,7 @@ impl FileSystem for Ffs {
             dir_state.di.nlink += 1;
         }
         self.store(&tx, dir.ino, &dir_state.di)?;
-        let inode = self.enter_new(ino, di);
+        let inode = self.enter_new(ino, di, stream);
         self.inodes.reference(&inode);
         let state = inode.state.read();
         Ok(self.attr(&inode, &state))
@@ -487,7 +489,7 @@ impl FileSystem for Ffs {
         if state.di.nlink >= LINK_MAX {
             return Err(Error::TooManyLinks);
         }
-        let tx = self.begin()?;
+        let tx = self.begin_naming()?;
         self.dir_reserve(&tx, dir.ino, &mut dir_state, name.len(), by)?;
         let kind = state.di.kind().unwrap_or(FileKind::Regular);
         self.dir_enter(&tx, dir.ino, &mut dir_state, name, (inode.ino, kind))?;
@@ -544,7 +546,7 @@ impl FileSystem for Ffs {
             ));
         }
         let mut target = vec![0; index(state.di.size)];
-        self.note(self.read_file(inode.ino, &state.di, 0, &mut target))?;
+        self.note(self.read_file(inode.ino, &inode.stream, &state.di, 0, &mut target))?;
         Ok(target)
     }
 
@@ -553,7 +555,7 @@ impl FileSystem for Ffs {
         let state = inode.state.read();
         check_regular(&state.di)?;
         self.touch(&state);
-        self.note(self.read_file(inode.ino, &state.di, offset, buf))
+        self.note(self.read_file(inode.ino, &inode.stream, &state.di, offset, buf))
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize> {
@@ -563,7 +565,7 @@ impl FileSystem for Ffs {
             return Ok(0);
         }
         let tx = self.begin()?;
-        let result = self.write_file(&tx, inode.ino, &mut state.di, offset, data, by);
+        let result = self.write_file(&tx, (inode.ino, &inode.stream), &mut state.di, offset, data, by);
         if result.is_ok() {
             let now = self.now();
             (state.di.mtime, state.di.ctime) = (now, now);

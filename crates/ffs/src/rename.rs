@@ -173,7 +173,7 @@ impl Ffs {
         if moves_up && dirs.to().di.nlink >= LINK_MAX {
             return Err(Error::TooManyLinks);
         }
-        let tx = self.begin()?;
+        let tx = self.begin_naming()?;
         let (to_ino, name) = (what.to.dir.ino, what.to.name);
         self.dir_reserve(&tx, to_ino, dirs.to(), name.len(), by)?;
         let target = (what.source.1.ino, source.di.kind().unwrap_or(FileKind::Regular));
@@ -193,7 +193,7 @@ impl Ffs {
         if what.source_is_dir && !self.dir_is_empty(target.1.ino, &old.di)? {
             return Err(Error::NotEmpty);
         }
-        let tx = self.begin()?;
+        let tx = self.begin_naming()?;
         let to_ino = what.to.dir.ino;
         let now_named = (what.source.1.ino, source.di.kind().unwrap_or(FileKind::Regular));
         self.dir_rewrite(&tx, to_ino, &dirs.to().di, target.0, now_named)?;
@@ -222,7 +222,7 @@ impl Ffs {
         target_is_dir: bool,
     ) -> Result<()> {
         let (mut source, mut other) = lock_both(what.source.1, target.1);
-        let tx = self.begin()?;
+        let tx = self.begin_naming()?;
         let (from_ino, to_ino) = (what.from.dir.ino, what.to.dir.ino);
         let kind = |state: &State| state.di.kind().unwrap_or(FileKind::Regular);
         self.dir_rewrite(&tx, to_ino, &dirs.to().di, target.0, (what.source.1.ino, kind(&source)))?;

@@ -23,7 +23,7 @@ impl Summaries {
     /// Reads the summary area. The totals are the sums, whatever the superblock says.
     pub(crate) fn read(layout: &Layout, cache: &Cache) -> Result<Self> {
         let mut bytes = vec![0; (layout.fs_cssize as usize).next_multiple_of(layout.fs_fsize as usize)];
-        cache.read(layout.byte(layout.fs_csaddr), &mut bytes)?;
+        cache.device().read_at(layout.byte(layout.fs_csaddr), &mut bytes)?;
         let groups: Vec<_> = bytes
             .chunks_exact(Csum::SIZE)
             .take(layout.fs_ncg as usize)
@@ -74,7 +74,7 @@ impl Summaries {
         let area = (layout.fs_cssize as usize).next_multiple_of(layout.fs_fsize as usize);
         let buffer =
             cache.get(layout.byte(layout.fs_csaddr) + start as u64, block.min(area - start), None)?;
-        now.put(&mut buffer.write(tx)[at - start..], layout.endian);
+        now.put(&mut buffer.write_later(tx)[at - start..], layout.endian);
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use crate::inode::Inode;
 use crate::mount::Ffs;
 use crate::ondisk::{NDADDR, NIADDR};
 use crate::units::{Frag, Lbn, index};
-use spindle_cache::Tx;
+use spindle_cache::{Space, Tx};
 use spindle_vfs::{Error, FallocateMode, FileKind, Privilege, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Ffs {
     pub(crate) fn extend_file(
         &self,
         tx: &Tx<'_>,
-        ino: u32,
+        inode: &Inode,
         di: &mut Dinode,
         size: u64,
         by: Privilege,
@@ -32,25 +32,26 @@ impl Ffs {
         }
         let old_size = di.size;
         let lbn = self.layout.lblkno(size - 1);
-        let request = Request { ino, lbn, final_size: size, written: 0..0, content: Content::Data, by };
+        let content = Content::Data(&inode.stream);
+        let request = Request { ino: inode.ino, lbn, final_size: size, written: 0..0, content, by };
         match self.place_zeroed(tx, di, &request) {
             Ok(()) => {
                 di.size = size;
                 Ok(())
             }
             Err(error) => {
-                self.shrink(tx, ino, di, old_size, Content::Data)?;
+                self.shrink(tx, inode.ino, di, old_size, content)?;
                 Err(error)
             }
         }
     }
 
     /// [`Self::place`] for a block that nobody is going to write: it reads as zeros where it held nothing.
-    fn place_zeroed(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request) -> Result<()> {
+    fn place_zeroed(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request<'_>) -> Result<()> {
         let placed = self.place(tx, di, request)?;
-        if placed.fresh {
-            let bytes = self.layout.blksize(request.final_size, request.lbn) as usize;
-            self.cache.write(self.layout.byte(placed.at), &vec![0; bytes])?;
+        if let (true, Content::Data(stream)) = (placed.fresh, request.content) {
+            let bytes = self.layout.blksize(request.final_size, request.lbn);
+            self.cache.write_zeros(stream, tx, request.lbn.0, self.layout.byte(placed.at), bytes)?;
         }
         Ok(())
     }
@@ -62,7 +63,7 @@ impl Ffs {
         ino: u32,
         di: &mut Dinode,
         size: u64,
-        content: Content,
+        content: Content<'_>,
     ) -> Result<()> {
         let old_size = di.size;
         let keep = size.div_ceil(self.layout.fs_bsize.into());
@@ -80,22 +81,27 @@ impl Ffs {
         let (had, has) = (self.layout.blksize(old_size, last), self.layout.blksize(size, last));
         let extra = self.layout.numfrags(had).saturating_sub(self.layout.numfrags(has));
         if extra > 0 {
-            if content == Content::Directory {
-                self.cache.get(self.layout.byte(at), has as usize, None)?;
+            match content {
+                Content::Directory => drop(self.cache.get(self.layout.byte(at), has as usize, None)?),
+                Content::Data(stream) => self.cache.settle(stream, last.0..last.0 + 1)?,
             }
             self.free(tx, at + u64::from(self.layout.numfrags(has)), extra.into())?;
             self.account(di, -i64::from(extra));
         }
         let from = self.layout.blkoff(size);
-        if content == Content::Data && old_size > size {
-            self.cache.write(self.layout.byte(at) + from as u64, &vec![0; has as usize - from])?;
+        if let Content::Data(stream) = content
+            && old_size > size
+        {
+            let at = self.layout.byte(at) + from as u64;
+            let space = Space { offset: size, at, end: size - from as u64 + u64::from(has) };
+            self.cache.write(stream, tx, space, &vec![0; has as usize - from])?;
         }
         Ok(())
     }
 
     /// Cuts a file back to `size` in as many transactions as that takes. The caller holds the inode's lock.
     pub(crate) fn shrink_in_steps(&self, inode: &Inode, di: &mut Dinode, size: u64) -> Result<()> {
-        let content = if di.is_directory() { Content::Directory } else { Content::Data };
+        let content = if di.is_directory() { Content::Directory } else { Content::Data(&inode.stream) };
         loop {
             // What is not stored takes no time to cut off.
             let stored = self.stored_end(inode.ino, di)?.0.saturating_mul(self.layout.fs_bsize.into());
@@ -120,9 +126,9 @@ impl Ffs {
         ino: u32,
         di: &mut Dinode,
         size: u64,
-        content: Content,
+        content: Content<'_>,
     ) -> Result<()> {
-        if size > 0 && content == Content::Data {
+        if size > 0 && matches!(content, Content::Data(_)) {
             let (lbn, final_size) = (self.layout.lblkno(size - 1), di.size);
             if self.bmap(ino, di, lbn, 1)?.at.is_none() {
                 let request = Request { ino, lbn, final_size, written: 0..0, content, by: Privilege::Root };
@@ -140,8 +146,11 @@ impl Ffs {
         di: &mut Dinode,
         old_size: u64,
         range: Range<u64>,
-        content: Content,
+        content: Content<'_>,
     ) -> Result<()> {
+        if let Content::Data(stream) = content {
+            self.cache.discard(stream, range.clone())?;
+        }
         let mut freed = 0;
         for n in 0..NDADDR {
             if !range.contains(&(n as u64)) || di.db[n] == 0 {
@@ -233,13 +242,13 @@ impl Ffs {
         Ok((freed + u64::from(frag), true))
     }
 
-    fn release_run(&self, tx: &Tx<'_>, run: Option<(Frag, u64)>, content: Content) -> Result<()> {
+    fn release_run(&self, tx: &Tx<'_>, run: Option<(Frag, u64)>, content: Content<'_>) -> Result<()> {
         run.map_or(Ok(()), |(at, count)| self.release(tx, at, count, content))
     }
 
     /// Frees the space of file blocks, and forgets the buffers of a directory's.
-    fn release(&self, tx: &Tx<'_>, at: Frag, count: u64, content: Content) -> Result<()> {
-        if content == Content::Directory {
+    fn release(&self, tx: &Tx<'_>, at: Frag, count: u64, content: Content<'_>) -> Result<()> {
+        if let Content::Directory = content {
             for block in (0..count).step_by(self.layout.fs_frag as usize) {
                 self.cache.forget(self.layout.byte(at + block));
             }
@@ -257,22 +266,22 @@ impl Ffs {
         by: Privilege,
     ) -> Result<()> {
         match mode {
-            FallocateMode::PunchHole => self.punch(inode.ino, di, range.start..range.end.min(di.size)),
+            FallocateMode::PunchHole => self.punch(inode, di, range.start..range.end.min(di.size)),
             FallocateMode::ZeroRange { keep_size } => {
                 let within = range.start..range.end.min(di.size);
                 if !within.is_empty() {
-                    self.punch(inode.ino, di, within)?;
+                    self.punch(inode, di, within)?;
                 }
-                self.fill(inode.ino, di, range, keep_size, by)
+                self.fill(inode, di, range, keep_size, by)
             }
-            FallocateMode::Allocate { keep_size } => self.fill(inode.ino, di, range, keep_size, by),
+            FallocateMode::Allocate { keep_size } => self.fill(inode, di, range, keep_size, by),
         }
     }
 
     /// Gives every missing block of a range space that reads as zeros.
     fn fill(
         &self,
-        ino: u32,
+        inode: &Inode,
         di: &mut Dinode,
         range: Range<u64>,
         keep_size: bool,
@@ -292,11 +301,11 @@ impl Ffs {
         while at < end {
             let tx = self.begin()?;
             let stop = end.min(at.saturating_add(64 << 20));
-            let result = self.fill_part(&tx, ino, di, at..stop, final_size, by);
+            let result = self.fill_part(&tx, inode, di, at..stop, final_size, by);
             if result.is_err() {
-                self.shrink(&tx, ino, di, old_size, Content::Data)?;
+                self.shrink(&tx, inode.ino, di, old_size, Content::Data(&inode.stream))?;
             }
-            self.store(&tx, ino, di)?;
+            self.store(&tx, inode.ino, di)?;
             result?;
             at = stop;
         }
@@ -306,7 +315,7 @@ impl Ffs {
     fn fill_part(
         &self,
         tx: &Tx<'_>,
-        ino: u32,
+        inode: &Inode,
         di: &mut Dinode,
         part: Range<u64>,
         final_size: u64,
@@ -315,7 +324,8 @@ impl Ffs {
         let mut lbn = self.layout.lblkno(part.start);
         let last = self.layout.lblkno(part.end - 1);
         while lbn <= last {
-            let request = Request { ino, lbn, final_size, written: 0..0, content: Content::Data, by };
+            let content = Content::Data(&inode.stream);
+            let request = Request { ino: inode.ino, lbn, final_size, written: 0..0, content, by };
             self.place_zeroed(tx, di, &request)?;
             di.size = di.size.max(((lbn.0 + 1) << self.layout.fs_bshift).min(final_size));
             lbn = lbn + 1;
@@ -324,7 +334,7 @@ impl Ffs {
     }
 
     /// Frees the whole blocks of a range within the file, and zeroes its ragged ends. The file's last block stays.
-    fn punch(&self, ino: u32, di: &mut Dinode, range: Range<u64>) -> Result<()> {
+    fn punch(&self, inode: &Inode, di: &mut Dinode, range: Range<u64>) -> Result<()> {
         if range.is_empty() {
             return Ok(());
         }
@@ -335,28 +345,31 @@ impl Ffs {
         let tx = self.begin()?;
         let (head, tail) = if first_whole < end_whole {
             let size = di.size;
-            let result = self.free_blocks(&tx, ino, di, size, first_whole..end_whole, Content::Data);
-            self.store(&tx, ino, di)?;
+            let content = Content::Data(&inode.stream);
+            let result = self.free_blocks(&tx, inode.ino, di, size, first_whole..end_whole, content);
+            self.store(&tx, inode.ino, di)?;
             result?;
             (range.start..first_whole * bsize, end_whole * bsize..range.end)
         } else {
             (range.clone(), range.end..range.end)
         };
         for part in [head, tail] {
-            self.zero_stored(ino, di, part)?;
+            self.zero_stored(&tx, inode, di, part)?;
         }
         Ok(())
     }
 
     /// Zeroes the stored bytes of a range.
-    fn zero_stored(&self, ino: u32, di: &Dinode, range: Range<u64>) -> Result<()> {
+    fn zero_stored(&self, tx: &Tx<'_>, inode: &Inode, di: &Dinode, range: Range<u64>) -> Result<()> {
         let mut at = range.start;
         while at < range.end {
             let lbn = self.layout.lblkno(at);
             let stop = range.end.min((lbn.0 + 1) << self.layout.fs_bshift);
-            if let Some(frag) = self.bmap(ino, di, lbn, 1)?.at {
-                let byte = self.layout.byte(frag) + self.layout.blkoff(at) as u64;
-                self.cache.write(byte, &vec![0; index(stop - at)])?;
+            if let Some(frag) = self.bmap(inode.ino, di, lbn, 1)?.at {
+                let end = (lbn.0 << self.layout.fs_bshift) + u64::from(self.layout.blksize(di.size, lbn));
+                let space =
+                    Space { offset: at, at: self.layout.byte(frag) + self.layout.blkoff(at) as u64, end };
+                self.cache.write(&inode.stream, tx, space, &vec![0; index(stop - at)])?;
             }
             at = stop;
         }
@@ -380,7 +393,7 @@ impl Ffs {
         if has_blocks && state.di.inline_target.is_none() {
             self.shrink_in_steps(inode, &mut state.di, 0)?;
         }
-        let tx = self.begin()?;
+        let tx = self.begin_naming()?;
         self.free_extattr(&tx, inode.ino, &mut state.di)?;
         state.di = Dinode::free(state.di.r#gen);
         self.store(&tx, inode.ino, &state.di)?;
@@ -394,5 +407,5 @@ impl Ffs {
 struct Tree<'a> {
     ino: u32,
     range: &'a Range<u64>,
-    content: Content,
+    content: Content<'a>,
 }

@@ -2,6 +2,7 @@
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::ManualClock;
 use spindle_device::MemoryDevice;
 use spindle_ffs::check::{self, Severity, check};
@@ -19,17 +20,22 @@ const START: i64 = 1_700_000_000;
 struct Ufs {
     device: Arc<MemoryDevice>,
     clock: Arc<ManualClock>,
+    cache: Settings,
     fs: Arc<Ffs>,
     lacks: Vec<Feature>,
 }
 
 impl Ufs {
     fn make(parameters: &Parameters) -> Box<dyn Harness> {
+        Self::make_with(parameters, Settings::default())
+    }
+
+    fn make_with(parameters: &Parameters, cache: Settings) -> Box<dyn Harness> {
         let device = Arc::new(MemoryDevice::new(parameters.size_bytes));
         let clock = Arc::new(ManualClock::at(START));
         let plan = Plan::new(parameters).unwrap();
         newfs::write(&plan, &*device, &*clock, &mut StdRng::seed_from_u64(1), &mut |_, _| ()).unwrap();
-        let fs = Self::open(&device, &clock);
+        let fs = Self::open(&device, &clock, cache);
         // The old newfs makes lost+found; the suite begins with an empty root.
         match fs.rmdir(fs.root(), b"lost+found") {
             Ok(()) | Err(Error::NotFound) => {}
@@ -40,11 +46,11 @@ impl Ufs {
         if old {
             lacks.push(Feature::Flags);
         }
-        Box::new(Self { device, clock, fs, lacks })
+        Box::new(Self { device, clock, cache, fs, lacks })
     }
 
-    fn open(device: &Arc<MemoryDevice>, clock: &Arc<ManualClock>) -> Arc<Ffs> {
-        let options = OpenOptions { seed: Some(2), ..OpenOptions::default() };
+    fn open(device: &Arc<MemoryDevice>, clock: &Arc<ManualClock>, cache: Settings) -> Arc<Ffs> {
+        let options = OpenOptions { seed: Some(2), cache, ..OpenOptions::default() };
         let fs = Ffs::open(device.clone(), clock.clone(), &options).unwrap();
         assert!(!fs.read_only(), "{:?}", fs.read_only_reasons());
         Arc::new(fs)
@@ -58,13 +64,13 @@ impl Harness for Ufs {
 
     fn remount(&mut self) {
         self.fs.unmount().unwrap();
-        self.fs = Self::open(&self.device, &self.clock);
+        self.fs = Self::open(&self.device, &self.clock, self.cache);
     }
 
     fn check(&mut self) -> Vec<String> {
         self.fs.unmount().unwrap();
         let report = check(&*self.device, &check::Options::default(), &mut |_| ()).unwrap();
-        self.fs = Self::open(&self.device, &self.clock);
+        self.fs = Self::open(&self.device, &self.clock, self.cache);
         report.findings.iter().filter(|f| f.severity == Severity::Damage).map(ToString::to_string).collect()
     }
 
@@ -152,6 +158,19 @@ spindle_vfs::conformance_tests!(on_ufs2_64k, || Ufs::make(&ufs2_64k()));
 spindle_vfs::conformance_tests!(on_ufs1_le, || Ufs::make(&ufs1_le()));
 spindle_vfs::conformance_tests!(on_ufs1_be_rotational, || Ufs::make(&ufs1_be_rotational()));
 spindle_vfs::conformance_tests!(on_old_format, || Ufs::make(&old_format()));
+/// The old way: block by block in a few blocks of memory, names written at once.
+fn old_way() -> Settings {
+    Settings { naming: Naming::Synchronous, data: DataSettings::old(4096, 40 << 10), ..Settings::default() }
+}
+
+/// Clusters in a few blocks of memory.
+fn clusters() -> Settings {
+    let data = DataSettings { small_file_bytes: 2048, ..DataSettings::clustered(56 << 10, 200 << 10) };
+    Settings { data, ..Settings::default() }
+}
+
+spindle_vfs::conformance_tests!(the_old_way, || Ufs::make_with(&ufs1_be_rotational(), old_way()));
+spindle_vfs::conformance_tests!(in_clusters, || Ufs::make_with(&ufs2_be(), clusters()));
 spindle_vfs::conformance_tests!(on_sun, || Ufs::make(&sun()));
 
 macro_rules! random_tests {
@@ -162,6 +181,13 @@ macro_rules! random_tests {
             random_run(&mut *Ufs::make(&$parameters), seed(), 4000);
         }
     )*};
+}
+
+/// Promise: the same holds however data and names move between memory and the device.
+#[test]
+fn random_with_other_settings() {
+    random_run(&mut *Ufs::make_with(&ufs1_be_rotational(), old_way()), seed(), 4000);
+    random_run(&mut *Ufs::make_with(&ufs2_be(), clusters()), seed(), 4000);
 }
 
 random_tests! {

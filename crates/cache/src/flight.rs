@@ -1,0 +1,94 @@
+//! A transfer under way that several may wait for.
+
+use spindle_clock::{Condvar, Mutex};
+use spindle_device::{AlignedBuf, Device, Op, Request, Result, Ticket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+enum Progress {
+    /// Its buffer is being put together.
+    Gathering,
+    Pending(Ticket),
+    Landed(Result<Arc<AlignedBuf>>),
+}
+
+/// A transfer. Whoever needs it lands it; the first waits for the device, the others for the first.
+pub(crate) struct Flight {
+    device: Arc<dyn Device>,
+    progress: Mutex<Progress>,
+    submitted: Condvar,
+    landed: AtomicBool,
+    op: Op,
+}
+
+impl Flight {
+    /// A transfer that is going to be submitted, in any case.
+    pub(crate) fn gathering(device: &Arc<dyn Device>, op: Op) -> Self {
+        Self {
+            device: device.clone(),
+            progress: Mutex::new(Progress::Gathering),
+            submitted: Condvar::new(),
+            landed: AtomicBool::new(false),
+            op,
+        }
+    }
+
+    /// Submits it.
+    ///
+    /// # Errors
+    /// When it cannot be started; whoever waits for it is told too.
+    pub(crate) fn submit(&self, offset: u64, buf: AlignedBuf) -> Result<()> {
+        let submitted = self.device.submit(Request { op: self.op, offset, buf });
+        let mut progress = self.progress.lock();
+        let result = match submitted {
+            Ok(ticket) => {
+                *progress = Progress::Pending(ticket);
+                Ok(())
+            }
+            Err(error) => {
+                *progress = Progress::Landed(Err(error.clone()));
+                self.landed.store(true, Ordering::Release);
+                Err(error)
+            }
+        };
+        drop(progress);
+        self.submitted.notify_all();
+        result
+    }
+
+    /// True once somebody has seen it end.
+    pub(crate) fn has_landed(&self) -> bool {
+        self.landed.load(Ordering::Acquire)
+    }
+
+    /// Waits for its end, and gives what was read (nothing after a write).
+    ///
+    /// # Errors
+    /// When the transfer failed: to everyone who asks.
+    pub(crate) fn land(&self) -> Result<Arc<AlignedBuf>> {
+        let mut progress = self.progress.lock();
+        while matches!(*progress, Progress::Gathering) {
+            self.submitted.wait(&mut progress);
+        }
+        let result = match std::mem::replace(&mut *progress, Progress::Gathering) {
+            Progress::Pending(ticket) => self
+                .device
+                .wait(ticket)
+                .map(|buf| Arc::new(if self.op == Op::Read { buf } else { AlignedBuf::zeroed(0) })),
+            Progress::Landed(result) => result,
+            Progress::Gathering => unreachable!("waited until it was submitted"),
+        };
+        *progress = Progress::Landed(result.clone());
+        self.landed.store(true, Ordering::Release);
+        result
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if let Progress::Pending(ticket) = std::mem::replace(self.progress.get_mut(), Progress::Gathering) {
+            // Nobody wants it any more, but each ticket is waited for.
+            let _ = self.device.wait(ticket);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Policies of file data as pure functions over small state: what to read ahead, when delayed writes go, what to give up.
+//!
+//! Blocks are counted from the start of a file. Nothing here does I/O, takes a lock or knows a device, so a simulator can run
+//! the same code on a trace.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::ops::Range;
+
+/// Predicts a reader (clustering paper, figures 2, 3 and 6): whoever reads the block after the last one reads on.
+///
+/// A file that nobody has read yet is expected to be read from its start. What has been asked for so far ends at `end`; the
+/// last cluster of it begins at `trigger`, and reaching that starts the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reader {
+    next: u64,
+    trigger: u64,
+    end: u64,
+}
+
+impl Reader {
+    /// True if block `block` is what a sequential reader would want: the next block, or a further part of the last.
+    #[must_use]
+    pub const fn expects(&self, block: u64) -> bool {
+        block == self.next || block + 1 == self.next
+    }
+
+    /// Block `block` is read.
+    pub const fn note(&mut self, block: u64) {
+        self.next = block + 1;
+    }
+
+    /// Blocks `from..end` had to be read because `from` was missing.
+    pub const fn missed(&mut self, blocks: Range<u64>) {
+        self.trigger = blocks.start;
+        self.end = blocks.end;
+    }
+
+    /// Where the next cluster begins, if a sequential read of `block` is to start one.
+    #[must_use]
+    pub const fn ahead(&self, block: u64) -> Option<u64> {
+        if block >= self.trigger && block < self.end { Some(self.end) } else { None }
+    }
+
+    /// A cluster up to `end` has been started.
+    pub const fn started(&mut self, end: u64) {
+        self.trigger = self.end;
+        self.end = end;
+    }
+}
+
+/// Delays writes while they are sequential (clustering paper, figures 7 and 8; `delayoff` and `delaylen`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delay {
+    blocks: Range<u64>,
+}
+
+impl Delay {
+    /// Block `block` has been changed, up to its end if it is `full`; gives the blocks that are to be written now. A cluster
+    /// has `most` blocks.
+    pub fn wrote(&mut self, block: u64, full: bool, most: u64) -> Option<Range<u64>> {
+        let delayed = self.blocks.clone();
+        let follows = block == delayed.end || block + 1 == delayed.end;
+        if delayed.is_empty() && full && most <= 1 {
+            return Some(block..block + 1);
+        }
+        if delayed.is_empty() || !follows {
+            self.blocks = block..block + 1;
+            return Some(delayed).filter(|delayed| !delayed.is_empty());
+        }
+        self.blocks.end = block + 1;
+        (full && self.blocks.end - self.blocks.start >= most).then(|| std::mem::take(&mut self.blocks))
+    }
+
+    /// The blocks that are delayed.
+    #[must_use]
+    pub fn blocks(&self) -> Range<u64> {
+        self.blocks.clone()
+    }
+
+    /// Forgets what was delayed: it is written, or will never be.
+    pub fn clear(&mut self) {
+        self.blocks = 0..0;
+    }
+}
+
+/// Keys in the order of their last use.
+#[derive(Clone, Debug)]
+pub struct Lru<K> {
+    stamps: HashMap<K, u64>,
+    order: BTreeMap<u64, K>,
+    uses: u64,
+}
+
+impl<K> Default for Lru<K> {
+    fn default() -> Self {
+        Self { stamps: HashMap::new(), order: BTreeMap::new(), uses: 0 }
+    }
+}
+
+impl<K: Copy + Eq + Hash> Lru<K> {
+    /// `key` is used, for the first time perhaps.
+    pub fn touch(&mut self, key: K) {
+        self.uses += 1;
+        if let Some(old) = self.stamps.insert(key, self.uses) {
+            self.order.remove(&old);
+        }
+        self.order.insert(self.uses, key);
+    }
+
+    /// `key` is gone.
+    pub fn remove(&mut self, key: K) {
+        if let Some(stamp) = self.stamps.remove(&key) {
+            self.order.remove(&stamp);
+        }
+    }
+
+    /// The key that was used longest ago.
+    #[must_use]
+    pub fn oldest(&self) -> Option<K> {
+        self.order.first_key_value().map(|(_, &key)| key)
+    }
+
+    /// Number of keys.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// True if there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A block, the blocks that are read at once for it, the cluster that it starts.
+    type Started = (u64, Option<Range<u64>>, Option<Range<u64>>);
+
+    /// What reading blocks one after the other starts.
+    fn reads(blocks: u64, cluster: u64) -> Vec<Started> {
+        let (mut reader, mut have, mut log) = (Reader::default(), 0, Vec::new());
+        for block in 0..blocks {
+            assert!(reader.expects(block));
+            let sync = (block >= have).then(|| {
+                reader.missed(block..block + cluster);
+                block..block + cluster
+            });
+            have = have.max(sync.as_ref().map_or(0, |s| s.end));
+            let ahead = reader.ahead(block).map(|start| {
+                reader.started(start + cluster);
+                start..start + cluster
+            });
+            have = have.max(ahead.as_ref().map_or(0, |a| a.end));
+            reader.note(block);
+            log.push((block, sync, ahead));
+        }
+        log
+    }
+
+    /// Promise: figure 3 of the clustering paper: block by block, always one block ahead.
+    #[test]
+    fn one_block_ahead() {
+        let expected = [(0, Some(0..1), Some(1..2)), (1, None, Some(2..3)), (2, None, Some(3..4))];
+        assert_eq!(reads(3, 1), expected);
+    }
+
+    /// Promise: figure 6: the first cluster at once, the second ahead, and then one whenever a new cluster is entered.
+    #[test]
+    fn one_cluster_ahead() {
+        let ahead: Vec<_> = reads(9, 3).into_iter().filter(|r| r.1.is_some() || r.2.is_some()).collect();
+        let expected = [(0, Some(0..3), Some(3..6)), (3, None, Some(6..9)), (6, None, Some(9..12))];
+        assert_eq!(ahead, expected);
+    }
+
+    /// Promise: a jump is not expected, and what follows it is.
+    #[test]
+    fn jumps_are_noticed() {
+        let mut reader = Reader::default();
+        assert!(!reader.expects(5));
+        reader.missed(5..6);
+        reader.note(5);
+        assert!(reader.expects(5) && reader.expects(6) && !reader.expects(7));
+    }
+
+    /// Promise: figure 7: nothing is written until a cluster is whole; a break writes what was delayed.
+    #[test]
+    fn writes_are_delayed() {
+        let mut delay = Delay::default();
+        let wrote: Vec<_> = (0..7).map(|b| delay.wrote(b, true, 3)).collect();
+        assert_eq!(wrote, [None, None, Some(0..3), None, None, Some(3..6), None]);
+        assert_eq!(delay.wrote(20, true, 3), Some(6..7));
+        assert_eq!(delay.wrote(21, false, 3), None);
+        assert_eq!(delay.wrote(21, true, 3), None);
+        assert_eq!(delay.wrote(22, false, 3), None);
+        assert_eq!(delay.wrote(22, true, 3), Some(20..23));
+    }
+
+    /// Promise: with clusters of one block a full block goes at once, and a part of one waits for the rest (the old way).
+    #[test]
+    fn the_old_way_of_writing() {
+        let mut delay = Delay::default();
+        assert_eq!(delay.wrote(0, true, 1), Some(0..1));
+        assert_eq!(delay.wrote(1, false, 1), None);
+        assert_eq!(delay.wrote(1, true, 1), Some(1..2));
+        assert_eq!(delay.wrote(2, false, 1), None);
+        assert_eq!(delay.wrote(7, true, 1), Some(2..3));
+        assert_eq!(delay.wrote(8, true, 1), Some(7..9));
+    }
+
+    /// Promise: the oldest key is the one used longest ago.
+    #[test]
+    fn least_recently_used() {
+        let mut lru = Lru::default();
+        for key in [1, 2, 3, 1, 4, 2] {
+            lru.touch(key);
+        }
+        lru.remove(1);
+        assert_eq!((lru.len(), lru.oldest()), (3, Some(3)));
+    }
+}

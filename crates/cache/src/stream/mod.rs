@@ -1,0 +1,202 @@
+//! Streams: the data of one file on its way between a program and the device.
+//!
+//! A [`Stream`] belongs to an inode in memory. It holds pages, one for each block of the file that is in memory: data kept for
+//! reading again, data read ahead, writes that are delayed, writes on their way. Pages are named by their place in the file; the
+//! device address of each came from the file system with the data or from its `bmap`.
+//!
+//! Invariants:
+//! - a byte of the device that holds file data is in the stream of that file or in none, so one look at the stream tells
+//!   whether the device is up to date;
+//! - two writes of one block are never under way together, and a block is not read while a write of it is;
+//! - a page that differs from the device is dirty or in flight, and its stream is entered as pending until it is neither;
+//! - the valid bytes of a page are one range of whole sectors.
+//!
+//! What the file system must do: hold its lock on the file, exclusively for [`Cache::write`] and
+//! [`Cache::discard`] and shared at least for [`Cache::read`]; write within a transaction; call [`Cache::discard`] *before* blocks of
+//! the file are freed or move.
+
+mod extents;
+mod page;
+mod pool;
+mod read;
+mod write;
+
+pub use extents::Extent;
+pub use write::Space;
+
+use crate::policy::{Delay, Reader};
+use crate::{Cache, flight::Flight};
+use extents::Extents;
+use page::Page;
+pub(crate) use pool::Pool;
+use spindle_clock::{Mutex, MutexGuard};
+use spindle_device::Result;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The data of one file in memory.
+pub struct Stream {
+    id: u64,
+    /// Block size of the file in bytes.
+    block: usize,
+    /// Blocks in a cluster.
+    cluster: u64,
+    pool: Arc<Pool>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    pages: BTreeMap<u64, Page>,
+    /// Reads under way; their blocks have no pages yet.
+    reads: Vec<Arrival>,
+    /// Writes under way, oldest first.
+    writes: Vec<Departure>,
+    reader: Reader,
+    delay: Delay,
+    extents: Extents,
+}
+
+/// Blocks of the file that are being read.
+#[derive(Clone)]
+struct Arrival {
+    blocks: Range<u64>,
+    at: u64,
+    flight: Arc<Flight>,
+}
+
+/// Blocks of the file that are being written.
+struct Departure {
+    flight: Arc<Flight>,
+    blocks: Vec<u64>,
+    bytes: usize,
+}
+
+impl State {
+    /// Bytes on their way to the device.
+    fn in_flight_bytes(&self) -> usize {
+        self.writes.iter().filter(|write| !write.flight.has_landed()).map(|write| write.bytes).sum()
+    }
+
+    /// The oldest write that is under way.
+    fn oldest_write(&self) -> Option<Arc<Flight>> {
+        self.writes.iter().map(|write| &write.flight).find(|flight| !flight.has_landed()).cloned()
+    }
+
+    fn is_pending(&self) -> bool {
+        !self.writes.is_empty() || self.pages.values().any(Page::is_pending)
+    }
+}
+
+impl Stream {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    fn block_bytes(&self) -> u64 {
+        self.block as u64
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        let charges = state.pages.iter().map(|(&block, page)| (block, page.charge()));
+        self.pool.leave(self.id, charges);
+    }
+}
+
+impl Cache {
+    /// A stream for a file with blocks of `block_bytes`, whose clusters have `maxcontig` blocks unless the settings say
+    /// otherwise.
+    #[must_use]
+    pub fn stream(&self, block_bytes: u32, maxcontig: u32) -> Arc<Stream> {
+        let block = block_bytes as usize;
+        let cluster = match self.settings.data.cluster_bytes {
+            Some(bytes) => (bytes / block.max(1)) as u64,
+            None => u64::from(maxcontig),
+        };
+        self.pool.enter(|id| Stream {
+            id,
+            block,
+            cluster: cluster.max(1),
+            pool: self.pool.clone(),
+            state: Mutex::default(),
+        })
+    }
+
+    /// Forgets the data of a file in `blocks`, delayed or not, and waits for what of it is under way. Afterwards the space of
+    /// these blocks can be put to another use.
+    ///
+    /// # Errors
+    /// When a write under way failed.
+    pub fn discard(&self, stream: &Stream, blocks: Range<u64>) -> Result<()> {
+        loop {
+            let mut state = stream.lock();
+            state.extents.clear();
+            if let Some(nth) = state.reads.iter().position(|read| overlap(&read.blocks, &blocks)) {
+                let read = state.reads.remove(nth);
+                drop(state);
+                // What was read is not wanted any more, and neither is how that went.
+                let _ = read.flight.land();
+                continue;
+            }
+            let flight = state.pages.range(blocks.clone()).find_map(|(_, page)| page.in_flight());
+            if let Some(flight) = flight {
+                drop(state);
+                flight.land().map_err(|error| self.fail(error))?;
+                continue;
+            }
+            if overlap(&state.delay.blocks(), &blocks) {
+                state.delay.clear();
+            }
+            let gone: Vec<_> = state.pages.range(blocks.clone()).map(|(&block, _)| block).collect();
+            for block in gone {
+                stream.remove(&mut state, block);
+            }
+            return Ok(());
+        }
+    }
+}
+
+impl Cache {
+    /// Brings the data of a file in `blocks` to the device and forgets it, before a part of their space goes.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn settle(&self, stream: &Arc<Stream>, blocks: Range<u64>) -> Result<()> {
+        self.write_out(stream, blocks.clone())?;
+        self.discard(stream, blocks)
+    }
+}
+
+impl Stream {
+    /// Forgets writes that have landed, and unless data is kept the pages they were for.
+    fn retire(&self, state: &mut State, keep: bool) {
+        let (landed, under_way) =
+            std::mem::take(&mut state.writes).into_iter().partition(|write| write.flight.has_landed());
+        state.writes = under_way;
+        for block in landed.iter().flat_map(|write: &Departure| write.blocks.iter().copied()) {
+            let Some(page) = state.pages.get_mut(&block) else { continue };
+            page.retire();
+            if !keep && !page.is_pending() {
+                self.remove(state, block);
+            }
+        }
+    }
+
+    fn remove(&self, state: &mut State, block: u64) {
+        if let Some(mut page) = state.pages.remove(&block) {
+            self.pool.gone(self.id, block, page.charge());
+            self.pool.cleaned(page.sent(None));
+        }
+    }
+}
+
+fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+#[cfg(test)]
+mod tests;

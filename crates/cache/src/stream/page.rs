@@ -1,0 +1,143 @@
+//! One block of a file in memory.
+
+use crate::flight::Flight;
+use spindle_device::AlignedBuf;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Where the bytes of a page are: in the buffer that a cluster was read into, or in one of its own.
+enum Bytes {
+    Shared { buf: Arc<AlignedBuf>, start: usize },
+    Own(Vec<u8>),
+}
+
+/// One block of a file in memory.
+pub(super) struct Page {
+    /// Address of the block's first byte on the device.
+    at: u64,
+    bytes: Bytes,
+    /// The bytes of the block that are here: whole sectors.
+    valid: Range<usize>,
+    dirty: bool,
+    flight: Option<Arc<Flight>>,
+    /// What the pool was told that it takes, in bytes.
+    charge: usize,
+    /// What the pool was told of it as changed, in bytes.
+    counted: usize,
+}
+
+impl Page {
+    /// A page that shares the buffer of a cluster: `len` bytes from `start` of it.
+    pub(super) fn arrived(at: u64, buf: Arc<AlignedBuf>, start: usize, len: usize, charge: usize) -> Self {
+        Self {
+            at,
+            bytes: Bytes::Shared { buf, start },
+            valid: 0..len,
+            dirty: false,
+            flight: None,
+            charge,
+            counted: 0,
+        }
+    }
+
+    /// A page without a valid byte.
+    pub(super) fn empty(at: u64, block: usize) -> Self {
+        Self {
+            at,
+            bytes: Bytes::Own(vec![0; block]),
+            valid: 0..0,
+            dirty: false,
+            flight: None,
+            charge: 0,
+            counted: 0,
+        }
+    }
+
+    pub(super) const fn at(&self) -> u64 {
+        self.at
+    }
+
+    pub(super) fn valid(&self) -> Range<usize> {
+        self.valid.clone()
+    }
+
+    pub(super) const fn charge(&self) -> usize {
+        self.charge
+    }
+
+    /// Changes what it takes; gives what it took.
+    pub(super) const fn recharge(&mut self, charge: usize) -> usize {
+        std::mem::replace(&mut self.charge, charge)
+    }
+
+    pub(super) const fn is_dirty(&self) -> bool {
+        self.dirty
+    }
+
+    /// The write of it that is under way.
+    pub(super) fn in_flight(&self) -> Option<Arc<Flight>> {
+        self.flight.clone().filter(|flight| !flight.has_landed())
+    }
+
+    /// True while the device does not have what is here.
+    pub(super) fn is_pending(&self) -> bool {
+        self.dirty || self.flight.as_ref().is_some_and(|flight| !flight.has_landed())
+    }
+
+    /// Forgets a write that has landed.
+    pub(super) fn retire(&mut self) {
+        self.flight.take_if(|flight| flight.has_landed());
+    }
+
+    /// True if `part` of the block is here.
+    pub(super) fn has(&self, part: &Range<usize>) -> bool {
+        self.valid.start <= part.start && part.end <= self.valid.end
+    }
+
+    /// True if `part` can be added so that the valid bytes stay one range.
+    pub(super) fn joins(&self, part: &Range<usize>) -> bool {
+        self.valid.is_empty() || (part.start <= self.valid.end && self.valid.start <= part.end)
+    }
+
+    /// The bytes of `part`, which [`Self::has`].
+    pub(super) fn bytes(&self, part: Range<usize>) -> &[u8] {
+        match &self.bytes {
+            Bytes::Shared { buf, start } => &buf[start + part.start..start + part.end],
+            Bytes::Own(bytes) => &bytes[part],
+        }
+    }
+
+    /// The bytes of `part`, which [`Self::joins`], to be filled with what the device has or with new data.
+    pub(super) fn fill(&mut self, part: Range<usize>, block: usize) -> &mut [u8] {
+        if let Bytes::Shared { .. } = self.bytes {
+            let mut own = vec![0; block];
+            own[self.valid.clone()].copy_from_slice(self.bytes(self.valid.clone()));
+            self.bytes = Bytes::Own(own);
+        }
+        self.valid = if self.valid.is_empty() {
+            part.clone()
+        } else {
+            self.valid.start.min(part.start)..self.valid.end.max(part.end)
+        };
+        match &mut self.bytes {
+            Bytes::Own(bytes) => &mut bytes[part],
+            Bytes::Shared { .. } => &mut [],
+        }
+    }
+
+    /// It has been changed, and belongs at `at`; gives by how many bytes more than before the device is behind.
+    pub(super) fn changed(&mut self, at: u64) -> usize {
+        self.at = at;
+        self.dirty = true;
+        let more = self.valid.len() - self.counted;
+        self.counted = self.valid.len();
+        more
+    }
+
+    /// Its bytes are on their way, or will never be; gives by how many bytes the device was behind.
+    pub(super) fn sent(&mut self, flight: Option<Arc<Flight>>) -> usize {
+        self.dirty = false;
+        self.flight = flight;
+        std::mem::take(&mut self.counted)
+    }
+}

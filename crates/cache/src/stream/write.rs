@@ -1,0 +1,388 @@
+//! Writing: pages are changed at once and go to the device later, in clusters.
+
+use super::extents::Mapped;
+use super::{Departure, Page, State, Stream};
+use crate::flight::Flight;
+use crate::{Cache, Tx};
+use spindle_clock::{MutexGuard, Work};
+use spindle_device::{AlignedBuf, Op, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Dirty pages are gathered into transfers of up to this many bytes when everything is flushed.
+const FLUSH_BYTES: usize = 1 << 20;
+
+/// Space of a file on the device that data is written to: it is contiguous.
+#[derive(Clone, Copy, Debug)]
+pub struct Space {
+    /// Place in the file of the first byte that is written.
+    pub offset: u64,
+    /// Its address on the device.
+    pub at: u64,
+    /// Where the space ends, as a place in the file: not before the last byte written, and never behind the end of its
+    /// block.
+    pub end: u64,
+}
+
+impl Cache {
+    /// Writes `data` to `space` of a file, where there may be old data of that file around it.
+    ///
+    /// # Errors
+    /// When the device fails, or an earlier write failed.
+    pub fn write(&self, stream: &Arc<Stream>, tx: &Tx<'_>, space: Space, data: &[u8]) -> Result<()> {
+        debug_assert!(std::ptr::eq(tx.cache, self), "a transaction of this cache");
+        self.check()?;
+        let mut done = 0;
+        while done < data.len() {
+            let offset = space.offset + done as u64;
+            let block = offset / stream.block_bytes();
+            let start = index(offset - block * stream.block_bytes());
+            let part = start..(start + data.len() - done).min(stream.block);
+            let at = space.at + done as u64 - start as u64;
+            let bytes = &data[done..done + part.len()];
+            done += part.len();
+            self.clock.work(Work::WriteBlock);
+            let end = index(space.end - block * stream.block_bytes()).min(stream.block);
+            self.write_part(stream, block, at, part, end, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Gives new space of a file zeros, without reading what it held. `len` bytes from the start of a block.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn write_zeros(
+        &self,
+        stream: &Arc<Stream>,
+        tx: &Tx<'_>,
+        block: u64,
+        at: u64,
+        len: u32,
+    ) -> Result<()> {
+        let offset = block * stream.block_bytes();
+        let space = Space { offset, at, end: offset + u64::from(len) };
+        self.write(stream, tx, space, &vec![0; len as usize])
+    }
+
+    /// Changes `part` of a block that begins at address `at` and has space for `end` bytes.
+    fn write_part(
+        &self,
+        stream: &Arc<Stream>,
+        block: u64,
+        at: u64,
+        part: Range<usize>,
+        end: usize,
+        data: &[u8],
+    ) -> Result<()> {
+        self.make_room(stream.block)?;
+        let mut state = self.cleared_for(stream, block, &part)?;
+        let around = self.around(&part, end);
+        let charge = self.charge(stream, block, end);
+        let page = state.pages.entry(block).or_insert_with(|| Page::empty(at, stream.block));
+        self.read_around(page, at, &part, &around, stream.block)?;
+        page.fill(part.clone(), stream.block).copy_from_slice(data);
+        stream.pool.dirtied(page.changed(at));
+        stream.pool.holds(stream.id, block, page.recharge(charge), charge);
+        state.extents.enter(Mapped { block, count: 1, at }, stream.block_bytes());
+        let ready = state.delay.wrote(block, part.end == stream.block, stream.cluster);
+        drop(state);
+        stream.pool.pend(stream);
+        match ready {
+            Some(blocks) => self.write_out(stream, blocks),
+            None => Ok(()),
+        }
+    }
+
+    /// The bytes of a block that must be here when `part` of it is: all of them if data is kept, or whole sectors.
+    fn around(&self, part: &Range<usize>, end: usize) -> Range<usize> {
+        if self.settings.data.keep {
+            return 0..end.max(part.end);
+        }
+        let sector = self.device.info().sector_bytes as usize;
+        part.start / sector * sector..part.end.next_multiple_of(sector)
+    }
+
+    /// Waits until `part` of a block can be changed in its page: nothing reads it, and the page has no gap before the part.
+    fn cleared_for<'a>(
+        &self,
+        stream: &'a Arc<Stream>,
+        block: u64,
+        part: &Range<usize>,
+    ) -> Result<MutexGuard<'a, State>> {
+        loop {
+            let mut state = stream.lock();
+            if let Some(nth) = state.reads.iter().position(|read| read.blocks.contains(&block)) {
+                let read = state.reads.remove(nth);
+                drop(state);
+                // It would bring what is just being replaced.
+                let _ = read.flight.land();
+                continue;
+            }
+            let joins = state.pages.get(&block).is_none_or(|page| page.joins(&self.around(part, 0)));
+            if joins {
+                return Ok(state);
+            }
+            drop(state);
+            self.write_out(stream, block..block + 1)?;
+            self.land_writes(stream)?;
+            let mut state = stream.lock();
+            if state.pages.get(&block).is_some_and(|page| !page.is_pending()) {
+                stream.remove(&mut state, block);
+            }
+        }
+    }
+
+    /// Reads the sectors of `around` that are neither in the page nor wholly in `part`, which is going to be written.
+    fn read_around(
+        &self,
+        page: &mut Page,
+        at: u64,
+        part: &Range<usize>,
+        around: &Range<usize>,
+        block: usize,
+    ) -> Result<()> {
+        let sector = self.device.info().sector_bytes as usize;
+        let within = |outer: &Range<usize>, byte: usize| outer.start <= byte && byte + sector <= outer.end;
+        let mut gaps: Vec<Range<usize>> = Vec::new();
+        for byte in around.clone().step_by(sector) {
+            if within(&page.valid(), byte) || within(part, byte) {
+                continue;
+            }
+            match gaps.last_mut() {
+                Some(gap) if gap.end == byte => gap.end += sector,
+                _ => gaps.push(byte..byte + sector),
+            }
+        }
+        let mut found = Vec::new();
+        for gap in gaps {
+            let mut sectors = AlignedBuf::zeroed(gap.len());
+            self.device.read_at(at + gap.start as u64, &mut sectors)?;
+            found.push((gap, sectors));
+        }
+        for (gap, sectors) in found {
+            page.fill(gap, block).copy_from_slice(&sectors);
+        }
+        Ok(())
+    }
+
+    /// Starts writing the dirty pages among `blocks`, in transfers as large as they are contiguous and a cluster permits.
+    pub(super) fn write_out(&self, stream: &Arc<Stream>, blocks: Range<u64>) -> Result<()> {
+        let most = index(stream.cluster * stream.block_bytes());
+        let mut from = blocks.start;
+        while from < blocks.end {
+            let state = stream.lock();
+            let Some(first) = state.pages.range(from..blocks.end).find(|(_, page)| page.is_dirty()) else {
+                return Ok(());
+            };
+            from = *first.0;
+            let mut cluster = vec![from];
+            let mut end = first.1.at() + first.1.valid().end as u64;
+            let mut bytes = first.1.valid().len();
+            for (&block, page) in state.pages.range(from + 1..blocks.end) {
+                let follows = page.is_dirty() && page.at() + page.valid().start as u64 == end;
+                if !follows || bytes + page.valid().len() > most {
+                    break;
+                }
+                end += page.valid().len() as u64;
+                bytes += page.valid().len();
+                cluster.push(block);
+            }
+            if let Some(flight) = self.obstacle(&state, &cluster, bytes) {
+                drop(state);
+                flight.land().map_err(|error| self.fail(error))?;
+                stream.retire(&mut stream.lock(), self.settings.data.keep);
+                continue;
+            }
+            from = cluster.last().map_or(blocks.end, |last| last + 1);
+            self.send(stream, state, &cluster, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// What has to land first: a write of the same pages, or the oldest of too many.
+    fn obstacle(&self, state: &State, cluster: &[u64], bytes: usize) -> Option<Arc<Flight>> {
+        let same = cluster.iter().find_map(|block| state.pages.get(block).and_then(Page::in_flight));
+        same.or_else(|| {
+            let under_way = state.in_flight_bytes();
+            let limit = self.settings.data.write_limit_bytes?;
+            if under_way + bytes > limit { state.oldest_write() } else { None }
+        })
+    }
+
+    /// Submits the write of contiguous dirty pages.
+    fn send(
+        &self,
+        stream: &Stream,
+        mut state: MutexGuard<'_, State>,
+        cluster: &[u64],
+        bytes: usize,
+    ) -> Result<()> {
+        let mut buf = AlignedBuf::zeroed(bytes);
+        let mut offset = None;
+        let mut done = 0;
+        for block in cluster {
+            if let Some(page) = state.pages.get(block) {
+                let valid = page.valid();
+                offset.get_or_insert(page.at() + valid.start as u64);
+                buf[done..done + valid.len()].copy_from_slice(page.bytes(valid.clone()));
+                done += valid.len();
+            }
+        }
+        let flight = Arc::new(Flight::gathering(&self.device, Op::Write));
+        for block in cluster {
+            if let Some(page) = state.pages.get_mut(block) {
+                stream.pool.cleaned(page.sent(Some(flight.clone())));
+            }
+        }
+        state.writes.push(Departure { flight: flight.clone(), blocks: cluster.to_vec(), bytes });
+        drop(state);
+        flight.submit(offset.unwrap_or(0), buf).map_err(|error| self.fail(error))
+    }
+
+    /// Waits for all writes of a stream that are under way.
+    pub(super) fn land_writes(&self, stream: &Stream) -> Result<()> {
+        loop {
+            let mut state = stream.lock();
+            let Some(flight) = state.oldest_write() else {
+                stream.retire(&mut state, self.settings.data.keep);
+                return Ok(());
+            };
+            drop(state);
+            flight.land().map_err(|error| self.fail(error))?;
+        }
+    }
+
+    /// Gives up pages until `bytes` more fit into memory.
+    pub(super) fn make_room(&self, bytes: usize) -> Result<()> {
+        while let Some((stream, block)) = self.pool.victim(self.settings.data.capacity_bytes, bytes) {
+            self.clock.work(Work::Reclaim);
+            self.give_up(&stream, block)?;
+        }
+        Ok(())
+    }
+
+    fn give_up(&self, stream: &Arc<Stream>, block: u64) -> Result<()> {
+        loop {
+            let mut state = stream.lock();
+            let Some(page) = state.pages.get_mut(&block) else {
+                stream.pool.touch(stream.id, block);
+                stream.pool.gone(stream.id, block, 0);
+                return Ok(());
+            };
+            if page.is_dirty() {
+                drop(state);
+                self.write_out(stream, block..block + 1)?;
+            } else if let Some(flight) = page.in_flight() {
+                drop(state);
+                flight.land().map_err(|error| self.fail(error))?;
+            } else {
+                stream.remove(&mut state, block);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Starts writing everything that streams have delayed, neighbours on the device in one transfer, whichever
+    /// file they belong to. Gives the streams that had anything.
+    pub(crate) fn start_delayed(&self) -> Result<Vec<Arc<Stream>>> {
+        let streams = self.pool.pending();
+        let mut dirty = Vec::new();
+        for (nth, stream) in streams.iter().enumerate() {
+            let mut state = stream.lock();
+            state.delay.clear();
+            let changed = state.pages.iter().filter(|(_, page)| page.is_dirty());
+            dirty.extend(changed.map(|(&block, page)| (page.at() + page.valid().start as u64, nth, block)));
+        }
+        dirty.sort_unstable();
+        let mut batch = Batch::new(self);
+        for (_, nth, block) in dirty {
+            batch.add(&streams[nth], block)?;
+        }
+        batch.submit()?;
+        Ok(streams)
+    }
+
+    /// Waits for everything that [`Self::start_delayed`] has started.
+    pub(crate) fn land_delayed(&self, streams: &[Arc<Stream>]) -> Result<()> {
+        for stream in streams {
+            self.land_writes(stream)?;
+            let state = stream.lock();
+            let settled = (!state.is_pending()).then(|| self.pool.settled(stream));
+            drop(state);
+            drop(settled);
+        }
+        Ok(())
+    }
+}
+
+/// Pages of any files that are neighbours on the device, gathered for one transfer.
+struct Batch<'a> {
+    cache: &'a Cache,
+    flight: Arc<Flight>,
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Batch<'a> {
+    fn new(cache: &'a Cache) -> Self {
+        let flight = Arc::new(Flight::gathering(&cache.device, Op::Write));
+        Self { cache, flight, offset: 0, bytes: Vec::new() }
+    }
+
+    /// Adds a page if it is still dirty, after submitting what it does not follow.
+    fn add(&mut self, stream: &Stream, block: u64) -> Result<()> {
+        loop {
+            let mut guard = stream.lock();
+            let state = &mut *guard;
+            let Some(page) = state.pages.get_mut(&block).filter(|page| page.is_dirty()) else {
+                return Ok(());
+            };
+            let (at, valid) = (page.at() + page.valid().start as u64, page.valid());
+            let under_way = page.in_flight();
+            let joins = self.bytes.is_empty()
+                || (at == self.offset + self.bytes.len() as u64
+                    && self.bytes.len() + valid.len() <= FLUSH_BYTES);
+            if under_way.is_some() || !joins {
+                drop(guard);
+                self.submit()?;
+                if let Some(flight) = under_way {
+                    flight.land().map_err(|error| self.cache.fail(error))?;
+                }
+                continue;
+            }
+            if self.bytes.is_empty() {
+                self.offset = at;
+            }
+            self.bytes.extend_from_slice(page.bytes(valid.clone()));
+            stream.pool.cleaned(page.sent(Some(self.flight.clone())));
+            match state.writes.last_mut() {
+                Some(last) if Arc::ptr_eq(&last.flight, &self.flight) => {
+                    last.blocks.push(block);
+                    last.bytes += valid.len();
+                }
+                _ => state.writes.push(Departure {
+                    flight: self.flight.clone(),
+                    blocks: vec![block],
+                    bytes: valid.len(),
+                }),
+            }
+            return Ok(());
+        }
+    }
+
+    /// Submits what has been gathered.
+    fn submit(&mut self) -> Result<()> {
+        if self.bytes.is_empty() {
+            return Ok(());
+        }
+        let done = std::mem::replace(self, Self::new(self.cache));
+        done.flight
+            .submit(done.offset, AlignedBuf::from(done.bytes.as_slice()))
+            .map_err(|error| self.cache.fail(error))
+    }
+}
+
+fn index(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
