@@ -33,6 +33,9 @@ pub struct Spec {
     /// A page fault on a mapped file that ends in the cache, in microseconds.
     #[serde(deserialize_with = "figure")]
     pub fault_us: f64,
+    /// Giving up a block in memory for another, in microseconds.
+    #[serde(deserialize_with = "figure")]
+    pub reclaim_us: f64,
 }
 
 /// The price list of a host.
@@ -46,6 +49,7 @@ pub struct Host {
     request: Time,
     interrupt: Time,
     fault: Time,
+    reclaim: Time,
 }
 
 impl Host {
@@ -74,6 +78,7 @@ impl Host {
             request: time("request_us", spec.request_us)?,
             interrupt: time("interrupt_us", spec.interrupt_us)?,
             fault: time("fault_us", spec.fault_us)?,
+            reclaim: time("reclaim_us", spec.reclaim_us)?,
         })
     }
 
@@ -90,6 +95,7 @@ impl Host {
             )]
             Work::Copy { bytes } => Time((bytes as f64 * self.copy_ns_per_byte).round() as u64),
             Work::Fault => self.fault,
+            Work::Reclaim => self.reclaim,
             Work::ReadBlock => self.read_block,
             Work::WriteBlock => self.write_block,
             Work::Allocate => self.allocate,

@@ -4,6 +4,7 @@
 //! around among them, and everything that waits (for a device, a lock, the time) gives it up.
 
 mod clock;
+mod device;
 pub mod disk;
 pub mod host;
 pub mod preset;
@@ -12,6 +13,7 @@ mod scheduler;
 mod time;
 
 pub use clock::HostClock;
+pub use device::{DriveDevice, Tally};
 pub use queue::{Discipline, Queue, Transfer};
 pub use scheduler::Simulation;
 pub use time::Time;

@@ -1,0 +1,328 @@
+//! A modelled drive as a device: the driver's queue, the drive, and what is stored on it.
+//!
+//! A transfer waits in the queue, is served by the [`Disk`], raises an interrupt, and is complete when the host's processor has
+//! taken that. The bytes live in a [`MemoryDevice`] that [`DriveDevice::store`] gives without any time passing, to prepare
+//! a disk or to look at it.
+
+use crate::clock::HostClock;
+use crate::disk::{Disk, Service};
+use crate::queue::{Discipline, Queue, Transfer};
+use crate::scheduler::{Core, Simulation};
+use crate::time::Time;
+use spindle_clock::hook::Scheduler;
+use spindle_clock::{Clock, Mutex, Work};
+use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request, Result, Ticket};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a drive has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Sectors read.
+    pub sectors_read: u64,
+    /// Sectors written.
+    pub sectors_written: u64,
+    /// Transfers that the drive's own memory answered, at least in part.
+    pub hits: u64,
+    /// Time in service, and what of it went into seeks and rotation.
+    pub busy: Time,
+    /// Moving the arm.
+    pub seek: Time,
+    /// Waiting for sectors to come round.
+    pub rotation: Time,
+    /// Sum of the times from submission to completion.
+    pub response: Time,
+    /// Most transfers that were queued at once.
+    pub longest_queue: usize,
+}
+
+/// A transfer that has been submitted.
+struct Pending {
+    request: Request,
+    since: Time,
+}
+
+struct State {
+    disk: Disk,
+    queue: Queue<u64>,
+    pending: HashMap<u64, Pending>,
+    done: HashMap<u64, AlignedBuf>,
+    submitted: u64,
+    in_service: u32,
+    /// Flushes for which nothing new is started.
+    held: u32,
+    tally: Tally,
+}
+
+struct Drive {
+    core: Arc<Core>,
+    clock: Arc<HostClock>,
+    store: Arc<MemoryDevice>,
+    sector_bytes: u32,
+    /// What its waiters are woken by: beyond every address, so that it is nobody else's.
+    key: usize,
+    state: Mutex<State>,
+}
+
+/// A modelled drive, its controller and its driver's queue.
+pub struct DriveDevice {
+    info: Info,
+    drive: Arc<Drive>,
+}
+
+/// Keys of drives begin here.
+static KEYS: AtomicUsize = AtomicUsize::new(1 << (usize::BITS - 1));
+
+impl DriveDevice {
+    /// A drive without data, as large as `disk` is.
+    #[must_use]
+    pub fn new(simulation: &Simulation, clock: &Arc<HostClock>, disk: Disk, discipline: Discipline) -> Self {
+        let size = disk.capacity_sectors() * u64::from(disk.sector_bytes());
+        Self::over(simulation, clock, disk, discipline, Arc::new(MemoryDevice::new(size)))
+    }
+
+    /// A drive that holds what is in `store`; as large as the smaller of both.
+    #[must_use]
+    pub fn over(
+        simulation: &Simulation,
+        clock: &Arc<HostClock>,
+        disk: Disk,
+        discipline: Discipline,
+        store: Arc<MemoryDevice>,
+    ) -> Self {
+        let sector_bytes = disk.sector_bytes();
+        let size = disk.capacity_sectors() * u64::from(sector_bytes);
+        let info = Info {
+            name: "modelled disk".into(),
+            size_bytes: size.min(store.info().size_bytes) / u64::from(sector_bytes) * u64::from(sector_bytes),
+            sector_bytes,
+            read_only: false,
+        };
+        let state = State {
+            queue: Queue::new(discipline, disk.sectors_per_cylinder()),
+            disk,
+            pending: HashMap::new(),
+            done: HashMap::new(),
+            submitted: 0,
+            in_service: 0,
+            held: 0,
+            tally: Tally::default(),
+        };
+        let drive = Drive {
+            core: simulation.core().clone(),
+            clock: clock.clone(),
+            store,
+            sector_bytes,
+            key: KEYS.fetch_add(1, Ordering::Relaxed),
+            state: Mutex::new(state),
+        };
+        Self { info, drive: Arc::new(drive) }
+    }
+
+    /// What is stored on it, without a drive in front.
+    #[must_use]
+    pub fn store(&self) -> &Arc<MemoryDevice> {
+        &self.drive.store
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.drive.state.lock().tally
+    }
+}
+
+impl Drive {
+    /// Starts what the drive can take.
+    fn start(self: &Arc<Self>, state: &mut State) {
+        while state.held == 0 && state.in_service < state.disk.parallelism() {
+            let Some((transfer, id)) = state.queue.pop(state.disk.head()) else { return };
+            let now = self.core.now();
+            let service = state.disk.start(now, &transfer);
+            state.in_service += 1;
+            state.tally.note(&transfer, &service, now);
+            let drive = self.clone();
+            self.core.plan(service.done, move || drive.interrupt(id));
+        }
+    }
+
+    /// The drive has done its part.
+    fn interrupt(self: &Arc<Self>, id: u64) {
+        let served = self.clock.interrupt();
+        if served <= self.core.now() {
+            self.complete(id);
+        } else {
+            let drive = self.clone();
+            self.core.plan(served, move || drive.complete(id));
+        }
+    }
+
+    /// The processor has taken the interrupt.
+    fn complete(self: &Arc<Self>, id: u64) {
+        let mut state = self.state.lock();
+        state.in_service -= 1;
+        if let Some(Pending { mut request, since }) = state.pending.remove(&id) {
+            state.tally.response += self.core.now() - since;
+            // Inside the store nothing fails that fitted the device.
+            let moved = match request.op {
+                Op::Read => self.store.read_at(request.offset, &mut request.buf),
+                Op::Write => self.store.write_at(request.offset, &request.buf),
+            };
+            if moved.is_ok() {
+                state.done.insert(id, request.buf);
+            }
+        }
+        self.start(&mut state);
+        drop(state);
+        self.core.wake(self.key, true);
+    }
+}
+
+impl Tally {
+    fn note(&mut self, transfer: &Transfer, service: &Service, now: Time) {
+        let sectors = u64::from(transfer.sectors);
+        let (transfers, moved) = match transfer.op {
+            Op::Read => (&mut self.reads, &mut self.sectors_read),
+            Op::Write => (&mut self.writes, &mut self.sectors_written),
+        };
+        *transfers += 1;
+        *moved += sectors;
+        self.hits += u64::from(service.hit);
+        self.busy += service.done - now;
+        self.seek += service.seek;
+        self.rotation += service.rotation;
+    }
+}
+
+impl Device for DriveDevice {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn submit(&self, request: Request) -> Result<Ticket> {
+        self.info.check(request.op, request.offset, request.buf.len())?;
+        let drive = &self.drive;
+        drive.clock.work(Work::Request);
+        let sector_bytes = u64::from(drive.sector_bytes);
+        let sectors =
+            u32::try_from(request.buf.len() as u64 / sector_bytes).map_err(|_| Error::Unusable {
+                device: self.info.name.clone(),
+                reason: "a transfer has too many sectors".into(),
+            })?;
+        let transfer = Transfer::new(request.op, request.offset / sector_bytes, sectors);
+        let mut state = drive.state.lock();
+        state.submitted += 1;
+        let id = state.submitted;
+        let now = drive.core.now();
+        state.pending.insert(id, Pending { request, since: now });
+        state.queue.push(transfer, id);
+        state.tally.longest_queue = state.tally.longest_queue.max(state.queue.len());
+        drive.start(&mut state);
+        Ok(Ticket::new(id))
+    }
+
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        let drive = &self.drive;
+        drive.core.wait_until(drive.key, || drive.state.lock().done.contains_key(&ticket.id()));
+        drive.state.lock().done.remove(&ticket.id()).ok_or_else(|| Error::Unusable {
+            device: self.info.name.clone(),
+            reason: "the simulation ended before a transfer did".into(),
+        })
+    }
+
+    fn flush(&self) -> Result<()> {
+        let drive = &self.drive;
+        drive.state.lock().held += 1;
+        drive.core.wait_until(drive.key, || drive.state.lock().in_service == 0);
+        let now = drive.core.now();
+        let done = drive.state.lock().disk.flush(now);
+        if done > now {
+            drive.core.pass_time(done - now);
+        }
+        let mut state = drive.state.lock();
+        state.held -= 1;
+        drive.start(&mut state);
+        Ok(())
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.info.check(Op::Write, offset, usize::try_from(len).unwrap_or(usize::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Host;
+    use crate::preset::Library;
+
+    fn drive(disk: &str, host: &str) -> (Simulation, Arc<HostClock>, Arc<DriveDevice>) {
+        let library = Library::built_in().unwrap();
+        let simulation = Simulation::new();
+        let host = Host::new(library.host(host).unwrap()).unwrap();
+        let clock = Arc::new(HostClock::new(&simulation, move |work| host.cost(work)));
+        let disk = Disk::new(library.disk(disk).unwrap()).unwrap();
+        let device = Arc::new(DriveDevice::new(&simulation, &clock, disk, Discipline::Disksort));
+        (simulation, clock, device)
+    }
+
+    /// Promise: what is written is read back, time passes, and the processor is charged.
+    #[test]
+    fn bytes_and_time() {
+        let (simulation, clock, device) = drive("capricorn-massbus", "vax-11-750");
+        let inner = device.clone();
+        simulation.run_client(move || {
+            inner.write_at(8192, &[7; 8192]).unwrap();
+            let mut back = vec![0; 8192];
+            inner.read_at(8192, &mut back).unwrap();
+            assert!(back.iter().all(|&b| b == 7));
+            inner.flush().unwrap();
+        });
+        let tally = device.tally();
+        assert_eq!((tally.reads, tally.writes, tally.sectors_read), (1, 1, 16));
+        assert!(simulation.now() > Time::from_ms_f64(16.0) && clock.busy() > Time::ZERO);
+        assert_eq!(device.store().to_bytes()[8192], 7);
+    }
+
+    /// Promise: several clients' transfers are queued and sorted, each gets its own bytes, and the run repeats exactly.
+    #[test]
+    fn clients_share_a_drive() {
+        let run = || {
+            let (simulation, _, device) = drive("eagle", "vax-11-780");
+            for client in 0..8_u64 {
+                let device = device.clone();
+                simulation.spawn("client", move || {
+                    for n in 0..50_u64 {
+                        let at = (client * 7919 + n * 104_729) % 100_000 * 8 * 512 + client * 512;
+                        let byte = u8::try_from(client + 1).unwrap();
+                        device.write_at(at, &[byte; 512]).unwrap();
+                        let mut back = [0; 512];
+                        device.read_at(at, &mut back).unwrap();
+                        assert!(back == [byte; 512]);
+                    }
+                });
+            }
+            simulation.run();
+            (simulation.now(), simulation.events(), device.tally())
+        };
+        let (first, second) = (run(), run());
+        assert_eq!(first, second);
+        assert!(first.2.longest_queue > 3);
+    }
+
+    /// Promise: outside of a run the same device works for the thread that made it.
+    #[test]
+    fn without_clients() {
+        let (simulation, _, device) = drive("ibm-0661", "sparcstation-1");
+        device.write_at(0, &[1; 512]).unwrap();
+        let mut back = [0; 512];
+        device.read_at(0, &mut back).unwrap();
+        assert_eq!(back, [1; 512]);
+        assert!(simulation.now() > Time::ZERO);
+    }
+}
