@@ -3,10 +3,11 @@
 //! Invariants: what of a file's last block is beyond its size is zero before the file grows over it; a block that is
 //! missing reads as zeros.
 
-use crate::inode::Dinode;
+use crate::bmap::Placed;
+use crate::inode::{Dinode, Inode};
 use crate::layout::{Lbn, index};
 use crate::mount::V7;
-use spindle_cache::Tx;
+use spindle_cache::{Extent, Space, Tx};
 use spindle_vfs::{Error, FallocateMode, Result, Seek};
 use std::ops::Range;
 
@@ -41,18 +42,13 @@ impl V7 {
     }
 
     /// Reads from a file; short at its end.
-    pub(crate) fn read_file(&self, ino: u16, di: &Dinode, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let want = di.size.saturating_sub(offset).min(buf.len() as u64);
-        let mut rest = &mut buf[..index(want)];
-        for Piece { lbn, within, .. } in self.pieces(offset..offset + want) {
-            let (part, others) = rest.split_at_mut(within.len());
-            match self.bmap(ino, di, lbn)?.at {
-                Some(block) => self.cache.read(self.layout.byte(block) + within.start as u64, part)?,
-                None => part.fill(0),
-            }
-            rest = others;
-        }
-        Ok(index(want))
+    pub(crate) fn read_file(&self, inode: &Inode, di: &Dinode, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let want = index(di.size.saturating_sub(offset).min(buf.len() as u64));
+        self.cache.read(&inode.stream, di.size, offset, &mut buf[..want], |block, _| {
+            let run = self.bmap(inode.ino, di, Lbn(block))?;
+            Ok::<_, Error>(Extent { at: run.at.map(|at| self.layout.byte(at)), blocks: run.blocks })
+        })?;
+        Ok(want)
     }
 
     /// Writes to a file, growing it as needed, and gives the bytes written: fewer only when space ran out.
@@ -60,7 +56,7 @@ impl V7 {
     pub(crate) fn write_file(
         &self,
         tx: &Tx<'_>,
-        ino: u16,
+        inode: &Inode,
         di: &mut Dinode,
         offset: u64,
         data: &[u8],
@@ -68,16 +64,16 @@ impl V7 {
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= self.layout.file_size_max());
         let end = end.ok_or(Error::TooBig)?;
         if offset > di.size {
-            self.clear_tail(ino, di)?;
+            self.clear_tail(tx, inode, di)?;
         }
         let mut rest = data;
         for piece in self.pieces(offset..end) {
-            let placed = match self.place(tx, ino, di, piece.lbn) {
+            let placed = match self.place(tx, inode.ino, di, piece.lbn) {
                 Err(Error::NoSpace) if rest.len() < data.len() => break,
                 placed => placed?,
             };
             let (part, others) = rest.split_at(piece.within.len());
-            self.write_block(self.layout.byte(placed.at), placed.fresh, piece.within.start, part)?;
+            self.write_block(tx, inode, piece.lbn, placed, piece.within.start, part)?;
             di.size = di.size.max(piece.end);
             rest = others;
         }
@@ -85,20 +81,31 @@ impl V7 {
     }
 
     /// Writes a part of a block; around it a fresh one gets zeros.
-    fn write_block(&self, byte: u64, fresh: bool, start: usize, part: &[u8]) -> Result<()> {
-        if fresh && part.len() < self.layout.bsize() {
-            let mut block = vec![0; self.layout.bsize()];
-            block[start..start + part.len()].copy_from_slice(part);
-            return Ok(self.cache.write(byte, &block)?);
+    fn write_block(
+        &self,
+        tx: &Tx<'_>,
+        inode: &Inode,
+        lbn: Lbn,
+        placed: Placed,
+        start: usize,
+        part: &[u8],
+    ) -> Result<()> {
+        let at = self.layout.byte(placed.at);
+        if placed.fresh && part.len() < self.layout.bsize() {
+            self.cache.write_zeros(&inode.stream, tx, lbn.0, at, self.layout.format.bsize)?;
         }
-        Ok(self.cache.write(byte + start as u64, part)?)
+        let block = lbn.0 * self.bsize64();
+        let space =
+            Space { offset: block + start as u64, at: at + start as u64, end: block + self.bsize64() };
+        Ok(self.cache.write(&inode.stream, tx, space, part)?)
     }
 
     /// Zeroes what is stored of a range.
-    fn zero_stored(&self, ino: u16, di: &Dinode, range: Range<u64>) -> Result<()> {
+    fn zero_stored(&self, tx: &Tx<'_>, inode: &Inode, di: &Dinode, range: Range<u64>) -> Result<()> {
         for Piece { lbn, within, .. } in self.pieces(range) {
-            if let Some(block) = self.bmap(ino, di, lbn)?.at {
-                self.cache.write(self.layout.byte(block) + within.start as u64, &vec![0; within.len()])?;
+            if let Some(at) = self.bmap(inode.ino, di, lbn)?.at {
+                let placed = Placed { at, fresh: false };
+                self.write_block(tx, inode, lbn, placed, within.start, &vec![0; within.len()])?;
             }
         }
         Ok(())
@@ -106,16 +113,16 @@ impl V7 {
 
     /// Zeroes what of the last block is beyond the size: after cutting, and before growing, because other systems may have left
     /// something there.
-    pub(crate) fn clear_tail(&self, ino: u16, di: &Dinode) -> Result<()> {
-        self.zero_stored(ino, di, di.size..di.size.next_multiple_of(self.bsize64()))
+    pub(crate) fn clear_tail(&self, tx: &Tx<'_>, inode: &Inode, di: &Dinode) -> Result<()> {
+        self.zero_stored(tx, inode, di, di.size..di.size.next_multiple_of(self.bsize64()))
     }
 
     /// Makes a file longer without storing anything.
-    pub(crate) fn extend_file(&self, ino: u16, di: &mut Dinode, size: u64) -> Result<()> {
+    pub(crate) fn extend_file(&self, tx: &Tx<'_>, inode: &Inode, di: &mut Dinode, size: u64) -> Result<()> {
         if size > self.layout.file_size_max() {
             return Err(Error::TooBig);
         }
-        self.clear_tail(ino, di)?;
+        self.clear_tail(tx, inode, di)?;
         di.size = size;
         Ok(())
     }
@@ -124,24 +131,24 @@ impl V7 {
     pub(crate) fn fallocate_file(
         &self,
         tx: &Tx<'_>,
-        ino: u16,
+        inode: &Inode,
         di: &mut Dinode,
         mode: FallocateMode,
         range: Range<u64>,
     ) -> Result<()> {
         let stored = range.start..range.end.min(di.size);
         match mode {
-            FallocateMode::PunchHole => self.punch(tx, ino, di, stored),
+            FallocateMode::PunchHole => self.punch(tx, inode, di, stored),
             FallocateMode::ZeroRange { keep_size } => {
-                self.punch(tx, ino, di, stored)?;
-                self.fill(tx, ino, di, range, keep_size)
+                self.punch(tx, inode, di, stored)?;
+                self.fill(tx, inode, di, range, keep_size)
             }
-            FallocateMode::Allocate { keep_size } => self.fill(tx, ino, di, range, keep_size),
+            FallocateMode::Allocate { keep_size } => self.fill(tx, inode, di, range, keep_size),
         }
     }
 
     /// Frees the whole blocks of a range within the file, and zeroes its ragged ends.
-    fn punch(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode, range: Range<u64>) -> Result<()> {
+    fn punch(&self, tx: &Tx<'_>, inode: &Inode, di: &mut Dinode, range: Range<u64>) -> Result<()> {
         if range.is_empty() {
             return Ok(());
         }
@@ -152,17 +159,24 @@ impl V7 {
             range.end / self.bsize64()
         };
         if first < end {
-            self.free_blocks(tx, ino, di, first..end)?;
+            self.free_blocks(tx, inode, di, first..end)?;
         }
         let head = range.start..range.end.min(first * self.bsize64());
         let tail = range.end.min(head.end.max(end * self.bsize64()))..range.end;
-        self.zero_stored(ino, di, head)?;
-        self.zero_stored(ino, di, tail)
+        self.zero_stored(tx, inode, di, head)?;
+        self.zero_stored(tx, inode, di, tail)
     }
 
     /// Gives every missing block of a range space that reads as zeros, or none of them. Space beyond the size would be taken
     /// for damage by the old checkers: with `keep_size` there is none.
-    fn fill(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode, range: Range<u64>, keep_size: bool) -> Result<()> {
+    fn fill(
+        &self,
+        tx: &Tx<'_>,
+        inode: &Inode,
+        di: &mut Dinode,
+        range: Range<u64>,
+        keep_size: bool,
+    ) -> Result<()> {
         if range.end > self.layout.file_size_max() {
             return Err(Error::TooBig);
         }
@@ -171,19 +185,19 @@ impl V7 {
             return Err(Error::NoSpace);
         }
         if end > di.size {
-            self.clear_tail(ino, di)?;
+            self.clear_tail(tx, inode, di)?;
         }
         let mut made = Vec::new();
         for Piece { lbn, .. } in self.pieces(range.start..end) {
-            match self.place(tx, ino, di, lbn) {
+            match self.place(tx, inode.ino, di, lbn) {
                 Ok(placed) if placed.fresh => {
-                    self.write_block(self.layout.byte(placed.at), true, 0, &[])?;
+                    self.write_block(tx, inode, lbn, placed, 0, &[])?;
                     made.push(lbn);
                 }
                 Ok(_) => {}
                 Err(error) => {
                     for Lbn(lbn) in made.into_iter().rev() {
-                        self.free_blocks(tx, ino, di, lbn..lbn + 1)?;
+                        self.free_blocks(tx, inode, di, lbn..lbn + 1)?;
                     }
                     return Err(error);
                 }

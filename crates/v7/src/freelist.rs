@@ -125,6 +125,7 @@ impl V7 {
     /// # Errors
     /// [`Error::NoSpace`] where there are not as many.
     pub(crate) fn alloc(&self, tx: &Tx<'_>, count: usize) -> Result<Vec<Block>> {
+        self.clock.work(Work::Allocate);
         let mut space = self.space.lock();
         if (space.free_blocks as usize) < count {
             return Err(Error::NoSpace);

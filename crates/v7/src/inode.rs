@@ -10,7 +10,7 @@
 use crate::layout::{Block, ROOT_INO};
 use crate::mount::V7;
 use crate::ondisk::{DiskInode, NADDR, get_addr, put_addr};
-use spindle_cache::{Buffer, Tx};
+use spindle_cache::{Buffer, Stream, Tx};
 use spindle_clock::{Mutex, RwLock, Timestamp};
 use spindle_ondisk::Endian;
 use spindle_vfs::{Error, FileKind, Ino, Rdev, Result};
@@ -121,6 +121,8 @@ pub(crate) struct Inode {
     pub(crate) ino: u16,
     /// Stays the same as long as a name or a reference leads to it, so that asking takes no lock.
     pub(crate) is_directory: bool,
+    /// Its data in memory, if it is a file.
+    pub(crate) stream: Arc<Stream>,
     pub(crate) state: RwLock<State>,
 }
 
@@ -151,18 +153,20 @@ impl InodeTable {
     }
 
     /// Enters an inode, or gives the one that somebody else has entered meanwhile.
-    fn enter(&self, ino: u16, di: Dinode) -> Arc<Inode> {
+    fn enter(&self, ino: u16, di: Dinode, stream: Arc<Stream>) -> Arc<Inode> {
         let mut table = self.0.lock();
         if table.entries.len() >= table.sweep_at.max(SWEEP_AT_LEAST) {
             table.entries.retain(|_, (inode, references)| {
-                let idle = *references == 0 && Arc::strong_count(inode) == 1;
+                // The cache holds streams with data that the device does not have.
+                let written = Arc::strong_count(&inode.stream) == 1;
+                let idle = *references == 0 && Arc::strong_count(inode) == 1 && written;
                 !idle || inode.state.read().atime_pending.lock().is_some()
             });
             table.sweep_at = table.entries.len() * 2;
         }
         let is_directory = di.is_directory();
         let state = RwLock::new(State { di, atime_pending: Mutex::new(None) });
-        let fresh = || (Arc::new(Inode { ino, is_directory, state }), 0);
+        let fresh = || (Arc::new(Inode { ino, is_directory, stream, state }), 0);
         table.entries.entry(ino).or_insert_with(fresh).0.clone()
     }
 
@@ -220,7 +224,7 @@ impl V7 {
         if di.size > self.layout.file_size_max() || (di.is_directory() && di.size > most) {
             return damaged(format!("size is {}", di.size));
         }
-        Ok(self.inodes.enter(ino, di))
+        Ok(self.inodes.enter(ino, di, self.cache.stream(self.layout.format.bsize, 1)))
     }
 
     /// The inode behind a number from above the seam.
@@ -238,7 +242,7 @@ impl V7 {
     /// Enters a newly allocated inode into the table, replacing whatever was left of the number's former file.
     pub(crate) fn enter_new(&self, ino: u16, di: Dinode) -> Arc<Inode> {
         self.inodes.drop_freed(ino);
-        self.inodes.enter(ino, di)
+        self.inodes.enter(ino, di, self.cache.stream(self.layout.format.bsize, 1))
     }
 
     /// The buffer of a block that holds something of the file system's own.

@@ -66,7 +66,7 @@ impl V7 {
             return Err(Error::unsupported(what, "copy the image to a file"));
         }
         let device_read_only = device.info().read_only;
-        let cache = Cache::new(device, options.cache);
+        let cache = Cache::new(device, clock.clone(), options.cache);
         let (free, walked) = walk(&layout, &superblock.head, |block| {
             let buffer = cache.get(layout.byte(block), layout.bsize(), None)?;
             let link = layout.format.decode_link(&buffer.read());

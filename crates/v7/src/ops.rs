@@ -260,9 +260,9 @@ impl FileSystem for V7 {
         if let Some(size) = set.size {
             check_regular(di)?;
             let resized = if size < di.size {
-                self.shrink(&tx, inode.ino, di, size)
+                self.shrink(&tx, &inode, di, size)
             } else {
-                self.extend_file(inode.ino, di, size)
+                self.extend_file(&tx, &inode, di, size)
             };
             self.store(&tx, inode.ino, di)?;
             self.note(resized)?;
@@ -447,7 +447,7 @@ impl FileSystem for V7 {
             return Err(Error::Invalid);
         }
         let mut target = vec![0; index(state.di.size.min(self.layout.bsize() as u64))];
-        self.note(self.read_file(inode.ino, &state.di, 0, &mut target))?;
+        self.note(self.read_file(&inode, &state.di, 0, &mut target))?;
         Ok(target)
     }
 
@@ -456,7 +456,7 @@ impl FileSystem for V7 {
         let state = inode.state.read();
         check_regular(&state.di)?;
         self.touch(&state);
-        self.note(self.read_file(inode.ino, &state.di, offset, buf))
+        self.note(self.read_file(&inode, &state.di, offset, buf))
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], _by: Privilege) -> Result<usize> {
@@ -466,7 +466,7 @@ impl FileSystem for V7 {
             return Ok(0);
         }
         let tx = self.begin()?;
-        let result = self.write_file(&tx, inode.ino, &mut state.di, offset, data);
+        let result = self.write_file(&tx, &inode, &mut state.di, offset, data);
         if result.is_ok() {
             let now = self.now();
             (state.di.mtime, state.di.ctime) = (now, now);
@@ -483,7 +483,7 @@ impl FileSystem for V7 {
         let inode = self.iget_ino(ino)?;
         let mut state = write_regular(&inode)?;
         let tx = self.begin()?;
-        let result = self.fallocate_file(&tx, inode.ino, &mut state.di, mode, offset..end);
+        let result = self.fallocate_file(&tx, &inode, &mut state.di, mode, offset..end);
         if result.is_ok() {
             let now = self.now();
             (state.di.mtime, state.di.ctime) = (now, now);

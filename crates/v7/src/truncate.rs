@@ -18,10 +18,12 @@ impl V7 {
     pub(crate) fn free_blocks(
         &self,
         tx: &Tx<'_>,
-        ino: u16,
+        inode: &Inode,
         di: &mut Dinode,
         range: Range<u64>,
     ) -> Result<()> {
+        let ino = inode.ino;
+        self.cache.discard(&inode.stream, range.clone())?;
         for levels in (1..=NADDR - NDIRECT).rev() {
             let Lbn(first) = self.layout.first_behind(levels);
             let n = NDIRECT + levels - 1;
@@ -84,10 +86,10 @@ impl V7 {
     }
 
     /// Cuts a file back to `size` bytes.
-    pub(crate) fn shrink(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode, size: u64) -> Result<()> {
+    pub(crate) fn shrink(&self, tx: &Tx<'_>, inode: &Inode, di: &mut Dinode, size: u64) -> Result<()> {
         di.size = size;
-        self.free_blocks(tx, ino, di, size.div_ceil(self.layout.format.bsize.into())..u64::MAX)?;
-        self.clear_tail(ino, di)
+        self.free_blocks(tx, inode, di, size.div_ceil(self.layout.format.bsize.into())..u64::MAX)?;
+        self.clear_tail(tx, inode, di)
     }
 
     /// Frees an inode if it has neither names nor references.
@@ -103,7 +105,7 @@ impl V7 {
         }
         let tx = self.begin()?;
         if state.di.has_blocks() {
-            let freed = self.shrink(&tx, inode.ino, &mut state.di, 0);
+            let freed = self.shrink(&tx, inode, &mut state.di, 0);
             self.store(&tx, inode.ino, &state.di)?;
             freed?;
         }
