@@ -13,6 +13,7 @@ use crate::mount::V7;
 use crate::ondisk::{Filsys, NICFREE};
 use crate::superblock::{Superblock, free_addresses, holder};
 use spindle_cache::Tx;
+use spindle_clock::Work;
 use spindle_vfs::{Error, Result};
 
 /// What a link of the chain holds: how many addresses, and the addresses.
