@@ -130,7 +130,7 @@ fn open(device: &Arc<Overlay>, read_only: bool) -> spindle_vfs::Result<Ffs> {
         force: !read_only,
         seed: Some(3),
         atime: AtimePolicy::Always,
-        cache: Settings { capacity_bytes: 4 << 20, dirty_limit_bytes: 1 << 20 },
+        cache: Settings { capacity_bytes: 4 << 20, dirty_limit_bytes: 1 << 20, ..Settings::default() },
         ..OpenOptions::default()
     };
     let device: Arc<dyn Device> = device.clone();
