@@ -104,7 +104,9 @@ impl Superblock {
         let is_data = |raw: u32| layout.data_block(raw).is_some();
         let free = &head.s_free[..usize::try_from(head.s_nfree).unwrap_or(0)];
         let free_is_data = free.iter().enumerate().all(|(n, &raw)| is_data(raw) || (n == 0 && raw == 0));
-        free_is_data && has_root(&layout, device, start).unwrap_or(false)
+        let remembered = &head.s_inode[..usize::try_from(head.s_ninode).unwrap_or(0)];
+        let remembers_inodes = remembered.iter().all(|ino| *ino <= layout.last_ino());
+        free_is_data && remembers_inodes && has_root(&layout, device, start).unwrap_or(false)
     }
 
     /// True if it says that it was unmounted, as far as its format can say.
@@ -162,7 +164,14 @@ fn candidates(device: &dyn Device, start: &[u8], read: impl Fn(Format) -> Superb
     let marked = marked_formats(start);
     let formats = if marked.is_empty() { Format::UNMARKED.to_vec() } else { marked };
     let mut all: Vec<_> = formats.into_iter().map(read).filter(|found| found.layout().is_ok()).collect();
-    let likely: Vec<_> = all.iter().filter(|found| found.is_likely(device, start)).cloned().collect();
+    let mut likely: Vec<_> = all.iter().filter(|found| found.is_likely(device, start)).cloned().collect();
+    let fits = |found: &Superblock| {
+        u64::from(found.head.s_fsize) * u64::from(found.format.bsize) <= device.info().size_bytes
+    };
+    if likely.iter().any(fits) {
+        // An image may be cut off, but what is whole is likelier.
+        likely.retain(fits);
+    }
     if likely.is_empty() {
         // A damaged file system with a magic number is still one.
         all.retain(|found| found.format.is_sysv());

@@ -3,6 +3,7 @@
 use spindle_clock::ManualClock;
 use spindle_device::MemoryDevice;
 use spindle_ondisk::Endian;
+use spindle_v7::check::{self, check};
 use spindle_v7::newfs::{self, Parameters, Plan};
 use spindle_v7::{Format, OpenOptions, V7};
 use spindle_vfs::FileSystem;
@@ -46,8 +47,10 @@ impl Harness for Old {
     }
 
     fn check(&mut self) -> Vec<String> {
-        self.remount();
-        Vec::new()
+        self.fs.unmount().unwrap();
+        let report = check(&*self.device, &check::Options::default(), &mut |_| ()).unwrap();
+        self.fs = Self::open(&self.device, &self.clock);
+        report.findings.iter().map(ToString::to_string).collect()
     }
 
     fn tick(&mut self) -> bool {

@@ -1,0 +1,329 @@
+//! What a check can find: one variant for each kind of damage, with all that its repair needs.
+
+use serde::Serialize;
+use std::fmt;
+
+/// The part of the check that finds something, numbered as in the classic checker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// The super-block.
+    Setup,
+    /// Phase 1: inodes and their blocks.
+    Inodes,
+    /// Phase 2: names in directories.
+    Names,
+    /// Phase 3: connectivity.
+    Connectivity,
+    /// Phase 4: reference counts.
+    Links,
+    /// Phase 5: the free list.
+    FreeList,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Setup => "Superblock",
+            Self::Inodes => "Phase 1 - Check Blocks and Sizes",
+            Self::Names => "Phase 2 - Check Pathnames",
+            Self::Connectivity => "Phase 3 - Check Connectivity",
+            Self::Links => "Phase 4 - Check Reference Counts",
+            Self::FreeList => "Phase 5 - Check Free List",
+        })
+    }
+}
+
+/// How much a finding weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Worth knowing; the file system is consistent all the same.
+    Note,
+    /// Damage whose repair loses nothing.
+    Harmless,
+    /// Damage.
+    Damage,
+}
+
+/// Where a block pointer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pointer {
+    /// In the inode.
+    Inode {
+        /// Number of the address.
+        index: usize,
+    },
+    /// In an indirect block.
+    Indirect {
+        /// The block.
+        block: u32,
+        /// Number of the pointer.
+        index: usize,
+    },
+}
+
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inode { index } => write!(f, "ADDRESS {index}"),
+            Self::Indirect { block, index } => write!(f, "POINTER {index} OF INDIRECT BLOCK {block}"),
+        }
+    }
+}
+
+/// A name in a directory, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// The directory.
+    pub dir: u16,
+    /// Byte offset in the directory.
+    pub offset: u64,
+    /// The block with it.
+    pub block: u32,
+    /// The name; bytes that are not UTF-8 are replaced.
+    pub name: String,
+    /// The inode that it names.
+    pub ino: u16,
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dir, offset, name, ino, .. } = self;
+        write!(f, "I={ino} NAME={} DIR I={dir} OFFSET {offset}", name.escape_debug())
+    }
+}
+
+/// What is wrong with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryDamage {
+    /// There is no such inode.
+    OutOfRange,
+    /// The inode is free, or cannot be used.
+    Unallocated,
+    /// It is empty or holds a slash.
+    BadName,
+    /// The directory has this name already.
+    Duplicate,
+    /// The directory that it names has a name already.
+    SecondParent,
+    /// It closes a ring of directories that the root does not lead to.
+    Ring,
+}
+
+impl fmt::Display for EntryDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OutOfRange => "I OUT OF RANGE",
+            Self::Unallocated => "UNALLOCATED",
+            Self::BadName => "IMPOSSIBLE NAME",
+            Self::Duplicate => "DUPLICATE NAME",
+            Self::SecondParent => "EXTRANEOUS HARD LINK TO DIRECTORY",
+            Self::Ring => "DIRECTORIES IN A RING",
+        })
+    }
+}
+
+/// Declares the findings: `Name: Phase, Severity [at inode whose path tells where] { fields } "text"`.
+macro_rules! findings {
+    ($(
+        $(#[$meta:meta])*
+        $name:ident: $phase:ident, $severity:ident $(, at $at:expr)?
+        ; { $($(#[$fmeta:meta])* $field:ident: $type:ty),* $(,)? } $text:literal;
+    )*) => {
+        /// One thing that is wrong.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+        #[serde(tag = "finding")]
+        pub enum Finding {
+            $($(#[$meta])* $name { $($(#[$fmeta])* $field: $type),* },)*
+        }
+
+        impl Finding {
+            /// The phase that finds it.
+            #[must_use]
+            pub const fn phase(&self) -> Phase {
+                match self { $(Self::$name { .. } => Phase::$phase,)* }
+            }
+
+            /// How much it weighs.
+            #[must_use]
+            pub const fn severity(&self) -> Severity {
+                match self { $(Self::$name { .. } => Severity::$severity,)* }
+            }
+
+            /// The inode whose path tells a user where this is.
+            #[must_use]
+            #[allow(unused_variables, unreachable_code, clippy::match_same_arms)] // One arm for each kind, from the table.
+            pub const fn inode(&self) -> Option<u16> {
+                match self {
+                    $(Self::$name { $($field),* } => { $(return Some($at);)? None },)*
+                }
+            }
+        }
+
+        impl fmt::Display for Finding {
+            #[allow(unused_variables)] // Not every text shows every field.
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self { $(Self::$name { $($field),* } => write!(f, $text),)* }
+            }
+        }
+    };
+}
+
+findings! {
+    /// It was not unmounted cleanly, as far as its format can say.
+    NotClean: Setup, Note; {} "FILE SYSTEM WAS NOT UNMOUNTED CLEANLY";
+
+    /// The device ends before the file system.
+    DeviceTooShort: Setup, Damage; {
+        /// Bytes of the device.
+        bytes: u64,
+        /// Bytes of the file system.
+        expected: u64,
+    } "THE DEVICE HAS {bytes} BYTES, THE FILE SYSTEM {expected}";
+
+    /// The device cannot read a block; it is taken for zeros.
+    Unreadable: Setup, Damage; {
+        /// The block.
+        block: u32,
+        /// What the device says.
+        why: String,
+    } "CANNOT READ BLOCK {block}: {why}";
+
+    /// A mode that is no kind of file.
+    BadMode: Inodes, Damage, at *ino; {
+        /// Inode.
+        ino: u16,
+        /// `di_mode`.
+        mode: u16,
+    } "UNKNOWN FILE TYPE I={ino} MODE={mode:o}";
+
+    /// A size that no file of its kind can have.
+    BadSize: Inodes, Damage, at *ino; {
+        /// Inode.
+        ino: u16,
+        /// `di_size`.
+        size: u64,
+        /// The largest possible.
+        most: u64,
+    } "FILE SIZE ERROR I={ino}: SIZE {size} BEYOND {most}";
+
+    /// A pointer that leads out of the data.
+    BadBlock: Inodes, Damage, at *ino; {
+        /// Inode.
+        ino: u16,
+        /// Where it stands.
+        pointer: Pointer,
+        /// Where it leads.
+        block: u32,
+    } "{block} BAD I={ino} ({pointer})";
+
+    /// A pointer to a block that was held already.
+    DupBlock: Inodes, Damage, at *ino; {
+        /// Inode.
+        ino: u16,
+        /// Where it stands.
+        pointer: Pointer,
+        /// Where it leads.
+        block: u32,
+    } "{block} DUP I={ino} ({pointer})";
+
+    /// Blocks that the size does not reach.
+    BeyondSize: Inodes, Note, at *ino; {
+        /// Inode.
+        ino: u16,
+        /// How many.
+        blocks: u64,
+    } "POSSIBLE FILE SIZE ERROR I={ino}: {blocks} BLOCKS BEYOND ITS SIZE";
+
+    /// The root is no directory.
+    NoRoot: Inodes, Damage; {} "ROOT INODE IS NOT A DIRECTORY";
+
+    /// A name that cannot stay.
+    BadEntry: Names, Damage, at entry.dir; {
+        /// The name.
+        entry: Entry,
+        /// What is wrong with it.
+        damage: EntryDamage,
+    } "{damage} {entry}";
+
+    /// `.` or `..` leads elsewhere.
+    BadDots: Names, Damage, at entry.dir; {
+        /// The name.
+        entry: Entry,
+        /// The inode that it should name.
+        expected: u16,
+    } "BAD INODE NUMBER: {entry}, SHOULD BE {expected}";
+
+    /// `.` or `..` is not there.
+    MissingDots: Names, Damage, at *dir; {
+        /// The directory.
+        dir: u16,
+        /// The name.
+        name: &'static str,
+        /// The inode that it should name.
+        expected: u16,
+    } "MISSING '{name}' I={dir}, SHOULD BE {expected}";
+
+    /// A directory without a name.
+    OrphanDirectory: Connectivity, Damage; {
+        /// Inode.
+        ino: u16,
+    } "UNREF DIR I={ino}";
+
+    /// A file without a name.
+    OrphanFile: Links, Damage; {
+        /// Inode.
+        ino: u16,
+        /// `di_nlink`.
+        nlink: u16,
+        /// `di_size`.
+        size: u64,
+    } "UNREF FILE I={ino} LINKS={nlink} SIZE={size}";
+
+    /// A file that was removed while it was open, or that never had a name and holds nothing.
+    Leftover: Links, Harmless; {
+        /// Inode.
+        ino: u16,
+    } "UNREF FILE I={ino} WITHOUT LINKS OR CONTENTS";
+
+    /// A count of names that is wrong.
+    LinkCount: Links, Harmless, at *ino; {
+        /// Inode.
+        ino: u16,
+        /// `di_nlink`.
+        nlink: u16,
+        /// Names that were found.
+        expected: u16,
+    } "LINK COUNT I={ino} COUNT {nlink} SHOULD BE {expected}";
+
+    /// The free list leads astray.
+    BadFreeList: FreeList, Damage; {
+        /// How.
+        why: String,
+    } "BAD FREE LIST: {why}";
+
+    /// Blocks that are in the free list and in files.
+    FreeInUse: FreeList, Damage; {
+        /// How many.
+        blocks: u32,
+        /// The first.
+        first: u32,
+    } "{blocks} DUP BLKS IN FREE LIST, THE FIRST {first}";
+
+    /// Blocks that are neither in the free list nor in files.
+    Missing: FreeList, Harmless; {
+        /// How many.
+        blocks: u32,
+    } "{blocks} BLK(S) MISSING";
+
+    /// The counts in the super-block are wrong. (The Seventh Edition does not keep them.)
+    WrongTotals: FreeList, Note; {
+        /// `s_tfree` and `s_tinode`.
+        found: (u32, u16),
+        /// What was counted.
+        expected: (u32, u16),
+    } "FREE COUNTS {found:?} WRONG IN SUPERBLOCK, SHOULD BE {expected:?}";
+}

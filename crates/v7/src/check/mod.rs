@@ -1,0 +1,331 @@
+//! The check of a whole file system, in the phases of the classic checker, and its repair.
+//!
+//! The idea is that of `icheck`, `dcheck` and fsck: what the inodes and directories say is the truth, and everything else (the
+//! free list, counts) is computed from it again and compared. [`check`] only reads; a repair ([`repair`]) carries out what the
+//! findings say and checks again, until nothing more can be done.
+//!
+//! Images are hostile. Memory is bounded by the size of the device and time is in proportion to it: each block is entered
+//! once, whoever points at it, and the list of findings is cut off at a limit.
+
+mod finding;
+mod inodes;
+mod names;
+mod repair;
+
+pub use finding::{Entry, EntryDamage, Finding, Phase, Pointer, Severity};
+pub use repair::{Repaired, repair};
+
+use crate::format::{Family, Format};
+use crate::freelist::walk;
+use crate::inode::Dinode;
+use crate::layout::{Block, BlockMap, Layout};
+use crate::ondisk::DIRSIZ;
+use crate::superblock::{Detected, Superblock};
+use serde::Serialize;
+use spindle_device::Device;
+use spindle_vfs::{FileKind, Result};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// How to check.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Take it for this format, whatever it looks like.
+    pub format: Option<Format>,
+    /// Findings to list; what is beyond is only counted.
+    pub limit: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { format: None, limit: 10_000 }
+    }
+}
+
+/// A finding with the path that tells a user where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Found {
+    /// The finding.
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// When it was found.
+    pub phase: Phase,
+    /// What it weighs.
+    pub severity: Severity,
+    /// Path of the inode (of the directory, if it is about an entry) where one leads to it.
+    pub path: Option<String>,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "{} ({path})", self.finding),
+            None => self.finding.fmt(f),
+        }
+    }
+}
+
+/// What the file system holds, as found by the check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// Inodes with names.
+    pub files: u64,
+    /// Directories among them.
+    pub directories: u64,
+    /// Blocks that files hold.
+    pub used_blocks: u32,
+    /// Blocks in the free list.
+    pub free_blocks: u32,
+    /// Inodes that are free.
+    pub free_inodes: u32,
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} files {} blocks {} free", self.files, self.used_blocks, self.free_blocks)
+    }
+}
+
+/// The outcome of a check.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The format, by name.
+    pub format: String,
+    /// What was found, in the order of the phases.
+    pub findings: Vec<Found>,
+    /// Findings beyond [`Options::limit`], which are not listed.
+    pub unlisted: u64,
+    /// All damage, listed or not, harmless or not.
+    pub damages: u64,
+    /// Damage among it whose repair may lose something.
+    pub serious: u64,
+    /// True unless it says of itself that it was not unmounted cleanly.
+    pub marked_clean: bool,
+    /// What it holds.
+    pub usage: Usage,
+}
+
+impl Report {
+    /// True if there is no damage; notes do not count.
+    #[must_use]
+    pub const fn is_clean(&self) -> bool {
+        self.damages == 0
+    }
+
+    /// The exit code of `fsck(8)`: 0 without damage, 4 with damage left. Errors of [`check`] itself are 8.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        if self.is_clean() { 0 } else { 4 }
+    }
+}
+
+/// Checks the file system on `device` without changing it, calling `progress` when a phase begins.
+///
+/// # Errors
+/// When there is no super-block to start from ([`Superblock::open`]). What goes wrong later is a finding.
+pub fn check(device: &dyn Device, options: &Options, progress: &mut dyn FnMut(Phase)) -> Result<Report> {
+    let detected = Superblock::open(device, options.format)?;
+    Ok(Checker::run(device, &detected, options.limit, progress)?.0)
+}
+
+/// An inode after phase 1.
+#[derive(Clone, Default)]
+struct InodeState {
+    /// `None` if it is free or to be cleared.
+    kind: Option<FileKind>,
+    nlink: u16,
+    size: u64,
+    /// Names found that are not dots.
+    names: u16,
+    /// The first of them: in which directory, and the name.
+    name: Option<(u16, [u8; DIRSIZ])>,
+}
+
+/// A directory.
+#[derive(Default)]
+struct Directory {
+    /// Its blocks, with their numbers in the directory.
+    blocks: Vec<(u64, Block)>,
+    /// The name that leads to it.
+    named_by: Option<Entry>,
+    /// Its `.` and `..`.
+    dots: [Option<Entry>; 2],
+}
+
+/// Findings in order, up to a limit.
+struct Findings {
+    list: Vec<Finding>,
+    limit: usize,
+    all: u64,
+    damages: u64,
+    serious: u64,
+}
+
+impl Findings {
+    fn push(&mut self, finding: Finding) {
+        self.all += 1;
+        self.damages += u64::from(finding.severity() != Severity::Note);
+        self.serious += u64::from(finding.severity() == Severity::Damage);
+        if self.list.len() < self.limit {
+            self.list.push(finding);
+        }
+    }
+}
+
+/// A check under way: what each phase adds to and the next ones read.
+struct Checker<'a> {
+    device: &'a dyn Device,
+    layout: Layout,
+    superblock: &'a Superblock,
+    findings: Findings,
+    used: BlockMap,
+    /// By number.
+    inodes: Vec<InodeState>,
+    free_inodes: u32,
+    dirs: BTreeMap<u16, Directory>,
+}
+
+impl<'a> Checker<'a> {
+    /// Runs all phases; the report, and the blocks that are in use.
+    fn run(
+        device: &'a dyn Device,
+        detected: &'a Detected,
+        limit: usize,
+        progress: &mut dyn FnMut(Phase),
+    ) -> Result<(Report, BlockMap)> {
+        let superblock = &detected.superblock;
+        let layout = superblock.layout()?;
+        let mut checker = Self {
+            device,
+            superblock,
+            findings: Findings { list: Vec::new(), limit, all: 0, damages: 0, serious: 0 },
+            used: BlockMap::new(&layout),
+            inodes: vec![InodeState::default(); usize::from(layout.last_ino()) + 1],
+            free_inodes: 0,
+            dirs: BTreeMap::new(),
+            layout,
+        };
+        progress(Phase::Setup);
+        checker.check_superblock();
+        progress(Phase::Inodes);
+        checker.check_inodes();
+        progress(Phase::Names);
+        checker.check_names();
+        progress(Phase::Connectivity);
+        checker.check_connectivity();
+        progress(Phase::Links);
+        checker.check_links();
+        progress(Phase::FreeList);
+        let free_blocks = checker.check_free_list();
+        Ok(checker.report(free_blocks))
+    }
+
+    fn check_superblock(&mut self) {
+        if !self.superblock.is_clean() {
+            self.findings.push(Finding::NotClean {});
+        }
+        let (bytes, expected) = (self.device.info().size_bytes, self.layout.byte(Block(self.layout.s_fsize)));
+        if bytes < expected {
+            self.findings.push(Finding::DeviceTooShort { bytes, expected });
+        }
+    }
+
+    /// A block, or zeros if it cannot be read.
+    fn block(&mut self, block: Block) -> Vec<u8> {
+        let mut bytes = vec![0; self.layout.bsize()];
+        if let Err(error) = self.device.read_at(self.layout.byte(block), &mut bytes) {
+            self.findings.push(Finding::Unreadable { block: block.0, why: error.to_string() });
+            bytes.fill(0);
+        }
+        bytes
+    }
+
+    /// Phase 5: the free list against what phase 1 found in use; the number of blocks in it.
+    fn check_free_list(&mut self) -> u32 {
+        let (layout, head) = (self.layout.clone(), &self.superblock.head);
+        let (free, walked) = walk(&layout, head, |block| {
+            let mut bytes = vec![0; layout.bsize()];
+            self.device.read_at(layout.byte(block), &mut bytes)?;
+            Ok(layout.format.decode_link(&bytes))
+        });
+        if let Err(error) = &walked {
+            self.findings.push(Finding::BadFreeList { why: error.to_string() });
+        }
+        let (mut both, mut first, mut neither) = (0, 0, 0);
+        for block in (layout.s_isize..layout.s_fsize).map(Block) {
+            match (free.has(block), self.used.has(block)) {
+                (true, true) => {
+                    first = if both == 0 { block.0 } else { first };
+                    both += 1;
+                }
+                (false, false) => neither += 1,
+                _ => {}
+            }
+        }
+        if both > 0 {
+            self.findings.push(Finding::FreeInUse { blocks: both, first });
+        }
+        if neither > 0 && walked.is_ok() {
+            self.findings.push(Finding::Missing { blocks: neither });
+        }
+        let tail = &self.superblock.tail;
+        let found = (tail.s_tfree, tail.s_tinode);
+        let expected = (free.len(), u16::try_from(self.free_inodes).unwrap_or(u16::MAX));
+        if layout.format.family != Family::V7 && walked.is_ok() && found != expected {
+            self.findings.push(Finding::WrongTotals { found, expected });
+        }
+        free.len()
+    }
+
+    /// The path of an inode, if one leads to it.
+    fn path(&self, mut ino: u16) -> Option<String> {
+        let mut names = Vec::new();
+        while ino != crate::layout::ROOT_INO {
+            let (dir, name) = self.inodes.get(usize::from(ino))?.name?;
+            names.push(crate::dir::name_of(&name).escape_ascii().to_string());
+            ino = dir;
+            if names.len() > self.dirs.len() + 1 {
+                return None;
+            }
+        }
+        names.reverse();
+        Some(format!("/{}", names.join("/")))
+    }
+
+    fn report(self, free_blocks: u32) -> (Report, BlockMap) {
+        let mut findings: Vec<_> = self
+            .findings
+            .list
+            .iter()
+            .map(|finding| Found {
+                phase: finding.phase(),
+                severity: finding.severity(),
+                path: finding.inode().and_then(|ino| self.path(ino)),
+                finding: finding.clone(),
+            })
+            .collect();
+        findings.sort_by_key(|found| found.phase);
+        let usage = Usage {
+            files: self.inodes.iter().filter(|inode| inode.kind.is_some() && inode.names > 0).count() as u64
+                + 1,
+            directories: self.dirs.len() as u64,
+            used_blocks: self.used.len(),
+            free_blocks,
+            free_inodes: self.free_inodes,
+        };
+        let report = Report {
+            format: self.layout.format.to_string(),
+            unlisted: self.findings.all - findings.len() as u64,
+            findings,
+            damages: self.findings.damages,
+            serious: self.findings.serious,
+            marked_clean: self.superblock.is_clean(),
+            usage,
+        };
+        (report, self.used)
+    }
+
+    fn dinode(bytes: &[u8], layout: &Layout) -> Dinode {
+        Dinode::decode(bytes, layout.format.endian)
+    }
+}

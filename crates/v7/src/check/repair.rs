@@ -1,0 +1,248 @@
+//! Repair: what each finding asks for, until a check finds nothing more that can be done.
+//!
+//! As little as possible is lost: a pointer that cannot be right becomes a hole, a name that leads nowhere goes, a file
+//! without a name gets one in `lost+found`. The free list is made anew from what is in use (`fsck -s`), after everything else.
+
+use super::{Checker, Finding, Options, Phase, Pointer, Report};
+use crate::dir::name_of;
+use crate::freelist::interleaved;
+use crate::inode::{Dinode, seconds};
+use crate::layout::{Block, BlockMap, Layout, ROOT_INO};
+use crate::ondisk::{DIRSIZ, Direct, ENTRY_SIZE, NDIRECT};
+use crate::superblock::Superblock;
+use spindle_clock::Clock;
+use spindle_device::Device;
+use spindle_ondisk::Field;
+use spindle_vfs::{Error, Result};
+
+/// Checks before a repair is given up: each repairs all that the one before has found.
+const MOST_ROUNDS: usize = 16;
+
+/// The outcome of a repair.
+#[derive(Clone, Debug)]
+pub struct Repaired {
+    /// What was found at first.
+    pub before: Report,
+    /// What is left.
+    pub after: Report,
+    /// True if anything was changed.
+    pub changed: bool,
+}
+
+/// Repairs the file system on `device`. With `harmless_only` nothing is changed if there is damage whose repair may lose
+/// something. `progress` is called when a phase of a check begins.
+///
+/// # Errors
+/// As [`super::check`]; [`Error::Unsupported`] when its format is not certain, the device ends before the file system or cannot read a block, and
+/// when the device fails.
+pub fn repair(
+    device: &dyn Device,
+    clock: &dyn Clock,
+    options: &Options,
+    harmless_only: bool,
+    progress: &mut dyn FnMut(Phase),
+) -> Result<Repaired> {
+    let mut detected = Superblock::open(device, options.format)?;
+    if let Some(objection) = detected.objections(device).into_iter().find(|objection| !objection.overridable)
+    {
+        return Err(Error::unsupported(objection.reason, objection.remedy));
+    }
+    let image = Image { device, layout: detected.superblock.layout()? };
+    let (before, mut used) = Checker::run(device, &detected, options.limit, progress)?;
+    if let Some(found) =
+        before.findings.iter().find(|found| matches!(found.finding, Finding::Unreadable { .. }))
+    {
+        let remedy = "copy what can be read to another device, and repair that";
+        return Err(Error::unsupported(found.to_string(), remedy));
+    }
+    if harmless_only && before.serious > 0 {
+        return Ok(Repaired { after: before.clone(), before, changed: false });
+    }
+    let mut after = before.clone();
+    let mut changed = false;
+    for _ in 0..MOST_ROUNDS {
+        let mut fixed = false;
+        for found in &after.findings {
+            fixed |= image.fix(&found.finding)?;
+        }
+        let is_done = |found: &super::Found| found.phase != Phase::FreeList;
+        if !fixed && !after.findings.iter().all(is_done) {
+            image.salvage(&mut detected.superblock, &after, &used)?;
+            fixed = true;
+        }
+        if !fixed {
+            break;
+        }
+        changed = true;
+        device.flush()?;
+        (after, used) = Checker::run(device, &detected, options.limit, progress)?;
+    }
+    if after.is_clean() && (changed || !after.marked_clean) {
+        detected.superblock.set_clean(true, seconds(clock.now()));
+        image.put_superblock(&detected.superblock)?;
+        device.flush()?;
+        changed = true;
+        after.marked_clean = true;
+        after.findings.retain(|found| found.finding != Finding::NotClean {});
+    }
+    Ok(Repaired { before, after, changed })
+}
+
+/// The blocks of the device.
+struct Image<'a> {
+    device: &'a dyn Device,
+    layout: Layout,
+}
+
+impl Image<'_> {
+    fn read(&self, block: Block) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.layout.bsize()];
+        self.device.read_at(self.layout.byte(block), &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn change(&self, block: Block, change: impl FnOnce(&mut [u8])) -> Result<bool> {
+        let mut bytes = self.read(block)?;
+        change(&mut bytes);
+        self.device.write_at(self.layout.byte(block), &bytes)?;
+        Ok(true)
+    }
+
+    fn inode(&self, ino: u16) -> Result<Dinode> {
+        let (block, offset) = self.layout.inode_at(ino);
+        Ok(Dinode::decode(&self.read(block)?[offset..], self.layout.format.endian))
+    }
+
+    fn put_inode(&self, ino: u16, di: &Dinode) -> Result<bool> {
+        let (block, offset) = self.layout.inode_at(ino);
+        self.change(block, |bytes| di.encode(&mut bytes[offset..], self.layout.format.endian))
+    }
+
+    fn put_superblock(&self, superblock: &Superblock) -> Result<bool> {
+        let (block, offset) = self.layout.superblock_at();
+        self.change(block, |bytes| superblock.encode(&mut bytes[offset..]))
+    }
+
+    /// Makes the entry at byte `offset` of a directory, which is in `block`, mean another inode.
+    fn point(&self, block: u32, offset: u64, ino: u16) -> Result<bool> {
+        let (_, start) = self.layout.split(offset);
+        self.change(Block(block), |bytes| ino.put(&mut bytes[start..], self.layout.format.endian))
+    }
+
+    /// Does what a finding asks for; false where nothing can be done, or where it is left to [`Self::salvage`].
+    fn fix(&self, finding: &Finding) -> Result<bool> {
+        match finding {
+            Finding::BadMode { ino, .. } | Finding::BadSize { ino, .. } | Finding::Leftover { ino } => {
+                self.put_inode(*ino, &Dinode::default())
+            }
+            Finding::BadBlock { ino, pointer, .. } | Finding::DupBlock { ino, pointer, .. } => match *pointer
+            {
+                Pointer::Inode { index } => {
+                    let mut di = self.inode(*ino)?;
+                    di.addr[index] = 0;
+                    self.put_inode(*ino, &di)
+                }
+                Pointer::Indirect { block, index } => self.change(Block(block), |bytes| {
+                    0_u32.put(&mut bytes[index * 4..], self.layout.format.endian);
+                }),
+            },
+            Finding::BadEntry { entry, .. } => self.point(entry.block, entry.offset, 0),
+            Finding::BadDots { entry, expected } => self.point(entry.block, entry.offset, *expected),
+            Finding::MissingDots { dir, name, expected } => self.enter(*dir, name.as_bytes(), *expected),
+            Finding::OrphanDirectory { ino } | Finding::OrphanFile { ino, .. } => {
+                match self.lost_and_found()? {
+                    Some(dir) if dir != *ino => self.enter(dir, format!("#{ino:05}").as_bytes(), *ino),
+                    _ => Ok(false),
+                }
+            }
+            Finding::LinkCount { ino, expected, .. } => {
+                let di = Dinode { nlink: *expected, ..self.inode(*ino)? };
+                self.put_inode(*ino, &di)
+            }
+            Finding::NotClean {}
+            | Finding::DeviceTooShort { .. }
+            | Finding::Unreadable { .. }
+            | Finding::BeyondSize { .. }
+            | Finding::NoRoot {}
+            | Finding::BadFreeList { .. }
+            | Finding::FreeInUse { .. }
+            | Finding::Missing { .. }
+            | Finding::WrongTotals { .. } => Ok(false),
+        }
+    }
+
+    /// The places for entries in the blocks that the inode of a directory names itself: block, offset, what is there; also
+    /// those behind its end.
+    fn places(&self, di: &Dinode) -> Result<Vec<(Block, u64, Direct)>> {
+        let mut places = Vec::new();
+        for (n, &raw) in di.addr[..NDIRECT].iter().enumerate() {
+            let Some(block) = self.layout.data_block(raw) else { break };
+            for (at, entry) in self.read(block)?.chunks_exact(ENTRY_SIZE).enumerate() {
+                let offset = (n * self.layout.bsize() + at * ENTRY_SIZE) as u64;
+                let mut direct = Direct::decode(entry, self.layout.format.endian);
+                if offset >= di.size {
+                    direct.d_ino = 0;
+                }
+                places.push((block, offset, direct));
+            }
+        }
+        Ok(places)
+    }
+
+    /// The inode of `/lost+found`, if there is one.
+    fn lost_and_found(&self) -> Result<Option<u16>> {
+        let places = self.places(&self.inode(ROOT_INO)?)?;
+        let found = places.into_iter().map(|(_, _, direct)| direct);
+        let found =
+            found.filter(|direct| direct.d_ino != 0).find(|direct| name_of(&direct.d_name) == b"lost+found");
+        let Some(ino) = found.map(|direct| direct.d_ino).filter(|ino| *ino <= self.layout.last_ino()) else {
+            return Ok(None);
+        };
+        Ok(self.inode(ino)?.is_directory().then_some(ino))
+    }
+
+    /// Enters a name into a directory where its blocks have a place for it.
+    fn enter(&self, dir: u16, name: &[u8], ino: u16) -> Result<bool> {
+        let mut di = self.inode(dir)?;
+        let places = self.places(&di)?;
+        if places.iter().any(|(_, _, direct)| direct.d_ino != 0 && name_of(&direct.d_name) == name) {
+            return Ok(false);
+        }
+        let Some((block, offset, _)) = places.into_iter().find(|(_, _, direct)| direct.d_ino == 0) else {
+            return Ok(false);
+        };
+        let mut d_name = [0; DIRSIZ];
+        d_name[..name.len()].copy_from_slice(name);
+        let start = self.layout.split(offset).1;
+        self.change(block, |bytes| {
+            Direct { d_ino: ino, d_name }.encode(&mut bytes[start..], self.layout.format.endian);
+        })?;
+        if offset >= di.size {
+            di.size = offset + ENTRY_SIZE as u64;
+            self.put_inode(dir, &di)?;
+        }
+        Ok(true)
+    }
+
+    /// Makes the free list anew of all blocks that are not in use, in the order of the interleave that the super-block names.
+    fn salvage(&self, superblock: &mut Superblock, report: &Report, used: &BlockMap) -> Result<()> {
+        let tail = &mut superblock.tail;
+        let interleave = if (1..=500).contains(&tail.s_n) && (1..=tail.s_n).contains(&tail.s_m) {
+            (tail.s_m, tail.s_n)
+        } else {
+            (3, 500)
+        };
+        let (list, count) = interleaved(
+            &self.layout,
+            interleave,
+            |block| !used.has(block),
+            |block, link| self.change(block, |bytes| self.layout.format.encode_link(link, bytes)).map(drop),
+        )?;
+        (superblock.head.s_nfree, superblock.head.s_free) = list;
+        // The kernel goes through the inodes again when it remembers none.
+        superblock.head.s_ninode = 0;
+        tail.s_tfree = count;
+        tail.s_tinode = u16::try_from(report.usage.free_inodes).unwrap_or(u16::MAX);
+        self.put_superblock(superblock).map(drop)
+    }
+}
