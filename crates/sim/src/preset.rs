@@ -93,7 +93,6 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("today", include_str!("../presets/today.toml")),
     ("unisys-7000-51", include_str!("../presets/unisys-7000-51.toml")),
     ("vax-11-750", include_str!("../presets/vax-11-750.toml")),
-    ("vax-11-750-unibus", include_str!("../presets/vax-11-750-unibus.toml")),
     ("vax-11-780", include_str!("../presets/vax-11-780.toml")),
 ];
 

@@ -1,38 +1,12 @@
 //! Rotating disks against what can be computed or was published.
 
+mod common;
+
+use common::{SEED, in_ms, ms, near, read, spec, write};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use spindle_device::Op;
 use spindle_sim::disk::{Disk, Geometry, Service, Spec, Zone};
-use spindle_sim::preset::Library;
 use spindle_sim::{Time, Transfer};
-
-fn spec(name: &str) -> Spec {
-    Library::built_in().unwrap().disk(name).unwrap().clone()
-}
-
-fn ms(ms: f64) -> Time {
-    Time::from_ms_f64(ms)
-}
-
-fn in_ms(time: Time) -> f64 {
-    time.as_secs_f64() * 1e3
-}
-
-fn read(sector: u64, sectors: u32) -> Transfer {
-    Transfer::new(Op::Read, sector, sectors)
-}
-
-fn write(sector: u64, sectors: u32) -> Transfer {
-    Transfer::new(Op::Write, sector, sectors)
-}
-
-/// Fails unless `value` is within `percent` of `expected`.
-#[track_caller]
-fn near(value: f64, expected: f64, percent: f64) {
-    let off = (value / expected - 1.0) * 100.0;
-    assert!(off.abs() <= percent, "{value:.4} is {off:.2} % off {expected:.4}");
-}
 
 /// A disk with neither overhead nor skew nor head switch, so that only arm and rotation are left.
 fn bare(name: &str) -> Spec {
@@ -43,9 +17,6 @@ fn bare(name: &str) -> Spec {
     spec.write_cache = None;
     spec
 }
-
-/// The seed of all random tests here: the answers are means, so that a new one each time would show nothing more.
-const SEED: u64 = 1984;
 
 /// Promise: to arrivals at random moments the rotation costs half a revolution, and the parts of a service add up.
 #[test]

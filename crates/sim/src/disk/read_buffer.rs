@@ -131,13 +131,20 @@ impl ReadBuffer {
         self.stream.take().map(|stream| stream.arm)
     }
 
-    /// The sectors from `start` to `end` are being written: what the buffer has of them is stale.
-    pub fn invalidate(&mut self, start: u64, end: u64) {
-        for segment in &mut self.segments {
+    /// The sectors from `start` to `end` are being written at `now`: what the buffer has of them is stale. Where reading on
+    /// would have to go back for them, it ends, and the heads are found here.
+    pub fn invalidate(&mut self, mechanism: &Mechanism, start: u64, end: u64, now: Time) -> Option<Arm> {
+        self.read_on(mechanism, now);
+        let mut arm = None;
+        for (n, segment) in self.segments.iter_mut().enumerate() {
             if segment.start < end && start < segment.end {
                 segment.end = segment.start.max(start);
+                if self.stream.as_ref().is_some_and(|stream| stream.segment == n) {
+                    arm = self.stream.take().map(|stream| stream.arm);
+                }
             }
         }
+        arm
     }
 
     /// Lets the stream come to where it is at `now`.

@@ -33,6 +33,10 @@ pub struct Rotating {
     free_at: Time,
     /// Before this, only a lack of room makes the drive empty its write cache.
     quiet_until: Time,
+    /// When the write cache got the first of what it holds.
+    dirty_since: Time,
+    /// What was written from the cache last: still there until the next takes its place.
+    written: (u64, u64),
 }
 
 impl Rotating {
@@ -83,6 +87,8 @@ impl Rotating {
             head: 0,
             free_at: Time::ZERO,
             quiet_until: Time::ZERO,
+            dirty_since: Time::ZERO,
+            written: (0, 0),
         })
     }
 
@@ -137,7 +143,8 @@ impl Rotating {
     fn read(&mut self, now: Time, transfer: &Transfer) -> Service {
         let (start, end) = (transfer.sector, transfer.end());
         let hit_ready = now + self.hit_overhead;
-        if self.cache.as_ref().is_some_and(|cache| cache.holds(start, end)) {
+        let (from, to) = self.written;
+        if (from <= start && end <= to) || self.cache.as_ref().is_some_and(|cache| cache.holds(start, end)) {
             return self.hit(now, transfer);
         }
         while let Some((from, to)) = self.cache.as_mut().and_then(|cache| cache.take_overlapping(start, end))
@@ -224,8 +231,8 @@ impl Rotating {
     fn write(&mut self, now: Time, transfer: &Transfer) -> Service {
         let (start, end) = (transfer.sector, transfer.end());
         let sectors = end - start;
-        self.forget(start, end);
         if self.cache.as_ref().is_some_and(|cache| cache.accepts(sectors)) {
+            self.forget(start, end, now);
             let ready = now + self.hit_overhead;
             let mut room_at = ready;
             while self.cache.as_ref().is_some_and(|cache| !cache.has_room(sectors)) {
@@ -233,10 +240,13 @@ impl Rotating {
                 self.put(from, to, now);
                 room_at = ready.max(self.free_at);
             }
+            let bus = self.on_bus(transfer.sectors);
             if let Some(cache) = &mut self.cache {
+                if cache.is_empty() {
+                    self.dirty_since = room_at + bus;
+                }
                 cache.insert(start, end);
             }
-            let bus = self.on_bus(transfer.sectors);
             let (overhead, wait) = (self.hit_overhead, room_at - ready);
             return Service { done: room_at + bus, overhead, wait, bus, hit: true, ..Service::at(now) };
         }
@@ -246,6 +256,7 @@ impl Rotating {
         }
         let ready = now + self.overhead;
         self.stop_reading_on(ready);
+        self.forget(start, end, ready);
         let from = ready.max(self.free_at);
         let (track, _) = self.mechanism.geometry.place(start);
         let seek = self.mechanism.reach(self.arm, Op::Write, track);
@@ -274,7 +285,7 @@ impl Rotating {
     /// Empties the write cache as far as the drive comes by `until`.
     fn empty_cache(&mut self, until: Time) {
         loop {
-            let from = self.free_at.max(self.quiet_until);
+            let from = self.free_at.max(self.quiet_until).max(self.dirty_since);
             if from >= until || self.cache.as_ref().is_none_or(WriteCache::is_empty) {
                 return;
             }
@@ -293,15 +304,17 @@ impl Rotating {
     fn put(&mut self, start: u64, end: u64, from: Time) {
         let from = from.max(self.free_at);
         self.stop_reading_on(from);
-        self.forget(start, end);
+        self.forget(start, end, from);
         let motion = self.mechanism.in_order(self.arm, Op::Write, start, end - start, from);
         self.settle(&motion, end);
+        self.written = (start, end);
     }
 
-    /// What the read buffer has of these sectors is stale.
-    fn forget(&mut self, start: u64, end: u64) {
-        if let Some(buffer) = &mut self.buffer {
-            buffer.invalidate(start, end);
+    /// What the read buffer has of these sectors at `now` is stale.
+    fn forget(&mut self, start: u64, end: u64, now: Time) {
+        let Some(buffer) = &mut self.buffer else { return };
+        if let Some(arm) = buffer.invalidate(&self.mechanism, start, end, now) {
+            self.arm = arm;
         }
     }
 
