@@ -32,7 +32,7 @@ impl Transfer {
     /// The sector after the last one.
     #[must_use]
     pub fn end(&self) -> u64 {
-        self.sector + u64::from(self.sectors)
+        self.sector.saturating_add(u64::from(self.sectors))
     }
 }
 

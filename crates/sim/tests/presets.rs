@@ -1,5 +1,8 @@
 //! The presets that come with Spindle, and what is said of files that are wrong.
 
+mod common;
+
+use spindle_sim::Time;
 use spindle_sim::disk::Disk;
 use spindle_sim::host::Host;
 use spindle_sim::preset::{Library, Model, Preset, Sureness, all};
@@ -119,4 +122,56 @@ fn users_files() {
         message.contains("bad") && message.contains(&*directory.path().display().to_string()),
         "{message}"
     );
+}
+
+/// Promise: no number in a file makes the model panic or hang: it is refused, or the disk works.
+#[test]
+fn extreme_figures() {
+    let extremes = [
+        "0",
+        "-1",
+        "1",
+        "2",
+        "0.001",
+        "1e-300",
+        "1e300",
+        "nan",
+        "inf",
+        "65536",
+        "4294967295",
+        "9223372036854775807",
+    ];
+    let mut built = 0;
+    for name in ["capricorn-unibus", "ibm-0661", "nearline-20tb", "nvme", "vax-11-750"] {
+        let path = format!("{}/presets/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        let places: Vec<_> = text.match_indices("{ value = ").map(|(at, found)| at + found.len()).collect();
+        for at in places {
+            let end = at + text[at..].find(',').unwrap();
+            for extreme in extremes {
+                let changed = format!("{}{extreme}{}", &text[..at], &text[end..]);
+                let Ok(Preset { model: Model::Disk(spec), .. }) = Preset::parse(name, &changed) else {
+                    continue;
+                };
+                let mut disk = Disk::new(&spec).unwrap();
+                built += 1;
+                let last = disk.capacity_sectors() - 1;
+                let mut now = Time::ZERO;
+                for (n, place) in (0..12_u64).zip([0, 1, 2, 3].into_iter().cycle()) {
+                    let sector = [0, last, last / 2, n * 8 % (last + 1)][place];
+                    let sectors = u32::try_from((last + 1 - sector).min(300)).unwrap();
+                    let transfer = if n % 3 == 0 {
+                        common::write(sector, sectors)
+                    } else {
+                        common::read(sector, sectors)
+                    };
+                    let service = disk.start(now, &transfer);
+                    assert!(service.done >= now, "{name}: {service:?}");
+                    now = service.done + Time(n * 10_000_000);
+                }
+                assert!(disk.flush(now) >= now);
+            }
+        }
+    }
+    assert!(built > 200, "{built}");
 }

@@ -12,6 +12,9 @@ use super::spec;
 use crate::preset::Error;
 use crate::time::Time;
 
+/// The largest disk.
+const MOST_BYTES: u64 = 1 << 60;
+
 /// The sectors of a rotating disk.
 #[derive(Clone, Debug)]
 pub struct Geometry {
@@ -114,6 +117,9 @@ impl Geometry {
             });
             geometry.cylinders = end_cylinder;
             geometry.sectors += u64::from(zone.cylinders) * u64::from(spec.heads) * per_track;
+            if geometry.sectors > MOST_BYTES / u64::from(sector) {
+                return Err(invalid("geometry", "makes more than 2^60 bytes"));
+            }
         }
         Ok(geometry)
     }

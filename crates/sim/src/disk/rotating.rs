@@ -13,6 +13,9 @@ use crate::queue::Transfer;
 use crate::time::Time;
 use spindle_device::Op;
 
+/// The largest memory of a drive: 16 GiB.
+const MOST_KIB: u32 = 1 << 24;
+
 /// A rotating disk.
 #[derive(Clone, Debug)]
 pub struct Rotating {
@@ -62,6 +65,15 @@ impl Rotating {
         let media_mb_s = f64::from(fastest) * f64::from(sector_bytes) * geometry.rpm / 60e6;
         if controller.forwarding == Forwarding::Direct && controller.bus_mb_s < media_mb_s {
             return Err(invalid("controller.forwarding", "direct needs a bus as fast as the platters"));
+        }
+        let sizes = [
+            ("read_buffer.segments", spec.read_buffer.as_ref().map(|buffer| buffer.segments), 1024),
+            ("read_buffer.segment_kib", spec.read_buffer.as_ref().map(|buffer| buffer.segment_kib), MOST_KIB),
+            ("write_cache.size_kib", spec.write_cache.as_ref().map(|cache| cache.size_kib), MOST_KIB),
+        ];
+        if let Some((field, ..)) = sizes.iter().find(|(_, size, most)| size.is_some_and(|size| size > *most))
+        {
+            return Err(invalid(field, "is not within reason"));
         }
         let sectors = |kib: u32| u64::from(kib) * 1024 / u64::from(sector_bytes);
         let buffer = spec.read_buffer.as_ref().map(|buffer| {
