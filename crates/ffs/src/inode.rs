@@ -141,12 +141,15 @@ impl InodeTable {
         self.shard(ino).lock().entries.remove(&ino);
     }
 
-    /// All inodes in memory.
+    /// All inodes in memory, in the order of their numbers.
     pub(crate) fn all(&self) -> Vec<Arc<Inode>> {
-        self.shards
+        let mut all: Vec<_> = self
+            .shards
             .iter()
             .flat_map(|s| s.lock().entries.values().map(|e| e.inode.clone()).collect::<Vec<_>>())
-            .collect()
+            .collect();
+        all.sort_unstable_by_key(|inode| inode.ino);
+        all
     }
 }
 
