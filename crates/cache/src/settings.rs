@@ -54,6 +54,8 @@ pub struct DataSettings {
     pub keep: bool,
     /// File data held, in bytes.
     pub capacity_bytes: usize,
+    /// When memory is full, so much more than needed is given up at once, in bytes: a page daemon works in bursts.
+    pub reclaim_bytes: usize,
     /// Files up to this size stay in memory with their inode, outside the capacity ("data in the inode").
     pub small_file_bytes: usize,
 }
@@ -71,6 +73,7 @@ impl DataSettings {
         write_limit_bytes: Some(4 << 20),
         keep: false,
         capacity_bytes: 64 << 20,
+        reclaim_bytes: 0,
         small_file_bytes: 0,
     };
 
@@ -86,6 +89,7 @@ impl DataSettings {
             write_limit_bytes: None,
             keep: true,
             capacity_bytes,
+            reclaim_bytes: 0,
             small_file_bytes: 0,
         }
     }

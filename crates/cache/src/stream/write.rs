@@ -253,9 +253,12 @@ impl Cache {
         }
     }
 
-    /// Gives up pages until `bytes` more fit into memory.
+    /// Gives up pages until `bytes` more fit into memory, and once at it as many as the settings say.
     pub(super) fn make_room(&self, bytes: usize) -> Result<()> {
-        while let Some((stream, block)) = self.pool.victim(self.settings.data.capacity_bytes, bytes) {
+        let data = &self.settings.data;
+        let mut capacity = data.capacity_bytes;
+        while let Some((stream, block)) = self.pool.victim(capacity, bytes) {
+            capacity = data.capacity_bytes.saturating_sub(data.reclaim_bytes);
             self.clock.work(Work::Reclaim);
             self.give_up(&stream, block)?;
         }
