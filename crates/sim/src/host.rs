@@ -21,9 +21,9 @@ pub struct Spec {
     /// The same for a block that is written, without finding space.
     #[serde(deserialize_with = "figure")]
     pub write_block_us: f64,
-    /// Finding space for a new block and clearing it, in microseconds per KiB of it.
+    /// Finding space for a new block by searching maps, and preparing it, in microseconds.
     #[serde(deserialize_with = "figure")]
-    pub allocate_us_per_kib: f64,
+    pub allocate_us: f64,
     /// Handing a transfer to the driver, in microseconds.
     #[serde(deserialize_with = "figure")]
     pub request_us: f64,
@@ -45,7 +45,7 @@ pub struct Host {
     copy_ns_per_byte: f64,
     read_block: Time,
     write_block: Time,
-    allocate_ns_per_byte: f64,
+    allocate: Time,
     request: Time,
     interrupt: Time,
     fault: Time,
@@ -69,13 +69,12 @@ impl Host {
             let problem = "must be from 0.001 to 10^9".to_owned();
             return Err(Error::Invalid { field: "host.copy_mb_s".to_owned(), problem });
         }
-        let per_kib = time("host.allocate_us_per_kib", spec.allocate_us_per_kib)?;
         Ok(Self {
             call: time("host.call_us", spec.call_us)?,
             copy_ns_per_byte: 1e3 / spec.copy_mb_s,
             read_block: time("host.read_block_us", spec.read_block_us)?,
             write_block: time("host.write_block_us", spec.write_block_us)?,
-            allocate_ns_per_byte: per_kib.as_secs_f64() * 1e9 / 1024.0,
+            allocate: time("host.allocate_us", spec.allocate_us)?,
             request: time("host.request_us", spec.request_us)?,
             interrupt: time("host.interrupt_us", spec.interrupt_us)?,
             fault: time("host.fault_us", spec.fault_us)?,
@@ -83,35 +82,25 @@ impl Host {
         })
     }
 
-    /// What a piece of work costs. An allocation is taken to be one of 8 KiB, see [`Self::allocation`] for others.
+    /// What a piece of work costs.
     #[must_use]
     pub fn cost(&self, work: Work) -> Time {
         match work {
             Work::Call => self.call,
-            Work::Copy { bytes } => bytes_at(bytes, self.copy_ns_per_byte),
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                clippy::cast_precision_loss,
+                reason = "positive; a nanosecond more or less"
+            )]
+            Work::Copy { bytes } => Time((bytes as f64 * self.copy_ns_per_byte).round() as u64),
             Work::Fault => self.fault,
             Work::ReadBlock => self.read_block,
             Work::WriteBlock => self.write_block,
-            Work::Allocate => self.allocation(8192),
+            Work::Allocate => self.allocate,
             Work::Reclaim => self.reclaim,
             Work::Request => self.request,
             Work::Interrupt => self.interrupt,
         }
     }
-
-    /// Finding space for a new block of so many bytes, and clearing it.
-    #[must_use]
-    pub fn allocation(&self, bytes: u64) -> Time {
-        bytes_at(bytes, self.allocate_ns_per_byte)
-    }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "positive; a nanosecond more or less"
-)]
-fn bytes_at(bytes: u64, ns_per_byte: f64) -> Time {
-    Time((bytes as f64 * ns_per_byte).round() as u64)
 }
