@@ -57,7 +57,7 @@ fn shares_of_the_processor() {
     compare(&host("vax-11-750"), &rows, 15.0);
 }
 
-/// Promise: the same figures predict within 20 % what another paper measured on other disks (Kridle and McKusick, 1983). The faster disks of
+/// Promise: the same figures predict within 20 % what Berkeley measured on other disks in 1983. The faster disks of
 /// that paper take more of the memory from the processor.
 #[test]
 fn shares_with_other_disks() {
