@@ -53,7 +53,7 @@ pub enum Work {
     ReadBlock,
     /// One trip through the file system for a block that is written, without finding space for it.
     WriteBlock,
-    /// Finding space for a block.
+    /// Finding space for a block among maps and policies. (Taking one off a free list is part of writing it.)
     Allocate,
     /// Finding memory for a block of a file by giving up another.
     Reclaim,

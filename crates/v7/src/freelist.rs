@@ -13,7 +13,6 @@ use crate::mount::V7;
 use crate::ondisk::{Filsys, NICFREE};
 use crate::superblock::{Superblock, free_addresses, holder};
 use spindle_cache::Tx;
-use spindle_clock::Work;
 use spindle_vfs::{Error, Result};
 
 /// What a link of the chain holds: how many addresses, and the addresses.
@@ -126,7 +125,6 @@ impl V7 {
     /// # Errors
     /// [`Error::NoSpace`] where there are not as many.
     pub(crate) fn alloc(&self, tx: &Tx<'_>, count: usize) -> Result<Vec<Block>> {
-        self.clock.work(Work::Allocate);
         let mut space = self.space.lock();
         if (space.free_blocks as usize) < count {
             return Err(Error::NoSpace);
