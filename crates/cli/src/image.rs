@@ -1,13 +1,14 @@
 //! Opening what users name as an image.
 //!
-//! [`open`] finds out what kind of file system is there (today the fast file system only) and gives it behind
-//! [`FileSystem`]; [`read`] and [`change`] do something with it and bring it to its end, whatever happened.
+//! [`open`] finds out what kind of file system is there ([`detect`]) and gives it behind [`FileSystem`]; [`read`] and [`change`] do something with it and bring it to its end, whatever happened.
 
 use crate::error::{Context, Failure, Result};
 use spindle_clock::{Clock, SystemClock};
 use spindle_device::{Caching, Device, Spec};
 use spindle_ffs::{Dialect, Ffs};
-use spindle_vfs::{AtimePolicy, FileSystem, Objection, Options, Vfs};
+use spindle_v7::{Format, V7};
+use spindle_vfs::{AtimePolicy, Error, FileSystem, Objection, Options, Vfs};
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// Options of all commands that change what is in an image.
@@ -21,6 +22,45 @@ pub struct WriteArgs {
     pub force: bool,
 }
 
+/// What kind of file system to take it for, whatever it looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The fast file system as this system writes it.
+    Ffs(Dialect),
+    /// The old file system in this format.
+    Old(Format),
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let dialect: Result<Dialect, String> = name.parse();
+        let old =
+            || name.parse().map(Self::Old).map_err(|e| format!("no dialect of the fast file system: {e}"));
+        dialect.map_or_else(|_| old(), |dialect| Ok(Self::Ffs(dialect)))
+    }
+}
+
+/// What was found on a device.
+pub enum Found {
+    /// A fast file system.
+    Ffs(Box<spindle_ffs::Superblock>),
+    /// An old file system.
+    Old(Box<spindle_v7::Detected>),
+}
+
+/// Finds the file system on a device. The old one is thought of last, as most of its formats have no magic number.
+pub fn detect(device: &dyn Device) -> spindle_vfs::Result<Found> {
+    match spindle_ffs::Superblock::open(device) {
+        Err(none @ Error::Unsupported { .. }) => match spindle_v7::Superblock::open(device, None) {
+            Err(Error::Unsupported { .. }) => Err(none),
+            found => Ok(Found::Old(Box::new(found?))),
+        },
+        found => Ok(Found::Ffs(Box::new(found?))),
+    }
+}
+
 /// How to open a file system.
 #[derive(Clone)]
 pub struct Opening {
@@ -28,8 +68,8 @@ pub struct Opening {
     pub read_only: bool,
     /// Write in spite of objections that can be overridden.
     pub force: bool,
-    /// Take it for this dialect.
-    pub dialect: Option<Dialect>,
+    /// Take it for this.
+    pub kind: Option<Kind>,
     /// When reading changes the access time.
     pub atime: AtimePolicy,
     /// Start value of random numbers, for images that are the same every time.
@@ -46,7 +86,7 @@ impl Opening {
         Self {
             read_only: true,
             force: false,
-            dialect: None,
+            kind: None,
             atime: AtimePolicy::Never,
             seed: None,
             shared: false,
@@ -95,15 +135,36 @@ pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
         (true, false) => open_device(spec)?,
         (false, _) => spec.open(&spindle_device::OpenOptions::read_write())?,
     };
+    let clock = Arc::clone(&opening.clock);
+    let old = match opening.kind {
+        Some(kind) => matches!(kind, Kind::Old(_)),
+        None => matches!(detect(&*device), Ok(Found::Old(_))),
+    };
+    if old {
+        let options = spindle_v7::OpenOptions {
+            read_only: opening.read_only,
+            force: opening.force,
+            format: opening
+                .kind
+                .and_then(|kind| if let Kind::Old(format) = kind { Some(format) } else { None }),
+            atime: opening.atime,
+            ..spindle_v7::OpenOptions::default()
+        };
+        let v7 = V7::open(device, clock, &options).context(spec)?;
+        let objections = v7.read_only_reasons().to_vec();
+        return Ok(Opened { fs: Arc::new(v7), objections });
+    }
     let options = spindle_ffs::OpenOptions {
         read_only: opening.read_only,
         force: opening.force,
-        dialect: opening.dialect,
+        dialect: opening
+            .kind
+            .and_then(|kind| if let Kind::Ffs(dialect) = kind { Some(dialect) } else { None }),
         atime: opening.atime,
         seed: opening.seed,
         ..spindle_ffs::OpenOptions::default()
     };
-    let ffs = Ffs::open(device, Arc::clone(&opening.clock), &options).context(spec)?;
+    let ffs = Ffs::open(device, clock, &options).context(spec)?;
     let objections = ffs.read_only_reasons().to_vec();
     Ok(Opened { fs: Arc::new(ffs), objections })
 }

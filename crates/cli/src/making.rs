@@ -2,15 +2,16 @@
 //! care for what is there already.
 
 use crate::error::{Context, Failure, Result};
+use crate::image::{self, Found};
 use crate::progress::Progress;
-use crate::{image, text};
+use crate::text;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::{Clock, ManualClock, SystemClock};
 use spindle_device::{Device, FileDevice, Part, partitions};
+use spindle_ffs::Dialect;
 use spindle_ffs::newfs::{Format, Geometry, Optimization, Parameters, Plan};
 use spindle_ffs::ondisk::flags;
-use spindle_ffs::{Dialect, Superblock};
 use spindle_ondisk::Endian;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -153,6 +154,16 @@ fn parse_small(text: &str) -> Result<u32, String> {
 }
 
 impl FsArgs {
+    /// The volume name.
+    pub fn label(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
+    /// True if there is anything besides the name that only the fast file system has.
+    pub fn is_for_ffs(&self) -> bool {
+        Parameters { label: None, ..self.parameters(0) } != Parameters::new(0)
+    }
+
     /// As newfs takes them, for a file system of `size_bytes`.
     pub fn parameters(&self, size_bytes: u64) -> Parameters {
         let g = &self.geometry;
@@ -280,8 +291,14 @@ pub fn open_new(place: &Place<'_>) -> Result<(Arc<dyn Device>, Created)> {
 
 fn refuse_overwriting(device: &dyn Device) -> Result<()> {
     const REMEDY: &str = "it would be lost; --force overwrites it";
-    match Superblock::open(device) {
-        Ok(found) => {
+    match image::detect(device) {
+        Ok(Found::Old(found)) => {
+            let format = found.superblock.format;
+            return Err(Failure::new(format!(
+                "there is an old UNIX file system ({format}) already: {REMEDY}"
+            )));
+        }
+        Ok(Found::Ffs(found)) => {
             let version = text::version(found.layout.version, found.layout.inode_format);
             return Err(Failure::new(format!("there is {version} of {} already: {REMEDY}", found.dialect)));
         }

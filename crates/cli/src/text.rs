@@ -3,6 +3,7 @@
 use spindle_clock::Timestamp;
 use spindle_ffs::{InodeFormat, Version};
 use spindle_ondisk::Endian;
+use spindle_v7::Family;
 use spindle_vfs::FileKind;
 use std::fmt::Write;
 
@@ -98,6 +99,16 @@ pub const fn version(version: Version, inodes: InodeFormat) -> &'static str {
         (Version::Ufs1, InodeFormat::Old) => "UFS1 (old inodes)",
         (Version::Ufs1, InodeFormat::New) => "UFS1",
         (Version::Ufs1, InodeFormat::Sun) => "UFS1 (Solaris inodes)",
+    }
+}
+
+/// The name of a family of old file systems.
+pub const fn old_family(family: Family) -> &'static str {
+    match family {
+        Family::V7 => "Seventh Edition",
+        Family::Bsd => "32V to 4.1BSD",
+        Family::SysV => "System V",
+        Family::SysV16 => "System V (16-bit alignment)",
     }
 }
 

@@ -1,16 +1,18 @@
 //! `spindle info`
 
 mod filesystem;
+mod found;
 mod groups;
+mod old;
 
 use crate::error::{Context, Failure, Result};
+use crate::image::Found;
 use crate::output::Output;
 use crate::{image, text};
-use filesystem::FileSystemInfo;
+use found::FoundInfo;
 use groups::GroupInfo;
 use serde::Serialize;
 use spindle_device::{Device, Part, Spec, Table, Window, partitions};
-use spindle_ffs::Superblock;
 use std::ops::RangeInclusive;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -55,7 +57,7 @@ struct Told {
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    file_system: Option<FileSystemInfo>,
+    file_system: Option<FoundInfo>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     groups: Vec<GroupInfo>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -74,7 +76,7 @@ struct PartitionInfo {
     label: Option<String>,
     problem: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    file_system: Option<FileSystemInfo>,
+    file_system: Option<FoundInfo>,
     /// Why what looks like a file system cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     damage: Option<String>,
@@ -93,18 +95,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         partitions: Vec::new(),
         notes: Vec::new(),
     };
-    let found = Superblock::open(&*device);
+    let found = image::detect(&*device);
     // A file system that starts where the disk does is what the user means, unless there are others inside a label.
     let table = if spec.part == Part::Whole { Some(partitions(&*device)?) } else { None };
     match (found, table.filter(|table| table.partitions.iter().any(|p| p.start_bytes > 0))) {
-        (Ok(superblock), table) => {
-            told.file_system = Some(FileSystemInfo::of(&superblock, &*device)?);
+        (Ok(found), table) => {
+            told.file_system = Some(FoundInfo::of(&found, &*device)?);
             let wanted = match &args.range {
                 Some(range) => Some(range.clone()),
                 None => args.groups.then_some(0..=u32::MAX),
             };
-            if let Some(range) = wanted {
-                told.groups = groups::read(&superblock, &*device, range).context(&args.image)?;
+            if let (Some(range), Found::Ffs(superblock)) = (wanted, &found) {
+                told.groups = groups::read(superblock, &*device, range).context(&args.image)?;
             }
             if let Some(table) = table {
                 add_partitions(&mut told, &device, &spec, table);
@@ -143,8 +145,8 @@ fn add_partitions(told: &mut Told, device: &Arc<dyn Device>, spec: &Spec, table:
             let inside = Window::new(Arc::clone(device), info.start_bytes, info.size_bytes, name)
                 .map_err(spindle_vfs::Error::from)
                 .and_then(|window| {
-                    let superblock = Superblock::open(&window)?;
-                    FileSystemInfo::of(&superblock, &window)
+                    let found = image::detect(&window)?;
+                    FoundInfo::of(&found, &window)
                 });
             match inside {
                 Ok(found) => info.file_system = Some(found),
@@ -196,7 +198,7 @@ fn show_partition(out: &mut Output, p: &PartitionInfo) -> Result<()> {
     }
     if let Some(found) = &p.file_system {
         out.line(format!("         {}", found.summary()))?;
-        for objection in &found.objections {
+        for objection in found.objections() {
             out.line(format!("         read-only: {}; {}", objection.reason, objection.remedy))?;
         }
     }

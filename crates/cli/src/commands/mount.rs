@@ -21,7 +21,8 @@ use std::process::ExitCode;
     force                       write in spite of objections that may be overridden
     offset=BYTES                where in IMAGE the file system starts
     dialect=NAME                whose file system it is, where that is in doubt: freebsd, netbsd, openbsd, sun, sunx86,
-                                43bsd or 44bsd
+                                43bsd or 44bsd; or the format of an old one: v7, 32v, bsd, sysv, sysv16, with block size
+                                and byte order where they are not the usual ones (sysv-2048-be)
     noatime, relatime, strictatime
                                 when reading changes access times: never, rarely (the default), always
     allow_other, allow_root     who else may use the mount; the user alone by default
@@ -105,11 +106,11 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         log::warn!("{spec}: not writable; mounting it read-only");
         options.read_only = true;
     }
-    let dialect = options.dialect.as_deref().map(str::parse).transpose().map_err(Failure::new)?;
+    let kind = options.dialect.as_deref().map(str::parse).transpose().map_err(Failure::new)?;
     let opening = Opening {
         read_only: options.read_only,
         force: options.force,
-        dialect,
+        kind,
         atime: options.atime,
         ..Opening::read_only()
     };

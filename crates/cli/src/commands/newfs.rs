@@ -1,16 +1,19 @@
 //! `spindle newfs`
 
+mod old;
+
 use crate::error::{Context, Failure, Result};
 use crate::making::{FsArgs, Place, make, open_new};
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
 use spindle_ffs::newfs::Plan;
+use spindle_v7::Format;
 use std::process::ExitCode;
 
 /// Make a file system
 ///
-/// Makes a fast file system of Berkeley in IMAGE, a file, a block device or a partition (disk.img@s1a). With -s a missing
+/// Makes a fast file system of Berkeley, or with -t an old one, in IMAGE, a file, a block device or a partition (disk.img@s1a). With -s a missing
 /// file is created, without taking space for what is not written. Everything not asked for follows the newfs of the
 /// dialect, which is FreeBSD's unless --dialect or a disk geometry says otherwise.
 ///
@@ -22,12 +25,20 @@ use std::process::ExitCode;
     spindle newfs -s 1g disk.img                     UFS2 as FreeBSD makes it
     spindle newfs -O1 --dialect openbsd disk.img@a   UFS1 in a partition, as OpenBSD makes it
     spindle newfs -O1 --endian big -s 64m sun.img --dialect sun
+    spindle newfs -t v7 -s 2m rk.img                 Seventh Edition on a disk of the PDP-11
     spindle newfs -N -s 500g -b 65536 -f 65536 x     only show what would come out"
 )]
 pub struct Args {
-    /// Kind of file system
-    #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "ffs", value_parser = ["ffs", "ufs"])]
-    kind: String,
+    /// Kind of file system: ffs, or an old one: v7, 32v, bsd (4.1BSD), sysv, sysv16, with block size and byte order where they are
+    /// not the usual ones (sysv-2048-be, v7-le)
+    #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "ffs", value_parser = parse_kind)]
+    kind: Kind,
+    /// Of an old file system: inodes, instead of as many as its mkfs makes
+    #[arg(long, value_name = "COUNT")]
+    inodes: Option<u32>,
+    /// Of an old file system: the free list goes M blocks on from each to the next, in cylinders of N
+    #[arg(long, value_name = "M/N", value_parser = parse_gap)]
+    gap: Option<(u16, u16)>,
     /// Size of the file system: bytes, with k, m, g or t for powers of 1024, or b for sectors of 512 bytes
     ///
     /// Without it the file system takes all of IMAGE.
@@ -53,6 +64,28 @@ pub struct Args {
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
+}
+
+/// What to make.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Ffs,
+    Old(Format),
+}
+
+fn parse_kind(name: &str) -> Result<Kind, String> {
+    match name {
+        "ffs" | "ufs" => Ok(Kind::Ffs),
+        _ => name
+            .parse()
+            .map(Kind::Old)
+            .map_err(|e: String| format!("neither ffs nor an old file system: {e}")),
+    }
+}
+
+fn parse_gap(text: &str) -> Result<(u16, u16), String> {
+    let parsed = text.split_once('/').and_then(|(m, n)| Some((m.parse().ok()?, n.parse().ok()?)));
+    parsed.ok_or_else(|| "give two numbers, as 3/500".into())
 }
 
 /// The plan as JSON has it.
@@ -83,6 +116,12 @@ struct Told<'a> {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let image = &args.image;
     let place = Place { image, size: args.size, force: args.force };
+    if let Kind::Old(format) = args.kind {
+        return old::run(args, &place, format);
+    }
+    if args.inodes.is_some() || args.gap.is_some() {
+        return Err(Failure::usage("--inodes and --gap are of the old file systems; name one with -t"));
+    }
     let (plan, device) = if args.dry_run {
         (place.plan(&args.fs)?, None)
     } else {

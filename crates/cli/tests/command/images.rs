@@ -158,3 +158,52 @@ fn dirty_images_are_not_written() {
     bench.fails("mkdir a.img:/x", 1, &["cannot be written", "not unmounted cleanly", "force"]);
     bench.ok("mkdir --force a.img:/x");
 }
+
+/// Promise: the old file systems are made, told, filled, checked and repaired by the same commands, found by what they hold;
+/// what is asked of them that only the fast one has is refused.
+#[test]
+fn old_file_systems() {
+    let bench = Bench::new();
+    for (kind, format, version, order) in [
+        ("v7", "v7-512-pdp", "Seventh Edition", "PDP"),
+        ("bsd", "bsd-1024-le", "32V to 4.1BSD", "little"),
+        ("sysv-2048-be", "sysv-2048-be", "System V", "big"),
+    ] {
+        bench.shell("rm -f a.img");
+        bench.ok(&format!("newfs -t {kind} -L root --inodes 200 --gap 5/100 -s 1m a.img"));
+        let told = bench.json("info --json a.img");
+        let found = &told["file_system"];
+        assert_eq!((&found["format"], &found["version"]), (&format.into(), &version.into()));
+        assert_eq!((&found["byte_order"], &found["s_fname"]), (&order.into(), &"root".into()));
+        assert_eq!((&found["s_m"], &found["s_n"]), (&5.into(), &100.into()));
+        bench.shell("mkdir -p tree/dir && echo hello >tree/dir/file && rm -rf out");
+        bench.ok("import tree a.img");
+        assert_eq!(bench.ok("cat a.img:/dir/file"), "hello\n");
+        bench.ok("export a.img out");
+        bench.shell("diff -r tree out");
+        bench.check("a.img");
+        bench.fails("newfs a.img", 1, &["old UNIX file system", format, "--force"]);
+    }
+    bench.fails("newfs -t v7 -b 4096 -s 1m b.img", 2, &["old file system", "--inodes"]);
+    bench.fails("newfs -t v8 -s 1m b.img", 2, &["v8", "sysv"]);
+    bench.fails("newfs --gap 3/500 -s 16m b.img", 2, &["--gap", "-t"]);
+    bench.fails("newfs -t v7 -s 1k b.img", 1, &["size"]);
+
+    // The number of addresses in the super-block's part of the free list: too few, and more than there can be.
+    let nfree =
+        |count: &str| format!("printf '{count}\\0' | dd of=a.img bs=1 seek=518 conv=notrunc status=none");
+    bench.shell("rm -f a.img");
+    bench.ok("newfs -t v7 -s 1m a.img");
+    bench.shell(&nfree("\\1"));
+    for (words, code, said) in
+        [("-n", 4, "BLK(S) MISSING"), ("-p", 1, "FILE SYSTEM WAS MODIFIED"), ("-y", 0, "no damage found")]
+    {
+        let ran = bench.run(&format!("fsck {words} a.img"));
+        assert!(ran.code == code && ran.out.contains(said), "fsck {words}: {} {}", ran.code, ran.out);
+    }
+    bench.shell(&nfree("\\377"));
+    bench.fails("fsck -n a.img", 8, &["a.img"]);
+    assert_eq!(bench.run("fsck -p -t v7 a.img").code, 4);
+    assert_eq!(bench.run("fsck -y -t v7 a.img").code, 1);
+    bench.check("a.img");
+}

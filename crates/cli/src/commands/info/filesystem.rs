@@ -163,13 +163,8 @@ impl FileSystemInfo {
         )
     }
 
-    /// Everything, for people.
-    pub fn show(&self, out: &mut Output, image: &str) -> Result<()> {
-        out.line(format!("{image}: {}", self.summary()))?;
-        for objection in &self.objections {
-            let insist = if objection.overridable { "" } else { " (cannot be overridden)" };
-            out.line(format!("  read-only because {}{insist}; {}", objection.reason, objection.remedy))?;
-        }
+    /// Everything but the summary, for people.
+    pub fn show(&self, out: &mut Output) -> Result<()> {
         let mut row = |name: &str, value: String| out.line(format!("  {name:<13} {value}"));
         if !self.volume_name.is_empty() {
             row("volume", self.volume_name.clone())?;

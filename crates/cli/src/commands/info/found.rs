@@ -1,0 +1,55 @@
+//! A file system of whatever kind, told by `spindle info`.
+
+use super::filesystem::FileSystemInfo;
+use super::old::OldInfo;
+use crate::error::Result;
+use crate::image::Found;
+use crate::output::Output;
+use serde::Serialize;
+use spindle_device::Device;
+use spindle_vfs::Objection;
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum FoundInfo {
+    Ffs(Box<FileSystemInfo>),
+    Old(Box<OldInfo>),
+}
+
+impl FoundInfo {
+    pub fn of(found: &Found, device: &dyn Device) -> spindle_vfs::Result<Self> {
+        Ok(match found {
+            Found::Ffs(superblock) => Self::Ffs(Box::new(FileSystemInfo::of(superblock, device)?)),
+            Found::Old(detected) => Self::Old(Box::new(OldInfo::of(detected, device)?)),
+        })
+    }
+
+    /// In one line.
+    pub fn summary(&self) -> String {
+        match self {
+            Self::Ffs(info) => info.summary(),
+            Self::Old(info) => info.summary(),
+        }
+    }
+
+    /// What speaks against writing.
+    pub fn objections(&self) -> &[Objection] {
+        match self {
+            Self::Ffs(info) => &info.objections,
+            Self::Old(info) => &info.objections,
+        }
+    }
+
+    /// Everything, for people.
+    pub fn show(&self, out: &mut Output, image: &str) -> Result<()> {
+        out.line(format!("{image}: {}", self.summary()))?;
+        for objection in self.objections() {
+            let insist = if objection.overridable { "" } else { " (cannot be overridden)" };
+            out.line(format!("  read-only because {}{insist}; {}", objection.reason, objection.remedy))?;
+        }
+        match self {
+            Self::Ffs(info) => info.show(out),
+            Self::Old(info) => info.show(out),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What `spindle info` tells of an old file system.
+
+use crate::error::Result;
+use crate::output::Output;
+use crate::text;
+use serde::Serialize;
+use spindle_clock::Timestamp;
+use spindle_device::Device;
+use spindle_v7::Detected;
+use spindle_vfs::Objection;
+
+/// An old file system. The names are those of `filsys.h`.
+#[derive(Debug, Serialize)]
+pub struct OldInfo {
+    version: &'static str,
+    format: String,
+    byte_order: &'static str,
+    bsize: u32,
+    size_bytes: u64,
+    clean: bool,
+    writable: bool,
+    pub objections: Vec<Objection>,
+    last_written: String,
+    s_fname: String,
+    s_fpack: String,
+    s_isize: u32,
+    s_fsize: u32,
+    inodes: u16,
+    /// Free blocks and inodes as the super-block counts them: the Seventh Edition lets them grow old.
+    s_tfree: u32,
+    s_tinode: u16,
+    s_m: u16,
+    s_n: u16,
+}
+
+impl OldInfo {
+    pub fn of(detected: &Detected, device: &dyn Device) -> spindle_vfs::Result<Self> {
+        let superblock = &detected.superblock;
+        let (format, layout) = (superblock.format, superblock.layout()?);
+        let objections = detected.objections(device);
+        let name = |bytes: &[u8]| text::printable(bytes.split(|&b| b == 0).next().unwrap_or_default());
+        Ok(Self {
+            version: text::old_family(format.family),
+            format: format.to_string(),
+            byte_order: text::endian(format.endian),
+            bsize: format.bsize,
+            size_bytes: u64::from(layout.s_fsize) * u64::from(format.bsize),
+            clean: superblock.is_clean(),
+            writable: objections.is_empty(),
+            objections,
+            last_written: text::exact(Timestamp::new(superblock.head.s_time.into(), 0)),
+            s_fname: name(&superblock.tail.s_fname),
+            s_fpack: name(&superblock.tail.s_fpack),
+            s_isize: layout.s_isize,
+            s_fsize: layout.s_fsize,
+            inodes: layout.last_ino(),
+            s_tfree: superblock.tail.s_tfree,
+            s_tinode: superblock.tail.s_tinode,
+            s_m: superblock.tail.s_m,
+            s_n: superblock.tail.s_n,
+        })
+    }
+
+    /// In one line: what, how large, in what state.
+    pub fn summary(&self) -> String {
+        format!(
+            "{}, {}-endian, {}, {}, {}",
+            self.version,
+            self.byte_order,
+            text::bytes(self.size_bytes),
+            if self.clean { "clean" } else { "not clean" },
+            if self.writable { "can be mounted read-write" } else { "mounts read-only" },
+        )
+    }
+
+    /// Everything but the summary, for people.
+    pub fn show(&self, out: &mut Output) -> Result<()> {
+        let mut row = |name: &str, value: String| out.line(format!("  {name:<13} {value}"));
+        row("format", self.format.clone())?;
+        row("written", self.last_written.clone())?;
+        if !self.s_fname.is_empty() || !self.s_fpack.is_empty() {
+            row("names", format!("fname {} fpack {}", self.s_fname, self.s_fpack))?;
+        }
+        row("blocks", format!("{} of {} bytes, data from {}", self.s_fsize, self.bsize, self.s_isize))?;
+        row("inodes", self.inodes.to_string())?;
+        row("free", format!("tfree {} tinode {} (as the super-block says)", self.s_tfree, self.s_tinode))?;
+        row("free list", format!("interleave {}/{}", self.s_m, self.s_n))
+    }
+}

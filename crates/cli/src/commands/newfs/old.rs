@@ -1,0 +1,88 @@
+//! `spindle newfs -t v7` and its like.
+
+use super::Args;
+use crate::error::{Context, Failure, Result};
+use crate::image;
+use crate::making::{Place, clock, open_new};
+use crate::output::Output;
+use crate::text;
+use serde::Serialize;
+use spindle_v7::Format;
+use spindle_v7::newfs::{Parameters, Plan, write};
+use std::process::ExitCode;
+
+/// The plan as JSON has it.
+#[derive(Serialize)]
+struct Told<'a> {
+    image: &'a str,
+    version: &'static str,
+    format: String,
+    byte_order: &'static str,
+    bsize: u32,
+    size_bytes: u64,
+    s_isize: u32,
+    s_fsize: u32,
+    inodes: u16,
+    interleave: (u16, u16),
+    written: bool,
+}
+
+pub fn run(args: &Args, place: &Place<'_>, format: Format) -> Result<ExitCode> {
+    if args.fs.is_for_ffs() {
+        return Err(Failure::usage(
+            "an old file system takes -s, -L, --inodes and --gap; the rest is in its type",
+        ));
+    }
+    let plan_for = |size_bytes: u64| {
+        let name = args.fs.label().unwrap_or_default().as_bytes().to_vec();
+        let (inodes, interleave) = (args.inodes, args.gap);
+        Plan::new(&Parameters { inodes, interleave, name, ..Parameters::new(format, size_bytes) })
+    };
+    let image = place.image;
+    let plan = if args.dry_run {
+        let size = match place.size {
+            Some(size) => size,
+            None => image::open_device_unlocked(&image::parse_spec(image)?)?.info().size_bytes,
+        };
+        plan_for(size).context(image)?
+    } else {
+        let (device, created) = open_new(place)?;
+        let made = plan_for(device.info().size_bytes.min(place.wanted()))
+            .and_then(|plan| write(&plan, &*device, &*clock(args.timestamp)).map(|()| plan));
+        made.inspect_err(|_| created.undo()).context(image)?
+    };
+    let layout = &plan.layout;
+    let told = Told {
+        image,
+        version: text::old_family(format.family),
+        format: format.to_string(),
+        byte_order: text::endian(format.endian),
+        bsize: format.bsize,
+        size_bytes: u64::from(layout.s_fsize) * u64::from(format.bsize),
+        s_isize: layout.s_isize,
+        s_fsize: layout.s_fsize,
+        inodes: layout.last_ino(),
+        interleave: plan.interleave,
+        written: !args.dry_run,
+    };
+    let mut out = Output::stdout();
+    if args.json {
+        out.json(&told)?;
+    } else {
+        let made = if told.written { "made" } else { "would be" };
+        let (m, n) = told.interleave;
+        out.line(format!(
+            "{image}: {made} {}, {}-endian, {} ({})",
+            told.version,
+            told.byte_order,
+            text::bytes(told.size_bytes),
+            told.format,
+        ))?;
+        out.line(format!(
+            "{} blocks of {} bytes, data from block {}; {} inodes; free list {m}/{n}",
+            told.s_fsize, told.bsize, told.s_isize, told.inodes,
+        ))?;
+    }
+    out.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
