@@ -30,13 +30,13 @@ pub struct FsArgs {
     #[arg(long, value_name = "ORDER", value_parser = parse_endian)]
     endian: Option<Endian>,
     /// Block size in bytes, 4096 to 65536
-    #[arg(short = 'b', long, value_name = "BYTES", value_parser = parse_small)]
+    #[arg(short = 'b', long, value_name = "BYTES", value_parser = text::parse_small)]
     block_size: Option<u32>,
     /// Fragment size in bytes: the block size or a half, a quarter or an eighth of it
-    #[arg(short = 'f', long, value_name = "BYTES", value_parser = parse_small)]
+    #[arg(short = 'f', long, value_name = "BYTES", value_parser = text::parse_small)]
     fragment_size: Option<u32>,
     /// Bytes of space for each inode
-    #[arg(short = 'i', long, value_name = "BYTES", value_parser = parse_small)]
+    #[arg(short = 'i', long, value_name = "BYTES", value_parser = text::parse_small)]
     density: Option<u32>,
     /// Free space that only root may use, in percent
     #[arg(short = 'm', long, value_name = "PERCENT")]
@@ -51,13 +51,13 @@ pub struct FsArgs {
     #[arg(short = 'e', long, value_name = "BLOCKS")]
     maxbpg: Option<u32>,
     /// Largest extent in bytes
-    #[arg(short = 'd', long, value_name = "BYTES", value_parser = parse_small)]
+    #[arg(short = 'd', long, value_name = "BYTES", value_parser = text::parse_small)]
     max_extent_size: Option<u32>,
     /// Most blocks in a cylinder group
     #[arg(short = 'c', long, value_name = "BLOCKS")]
     blocks_per_group: Option<u32>,
     /// Expected size of a file in bytes
-    #[arg(short = 'g', long, value_name = "BYTES", value_parser = parse_small)]
+    #[arg(short = 'g', long, value_name = "BYTES", value_parser = text::parse_small)]
     avgfilesize: Option<u32>,
     /// Expected files in a directory
     #[arg(short = 'h', long, value_name = "FILES")]
@@ -84,7 +84,7 @@ pub struct FsArgs {
     #[arg(long)]
     no_check_hashes: bool,
     /// Sector size of the device in bytes
-    #[arg(short = 'S', long, value_name = "BYTES", default_value_t = 512, value_parser = parse_small)]
+    #[arg(short = 'S', long, value_name = "BYTES", default_value_t = 512, value_parser = text::parse_small)]
     sector_size: u32,
     /// With -O 0: rotational tables and maps at the fixed places of 4.2BSD
     #[arg(long)]
@@ -141,16 +141,13 @@ fn parse_endian(name: &str) -> Result<Endian, String> {
     }
 }
 
-fn parse_optimization(name: &str) -> Result<Optimization, String> {
+/// What to save: `time` or `space`.
+pub fn parse_optimization(name: &str) -> Result<Optimization, String> {
     match name {
         "time" => Ok(Optimization::Time),
         "space" => Ok(Optimization::Space),
         _ => Err("give time or space".into()),
     }
-}
-
-fn parse_small(text: &str) -> Result<u32, String> {
-    u32::try_from(text::parse_bytes(text)?).map_err(|_| "is too large".into())
 }
 
 impl FsArgs {

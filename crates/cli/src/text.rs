@@ -181,6 +181,14 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "is more bytes than there can be".into())
 }
 
+/// [`parse_bytes`] for what is below 4 GiB.
+///
+/// # Errors
+/// As there.
+pub fn parse_small(text: &str) -> Result<u32, String> {
+    u32::try_from(parse_bytes(text)?).map_err(|_| "is too large".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,6 +35,7 @@ mod search;
 mod summary;
 mod superblock;
 mod truncate;
+pub mod tunefs;
 mod units;
 
 pub use ckhash::check_hash;

@@ -243,7 +243,7 @@ impl Superblock {
     }
 
     /// True if the fields that came with UFS2 are in use.
-    fn has_new_fields(&self) -> bool {
+    pub(crate) fn has_new_fields(&self) -> bool {
         self.layout.version == Version::Ufs2 || self.layout.flags_updated
     }
 
@@ -314,6 +314,14 @@ impl Superblock {
             base.fs_sblockactualloc = self.fs.fs_sblockactualloc;
         }
         base.encode(raw, endian);
+    }
+
+    /// Changes fields besides those that a mount changes. The caller knows that this format has them where [`Fs`] does.
+    pub(crate) fn change(&mut self, change: impl Fn(&mut Fs)) {
+        let mut base = Fs::decode(&self.raw, self.layout.endian);
+        change(&mut base);
+        base.encode(&mut self.raw, self.layout.endian);
+        change(&mut self.fs);
     }
 
     /// Writes the standard superblock.

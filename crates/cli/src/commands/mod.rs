@@ -16,6 +16,7 @@ mod mv;
 mod newfs;
 mod rm;
 mod stat;
+mod tunefs;
 mod umount;
 mod waste;
 
@@ -69,6 +70,7 @@ pub enum Command {
     Mount(mount::Args),
     Umount(umount::Args),
     Fsck(fsck::Args),
+    Tunefs(Box<tunefs::Args>),
     Ls(ls::Args),
     Cat(cat::Args),
     Stat(stat::Args),
@@ -94,6 +96,7 @@ impl Command {
             Self::Mount(args) => Ok(mount::run(args)),
             Self::Umount(args) => umount::run(args),
             Self::Fsck(args) => fsck::run(args),
+            Self::Tunefs(args) => tunefs::run(args),
             Self::Ls(args) => ls::run(args),
             Self::Cat(args) => cat::run(args),
             Self::Stat(args) => stat::run(args),

@@ -6,3 +6,4 @@ mod images;
 mod lab;
 mod support;
 mod trees;
+mod tunefs;

@@ -42,6 +42,8 @@ pub struct FileSystemInfo {
     fs_optim: &'static str,
     fs_maxcontig: i32,
     fs_maxbpg: i32,
+    fs_avgfilesize: Option<u32>,
+    fs_avgfpdir: Option<u32>,
     fs_contigsumsize: u32,
     fs_maxfilesize: u64,
     fs_sblkno: u32,
@@ -130,6 +132,8 @@ impl FileSystemInfo {
             fs_optim: if fs.fs_optim == FS_OPTSPACE { "space" } else { "time" },
             fs_maxcontig: fs.fs_maxcontig,
             fs_maxbpg: fs.fs_maxbpg,
+            fs_avgfilesize: new_fields.then_some(fs.fs_avgfilesize),
+            fs_avgfpdir: new_fields.then_some(fs.fs_avgfpdir),
             fs_contigsumsize: layout.fs_contigsumsize,
             fs_maxfilesize: layout.fs_maxfilesize,
             fs_sblkno: layout.fs_sblkno,
@@ -219,10 +223,14 @@ impl FileSystemInfo {
             "structures",
             format!("sbsize {} cgsize {} cssize {}", self.fs_sbsize, self.fs_cgsize, self.fs_cssize),
         )?;
+        let expected = match (self.fs_avgfilesize, self.fs_avgfpdir) {
+            (Some(size), Some(files)) => format!(" avgfilesize {size} avgfpdir {files}"),
+            _ => String::new(),
+        };
         row(
             "policy",
             format!(
-                "minfree {}% optim {} maxcontig {} maxbpg {} contigsumsize {}",
+                "minfree {}% optim {} maxcontig {} maxbpg {} contigsumsize {}{expected}",
                 self.fs_minfree, self.fs_optim, self.fs_maxcontig, self.fs_maxbpg, self.fs_contigsumsize
             ),
         )?;
