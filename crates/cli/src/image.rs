@@ -78,6 +78,8 @@ pub struct Opening {
     pub shared: bool,
     /// Where times come from.
     pub clock: Arc<dyn Clock>,
+    /// What to keep in memory, and how file data moves.
+    pub cache: spindle_cache::Settings,
 }
 
 impl Opening {
@@ -91,6 +93,7 @@ impl Opening {
             seed: None,
             shared: false,
             clock: Arc::new(SystemClock),
+            cache: spindle_cache::Settings::default(),
         }
     }
 
@@ -148,7 +151,7 @@ pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
                 .kind
                 .and_then(|kind| if let Kind::Old(format) = kind { Some(format) } else { None }),
             atime: opening.atime,
-            ..spindle_v7::OpenOptions::default()
+            cache: opening.cache,
         };
         let v7 = V7::open(device, clock, &options).context(spec)?;
         let objections = v7.read_only_reasons().to_vec();
@@ -162,7 +165,7 @@ pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
             .and_then(|kind| if let Kind::Ffs(dialect) = kind { Some(dialect) } else { None }),
         atime: opening.atime,
         seed: opening.seed,
-        ..spindle_ffs::OpenOptions::default()
+        cache: opening.cache,
     };
     let ffs = Ffs::open(device, clock, &options).context(spec)?;
     let objections = ffs.read_only_reasons().to_vec();

@@ -54,7 +54,7 @@ mod signals;
 
 pub use daemon::{Mode, Ready, launch};
 pub use error::{Error, Result};
-pub use options::{Access, MountOptions};
+pub use options::{Access, MountOptions, WriteLimit};
 pub use serve::{serve, umount};
 pub use session::{Session, Unmounter, mount};
 pub use signals::Signals;

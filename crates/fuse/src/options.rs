@@ -20,6 +20,18 @@ pub enum Access {
     Everyone,
 }
 
+/// How much of one file may be on its way to the device before who writes to it waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteLimit {
+    /// As the caller has it.
+    #[default]
+    Usual,
+    /// So many bytes.
+    Bytes(u64),
+    /// Whatever memory takes.
+    Unlimited,
+}
+
 /// Everything that can be said with `-o`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // A table of words that are each on or off.
@@ -66,6 +78,16 @@ pub struct MountOptions {
     pub commit: Duration,
     /// `nouser_xattr` turns extended attributes off, which saves two requests per listed file.
     pub xattrs: bool,
+    /// `sync` and `dirsync`, `async`: each change of names is on the device, one block after the other, before it is
+    /// reported done, as in 1984; for the caller.
+    pub synchronous_names: bool,
+    /// `cluster=`, `nocluster`: bytes that file data moves in at once, 0 for block by block; as the file system says without.
+    /// For the caller.
+    pub cluster_bytes: Option<u64>,
+    /// `readahead`, `noreadahead`: read the next cluster of a file while this one is used; for the caller.
+    pub read_ahead: bool,
+    /// `writelimit=`, `nowritelimit`; for the caller.
+    pub write_limit: WriteLimit,
 }
 
 /// Two threads serve best: one more than can wait for the device, few enough not to wake each other in vain.
@@ -74,6 +96,8 @@ const DEFAULT_THREADS: usize = 2;
 const MAX_THREADS: usize = 64;
 const DEFAULT_COMMIT: Duration = Duration::from_secs(5);
 const MAX_COMMIT_SECS: u64 = 300;
+/// A cluster is read into memory as a whole.
+const MAX_CLUSTER_BYTES: u64 = 16 << 20;
 
 impl Default for MountOptions {
     fn default() -> Self {
@@ -99,6 +123,10 @@ impl Default for MountOptions {
             threads: DEFAULT_THREADS,
             commit: DEFAULT_COMMIT,
             xattrs: true,
+            synchronous_names: false,
+            cluster_bytes: None,
+            read_ahead: true,
+            write_limit: WriteLimit::Usual,
         }
     }
 }
@@ -127,8 +155,8 @@ impl MountOptions {
         match key {
             // What fstab carries for others: mount(8), systemd, the network.
             "" | "defaults" | "auto" | "noauto" | "user" | "nouser" | "users" | "owner" | "group"
-            | "nofail" | "_netdev" | "async" | "sync" | "dirsync" | "mand" | "nomand" | "nodiratime"
-            | "diratime" | "lazytime" | "nolazytime" | "iversion" | "noiversion" | "silent" | "loud" => {}
+            | "nofail" | "_netdev" | "mand" | "nomand" | "nodiratime" | "diratime" | "lazytime"
+            | "nolazytime" | "iversion" | "noiversion" | "silent" | "loud" => {}
             _ if key.starts_with("x-") || key.starts_with("X-") || key.starts_with("comment") => {}
             "ro" => self.read_only = true,
             "rw" => self.read_only = false,
@@ -180,6 +208,29 @@ impl MountOptions {
             }
             "user_xattr" => self.xattrs = true,
             "nouser_xattr" => self.xattrs = false,
+            "sync" | "dirsync" => self.synchronous_names = true,
+            "async" => self.synchronous_names = false,
+            "cluster" => {
+                let bytes = size(word, value)?;
+                if bytes > MAX_CLUSTER_BYTES {
+                    return Err(Error::option(word, "must be at most 16m"));
+                }
+                self.cluster_bytes = Some(bytes);
+            }
+            "nocluster" => self.cluster_bytes = Some(0),
+            "readahead" => self.read_ahead = true,
+            "noreadahead" => self.read_ahead = false,
+            "writelimit" => {
+                let bytes = size(word, value)?;
+                if bytes == 0 {
+                    return Err(Error::option(
+                        word,
+                        "must be more than 0; nowritelimit takes the limit away",
+                    ));
+                }
+                self.write_limit = WriteLimit::Bytes(bytes);
+            }
+            "nowritelimit" => self.write_limit = WriteLimit::Unlimited,
             _ => return Err(Error::option(word, "is unknown")),
         }
         Ok(())
@@ -200,6 +251,8 @@ fn takes_value(key: &str) -> bool {
             | "subtype"
             | "threads"
             | "commit"
+            | "cluster"
+            | "writelimit"
             | "user"
             | "comment"
     ) || key.starts_with("x-")
@@ -282,6 +335,14 @@ mod tests {
         assert!(!o.read_only && !o.dev && !o.suid && !o.xattrs && o.force);
         assert_eq!((o.groups, o.threads, o.commit), (GroupRule::Bsd, 4, Duration::from_secs(30)));
         assert_eq!(parsed("grpid,sysvgroups,commit=0"), MountOptions::default());
+        let o = parsed("sync,cluster=120k,noreadahead,writelimit=240K");
+        assert!(o.synchronous_names && !o.read_ahead);
+        assert_eq!((o.cluster_bytes, o.write_limit), (Some(120 << 10), WriteLimit::Bytes(240 << 10)));
+        let o = parsed("dirsync,nocluster,nowritelimit");
+        assert_eq!((o.cluster_bytes, o.write_limit), (Some(0), WriteLimit::Unlimited));
+        assert!(o.synchronous_names && o.read_ahead);
+        assert_eq!(parsed("cluster=16m,cluster=0").cluster_bytes, Some(0));
+        assert_eq!(parsed("sync,async,noreadahead,readahead"), MountOptions::default());
     }
 
     /// Promise: nothing that fstab carries for `mount(8)` or systemd is refused or changes anything.
@@ -320,6 +381,11 @@ mod tests {
             ("subtype=a.b", "subtype=a.b"),
             ("fsname", "fsname"),
             ("dialect", "dialect"),
+            ("cluster", "cluster"),
+            ("cluster=17m", "cluster=17m"),
+            ("nocluster=1", "nocluster=1"),
+            ("writelimit=0", "writelimit=0"),
+            ("sync=1", "sync=1"),
         ] {
             let error = MountOptions::default().parse(text).unwrap_err().to_string();
             assert!(error.contains(&format!("`{word}`")), "{text}: {error}");

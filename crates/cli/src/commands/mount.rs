@@ -2,8 +2,9 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Opening};
+use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_device::{Part, Spec};
-use spindle_fuse::{Mode, MountOptions, Ready, Signals, launch, serve};
+use spindle_fuse::{Mode, MountOptions, Ready, Signals, WriteLimit, launch, serve};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -36,6 +37,13 @@ use std::process::ExitCode;
     commit=SECONDS              make changes durable at least so often (5)
     threads=N                   threads that serve (2)
     nouser_xattr                no extended attributes
+    cluster=SIZE, nocluster     move file data in clusters of this many bytes (k and m for powers of 1024; at most 16m),
+                                or block by block; without, in clusters as tunefs -a has set them
+    readahead, noreadahead      read the next cluster while one is used (the default), or only what is asked for
+    writelimit=SIZE, nowritelimit
+                                who writes waits while so many bytes of the file are on their way to the device (4m)
+    sync, async                 sync: each change of names is on the device before it is reported done, one block after
+                                the other, as in 1984 (dirsync means the same); async is the default
     auto_unmount                unmount even if the daemon is killed
 
 EXIT CODES
@@ -90,6 +98,28 @@ pub fn check(args: &Args) -> Result<MountOptions> {
     Ok(options)
 }
 
+/// What the options say about names and file data.
+fn settings(options: &MountOptions) -> Settings {
+    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let usual = DataSettings::THROUGH;
+    Settings {
+        naming: if options.synchronous_names { Naming::Synchronous } else { Naming::Delayed },
+        data: DataSettings {
+            cluster_bytes: options.cluster_bytes.map(bytes),
+            // Block by block means large requests, too.
+            random_clusters: options.cluster_bytes != Some(0),
+            read_ahead: options.read_ahead,
+            write_limit_bytes: match options.write_limit {
+                WriteLimit::Usual => usual.write_limit_bytes,
+                WriteLimit::Bytes(limit) => Some(bytes(limit)),
+                WriteLimit::Unlimited => None,
+            },
+            ..usual
+        },
+        ..Settings::default()
+    }
+}
+
 fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
     let mut options = check(args)?;
     // The daemon goes to / in the end; messages and the mount table are to name the image for everybody.
@@ -112,6 +142,7 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         force: options.force,
         kind,
         atime: options.atime,
+        cache: settings(&options),
         ..Opening::read_only()
     };
     let opened = image::open(&spec, &opening)?;
@@ -121,4 +152,35 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
     }
     serve(&opened.fs, &args.dir, &spec.to_string(), &options, signals, ready)
         .map_err(|e| Failure::new(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings_of(text: &str) -> Settings {
+        let mut options = MountOptions::default();
+        options.parse(text).unwrap();
+        settings(&options)
+    }
+
+    /// Promise: each option about names and file data reaches the setting that it is about, and no other.
+    #[test]
+    fn options_reach_the_cache() {
+        let usual = DataSettings::THROUGH;
+        assert_eq!(settings_of("noatime").data, usual);
+        for (text, data) in [
+            ("cluster=64k", DataSettings { cluster_bytes: Some(64 << 10), ..usual }),
+            ("nocluster", DataSettings { cluster_bytes: Some(0), random_clusters: false, ..usual }),
+            ("cluster=0", DataSettings { cluster_bytes: Some(0), random_clusters: false, ..usual }),
+            ("noreadahead", DataSettings { read_ahead: false, ..usual }),
+            ("writelimit=240k", DataSettings { write_limit_bytes: Some(240 << 10), ..usual }),
+            ("nowritelimit", DataSettings { write_limit_bytes: None, ..usual }),
+        ] {
+            assert_eq!(settings_of(text).data, data, "{text}");
+            assert_eq!(settings_of(text).naming, Naming::Delayed, "{text}");
+        }
+        assert_eq!((settings_of("sync").naming, settings_of("sync").data), (Naming::Synchronous, usual));
+        assert_eq!(settings_of("sync,async").naming, Naming::Delayed);
+    }
 }

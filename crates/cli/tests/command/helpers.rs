@@ -58,12 +58,37 @@ fn failing_mounts() {
     assert_eq!(called(&bench, "spindle", "umount mnt").code, 0);
 }
 
+/// Promise: with sync a name is on the device as soon as its making is reported done, and without it is not, as long as
+/// nothing asks for it; what file data moves in is no matter of what it is.
+#[test]
+fn synchronous_names() {
+    let bench = Bench::new();
+    bench.shell("mkdir mnt");
+    for (options, there) in [("sync,nocluster,noreadahead", true), ("async,cluster=1m,writelimit=64k", false)]
+    {
+        bench.shell("rm -f a.img");
+        bench.ok("newfs -s 32m a.img");
+        let mounted = called(&bench, "spindle", &format!("mount -o commit=300,{options} a.img mnt"));
+        assert_eq!((mounted.code, mounted.err.as_str()), (0, ""), "{options}");
+        std::fs::create_dir(bench.path("mnt/name")).unwrap();
+        bench.shell("cp a.img now.img");
+        let content: Vec<u8> = (0..3_000_000_u32).map(|n| (n / 100).to_le_bytes()[0]).collect();
+        bench.write("mnt/name/file", &content);
+        assert!(std::fs::read(bench.path("mnt/name/file")).unwrap() == content, "{options}");
+        assert_eq!(called(&bench, "spindle", "umount mnt").code, 0);
+        assert_eq!(bench.ok("ls now.img:/").contains("name"), there, "{options}");
+        assert!(bench.run("cat a.img:/name/file").bytes == content, "{options}");
+        bench.check("a.img");
+    }
+}
+
 /// Promise: there is a manual page for every command, with its examples.
 #[test]
 fn manual_pages() {
     let bench = Bench::new();
     bench.ok("man pages");
-    for command in ["newfs", "info", "mount", "umount", "fsck", "ls", "cat", "stat", "cp", "import", "export"]
+    for command in
+        ["newfs", "info", "mount", "umount", "fsck", "tunefs", "ls", "cat", "stat", "cp", "import", "export"]
     {
         let page = std::fs::read_to_string(bench.path(&format!("pages/spindle-{command}.1"))).unwrap();
         assert!(page.contains(".SH DESCRIPTION"), "{command}");
