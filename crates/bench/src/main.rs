@@ -9,8 +9,10 @@
 //! ```
 //!
 //! The images are made in DIRECTORY, by default `target/bench`. `--scale 10` does a tenth of the work, for trying
-//! out. The groups are `large`, `one`, `spread`, `tree`, `names` and `image`.
+//! out. The groups are `large`, `one`, `spread`, `tree`, `names`, `image`, and `clusters`, which compares Spindle with
+//! itself, without and with clustering.
 
+mod clusters;
 mod contender;
 mod images;
 mod measure;
@@ -45,6 +47,9 @@ fn run() -> Result<()> {
             mounted::all(contender, &settings, &mut table)?;
         }
         images::all(&settings, &mut table)?;
+        if settings.wants("clusters") {
+            clusters::all(&settings, &mut table)?;
+        }
     }
     print!("{}", table.markdown());
     Ok(())
