@@ -10,6 +10,7 @@
 //! - [`reader`]: the four foreign readers (The Sleuth Kit, GRUB, `dissect.ffs`, `rufs`) and which formats each
 //!   of them reads; one module for each.
 //! - [`linux`]: listings that Linux's own drivers made of real images, and those images.
+//! - [`simh`]: the Seventh Edition itself; [`oldunix`]: a reader of its formats and their like.
 //! - [`mod@format`]: what an image says it is, told without Spindle's code.
 //! - [`spindle`]: Spindle's own command line, its mounts included.
 //! - [`workload`]: programs that work on a mounted directory and know whether what they see is right.
@@ -23,9 +24,11 @@ pub mod grub;
 pub mod host;
 pub mod linux;
 pub mod makefs;
+pub mod oldunix;
 pub mod reader;
 pub mod record;
 pub mod rufs;
+pub mod simh;
 pub mod sleuthkit;
 pub mod spindle;
 pub mod table;
