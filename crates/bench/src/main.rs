@@ -9,11 +9,12 @@
 //! ```
 //!
 //! The images are made in DIRECTORY, by default `target/bench`. `--scale 10` does a tenth of the work, for trying
-//! out. The groups are `large`, `one`, `spread`, `tree`, `names`, `image`, and `clusters`, which compares Spindle with
-//! itself, without and with clustering.
+//! out. The groups are `large`, `one`, `spread`, `tree`, `names`, `image`; `clusters`, which compares Spindle with
+//! itself, without and with clustering; and `events`, the speed of simulations.
 
 mod clusters;
 mod contender;
+mod events;
 mod images;
 mod measure;
 mod mounted;
@@ -49,6 +50,9 @@ fn run() -> Result<()> {
         images::all(&settings, &mut table)?;
         if settings.wants("clusters") {
             clusters::all(&settings, &mut table)?;
+        }
+        if settings.wants("events") {
+            events::all(&settings, &mut table)?;
         }
     }
     print!("{}", table.markdown());

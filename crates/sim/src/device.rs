@@ -64,7 +64,8 @@ struct Drive {
     clock: Arc<HostClock>,
     store: Arc<MemoryDevice>,
     sector_bytes: u32,
-    /// What its waiters are woken by: beyond every address, so that it is nobody else's.
+    /// What those who wait for it to be idle are woken by, and with the number of a transfer added those who wait for that:
+    /// beyond every address, so that it is nobody else's.
     key: usize,
     state: Mutex<State>,
 }
@@ -75,8 +76,9 @@ pub struct DriveDevice {
     drive: Arc<Drive>,
 }
 
-/// Keys of drives begin here.
+/// The key of the next drive; the transfers of one have the keys up to that of the next.
 static KEYS: AtomicUsize = AtomicUsize::new(1 << (usize::BITS - 1));
+const TRANSFERS: usize = 1 << (usize::BITS / 2);
 
 impl DriveDevice {
     /// A drive without data, as large as `disk` is.
@@ -118,7 +120,7 @@ impl DriveDevice {
             clock: clock.clone(),
             store,
             sector_bytes,
-            key: KEYS.fetch_add(1, Ordering::Relaxed),
+            key: KEYS.fetch_add(TRANSFERS, Ordering::Relaxed),
             state: Mutex::new(state),
         };
         Self { info, drive: Arc::new(drive) }
@@ -178,8 +180,17 @@ impl Drive {
             }
         }
         self.start(&mut state);
+        let idle = state.in_service == 0;
         drop(state);
-        self.core.wake(self.key, true);
+        self.core.wake(self.key_of(id), true);
+        if idle {
+            self.core.wake(self.key, true);
+        }
+    }
+
+    /// What waits for transfer `id` is woken by.
+    fn key_of(&self, id: u64) -> usize {
+        self.key + usize::try_from(id).unwrap_or(0) % TRANSFERS
     }
 }
 
@@ -228,7 +239,8 @@ impl Device for DriveDevice {
 
     fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
         let drive = &self.drive;
-        drive.core.wait_until(drive.key, || drive.state.lock().done.contains_key(&ticket.id()));
+        let landed = || drive.state.lock().done.contains_key(&ticket.id());
+        drive.core.wait_until(drive.key_of(ticket.id()), landed);
         drive.state.lock().done.remove(&ticket.id()).ok_or_else(|| Error::Unusable {
             device: self.info.name.clone(),
             reason: "the simulation ended before a transfer did".into(),
