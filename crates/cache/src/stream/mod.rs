@@ -200,3 +200,5 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transfers;
