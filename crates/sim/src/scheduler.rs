@@ -10,161 +10,22 @@
 //! [`Simulation::with_random_schedule`] picks among ready threads at random, also at every lock that is taken: a test mode
 //! that finds what a fair order hides.
 
+mod agenda;
+
 use crate::time::Time;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use agenda::{Action, State, Thread, Token};
+use parking_lot::{Mutex, MutexGuard};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::hook::{Scheduler, enter};
 use std::any::Any;
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// What happens at a point in time.
-enum Action {
-    /// The wait of a thread with this number runs out.
-    TimeOut {
-        thread: usize,
-        wait: u64,
-    },
-    Call(Box<dyn FnOnce() + Send>),
-}
-
-struct Event {
-    at: Time,
-    number: u64,
-    action: Action,
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for Event {}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
-    }
-}
-
-/// What a thread without the baton sleeps on.
-#[derive(Default)]
-struct Token {
-    given: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Token {
-    fn give(&self) {
-        *self.given.lock() = true;
-        self.changed.notify_one();
-    }
-
-    fn take(&self) {
-        let mut given = self.given.lock();
-        while !*given {
-            self.changed.wait(&mut given);
-        }
-        *given = false;
-    }
-}
-
-struct Thread {
-    name: String,
-    token: Arc<Token>,
-    waits_for: Option<usize>,
-    /// Waits begun.
-    waits: u64,
-    timed_out: bool,
-    /// The simulation ends without waiting for it.
-    background: bool,
-}
-
-#[derive(Default)]
-struct State {
-    now: Time,
-    events: BinaryHeap<Reverse<Event>>,
-    planned: u64,
-    happened: u64,
-    threads: Vec<Thread>,
-    ready: VecDeque<usize>,
-    waiters: HashMap<usize, VecDeque<usize>>,
-    /// Clients in the foreground that have not ended.
-    unfinished: usize,
-    random: Option<StdRng>,
-}
-
-impl State {
-    fn plan(&mut self, at: Time, action: Action) {
-        self.planned += 1;
-        let event = Event { at: at.max(self.now), number: self.planned, action };
-        self.events.push(Reverse(event));
-    }
-
-    /// The thread that is to run next, if one is ready.
-    fn pick(&mut self) -> Option<usize> {
-        match &mut self.random {
-            Some(random) if !self.ready.is_empty() => {
-                let nth = random.random_range(0..self.ready.len());
-                self.ready.remove(nth)
-            }
-            _ => self.ready.pop_front(),
-        }
-    }
-
-    fn wake(&mut self, key: usize, all: bool) {
-        let Some(waiters) = self.waiters.get_mut(&key) else { return };
-        let count = if all { waiters.len() } else { waiters.len().min(1) };
-        for thread in waiters.drain(..count) {
-            self.threads[thread].waits_for = None;
-            self.ready.push_back(thread);
-        }
-        if waiters.is_empty() {
-            self.waiters.remove(&key);
-        }
-    }
-
-    fn time_out(&mut self, thread: usize, wait: u64) {
-        if self.threads[thread].waits != wait {
-            return;
-        }
-        if let Some(key) = self.threads[thread].waits_for.take() {
-            self.threads[thread].timed_out = true;
-            if let Some(waiters) = self.waiters.get_mut(&key) {
-                waiters.retain(|&other| other != thread);
-            }
-            self.ready.push_back(thread);
-        }
-    }
-
-    /// After a run: what is left of clients that have unwound.
-    fn forget_clients(&mut self) {
-        self.threads.clear();
-        self.ready.clear();
-        self.waiters.clear();
-        self.events.retain(|Reverse(event)| matches!(event.action, Action::Call(_)));
-        self.unfinished = 0;
-    }
-
-    fn deadlock(&self) -> String {
-        let waiting = self.threads.iter().filter(|t| t.waits_for.is_some()).map(|t| t.name.as_str());
-        format!("all clients wait for each other: {}", waiting.collect::<Vec<_>>().join(", "))
-    }
-}
 
 /// The reason for which the threads of a simulation unwind that is over.
 struct Over;
@@ -481,7 +342,7 @@ impl Simulation {
                 return;
             }
             self.core.over.store(false, Ordering::SeqCst);
-            *self.core.finished.given.lock() = false;
+            self.core.finished.reset();
             state.pick().map(|next| state.threads[next].token.clone())
         };
         if let Some(first) = first {
