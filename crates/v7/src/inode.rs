@@ -187,8 +187,12 @@ impl InodeTable {
         self.0.lock().entries.get(&ino).is_some_and(|(_, references)| *references > 0)
     }
 
-    pub(crate) fn drop_freed(&self, ino: u16) {
-        self.0.lock().entries.remove(&ino);
+    /// Drops an inode that was freed, unless its number has been given to another meanwhile.
+    pub(crate) fn drop_freed(&self, freed: &Arc<Inode>) {
+        let mut table = self.0.lock();
+        if table.entries.get(&freed.ino).is_some_and(|(inode, _)| Arc::ptr_eq(inode, freed)) {
+            table.entries.remove(&freed.ino);
+        }
     }
 
     /// All inodes in memory, in the order of their numbers.
@@ -241,7 +245,7 @@ impl V7 {
 
     /// Enters a newly allocated inode into the table, replacing whatever was left of the number's former file.
     pub(crate) fn enter_new(&self, ino: u16, di: Dinode) -> Arc<Inode> {
-        self.inodes.drop_freed(ino);
+        self.inodes.0.lock().entries.remove(&ino);
         self.inodes.enter(ino, di, self.cache.stream(self.layout.format.bsize, 1))
     }
 

@@ -8,8 +8,10 @@
 //! not write, gives back the references it was given, and calls `unmount` in the end.
 //!
 //! To be read in this order: [`ondisk`] (the structures), `format` and `superblock` (which of them it is), `layout` (where
-//! everything is), `freelist` and `ilist` (what is free), `inode`, `bmap`, `file`, `truncate`, `dir`, `ops`, `rename`, `mount`.
+//! everything is), `freelist` and `ilist` (what is free), `inode`, `bmap`, `file`, `truncate`, `dir`,
+//! `names`, `rename`, `attr`, `ops`, `mount`.
 
+mod attr;
 mod bmap;
 pub mod check;
 mod dir;
@@ -20,6 +22,7 @@ mod ilist;
 mod inode;
 mod layout;
 mod mount;
+mod names;
 pub mod newfs;
 pub mod ondisk;
 mod ops;

@@ -8,7 +8,7 @@
 use crate::inode::{Inode, State};
 use crate::layout::ROOT_INO;
 use crate::mount::V7;
-use crate::ops::{check_alive, check_name, dangling};
+use crate::names::{check_alive, check_name, dangling};
 use spindle_cache::Tx;
 use spindle_clock::{MutexGuard, RwLockWriteGuard};
 use spindle_vfs::{Error, Ino, RenameMode, Result};

@@ -111,7 +111,7 @@ impl V7 {
         }
         state.di = Dinode::default();
         self.free_inode(&tx, inode.ino)?;
-        self.inodes.drop_freed(inode.ino);
+        self.inodes.drop_freed(inode);
         Ok(())
     }
 }

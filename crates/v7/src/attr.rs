@@ -1,0 +1,115 @@
+//! What an inode says of itself, and how that is changed.
+
+use crate::inode::{Dinode, Inode, State, seconds};
+use crate::mount::V7;
+use spindle_clock::Timestamp;
+use spindle_vfs::{AtimePolicy, Attr, Error, FileKind, Ino, Result, SetAttr, SetTime};
+
+/// Seconds after which a relative access time is renewed.
+const DAY: i64 = 86_400;
+impl V7 {
+    pub(crate) fn attr(&self, inode: &Inode, state: &State) -> Attr {
+        let di = &state.di;
+        Attr {
+            ino: Ino(inode.ino.into()),
+            generation: 0,
+            kind: di.kind().unwrap_or(FileKind::Regular),
+            perm: u32::from(di.mode) & 0o7777,
+            nlink: di.nlink.into(),
+            uid: di.uid.into(),
+            gid: di.gid.into(),
+            rdev: di.rdev(),
+            size: di.size,
+            blocks512: self.blocks_held(inode.ino, di) * u64::from(self.layout.format.bsize) / 512,
+            blksize: self.layout.format.bsize,
+            atime: state.atime_pending.lock().unwrap_or(di.atime),
+            mtime: di.mtime,
+            ctime: di.ctime,
+            birthtime: None,
+            flags: 0,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        storable(self.clock.now())
+    }
+
+    /// Notes that a file was read.
+    pub(crate) fn touch(&self, state: &State) {
+        let now = self.now();
+        let mut pending = state.atime_pending.lock();
+        let last = pending.unwrap_or(state.di.atime);
+        let due = match self.atime {
+            AtimePolicy::Never => false,
+            AtimePolicy::Always => true,
+            AtimePolicy::Relative => {
+                last <= state.di.mtime || last <= state.di.ctime || last.secs.saturating_add(DAY) <= now.secs
+            }
+        };
+        if due && !self.is_read_only() {
+            *pending = Some(now);
+        }
+    }
+
+    /// Changes attributes, all or none.
+    pub(crate) fn set_attributes(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        let inode = self.iget_ino(ino)?;
+        let mut state = inode.state.write();
+        if set.flags.is_some() {
+            return Err(Error::NotSupported);
+        }
+        if set.size.is_some() {
+            check_regular(&state.di)?;
+        }
+        let (uid, gid) = (set.uid.map(id).transpose()?, set.gid.map(id).transpose()?);
+        let now = self.now();
+        let tx = self.begin()?;
+        let di = &mut state.di;
+        if let Some(size) = set.size {
+            let resized = if size < di.size {
+                self.shrink(&tx, &inode, di, size)
+            } else {
+                self.extend_file(&tx, &inode, di, size)
+            };
+            self.store(&tx, inode.ino, di)?;
+            resized?;
+            di.mtime = now;
+        }
+        di.uid = uid.unwrap_or(di.uid);
+        di.gid = gid.unwrap_or(di.gid);
+        if let Some(perm) = set.perm {
+            di.mode = di.mode & 0o170_000 | u16::try_from(perm & 0o7777).unwrap_or(0);
+        }
+        let given = |time: SetTime| match time {
+            SetTime::Now => now,
+            SetTime::At(time) => storable(time),
+        };
+        di.mtime = set.mtime.map_or(di.mtime, given);
+        di.ctime = set.ctime.map_or(now, storable);
+        if let Some(atime) = set.atime {
+            di.atime = given(atime);
+            *state.atime_pending.lock() = None;
+        }
+        self.store(&tx, inode.ino, &state.di)?;
+        Ok(self.attr(&inode, &state))
+    }
+}
+
+/// A time as the disk can keep it.
+fn storable(time: Timestamp) -> Timestamp {
+    Timestamp::new(seconds(time).into(), 0)
+}
+
+/// An owner as the disk can keep it.
+pub(crate) fn id(id: u32) -> Result<u16> {
+    u16::try_from(id).map_err(|_| Error::Overflow)
+}
+
+/// Refuses what has no bytes of its own.
+pub(crate) fn check_regular(di: &Dinode) -> Result<()> {
+    match di.kind() {
+        Some(FileKind::Regular) => Ok(()),
+        Some(FileKind::Directory) => Err(Error::IsDirectory),
+        _ => Err(Error::Invalid),
+    }
+}
