@@ -6,6 +6,7 @@ use crate::layout::{Block, index};
 use crate::mount::V7;
 use crate::ondisk::{DIRSIZ, Direct, ENTRY_SIZE};
 use spindle_cache::Tx;
+use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, Result};
 use std::ops::ControlFlow;
 
@@ -18,8 +19,30 @@ pub(crate) struct Found {
 }
 
 /// The name of an entry: all 14 bytes, or those before the first zero.
-pub(crate) fn name_of(d_name: &[u8; DIRSIZ]) -> &[u8] {
+pub(crate) fn name_of(d_name: &[u8]) -> &[u8] {
     d_name.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// An entry as it stands in its block: most are looked at only to be passed over.
+pub(crate) struct Entry<'a> {
+    bytes: &'a [u8],
+    endian: Endian,
+}
+
+impl<'a> Entry<'a> {
+    pub(crate) fn ino(&self) -> u16 {
+        u16::get(self.bytes, self.endian)
+    }
+
+    pub(crate) fn name(&self) -> &'a [u8] {
+        name_of(&self.bytes[2..])
+    }
+
+    /// True if it is in use and has this name.
+    fn is(&self, name: &[u8]) -> bool {
+        let d_name = &self.bytes[2..];
+        d_name.starts_with(name) && d_name.get(name.len()).is_none_or(|&byte| byte == 0) && self.ino() != 0
+    }
 }
 
 /// True for what can be a name.
@@ -34,7 +57,7 @@ impl V7 {
         ino: u16,
         di: &Dinode,
         from: u64,
-        mut look: impl FnMut(u64, &Direct) -> ControlFlow<T>,
+        mut look: impl FnMut(u64, &Entry<'_>) -> ControlFlow<T>,
     ) -> Result<Option<T>> {
         let end = di.size - di.size % ENTRY_SIZE as u64;
         let mut at = from.next_multiple_of(ENTRY_SIZE as u64);
@@ -46,8 +69,8 @@ impl V7 {
                 let buffer = self.metadata(block)?;
                 let bytes = buffer.read();
                 let stop = start + index(end.min(next) - at);
-                for (n, entry) in bytes[start..stop].chunks_exact(ENTRY_SIZE).enumerate() {
-                    let entry = Direct::decode(entry, self.layout.format.endian);
+                for (n, bytes) in bytes[start..stop].chunks_exact(ENTRY_SIZE).enumerate() {
+                    let entry = Entry { bytes, endian: self.layout.format.endian };
                     if let ControlFlow::Break(found) = look(at + (n * ENTRY_SIZE) as u64, &entry) {
                         return Ok(Some(found));
                     }
@@ -61,8 +84,8 @@ impl V7 {
     /// Finds a name.
     pub(crate) fn dir_find(&self, ino: u16, di: &Dinode, name: &[u8]) -> Result<Option<Found>> {
         self.each_entry(ino, di, 0, |place, entry| {
-            if entry.d_ino != 0 && name_of(&entry.d_name) == name {
-                ControlFlow::Break(Found { place, ino: entry.d_ino })
+            if entry.is(name) {
+                ControlFlow::Break(Found { place, ino: entry.ino() })
             } else {
                 ControlFlow::Continue(())
             }
@@ -72,7 +95,7 @@ impl V7 {
     /// Finds a free entry, or adds one at the end, and gives its offset.
     pub(crate) fn dir_reserve(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode) -> Result<u64> {
         let free = self.each_entry(ino, di, 0, |place, entry| {
-            if entry.d_ino == 0 { ControlFlow::Break(place) } else { ControlFlow::Continue(()) }
+            if entry.ino() == 0 { ControlFlow::Break(place) } else { ControlFlow::Continue(()) }
         })?;
         if let Some(place) = free {
             return Ok(place);
@@ -137,8 +160,8 @@ impl V7 {
     /// True if there are only `.` and `..`.
     pub(crate) fn dir_is_empty(&self, ino: u16, di: &Dinode) -> Result<bool> {
         let other = self.each_entry(ino, di, 0, |_, entry| {
-            let dots = matches!(name_of(&entry.d_name), b"." | b"..");
-            if entry.d_ino != 0 && !dots { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            let dots = matches!(entry.name(), b"." | b"..");
+            if entry.ino() != 0 && !dots { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         Ok(other.is_none())
     }

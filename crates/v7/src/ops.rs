@@ -5,7 +5,7 @@
 //! it does not matter who asks.
 
 use crate::attr::check_regular;
-use crate::dir::{is_name, name_of};
+use crate::dir::is_name;
 use crate::inode::{Inode, State};
 use crate::layout::{ROOT_INO, index};
 use crate::mount::V7;
@@ -120,19 +120,18 @@ impl FileSystem for V7 {
                 let state = dir.state.read();
                 self.touch(&state);
                 let walked = self.each_entry(dir.ino, &state.di, at, |place, entry| {
-                    if entry.d_ino != 0 && is_name(name_of(&entry.d_name)) {
-                        batch.push((place + ENTRY_SIZE as u64, *entry));
+                    if entry.ino() != 0 && is_name(entry.name()) {
+                        batch.push((place + ENTRY_SIZE as u64, entry.ino(), entry.name().to_vec()));
                     }
                     if batch.len() < BATCH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
                 });
                 self.note(walked)?.is_some()
             };
-            for (next, entry) in &batch {
-                let (name, ino) = (name_of(&entry.d_name), Ino(entry.d_ino.into()));
-                if sink(&DirEntry { name, ino, kind: None, next: *next }).is_break() {
+            for (next, ino, name) in batch {
+                if sink(&DirEntry { name: &name, ino: Ino(ino.into()), kind: None, next }).is_break() {
                     return Ok(());
                 }
-                at = *next;
+                at = next;
             }
             if !more {
                 return Ok(());
