@@ -3,6 +3,7 @@
 use crate::{AlignedBuf, Device, Info, Op, Request, Result, Ticket};
 use spindle_clock::{Mutex, RwLock};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Bytes of one lazily allocated piece.
 const CHUNK: usize = 64 * 1024;
@@ -10,7 +11,7 @@ const CHUNK: usize = 64 * 1024;
 /// A sparse device in memory: what was never written takes no memory and reads as zeros.
 pub struct MemoryDevice {
     info: Info,
-    chunks: RwLock<HashMap<u64, Box<[u8]>>>,
+    chunks: RwLock<HashMap<u64, Arc<[u8]>>>,
     finished: Mutex<(u64, HashMap<u64, AlignedBuf>)>,
 }
 
@@ -36,6 +37,13 @@ impl MemoryDevice {
         let device = Self::new((bytes.len() as u64).next_multiple_of(512));
         device.put(0, bytes);
         device
+    }
+
+    /// A device that holds what this one holds now. Memory is shared until one of them is written to.
+    #[must_use]
+    pub fn branch(&self) -> Self {
+        let chunks = RwLock::new(self.chunks.read().clone());
+        Self { info: self.info.clone(), chunks, finished: Mutex::default() }
     }
 
     /// Everything on the device.
@@ -76,7 +84,7 @@ impl MemoryDevice {
         let mut chunks = self.chunks.write();
         for (chunk, within, at, n) in Self::pieces(offset, buf.len()) {
             let bytes = chunks.entry(chunk).or_insert_with(|| vec![0; CHUNK].into());
-            bytes[within..within + n].copy_from_slice(&buf[at..at + n]);
+            Arc::make_mut(bytes)[within..within + n].copy_from_slice(&buf[at..at + n]);
         }
     }
 }
@@ -150,5 +158,17 @@ mod tests {
         assert!(back[..1024].iter().all(|&b| b == 0) && back[1024..3072] == data[..]);
         assert!(device.read_at(1 << 20, &mut back).is_err());
         assert!(device.write_at(100, &data).is_err());
+    }
+
+    /// Promise: a branch has what was there, and neither sees what is written to the other.
+    #[test]
+    fn branches_part() {
+        let device = MemoryDevice::from_bytes(&vec![7; 200 << 10]);
+        let branch = device.branch();
+        branch.write_at((64 << 10) - 512, &[9; 1024]).unwrap();
+        device.write_at(0, &[8; 512]).unwrap();
+        let (ours, theirs) = (device.to_bytes(), branch.to_bytes());
+        assert!(ours[..512] == [8; 512] && ours[512..] == vec![7; (200 << 10) - 512]);
+        assert!(theirs[..512] == [7; 512] && theirs[(64 << 10) - 512..(64 << 10) + 512] == [9; 1024]);
     }
 }

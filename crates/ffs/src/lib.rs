@@ -20,6 +20,7 @@ mod dinode;
 mod dir;
 mod dirindex;
 mod extattr;
+mod extents;
 mod file;
 mod group;
 mod inode;

@@ -15,6 +15,9 @@ pub enum Error {
     /// A file system that was asked for cannot be made.
     #[error(transparent)]
     Newfs(#[from] spindle_ffs::newfs::ParameterError),
+    /// A machine that was asked for is not described, or cannot be.
+    #[error(transparent)]
+    Preset(#[from] spindle_sim::preset::Error),
     /// A picture could not be drawn.
     #[error("drawing {figure}: {why}")]
     Drawing {

@@ -11,6 +11,7 @@
 //! [`waste`] is Table 1 of the 1984 paper as a pure function of a population of files; `spindle waste` feeds it
 //! anyone's.
 
+mod bench;
 mod error;
 mod experiment;
 mod experiments;

@@ -15,6 +15,7 @@ mod attr;
 mod bmap;
 pub mod check;
 mod dir;
+mod extents;
 mod file;
 mod format;
 mod freelist;

@@ -35,7 +35,7 @@ pub use fs::FileSystem;
 pub use locks::{ByteRange, Interrupt, LockHolder, LockKind, LockOwner, LockTable, Wait};
 pub use path::Node;
 pub use types::{
-    AtimePolicy, Attr, DirEntry, FallocateMode, FileKind, FsStat, Ino, Limits, NewNode, Privilege, Rdev,
-    RenameMode, Seek, SetAttr, SetTime, XattrMode,
+    AtimePolicy, Attr, DirEntry, Extent, FallocateMode, FileKind, FsStat, Ino, Limits, NewNode, Privilege,
+    Rdev, RenameMode, Seek, SetAttr, SetTime, XattrMode,
 };
 pub use vfs::{Checking, HandleId, OpenFlags, Options, Vfs};

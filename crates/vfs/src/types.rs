@@ -276,3 +276,26 @@ pub struct Limits {
     /// Largest user or group number.
     pub id_max: u32,
 }
+
+/// Bytes of a file that lie together on the device: what a file system tells about its layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Offset in the file in bytes.
+    pub offset: u64,
+    /// Byte on the device.
+    pub at: u64,
+    /// Length in bytes; the last one of a file ends where the file does.
+    pub len: u64,
+}
+
+impl Extent {
+    /// Adds an extent to those before it, or to the last of them if it goes on where that ends.
+    pub fn append_to(self, extents: &mut Vec<Self>) {
+        match extents.last_mut() {
+            Some(last) if last.offset + last.len == self.offset && last.at + last.len == self.at => {
+                last.len += self.len;
+            }
+            _ => extents.push(self),
+        }
+    }
+}

@@ -204,9 +204,8 @@ impl Cache {
     fn obstacle(&self, state: &State, cluster: &[u64], bytes: usize) -> Option<Arc<Flight>> {
         let same = cluster.iter().find_map(|block| state.pages.get(block).and_then(Page::in_flight));
         same.or_else(|| {
-            let under_way = state.in_flight_bytes();
             let limit = self.settings.data.write_limit_bytes?;
-            if under_way + bytes > limit { state.oldest_write() } else { None }
+            if state.in_flight_bytes() + bytes > limit { state.oldest_write() } else { None }
         })
     }
 

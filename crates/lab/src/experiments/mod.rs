@@ -1,18 +1,74 @@
 //! The experiments, a file each.
 
+mod cluster_extents;
+mod cluster_iobench;
+mod ffs_aging;
+mod ffs_inodes;
 mod ffs_table1;
+mod ffs_table2;
 
 use crate::Experiment;
 
 const FFS_1984: &str = "McKusick, Joy, Leffler and Fabry, \"A Fast File System for UNIX\", 1984";
+const CLUSTERING_1991: &str = "McVoy and Kleiman, \"Extent-like Performance from a UNIX File System\", 1991";
 
 /// In the order of the papers.
-pub const ALL: &[Experiment] = &[Experiment {
-    id: "ffs-table1",
-    title: "space wasted by the organisation of the disk",
-    paper: FFS_1984,
-    section: "section 3.1, Table 1",
-    stand_in: "for the 775 megabytes of user files at Berkeley: files of the sizes measured at the Vrije Universiteit in \
-               1984, in directories of 12.6 files, and larger ones",
-    run: ffs_table1::run,
-}];
+pub const ALL: &[Experiment] = &[
+    Experiment {
+        id: "ffs-table1",
+        title: "space wasted by the organisation of the disk",
+        paper: FFS_1984,
+        section: "section 3.1, Table 1",
+        stand_in: "for the 775 megabytes of user files at Berkeley: files of the sizes measured at the Vrije \
+                   Universiteit in 1984, in directories of 12.6 files, and larger ones",
+        run: ffs_table1::run,
+    },
+    Experiment {
+        id: "ffs-inodes",
+        title: "disk accesses for inodes when a large directory is listed",
+        paper: FFS_1984,
+        section: "section 4",
+        stand_in: "for file systems in production use: a month of synthetic use of one of 150 MB",
+        run: ffs_inodes::run,
+    },
+    Experiment {
+        id: "ffs-table2",
+        title: "rates of reading and writing a large file",
+        paper: FFS_1984,
+        section: "section 4, Tables 2a and 2b",
+        stand_in: "for file systems in production use: a month of synthetic use",
+        run: ffs_table2::run,
+    },
+    Experiment {
+        id: "ffs-aging",
+        title: "what use does to the rates of the old and the new file system",
+        paper: FFS_1984,
+        section: "sections 2 and 4",
+        stand_in: "for weeks of use at Berkeley: half a year of synthetic use",
+        run: ffs_aging::run,
+    },
+    Experiment {
+        id: "cluster-iobench",
+        title: "transfer rates with and without clusters",
+        paper: CLUSTERING_1991,
+        section: "figures 9 to 11",
+        stand_in: "for IObench, which was internal to Sun: a program that does what its columns are called",
+        run: cluster_iobench::iobench,
+    },
+    Experiment {
+        id: "cluster-cpu",
+        title: "processor time with and without clusters",
+        paper: CLUSTERING_1991,
+        section: "figure 12",
+        stand_in: "for Sun's internal benchmark: a program that touches every page of a mapped file",
+        run: cluster_iobench::processor,
+    },
+    Experiment {
+        id: "cluster-extents",
+        title: "how contiguous files are without preallocation",
+        paper: CLUSTERING_1991,
+        section: "\"Allocator details\"",
+        stand_in: "for Sun's heavily fragmented /home: a year of synthetic use of a file system that is 85 % full",
+        run: cluster_extents::run,
+    },
+];

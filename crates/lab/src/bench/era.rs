@@ -1,0 +1,68 @@
+//! What systems of the time had: memory for the file system, and how they used it.
+
+use spindle_cache::{DataSettings, Naming, Settings};
+
+/// Buffers of a VAX of 1984 in bytes: a tenth of its memory (Ousterhout and others, 1985, section 6: 200 to 400 KB).
+pub const VAX_BUFFERS: usize = 200 << 10;
+
+/// 4.1BSD and 4.2BSD: blocks of `bsize` bytes move one by one, one is read ahead, names are written at once.
+pub fn bsd(bsize: usize) -> Settings {
+    Settings {
+        capacity_bytes: VAX_BUFFERS,
+        dirty_limit_bytes: VAX_BUFFERS,
+        naming: Naming::Synchronous,
+        data: DataSettings::old(bsize, VAX_BUFFERS),
+    }
+}
+
+/// The same hardware with clusters of `cluster_bytes` and all that came with them in 1991.
+pub fn clustered(cluster_bytes: usize) -> Settings {
+    Settings { data: DataSettings::clustered(cluster_bytes, VAX_BUFFERS), ..bsd(cluster_bytes) }
+}
+
+/// Memory of a `SPARCstation` 1 with 8 MB for pages of files, in bytes: what the kernel and its tables leave.
+pub const SPARC_PAGES: usize = 5 << 20;
+
+/// One of the four runs of the clustering paper's figure 9.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// A to D.
+    pub name: &'static str,
+    /// Bytes of a cluster.
+    pub cluster_bytes: usize,
+    /// Milliseconds of rotational delay.
+    pub rotdelay_ms: u32,
+    /// Pages are freed behind sequential readers.
+    pub free_behind: bool,
+    /// No more than 240 KB of a file are on their way to the disk.
+    pub write_limit: bool,
+}
+
+/// The runs of figure 9.
+pub const RUNS: [Run; 4] = [
+    Run { name: "A", cluster_bytes: 120 << 10, rotdelay_ms: 0, free_behind: true, write_limit: true },
+    Run { name: "B", cluster_bytes: 8 << 10, rotdelay_ms: 4, free_behind: true, write_limit: true },
+    Run { name: "C", cluster_bytes: 8 << 10, rotdelay_ms: 4, free_behind: false, write_limit: true },
+    Run { name: "D", cluster_bytes: 8 << 10, rotdelay_ms: 4, free_behind: false, write_limit: false },
+];
+
+impl Run {
+    /// The settings of `SunOS` for this run.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            capacity_bytes: 1 << 20,
+            dirty_limit_bytes: SPARC_PAGES,
+            naming: Naming::Synchronous,
+            data: DataSettings {
+                free_behind: self.free_behind,
+                write_limit_bytes: self.write_limit.then_some(240 << 10),
+                ..DataSettings::old(self.cluster_bytes, SPARC_PAGES)
+            },
+        }
+    }
+
+    /// Blocks of 8192 bytes in a cluster.
+    pub fn maxcontig(&self) -> u32 {
+        u32::try_from(self.cluster_bytes / 8192).unwrap_or(1)
+    }
+}

@@ -1,0 +1,103 @@
+//! A host and a disk of the past, in virtual time.
+
+use crate::Result;
+use spindle_clock::Work;
+use spindle_device::MemoryDevice;
+use spindle_sim::disk::Disk;
+use spindle_sim::host::Host;
+use spindle_sim::preset::Library;
+use spindle_sim::{Discipline, DriveDevice, HostClock, Simulation, Time};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A host with a disk.
+#[derive(Clone)]
+pub struct Machine {
+    simulation: Simulation,
+    /// The host's time and processor.
+    pub clock: Arc<HostClock>,
+    /// The disk.
+    pub drive: Arc<DriveDevice>,
+    /// Processor time of the page daemon in nanoseconds.
+    daemon: Arc<AtomicU64>,
+}
+
+impl Machine {
+    /// The presets `host` and `disk`, with `store` on the disk, and the classic disk sort in the driver.
+    ///
+    /// # Errors
+    /// When there is no such preset.
+    pub fn new(host: &str, disk: &str, store: Arc<MemoryDevice>) -> Result<Self> {
+        let library = Library::built_in()?;
+        let (host, disk) = (Host::new(library.host(host)?)?, Disk::new(library.disk(disk)?)?);
+        let simulation = Simulation::new();
+        let daemon = Arc::new(AtomicU64::new(0));
+        let counted = daemon.clone();
+        let price = move |work| {
+            let cost = host.cost(work);
+            if work == Work::Reclaim {
+                counted.fetch_add(cost.0, Ordering::Relaxed);
+            }
+            cost
+        };
+        let clock = Arc::new(HostClock::new(&simulation, price));
+        let drive = DriveDevice::over(&simulation, &clock, disk, Discipline::Disksort, store);
+        Ok(Self { simulation, clock, drive: Arc::new(drive), daemon })
+    }
+
+    /// Runs a program on it until it ends, and gives what it returned.
+    ///
+    /// # Errors
+    /// The program's.
+    pub fn run<T: Send + 'static>(
+        &self,
+        program: impl FnOnce(&Self) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let own = self.clone();
+        self.simulation.run_client(move || program(&own)).unwrap_or_else(|| {
+            Err(crate::Error::Contradiction("a simulation ended before its program".into()))
+        })
+    }
+
+    /// Does `work`, which moves `bytes`, and tells how fast.
+    ///
+    /// # Errors
+    /// The work's.
+    pub fn measure(&self, bytes: u64, work: impl FnOnce() -> Result<()>) -> Result<Rate> {
+        let daemon = || Time(self.daemon.load(Ordering::Relaxed));
+        let (start, busy, freeing) = (self.simulation.now(), self.clock.busy(), daemon());
+        work()?;
+        Ok(Rate {
+            bytes,
+            elapsed: self.simulation.now() - start,
+            busy: self.clock.busy() - busy,
+            daemon: daemon() - freeing,
+        })
+    }
+}
+
+/// How fast something went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rate {
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Time it took.
+    pub elapsed: Time,
+    /// Processor time in it.
+    pub busy: Time,
+    /// What of that was the page daemon's.
+    pub daemon: Time,
+}
+
+impl Rate {
+    /// Bytes per second.
+    #[allow(clippy::cast_precision_loss)] // A rate.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.bytes as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// Part of the time that the processor worked, in percent.
+    pub fn percent_busy(&self) -> f64 {
+        100.0 * self.busy.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9)
+    }
+}

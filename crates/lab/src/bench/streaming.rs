@@ -1,0 +1,78 @@
+//! Writing and reading a large file, as a program sees it.
+
+use crate::bench::machine::{Machine, Rate};
+use crate::bench::process::Process;
+use crate::bench::subject::{Kind, Subject};
+use crate::{Error, Result};
+use spindle_cache::Settings;
+use spindle_device::MemoryDevice;
+use spindle_vfs::FileKind;
+use std::sync::Arc;
+
+/// What is measured, and how.
+#[derive(Clone, Debug)]
+pub struct Streaming {
+    /// The host's and the disk's presets.
+    pub host: &'static str,
+    pub disk: &'static str,
+    /// The file system on the disk, and the memory it has.
+    pub kind: Kind,
+    pub cache: Settings,
+    /// Bytes of the file, and of a call.
+    pub file: u64,
+    pub request: usize,
+}
+
+/// What came out.
+#[derive(Clone, Copy, Debug)]
+pub struct Streamed {
+    /// The file written for the first time.
+    pub write: Rate,
+    /// Read.
+    pub read: Rate,
+    /// Mean length of the file's extents in bytes.
+    pub extent: f64,
+}
+
+impl Streaming {
+    /// Measures on a branch of `store`, which stays as it is. As in the 1984 paper everything is done more than once, and the
+    /// first time gets the system into a known state. A program's writes end when the system has taken the last one.
+    ///
+    /// # Errors
+    /// As the file system.
+    pub fn measure(&self, store: &MemoryDevice) -> Result<Streamed> {
+        let machine = Machine::new(self.host, self.disk, Arc::new(store.branch()))?;
+        let own = self.clone();
+        machine.run(move |machine| {
+            let subject = own.kind.open(machine.drive.clone(), machine.clock.clone(), own.cache)?;
+            own.stream(machine, &subject)
+        })
+    }
+
+    fn stream(&self, machine: &Machine, subject: &Subject) -> Result<Streamed> {
+        let fs = subject.fs();
+        let mut process = Process::new(fs, &*machine.clock, self.request);
+        let file = process.create(fs.root(), "measured", FileKind::Regular)?;
+        let mut write = Rate::default();
+        for _ in 0..2 {
+            process.truncate(file)?;
+            fs.sync()?;
+            write = machine.measure(self.file, || process.write_all(file, self.file))?;
+        }
+        fs.sync()?;
+        let mut read = Rate::default();
+        for _ in 0..2 {
+            read = machine.measure(self.file, || check(process.read_all(file)?, self.file))?;
+        }
+        Ok(Streamed { write, read, extent: subject.mean_extent([file])? })
+    }
+}
+
+/// A whole file must come back.
+fn check(read: u64, written: u64) -> Result<()> {
+    if read == written {
+        Ok(())
+    } else {
+        Err(Error::Contradiction(format!("{read} bytes read of a file of {written}")))
+    }
+}
