@@ -164,7 +164,10 @@ impl Ffs {
                     return Ok(Placed { at, fresh: false });
                 }
                 let frags = self.layout.numfrags(need);
-                let wanted = self.wanted(request.ino, lbn, n as u64, |i| di.db[index(i)]);
+                let mut wanted = self.wanted(request.ino, lbn, n as u64, |i| di.db[index(i)]);
+                if frags == self.layout.fs_frag {
+                    wanted = self.redirect(wanted, lbn)?;
+                }
                 let at = self.alloc(tx, frags, wanted, request.by)?;
                 di.db[n] = at.0;
                 self.account(di, frags.into());
@@ -301,7 +304,7 @@ impl Ffs {
                             self.get_pointer(&bytes, index(i))
                         })
                     };
-                    let at = self.alloc(tx, frag, wanted, request.by)?;
+                    let at = self.alloc(tx, frag, self.redirect(wanted, request.lbn)?, request.by)?;
                     self.put_pointer(&mut buffer.write(tx), step, at.0);
                     return Ok((top, Placed { at, fresh: true }));
                 }

@@ -32,6 +32,7 @@ mod ops;
 mod policy;
 mod rename;
 mod rotation;
+mod runs;
 mod search;
 mod summary;
 mod superblock;
@@ -45,5 +46,6 @@ pub use group::{CG_CKHASH, Group, GroupMap, GroupMut, clrbit, find_bit, isset, s
 pub use layout::{InodeFormat, Layout, MAXBSIZE, MINBSIZE, Version};
 pub use mount::{Ffs, OpenOptions, ROOT_INO};
 pub use rotation::Rotation;
+pub use runs::Allocation;
 pub use superblock::{CheckHashes, Superblock};
 pub use units::{Frag, Lbn};

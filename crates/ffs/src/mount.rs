@@ -9,6 +9,7 @@ use crate::dialect::Dialect;
 use crate::inode::InodeTable;
 use crate::layout::Layout;
 use crate::policy::Placement;
+use crate::runs::Allocation;
 use crate::summary::Summaries;
 use crate::superblock::{CheckHashes, Superblock};
 use rand::SeedableRng;
@@ -38,6 +39,8 @@ pub struct OpenOptions {
     pub seed: Option<u64>,
     /// How much metadata to keep in memory.
     pub cache: Settings,
+    /// Where files go on when the block behind their last one is taken.
+    pub allocation: Allocation,
 }
 
 /// A mounted UFS1 or UFS2.
@@ -46,6 +49,7 @@ pub struct Ffs {
     pub(crate) dialect: Dialect,
     pub(crate) hashes: CheckHashes,
     pub(crate) placement: Placement,
+    pub(crate) allocation: Allocation,
     pub(crate) cache: Cache,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) superblock: Mutex<Superblock>,
@@ -97,6 +101,7 @@ impl Ffs {
             dialect: superblock.dialect,
             hashes,
             placement: Placement::of(&superblock.fs, &layout),
+            allocation: options.allocation,
             summaries,
             groups: Groups::new(&layout, hashes.groups),
             inodes: InodeTable::new(),

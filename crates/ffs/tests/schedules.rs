@@ -6,7 +6,7 @@ use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::ManualClock;
 use spindle_ffs::check::{self, Severity, check};
 use spindle_ffs::newfs::{self, Parameters, Plan};
-use spindle_ffs::{Ffs, OpenOptions};
+use spindle_ffs::{Allocation, Ffs, OpenOptions};
 use spindle_sim::disk::Disk;
 use spindle_sim::preset::Library;
 use spindle_sim::{Discipline, DriveDevice, HostClock, Simulation, Time};
@@ -125,7 +125,9 @@ fn run(seed: u64) -> Time {
     let store = device.store().clone();
     let now = ManualClock::at(HostClock::EPOCH);
     newfs::write(&plan, &*store, &now, &mut StdRng::seed_from_u64(1), &mut |_, _| ()).unwrap();
-    let options = OpenOptions { seed: Some(seed), cache: settings(random), ..OpenOptions::default() };
+    let allocation = if random.random() { Allocation::Runs } else { Allocation::Nearest };
+    let options =
+        OpenOptions { seed: Some(seed), cache: settings(random), allocation, ..OpenOptions::default() };
     let fs = Arc::new(Ffs::open(device, clock, &options).unwrap());
     let shared = fs.create(fs.root(), b"shared", &directory(), Privilege::Root).unwrap().ino;
     for number in 0..CLIENTS {
