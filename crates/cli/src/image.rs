@@ -3,6 +3,7 @@
 //! [`open`] finds out what kind of file system is there ([`detect`]) and gives it behind [`FileSystem`]; [`read`] and [`change`] do something with it and bring it to its end, whatever happened.
 
 use crate::error::{Context, Failure, Result};
+use spindle_cache::{DataSettings, Settings};
 use spindle_clock::{Clock, SystemClock};
 use spindle_device::{Caching, Device, Spec};
 use spindle_ffs::{Dialect, Ffs};
@@ -78,8 +79,8 @@ pub struct Opening {
     pub shared: bool,
     /// Where times come from.
     pub clock: Arc<dyn Clock>,
-    /// What to keep in memory, and how file data moves.
-    pub cache: spindle_cache::Settings,
+    /// What to keep in memory, and how file data moves; what suits the commands without.
+    pub cache: Option<Settings>,
 }
 
 impl Opening {
@@ -93,7 +94,7 @@ impl Opening {
             seed: None,
             shared: false,
             clock: Arc::new(SystemClock),
-            cache: spindle_cache::Settings::default(),
+            cache: None,
         }
     }
 
@@ -131,6 +132,13 @@ pub fn open_device_unlocked(spec: &Spec) -> Result<Arc<dyn Device>> {
     Ok(spec.open(&options)?)
 }
 
+/// Commands ask for a whole cluster at a time and go through each file once. The system reads ahead in files by itself, where
+/// to do so here would only cost a copy; in block devices it does not, as they are opened past its cache.
+fn for_commands(spec: &Spec) -> Settings {
+    let is_file = std::fs::metadata(&spec.path).is_ok_and(|metadata| metadata.is_file());
+    Settings { data: DataSettings { read_ahead: !is_file, ..DataSettings::THROUGH }, ..Settings::default() }
+}
+
 /// Opens the file system in `spec`.
 pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
     let device = match (opening.read_only, opening.shared) {
@@ -139,6 +147,7 @@ pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
         (false, _) => spec.open(&spindle_device::OpenOptions::read_write())?,
     };
     let clock = Arc::clone(&opening.clock);
+    let cache = opening.cache.unwrap_or_else(|| for_commands(spec));
     let old = match opening.kind {
         Some(kind) => matches!(kind, Kind::Old(_)),
         None => matches!(detect(&*device), Ok(Found::Old(_))),
@@ -151,7 +160,7 @@ pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
                 .kind
                 .and_then(|kind| if let Kind::Old(format) = kind { Some(format) } else { None }),
             atime: opening.atime,
-            cache: opening.cache,
+            cache,
         };
         let v7 = V7::open(device, clock, &options).context(spec)?;
         let objections = v7.read_only_reasons().to_vec();
@@ -165,7 +174,7 @@ pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
             .and_then(|kind| if let Kind::Ffs(dialect) = kind { Some(dialect) } else { None }),
         atime: opening.atime,
         seed: opening.seed,
-        cache: opening.cache,
+        cache,
     };
     let ffs = Ffs::open(device, clock, &options).context(spec)?;
     let objections = ffs.read_only_reasons().to_vec();

@@ -142,7 +142,7 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         force: options.force,
         kind,
         atime: options.atime,
-        cache: settings(&options),
+        cache: Some(settings(&options)),
         ..Opening::read_only()
     };
     let opened = image::open(&spec, &opening)?;
