@@ -52,7 +52,10 @@ pub const ALL: &[Experiment] = &[
         title: "transfer rates with and without clusters",
         paper: CLUSTERING_1991,
         section: "figures 9 to 11",
-        stand_in: "for IObench, which was internal to Sun: a program that does what its columns are called",
+        stand_in: "for IObench, which was internal to Sun, and of which the paper tells the names of the columns: a program that \
+                   visits each block of a file of 16 MB (the size in figure 12, twice the memory) once, in requests of 8 KB, in \
+                   order or shuffled, after the machine came up, until all that it wrote is on the disk; 5 of the 8 MB of \
+                   memory hold pages; for the 400 MB IBM disk: the 0661-467, with the file on its outer cylinders",
         run: cluster_iobench::iobench,
     },
     Experiment {
@@ -60,7 +63,8 @@ pub const ALL: &[Experiment] = &[
         title: "processor time with and without clusters",
         paper: CLUSTERING_1991,
         section: "figure 12",
-        stand_in: "for Sun's internal benchmark: a program that touches every page of a mapped file",
+        stand_in: "for Sun's internal benchmark: a program that touches every page of a mapped file; for its SPARCstation 1: \
+                   prices derived from this very figure",
         run: cluster_iobench::processor,
     },
     Experiment {
