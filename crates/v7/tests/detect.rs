@@ -1,0 +1,99 @@
+//! What is taken for an old file system, and what is not.
+
+mod support;
+
+use rand::rngs::StdRng;
+use rand::{RngCore, SeedableRng};
+use spindle_device::{Device, MemoryDevice};
+use spindle_ondisk::Endian;
+use spindle_v7::{Format, OpenOptions, Superblock, V7};
+use spindle_vfs::random::seed;
+use spindle_vfs::{Error, FileSystem};
+use std::sync::Arc;
+use support::Victim;
+
+fn found(device: &dyn Device) -> Option<Format> {
+    match Superblock::open(device, None) {
+        Ok(detected) => {
+            assert!(detected.others.is_empty(), "{:?}", detected.others);
+            Some(detected.superblock.format)
+        }
+        Err(Error::Unsupported { .. }) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Promise: every format is told from all others by what a new file system of it holds.
+#[test]
+fn each_format_is_found() {
+    let v7 = [Endian::Pdp, Endian::Little, Endian::Big].map(|endian| Format { endian, ..Format::V7 });
+    let sysv = [512, 1024, 2048].map(|bsize| Format { bsize, ..Format::sysv(Endian::Big) });
+    for format in v7.into_iter().chain([Format::V32, Format::BSD41, Format::sysv(Endian::Little)]).chain(sysv)
+    {
+        assert_eq!(found(&*Victim::new(format).device), Some(format));
+    }
+}
+
+/// Promise: no disk is taken for an old file system that holds none: empty, noise, too short for one, or with a damaged root.
+#[test]
+fn nothing_else_is_found() {
+    let seed = seed();
+    println!("SPINDLE_SEED={seed} repeats it");
+    let mut rng = StdRng::seed_from_u64(seed);
+    for size in [0, 512, 1024, 4096, 1 << 20] {
+        assert_eq!(found(&MemoryDevice::new(size)), None);
+    }
+    for _ in 0..200 {
+        let mut noise = vec![0; 16 << 10];
+        rng.fill_bytes(&mut noise);
+        // Small numbers are likelier to make sense.
+        noise.chunks_mut(2).for_each(|word| word[1] &= 3);
+        assert_eq!(found(&MemoryDevice::from_bytes(&noise)), None);
+    }
+    let victim = Victim::new(Format::V7);
+    victim.set_entry(2, 1, 2, Some(b"..."));
+    assert_eq!(found(&*victim.device), None);
+    let named = OpenOptions { format: Some(Format::V7), ..OpenOptions::default() };
+    V7::open(victim.device.clone(), victim.clock.clone(), &named).unwrap();
+}
+
+/// Promise: what could be read in two formats is not written until one is named.
+#[test]
+fn ambiguous() {
+    let format = Format { endian: Endian::Little, ..Format::V7 };
+    let victim = Victim::new(format);
+    // Where longs stand on four-byte borders, these three addresses make a size, and the first of them an empty free list.
+    victim.change_superblock(|superblock| {
+        superblock.head.s_free.copy_within(47.., 0);
+        superblock.head.s_free[0] = 0;
+        superblock.head.s_nfree = 3;
+        superblock.head.s_ninode = 0;
+        superblock.head.s_inode.fill(0);
+    });
+    let device = Arc::new(MemoryDevice::new(128 << 20));
+    device.write_at(0, &victim.device.to_bytes()).unwrap();
+    let open = |format| {
+        let options = OpenOptions { format, force: true, ..OpenOptions::default() };
+        V7::open(device.clone(), victim.clock.clone(), &options).unwrap()
+    };
+    let fs = open(None);
+    let reason = &fs.read_only_reasons()[0];
+    assert!(
+        fs.read_only() && reason.reason.contains("bsd-512-le") && reason.remedy.contains("name"),
+        "{reason:?}"
+    );
+    assert!(!open(Some(format)).read_only());
+}
+
+/// Promise: an image that was cut off can be read as far as it goes, and is not written.
+#[test]
+fn cut_off() {
+    let victim = Victim::new(Format::V7);
+    let mut bytes = victim.device.to_bytes();
+    bytes.truncate(512 << 10);
+    let device = Arc::new(MemoryDevice::from_bytes(&bytes));
+    let fs = V7::open(device, victim.clock.clone(), &OpenOptions::default()).unwrap();
+    let told = fs.read_only_reasons()[0].clone();
+    assert!(fs.read_only() && told.remedy.contains("1048576"), "{told:?}");
+    fs.lookup(fs.root(), b"other").unwrap();
+}
