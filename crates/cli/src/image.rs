@@ -175,6 +175,7 @@ pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
         atime: opening.atime,
         seed: opening.seed,
         cache,
+        ..spindle_ffs::OpenOptions::default()
     };
     let ffs = Ffs::open(device, clock, &options).context(spec)?;
     let objections = ffs.read_only_reasons().to_vec();
