@@ -64,6 +64,9 @@ impl DataSettings {
     /// Free-behind begins at this offset of a file: a smaller one may be read again.
     pub(crate) const LARGE_OFFSET_BYTES: u64 = 256 << 10;
 
+    /// The largest cluster: larger ones are cut, and so is what would take more than a quarter of the capacity.
+    pub const CLUSTER_BYTES_MAX: usize = 16 << 20;
+
     /// Under a front-end that has a cache of its own: clusters both ways, nothing is kept.
     pub const THROUGH: Self = Self {
         cluster_bytes: None,

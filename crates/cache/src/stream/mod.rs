@@ -25,7 +25,7 @@ pub use extents::Extent;
 pub use write::Space;
 
 use crate::policy::{Delay, Reader};
-use crate::{Cache, flight::Flight};
+use crate::{Cache, DataSettings, flight::Flight};
 use extents::Extents;
 use page::Page;
 pub(crate) use pool::Pool;
@@ -113,14 +113,17 @@ impl Cache {
     #[must_use]
     pub fn stream(&self, block_bytes: u32, maxcontig: u32) -> Arc<Stream> {
         let block = block_bytes as usize;
-        let cluster = match self.settings.data.cluster_bytes {
+        let data = &self.settings.data;
+        // An image may say anything.
+        let most = (data.capacity_bytes / 4).min(DataSettings::CLUSTER_BYTES_MAX) / block.max(1);
+        let cluster = match data.cluster_bytes {
             Some(bytes) => (bytes / block.max(1)) as u64,
             None => u64::from(maxcontig),
         };
         self.pool.enter(|id| Stream {
             id,
             block,
-            cluster: cluster.max(1),
+            cluster: cluster.min(most as u64).max(1),
             pool: self.pool.clone(),
             state: Mutex::default(),
         })

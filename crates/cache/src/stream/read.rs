@@ -150,8 +150,11 @@ impl Cache {
         let within = (blocks.end * stream.block_bytes() - at).min(call.end - at);
         let sector = u64::from(self.device.info().sector_bytes);
         let whole = (start + within).next_multiple_of(sector) - start;
-        let enough =
-            !expected || within >= stream.cluster * stream.block_bytes() || !self.settings.data.read_ahead;
+        // Otherwise a part of a cluster is wanted, and the rest will be.
+        let enough = !expected
+            || within >= stream.cluster * stream.block_bytes()
+            || at + within == call.size
+            || !self.settings.data.read_ahead;
         if self.settings.data.keep || !enough || !start.is_multiple_of(sector) {
             return Ok(None);
         }
