@@ -1,16 +1,18 @@
 //! Table 1 of the 1984 paper, and the arithmetic behind it held against file systems that were really made.
 
+use crate::bench::process::Process;
+use crate::bench::subject::Kind;
 use crate::outcome::{Cell, Column, Comparison, Figure, Plot, Table};
 use crate::population::{FILES_PER_DIRECTORY, size_1984};
 use crate::waste::{ORGANISATIONS, Object, Organisation, Survey};
 use crate::{Error, Outcome, Progress, Result};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use spindle_cache::Settings;
 use spindle_clock::ManualClock;
 use spindle_device::{Device, MemoryDevice};
-use spindle_ffs::newfs::{self, Plan};
-use spindle_ffs::{Ffs, OpenOptions};
-use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege, Rdev};
+use spindle_v7::Format;
+use spindle_vfs::FileKind;
 use std::sync::Arc;
 
 const SEED: u64 = 1984;
@@ -26,8 +28,8 @@ const CALIBRATED: usize = 1;
 const ABOUT: &str = "The paper gives no figure here; it says \"about the same\" as the old file system's.";
 /// Bytes of a file too large for the published sizes, which end at 512 KiB.
 const LARGE: u64 = (1 << 20) + 12_345;
-/// Bytes of data put into real file systems.
-const SAMPLE: u64 = 12_000_000;
+/// Bytes of data put into real file systems, few enough for a root with 125 directories, and a disk for them.
+const SAMPLE: u64 = 6_000_000;
 const SAMPLE_DISK: u64 = 64 << 20;
 
 /// Directories, each with the sizes of the files in it, until `enough` of the data and of what the files' ends waste.
@@ -148,11 +150,11 @@ fn made() -> Result<Table> {
     let title = "The same arithmetic for a sample, and what statfs says after the sample was really written";
     let mut table = Table::new(title, columns.map(|name| Column::new(name, 1)));
     for &organisation in ORGANISATIONS {
-        let Some(parameters) = organisation.parameters(SAMPLE_DISK) else { continue };
+        let Some(kind) = kind(organisation) else { continue };
         let computed = survey(&directories, &[organisation]);
         let Some((_, usage)) = computed.usage().next() else { continue };
         let computed = usage.data + usage.indirect;
-        let really = filled(&Plan::new(&parameters)?, &directories)?;
+        let really = filled(&kind, &directories)?;
         if computed != really {
             return Err(Error::Contradiction(format!(
                 "{organisation}: {computed} bytes computed, {really} used"
@@ -167,34 +169,39 @@ fn made() -> Result<Table> {
     Ok(table)
 }
 
-/// Makes a file system, writes the files, and tells how much less is free.
-fn filled(plan: &Plan, directories: &[Vec<u64>]) -> Result<u64> {
-    let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(SAMPLE_DISK));
-    let clock = Arc::new(ManualClock::at(0));
-    newfs::write(plan, &*device, &*clock, &mut StdRng::seed_from_u64(SEED), &mut |_, _| {})?;
-    let options = OpenOptions { seed: Some(SEED), ..OpenOptions::default() };
-    let fs = Ffs::open(device, clock, &options)?;
-    let free = || fs.statfs().map(|stat| stat.bfree * u64::from(stat.frsize));
-    let before = free()?;
-    let node = |kind| NewNode { kind, perm: 0o644, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
-    let content = vec![b'x'; 2 << 20];
-    for (d, files) in directories.iter().enumerate() {
-        let directory = fs
-            .create(fs.root(), format!("d{d}").as_bytes(), &node(FileKind::Directory), Privilege::Root)?
-            .ino;
-        for (f, &size) in files.iter().enumerate() {
-            let file =
-                fs.create(directory, name(f).as_bytes(), &node(FileKind::Regular), Privilege::Root)?.ino;
-            let size = usize::try_from(size).unwrap_or(usize::MAX).min(content.len());
-            fs.write(file, 0, &content[..size], Privilege::Root)?;
-            fs.forget(file, 1);
+/// The file system of an organisation, if there ever was one.
+fn kind(organisation: Organisation) -> Option<Kind> {
+    match organisation {
+        Organisation::Old { block: 512 } => {
+            Some(Kind::Old(spindle_v7::newfs::Parameters::new(Format::V32, SAMPLE_DISK)))
         }
-        fs.forget(directory, 1);
+        Organisation::Old { block: 1024 } => {
+            Some(Kind::Old(spindle_v7::newfs::Parameters::new(Format::BSD41, SAMPLE_DISK)))
+        }
+        other => other.parameters(SAMPLE_DISK).map(|parameters| Kind::Fast(Box::new(parameters))),
+    }
+}
+
+/// Makes a file system, writes the files, and tells how much less is free.
+fn filled(kind: &Kind, directories: &[Vec<u64>]) -> Result<u64> {
+    let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(SAMPLE_DISK));
+    kind.make(&*device)?;
+    let clock = Arc::new(ManualClock::at(0));
+    let subject = kind.open(device, clock.clone(), Settings::default())?;
+    let fs = subject.fs();
+    let free = || fs.statfs().map(|stat| stat.bfree * u64::from(stat.frsize));
+    let root = || fs.getattr(fs.root()).map(|attr| attr.blocks512 * 512);
+    let (before, root_before) = (free()?, root()?);
+    let process = Process::new(fs, &*clock, 2 << 20).with_reserve();
+    for (d, files) in directories.iter().enumerate() {
+        let directory = process.create(fs.root(), &format!("d{d}"), FileKind::Directory)?;
+        for (f, &size) in files.iter().enumerate() {
+            let file = process.create(directory, &name(f), FileKind::Regular)?;
+            process.write_all(file, size)?;
+        }
     }
     // The root itself has grown by the names of the directories.
-    let root = fs.getattr(fs.root())?.blocks512 * 512;
-    let at_first = u64::from(fs.layout().fs_fsize);
-    let used = before - free()? - (root - at_first);
+    let used = before - free()? - (root()? - root_before);
     fs.unmount()?;
     Ok(used)
 }

@@ -7,6 +7,11 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (800, 480);
+/// Sizes of letters; the library takes them for heights of lines.
+const TITLE: u32 = 22;
+const LABEL: u32 = 18;
+/// Letters that fit below the chart.
+const COLUMNS: usize = 80;
 /// Colours that stay apart for most eyes and in print (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
@@ -49,10 +54,10 @@ const fn colour(n: usize) -> RGBColor {
 fn lines(area: &Area<'_>, title: &str, x: &str, y: &str, series: &[Series]) -> Drawn {
     let (low, high, top) = extent(series);
     let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 18))
+        .caption(title, ("sans-serif", TITLE))
         .margin(12)
-        .x_label_area_size(40)
-        .y_label_area_size(64)
+        .x_label_area_size(48)
+        .y_label_area_size(72)
         .build_cartesian_2d(low..high, 0.0..top)?;
     chart
         .configure_mesh()
@@ -61,6 +66,8 @@ fn lines(area: &Area<'_>, title: &str, x: &str, y: &str, series: &[Series]) -> D
         .x_label_formatter(&|n| label(*n))
         .y_label_formatter(&|n| label(*n))
         .light_line_style(TRANSPARENT)
+        .label_style(("sans-serif", LABEL))
+        .axis_desc_style(("sans-serif", LABEL))
         .draw()?;
     for (n, curve) in series.iter().enumerate() {
         let style = colour(n).stroke_width(2);
@@ -74,40 +81,57 @@ fn lines(area: &Area<'_>, title: &str, x: &str, y: &str, series: &[Series]) -> D
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::UpperRight)
+        .label_font(("sans-serif", LABEL))
         .background_style(WHITE.mix(0.8))
         .border_style(BLACK.mix(0.3))
         .draw()?;
     Ok(())
 }
 
+/// Bars that stand, or lie where the names of their groups would not fit beside each other.
 fn bars(area: &Area<'_>, title: &str, y: &str, groups: &[String], series: &[(String, Vec<f64>)]) -> Drawn {
     let top = round_up(series.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max) * 1.05);
-    let width = as_f64(groups.len().max(1));
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 18))
-        .margin(12)
-        .x_label_area_size(40)
-        .y_label_area_size(64)
-        .build_cartesian_2d(0.0..width, 0.0..top)?;
+    let count = groups.len().max(1);
+    let longest = groups.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let lie = longest * count > COLUMNS;
     // Names stand in the middle of their groups.
     let name = |at: &f64| {
-        let group = groups.iter().enumerate().find(|(n, _)| (as_f64(*n) + 0.5 - at).abs() < 0.01);
+        let group = groups.iter().enumerate().find(|(n, _)| (as_f64(*n) + 0.5 - at.abs()).abs() < 0.01);
         group.map(|(_, name)| name.clone()).unwrap_or_default()
     };
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .x_labels(2 * groups.len() + 1)
-        .x_label_formatter(&name)
-        .y_desc(y)
-        .y_label_formatter(&|n| label(*n))
-        .light_line_style(TRANSPARENT)
-        .draw()?;
     let step = 0.8 / as_f64(series.len().max(1));
+    let place = |group: usize, of_series: usize| {
+        let from = as_f64(group) + 0.1 + as_f64(of_series) * step;
+        (from, from + step * 0.92)
+    };
+    let names = u32::try_from(longest).unwrap_or(0) * LABEL / 2;
+    let across = if lie { 0.0..top } else { 0.0..as_f64(count) };
+    // The first group stands on top.
+    let upwards = if lie { -as_f64(count)..0.0 } else { 0.0..top };
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, ("sans-serif", TITLE))
+        .margin(12)
+        .x_label_area_size(48)
+        .y_label_area_size(if lie { names.max(72) } else { 72 })
+        .build_cartesian_2d(across, upwards)?;
+    let mut mesh = chart.configure_mesh();
+    let plain = |n: &f64| label(*n);
+    if lie {
+        mesh.disable_y_mesh().y_labels(2 * count + 1).y_label_formatter(&name).x_desc(y);
+        mesh.x_label_formatter(&plain);
+    } else {
+        mesh.disable_x_mesh().x_labels(2 * count + 1).x_label_formatter(&name).y_desc(y);
+        mesh.y_label_formatter(&plain);
+    }
+    mesh.light_line_style(TRANSPARENT)
+        .label_style(("sans-serif", LABEL))
+        .axis_desc_style(("sans-serif", LABEL))
+        .draw()?;
     for (s, (name, values)) in series.iter().enumerate() {
         let boxes = values.iter().enumerate().map(|(g, &value)| {
-            let left = as_f64(g) + 0.1 + as_f64(s) * step;
-            Rectangle::new([(left, 0.0), (left + step * 0.92, value)], colour(s).filled())
+            let (from, to) = place(g, s);
+            let corners = if lie { [(0.0, -from), (value, -to)] } else { [(from, 0.0), (to, value)] };
+            Rectangle::new(corners, colour(s).filled())
         });
         chart
             .draw_series(boxes)?
@@ -115,9 +139,11 @@ fn bars(area: &Area<'_>, title: &str, y: &str, groups: &[String], series: &[(Str
             .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], colour(s).filled()));
     }
     if series.len() > 1 {
+        let position = if lie { SeriesLabelPosition::LowerRight } else { SeriesLabelPosition::UpperRight };
         chart
             .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
+            .position(position)
+            .label_font(("sans-serif", LABEL))
             .background_style(WHITE.mix(0.8))
             .border_style(BLACK.mix(0.3))
             .draw()?;
