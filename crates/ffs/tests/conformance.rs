@@ -7,7 +7,7 @@ use spindle_clock::ManualClock;
 use spindle_device::MemoryDevice;
 use spindle_ffs::check::{self, Severity, check};
 use spindle_ffs::newfs::{self, Format, Geometry, Parameters, Plan};
-use spindle_ffs::{Dialect, Ffs, OpenOptions};
+use spindle_ffs::{Allocation, Dialect, Ffs, OpenOptions};
 use spindle_ondisk::Endian;
 use spindle_vfs::conformance::{Feature, Harness};
 use spindle_vfs::random::{random_run, seed};
@@ -21,21 +21,22 @@ struct Ufs {
     device: Arc<MemoryDevice>,
     clock: Arc<ManualClock>,
     cache: Settings,
+    allocation: Allocation,
     fs: Arc<Ffs>,
     lacks: Vec<Feature>,
 }
 
 impl Ufs {
     fn make(parameters: &Parameters) -> Box<dyn Harness> {
-        Self::make_with(parameters, Settings::default())
+        Self::make_with(parameters, Settings::default(), Allocation::Nearest)
     }
 
-    fn make_with(parameters: &Parameters, cache: Settings) -> Box<dyn Harness> {
+    fn make_with(parameters: &Parameters, cache: Settings, allocation: Allocation) -> Box<dyn Harness> {
         let device = Arc::new(MemoryDevice::new(parameters.size_bytes));
         let clock = Arc::new(ManualClock::at(START));
         let plan = Plan::new(parameters).unwrap();
         newfs::write(&plan, &*device, &*clock, &mut StdRng::seed_from_u64(1), &mut |_, _| ()).unwrap();
-        let fs = Self::open(&device, &clock, cache);
+        let fs = Self::open(&device, &clock, cache, allocation);
         // The old newfs makes lost+found; the suite begins with an empty root.
         match fs.rmdir(fs.root(), b"lost+found") {
             Ok(()) | Err(Error::NotFound) => {}
@@ -46,11 +47,16 @@ impl Ufs {
         if old {
             lacks.push(Feature::Flags);
         }
-        Box::new(Self { device, clock, cache, fs, lacks })
+        Box::new(Self { device, clock, cache, allocation, fs, lacks })
     }
 
-    fn open(device: &Arc<MemoryDevice>, clock: &Arc<ManualClock>, cache: Settings) -> Arc<Ffs> {
-        let options = OpenOptions { seed: Some(2), cache, ..OpenOptions::default() };
+    fn open(
+        device: &Arc<MemoryDevice>,
+        clock: &Arc<ManualClock>,
+        cache: Settings,
+        allocation: Allocation,
+    ) -> Arc<Ffs> {
+        let options = OpenOptions { seed: Some(2), cache, allocation, ..OpenOptions::default() };
         let fs = Ffs::open(device.clone(), clock.clone(), &options).unwrap();
         assert!(!fs.read_only(), "{:?}", fs.read_only_reasons());
         Arc::new(fs)
@@ -64,13 +70,13 @@ impl Harness for Ufs {
 
     fn remount(&mut self) {
         self.fs.unmount().unwrap();
-        self.fs = Self::open(&self.device, &self.clock, self.cache);
+        self.fs = Self::open(&self.device, &self.clock, self.cache, self.allocation);
     }
 
     fn check(&mut self) -> Vec<String> {
         self.fs.unmount().unwrap();
         let report = check(&*self.device, &check::Options::default(), &mut |_| ()).unwrap();
-        self.fs = Self::open(&self.device, &self.clock, self.cache);
+        self.fs = Self::open(&self.device, &self.clock, self.cache, self.allocation);
         report.findings.iter().filter(|f| f.severity == Severity::Damage).map(ToString::to_string).collect()
     }
 
@@ -169,8 +175,12 @@ fn clusters() -> Settings {
     Settings { data, ..Settings::default() }
 }
 
-spindle_vfs::conformance_tests!(the_old_way, || Ufs::make_with(&ufs1_be_rotational(), old_way()));
-spindle_vfs::conformance_tests!(in_clusters, || Ufs::make_with(&ufs2_be(), clusters()));
+spindle_vfs::conformance_tests!(the_old_way, || Ufs::make_with(
+    &ufs1_be_rotational(),
+    old_way(),
+    Allocation::Nearest
+));
+spindle_vfs::conformance_tests!(in_clusters, || Ufs::make_with(&ufs2_be(), clusters(), Allocation::Runs));
 spindle_vfs::conformance_tests!(on_sun, || Ufs::make(&sun()));
 
 macro_rules! random_tests {
@@ -186,8 +196,8 @@ macro_rules! random_tests {
 /// Promise: the same holds however data and names move between memory and the device.
 #[test]
 fn random_with_other_settings() {
-    random_run(&mut *Ufs::make_with(&ufs1_be_rotational(), old_way()), seed(), 4000);
-    random_run(&mut *Ufs::make_with(&ufs2_be(), clusters()), seed(), 4000);
+    random_run(&mut *Ufs::make_with(&ufs1_be_rotational(), old_way(), Allocation::Nearest), seed(), 4000);
+    random_run(&mut *Ufs::make_with(&ufs2_be(), clusters(), Allocation::Runs), seed(), 4000);
 }
 
 random_tests! {
