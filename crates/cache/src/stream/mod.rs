@@ -31,7 +31,7 @@ use page::Page;
 pub(crate) use pool::Pool;
 use spindle_clock::{Mutex, MutexGuard};
 use spindle_device::Result;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -52,7 +52,9 @@ struct State {
     /// Reads under way; their blocks have no pages yet.
     reads: Vec<Arrival>,
     /// Writes under way, oldest first.
-    writes: Vec<Departure>,
+    writes: VecDeque<Departure>,
+    /// Their bytes.
+    writes_bytes: usize,
     reader: Reader,
     delay: Delay,
     extents: Extents,
@@ -74,14 +76,9 @@ struct Departure {
 }
 
 impl State {
-    /// Bytes on their way to the device.
-    fn in_flight_bytes(&self) -> usize {
-        self.writes.iter().filter(|write| !write.flight.has_landed()).map(|write| write.bytes).sum()
-    }
-
-    /// The oldest write that is under way.
+    /// The oldest write.
     fn oldest_write(&self) -> Option<Arc<Flight>> {
-        self.writes.iter().map(|write| &write.flight).find(|flight| !flight.has_landed()).cloned()
+        self.writes.front().map(|write| write.flight.clone())
     }
 
     fn is_pending(&self) -> bool {
@@ -175,16 +172,17 @@ impl Cache {
 }
 
 impl Stream {
-    /// Forgets writes that have landed, and unless data is kept the pages they were for.
+    /// Forgets the oldest writes up to the first that has not landed, and unless data is kept the pages they were for.
     fn retire(&self, state: &mut State, keep: bool) {
-        let (landed, under_way) =
-            std::mem::take(&mut state.writes).into_iter().partition(|write| write.flight.has_landed());
-        state.writes = under_way;
-        for block in landed.iter().flat_map(|write: &Departure| write.blocks.iter().copied()) {
-            let Some(page) = state.pages.get_mut(&block) else { continue };
-            page.retire();
-            if !keep && !page.is_pending() {
-                self.remove(state, block);
+        while state.writes.front().is_some_and(|write| write.flight.has_landed()) {
+            let Some(landed) = state.writes.pop_front() else { return };
+            state.writes_bytes -= landed.bytes;
+            for block in landed.blocks {
+                let Some(page) = state.pages.get_mut(&block) else { continue };
+                page.retire();
+                if !keep && !page.is_pending() {
+                    self.remove(state, block);
+                }
             }
         }
     }

@@ -171,7 +171,8 @@ impl Cache {
         let most = index(stream.cluster * stream.block_bytes());
         let mut from = blocks.start;
         while from < blocks.end {
-            let state = stream.lock();
+            let mut state = stream.lock();
+            stream.retire(&mut state, self.settings.data.keep);
             let Some(first) = state.pages.range(from..blocks.end).find(|(_, page)| page.is_dirty()) else {
                 return Ok(());
             };
@@ -191,7 +192,6 @@ impl Cache {
             if let Some(flight) = self.obstacle(&state, &cluster, bytes) {
                 drop(state);
                 flight.land().map_err(|error| self.fail(error))?;
-                stream.retire(&mut stream.lock(), self.settings.data.keep);
                 continue;
             }
             from = cluster.last().map_or(blocks.end, |last| last + 1);
@@ -205,7 +205,7 @@ impl Cache {
         let same = cluster.iter().find_map(|block| state.pages.get(block).and_then(Page::in_flight));
         same.or_else(|| {
             let limit = self.settings.data.write_limit_bytes?;
-            if state.in_flight_bytes() + bytes > limit { state.oldest_write() } else { None }
+            if state.writes_bytes + bytes > limit { state.oldest_write() } else { None }
         })
     }
 
@@ -234,7 +234,8 @@ impl Cache {
                 stream.pool.cleaned(page.sent(Some(flight.clone())));
             }
         }
-        state.writes.push(Departure { flight: flight.clone(), blocks: cluster.to_vec(), bytes });
+        state.writes_bytes += bytes;
+        state.writes.push_back(Departure { flight: flight.clone(), blocks: cluster.to_vec(), bytes });
         drop(state);
         flight.submit(offset.unwrap_or(0), buf).map_err(|error| self.fail(error))
     }
@@ -243,10 +244,8 @@ impl Cache {
     pub(super) fn land_writes(&self, stream: &Stream) -> Result<()> {
         loop {
             let mut state = stream.lock();
-            let Some(flight) = state.oldest_write() else {
-                stream.retire(&mut state, self.settings.data.keep);
-                return Ok(());
-            };
+            stream.retire(&mut state, self.settings.data.keep);
+            let Some(flight) = state.oldest_write() else { return Ok(()) };
             drop(state);
             flight.land().map_err(|error| self.fail(error))?;
         }
@@ -358,12 +357,13 @@ impl<'a> Batch<'a> {
             }
             self.bytes.extend_from_slice(page.bytes(valid.clone()));
             stream.pool.cleaned(page.sent(Some(self.flight.clone())));
-            match state.writes.last_mut() {
+            state.writes_bytes += valid.len();
+            match state.writes.back_mut() {
                 Some(last) if Arc::ptr_eq(&last.flight, &self.flight) => {
                     last.blocks.push(block);
                     last.bytes += valid.len();
                 }
-                _ => state.writes.push(Departure {
+                _ => state.writes.push_back(Departure {
                     flight: self.flight.clone(),
                     blocks: vec![block],
                     bytes: valid.len(),
