@@ -136,8 +136,16 @@ impl InodeTable {
         self.shard(ino).lock().entries.get(&ino).is_some_and(|e| e.references > 0)
     }
 
-    /// Drops an inode that was freed.
-    pub(crate) fn drop_freed(&self, ino: u32) {
+    /// Drops an inode that was freed. Its number may have been given out again meanwhile, to another.
+    pub(crate) fn drop_freed(&self, freed: &Arc<Inode>) {
+        let mut shard = self.shard(freed.ino).lock();
+        if shard.entries.get(&freed.ino).is_some_and(|e| Arc::ptr_eq(&e.inode, freed)) {
+            shard.entries.remove(&freed.ino);
+        }
+    }
+
+    /// Makes room for an inode with a number that was just given out.
+    fn drop_former(&self, ino: u32) {
         self.shard(ino).lock().entries.remove(&ino);
     }
 
@@ -223,7 +231,7 @@ impl Ffs {
 
     /// Enters a newly allocated inode into the table, replacing whatever was left of the number's former file.
     pub(crate) fn enter_new(&self, ino: u32, di: Dinode, stream: Arc<Stream>) -> Arc<Inode> {
-        self.inodes.drop_freed(ino);
+        self.inodes.drop_former(ino);
         self.inodes.enter(ino, di, stream)
     }
 

@@ -398,7 +398,7 @@ impl Ffs {
         state.di = Dinode::free(state.di.r#gen);
         self.store(&tx, inode.ino, &state.di)?;
         self.free_inode(&tx, inode.ino, directory)?;
-        self.inodes.drop_freed(inode.ino);
+        self.inodes.drop_freed(inode);
         Ok(())
     }
 }
