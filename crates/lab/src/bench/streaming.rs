@@ -76,3 +76,36 @@ fn check(read: u64, written: u64) -> Result<()> {
         Err(Error::Contradiction(format!("{read} bytes read of a file of {written}")))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::era;
+    use crate::bench::subject::Disk;
+    use spindle_sim::Time;
+
+    /// Promise: measuring repeats to the nanosecond, leaves the disk as it was, and finds the rate that a rotational delay
+    /// leaves: every other block, half of the disk's rate.
+    #[test]
+    fn repeats_and_leaves_no_trace() {
+        let disk = Disk { cylinders: 64, ..Disk::CAPRICORN };
+        let kind = Kind::fast_1984(disk, 8192, 1024, 4);
+        let store = MemoryDevice::new(disk.bytes());
+        kind.make(&store).unwrap();
+        let before = store.to_bytes();
+        let streaming = Streaming {
+            host: "today",
+            disk: "capricorn-massbus",
+            kind,
+            cache: era::bsd(8192),
+            file: 1 << 20,
+            request: 8192,
+        };
+        let (first, second) = (streaming.measure(&store).unwrap(), streaming.measure(&store).unwrap());
+        assert_eq!((first.read, first.write), (second.read, second.write));
+        assert!(store.to_bytes() == before);
+        let rate = first.read.bytes_per_second() / 983_040.0;
+        assert!((0.45..=0.51).contains(&rate), "{rate}");
+        assert!(first.read.busy > Time::ZERO && first.read.busy < first.read.elapsed);
+    }
+}
