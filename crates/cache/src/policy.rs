@@ -36,10 +36,12 @@ impl Reader {
         self.end = blocks.end;
     }
 
-    /// Where the next cluster begins, if a sequential read of `block` is to start one.
+    /// Where the next cluster begins, if a sequential read of `block` is to start one: because the last one is being entered,
+    /// or because no more than `keep` blocks have been asked for beyond, which happens when clusters come in pieces.
     #[must_use]
-    pub const fn ahead(&self, block: u64) -> Option<u64> {
-        if block >= self.trigger && block < self.end { Some(self.end) } else { None }
+    pub const fn ahead(&self, block: u64, keep: u64) -> Option<u64> {
+        let short = self.end.saturating_sub(self.trigger) < keep && self.end <= block.saturating_add(keep);
+        if (block >= self.trigger || short) && block < self.end { Some(self.end) } else { None }
     }
 
     /// A cluster up to `end` has been started.
@@ -151,7 +153,7 @@ mod tests {
                 block..block + cluster
             });
             have = have.max(sync.as_ref().map_or(0, |s| s.end));
-            let ahead = reader.ahead(block).map(|start| {
+            let ahead = reader.ahead(block, 0).map(|start| {
                 reader.started(start + cluster);
                 start..start + cluster
             });
@@ -175,6 +177,28 @@ mod tests {
         let ahead: Vec<_> = reads(9, 3).into_iter().filter(|r| r.1.is_some() || r.2.is_some()).collect();
         let expected = [(0, Some(0..3), Some(3..6)), (3, None, Some(6..9)), (6, None, Some(9..12))];
         assert_eq!(ahead, expected);
+    }
+
+    /// Promise: where clusters come in pieces, a whole cluster is kept ahead if that is wanted; whole clusters come as ever.
+    #[test]
+    fn a_cluster_ahead_in_pieces() {
+        let asked = |piece: u64, keep: u64| {
+            let mut reader = Reader::default();
+            reader.missed(0..piece);
+            (0..6)
+                .map(|block| {
+                    while let Some(from) = reader.ahead(block, keep) {
+                        reader.started(from + piece);
+                    }
+                    reader.note(block);
+                    reader.end
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(asked(1, 0), [2, 3, 4, 5, 6, 7]);
+        assert_eq!(asked(1, 4), [5, 6, 7, 8, 9, 10]);
+        assert_eq!(asked(3, 4), [6, 6, 9, 9, 9, 12]);
+        assert_eq!(asked(4, 0), asked(4, 4));
     }
 
     /// Promise: a jump is not expected, and what follows it is.

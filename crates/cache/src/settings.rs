@@ -44,6 +44,9 @@ pub struct DataSettings {
     pub cluster_bytes: Option<usize>,
     /// Start the next cluster while a sequential reader is busy with this one.
     pub read_ahead: bool,
+    /// Keep a whole cluster ahead of a sequential reader, in as many transfers as it lies in pieces on the device. Without, one
+    /// transfer is ahead, however short (clustering paper, "Read clustering implementation").
+    pub pieces_ahead: bool,
     /// A large request is read in one cluster wherever it lies ("random clustering").
     pub random_clusters: bool,
     /// Give up blocks behind a sequential reader when memory is nearly full.
@@ -71,6 +74,7 @@ impl DataSettings {
     pub const THROUGH: Self = Self {
         cluster_bytes: None,
         read_ahead: true,
+        pieces_ahead: false,
         random_clusters: true,
         free_behind: true,
         write_limit_bytes: Some(4 << 20),
@@ -87,6 +91,7 @@ impl DataSettings {
         Self {
             cluster_bytes: Some(block_bytes),
             read_ahead: true,
+            pieces_ahead: false,
             random_clusters: false,
             free_behind: false,
             write_limit_bytes: None,

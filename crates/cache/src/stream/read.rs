@@ -231,8 +231,8 @@ impl Cache {
         Ok(Some(read))
     }
 
-    /// Starts the cluster after the one that a sequential reader has just entered with `block`. The lock is given up while the
-    /// file system looks where that is.
+    /// Starts what is to be ahead of a sequential reader at `block`: the cluster after the one that it has just entered, or as
+    /// many pieces as make a cluster.
     fn start_ahead<'a, E: From<Error>>(
         &self,
         stream: &'a Stream,
@@ -241,8 +241,30 @@ impl Cache {
         mut state: MutexGuard<'a, State>,
         bmap: &mut impl FnMut(u64, u64) -> std::result::Result<Extent, E>,
     ) -> MutexGuard<'a, State> {
+        loop {
+            let before = state.reader;
+            state = self.start_next(stream, call, block, state, bmap);
+            if !self.settings.data.pieces_ahead || state.reader == before {
+                return state;
+            }
+        }
+    }
+
+    /// Starts the next transfer ahead of a sequential reader at `block`, if there is to be one. The lock is given up while the
+    /// file system looks where that is.
+    fn start_next<'a, E: From<Error>>(
+        &self,
+        stream: &'a Stream,
+        call: &Reading,
+        block: u64,
+        mut state: MutexGuard<'a, State>,
+        bmap: &mut impl FnMut(u64, u64) -> std::result::Result<Extent, E>,
+    ) -> MutexGuard<'a, State> {
         let last = call.size.div_ceil(stream.block_bytes());
-        let Some(mut from) = state.reader.ahead(block).filter(|&from| from < last) else { return state };
+        let keep = if self.settings.data.pieces_ahead { stream.cluster } else { 0 };
+        let Some(mut from) = state.reader.ahead(block, keep).filter(|&from| from < last) else {
+            return state;
+        };
         let end = last.min(from + stream.cluster);
         while from < end && state.has(from) {
             from += 1;
@@ -255,7 +277,7 @@ impl Cache {
         let found = stream.extent(from, end - from, bmap);
         let room = self.make_room(index((end - from) * stream.block_bytes()));
         let mut state = stream.lock();
-        if let (Ok(extent), Ok(()), Some(_)) = (found, room, state.reader.ahead(block)) {
+        if let (Ok(extent), Ok(()), Some(_)) = (found, room, state.reader.ahead(block, keep)) {
             let blocks = from..end.min(from + extent.blocks);
             state.reader.started(blocks.end);
             if let Some(address) = extent.at {

@@ -78,7 +78,11 @@ impl Best {
     pub fn open(&self, device: Arc<dyn Device>, clock: Arc<dyn Clock>) -> Result<Subject> {
         let cluster = self.cluster as usize;
         let pages = CLUSTERS * cluster;
-        let data = DataSettings { write_limit_bytes: Some(pages), ..DataSettings::clustered(cluster, pages) };
+        let data = DataSettings {
+            pieces_ahead: true,
+            write_limit_bytes: Some(pages),
+            ..DataSettings::clustered(cluster, pages)
+        };
         let cache = Settings { naming: self.naming, data, ..Settings::default() };
         let options =
             OpenOptions { seed: Some(SEED), cache, allocation: self.allocation, ..OpenOptions::default() };

@@ -256,7 +256,7 @@ const FINDINGS: [&str; 4] = [
      where a file whose next block is taken goes on in a long run of free blocks, and several times as much where it takes \
      the nearest free block, as BSD does.",
     "On the hosts of their time transfers are smaller, as a processor that copies the first and the last of a file keeps the disk \
-     waiting; the VAX cannot write any faster.",
+     waiting; the VAX cannot write any faster. A whole cluster is kept ahead of a reader, in as many pieces as it lies.",
     "Names that are written at once cost three writes for a file made and four for one removed, one after the other. Together, \
      hundreds of files share a write, which 1991 hoped for. A crash then takes up to 30 seconds, and amid such a write it leaves \
      work for the check.",
