@@ -28,6 +28,8 @@ const DAILY: f64 = 0.02;
 const TEMPORARY: u32 = 4;
 /// Steps after which a temporary file is removed, at most.
 const TEMPORARY_LIFE: u32 = 40;
+/// Steps after which all is written to the disk, as the daemon `update` does twice a minute.
+const SYNC_EVERY: u64 = 1024;
 /// Of the files that stay, those that take the place of an old one under its name.
 const OVERWRITTEN: f64 = 0.4;
 /// Days after which the administrator has users clean up, as disks were full again within weeks, and the part of the disk
@@ -245,6 +247,9 @@ impl Ageing {
     /// One writer writes a block; who is done leaves.
     fn step(&mut self, fs: &dyn FileSystem) -> Result<()> {
         self.steps += 1;
+        if self.steps.is_multiple_of(SYNC_EVERY) {
+            fs.sync()?;
+        }
         if self.writers.is_empty() {
             return Ok(());
         }
