@@ -9,7 +9,8 @@ enum Progress {
     /// Its buffer is being put together.
     Gathering,
     Pending(Ticket),
-    Landed(Result<Arc<AlignedBuf>>),
+    /// With what was read, if it was a read.
+    Landed(Result<Option<Arc<AlignedBuf>>>),
 }
 
 /// A transfer. Whoever needs it lands it; the first waits for the device, the others for the first.
@@ -61,20 +62,19 @@ impl Flight {
         self.landed.load(Ordering::Acquire)
     }
 
-    /// Waits for its end, and gives what was read (nothing after a write).
+    /// Waits for its end, and gives what was read (nothing, if it was a write).
     ///
     /// # Errors
     /// When the transfer failed: to everyone who asks.
-    pub(crate) fn land(&self) -> Result<Arc<AlignedBuf>> {
+    pub(crate) fn land(&self) -> Result<Option<Arc<AlignedBuf>>> {
         let mut progress = self.progress.lock();
         while matches!(*progress, Progress::Gathering) {
             self.submitted.wait(&mut progress);
         }
         let result = match std::mem::replace(&mut *progress, Progress::Gathering) {
-            Progress::Pending(ticket) => self
-                .device
-                .wait(ticket)
-                .map(|buf| Arc::new(if self.op == Op::Read { buf } else { AlignedBuf::zeroed(0) })),
+            Progress::Pending(ticket) => {
+                self.device.wait(ticket).map(|buf| (self.op == Op::Read).then(|| Arc::new(buf)))
+            }
             Progress::Landed(result) => result,
             Progress::Gathering => unreachable!("waited until it was submitted"),
         };

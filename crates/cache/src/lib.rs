@@ -98,6 +98,12 @@ impl Drop for Tx<'_> {
     }
 }
 
+impl Drop for Cache {
+    fn drop(&mut self) {
+        self.pool.abandon();
+    }
+}
+
 impl Cache {
     /// A cache over `device`, which tells `clock` what it does.
     #[must_use]

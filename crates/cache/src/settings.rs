@@ -5,7 +5,7 @@
 pub struct Settings {
     /// Unchanged metadata kept, in bytes.
     pub capacity_bytes: usize,
-    /// Changed metadata, and changed or moving file data, kept before the next transaction has to flush, in bytes.
+    /// Changed metadata and file data kept before the next transaction has to flush, in bytes.
     pub dirty_limit_bytes: usize,
     /// When names and inodes reach the device.
     pub naming: Naming,

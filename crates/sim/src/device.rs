@@ -148,9 +148,18 @@ impl Drive {
             let service = state.disk.start(now, &transfer);
             state.in_service += 1;
             state.tally.note(&transfer, &service, now);
-            let drive = self.clone();
-            self.core.plan(service.done, move || drive.interrupt(id));
+            self.plan(service.done, move |drive| drive.interrupt(id));
         }
+    }
+
+    /// Plans what the drive does at `at`, if it still exists then.
+    fn plan(self: &Arc<Self>, at: Time, call: impl FnOnce(&Arc<Self>) + Send + 'static) {
+        let drive = Arc::downgrade(self);
+        self.core.plan(at, move || {
+            if let Some(drive) = drive.upgrade() {
+                call(&drive);
+            }
+        });
     }
 
     /// The drive has done its part.
@@ -159,8 +168,7 @@ impl Drive {
         if served <= self.core.now() {
             self.complete(id);
         } else {
-            let drive = self.clone();
-            self.core.plan(served, move || drive.complete(id));
+            self.plan(served, move |drive| drive.complete(id));
         }
     }
 

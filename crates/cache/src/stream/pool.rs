@@ -104,6 +104,12 @@ impl Pool {
         self.state.lock().pending.values().cloned().collect()
     }
 
+    /// Forgets what was never flushed.
+    pub(crate) fn abandon(&self) {
+        let pending = std::mem::take(&mut self.state.lock().pending);
+        drop(pending);
+    }
+
     /// The device has everything of a stream, as far as the caller has seen.
     pub(super) fn settled(&self, stream: &Stream) -> Option<Arc<Stream>> {
         self.state.lock().pending.remove(&stream.id)

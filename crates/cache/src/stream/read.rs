@@ -83,7 +83,7 @@ impl Cache {
                 }
                 drop(state);
                 let landed = read.flight.land();
-                self.arrive(stream, &read, landed.as_ref().ok());
+                self.arrive(stream, &read, landed.as_ref().ok().and_then(Option::as_ref));
                 match landed {
                     Err(error) if own.is_some_and(|own| Arc::ptr_eq(&own, &read.flight)) => {
                         return Err(error.into());

@@ -266,6 +266,7 @@ impl Cache {
     fn give_up(&self, stream: &Arc<Stream>, block: u64) -> Result<()> {
         loop {
             let mut state = stream.lock();
+            stream.retire(&mut state, self.settings.data.keep);
             let Some(page) = state.pages.get_mut(&block) else {
                 stream.pool.touch(stream.id, block);
                 stream.pool.gone(stream.id, block, 0);
