@@ -27,7 +27,8 @@ impl Default for Settings {
 /// When the changes of a naming operation (create, link, remove, rename) reach the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Naming {
-    /// With the next flush, all changes of an operation together (what the clustering paper hoped for from `B_ORDER`).
+    /// With the next flush, all changes of an operation together, which is most of what the clustering paper hoped for from
+    /// `B_ORDER`. Within a flush there is no order.
     #[default]
     Delayed,
     /// Before the operation returns, one block after the other, as the fast file system had it in 1984.

@@ -6,7 +6,7 @@ use crate::error::{Context, Failure, Result};
 use spindle_cache::{DataSettings, Settings};
 use spindle_clock::{Clock, SystemClock};
 use spindle_device::{Caching, Device, Spec};
-use spindle_ffs::{Dialect, Ffs};
+use spindle_ffs::{Allocation, Dialect, Ffs};
 use spindle_v7::{Format, V7};
 use spindle_vfs::{AtimePolicy, Error, FileSystem, Objection, Options, Vfs};
 use std::str::FromStr;
@@ -81,6 +81,8 @@ pub struct Opening {
     pub clock: Arc<dyn Clock>,
     /// What to keep in memory, and how file data moves; what suits the commands without.
     pub cache: Option<Settings>,
+    /// Where files of the fast file system go on when their next block is taken.
+    pub allocation: Allocation,
 }
 
 impl Opening {
@@ -95,6 +97,7 @@ impl Opening {
             shared: false,
             clock: Arc::new(SystemClock),
             cache: None,
+            allocation: Allocation::default(),
         }
     }
 
@@ -175,7 +178,7 @@ pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
         atime: opening.atime,
         seed: opening.seed,
         cache,
-        ..spindle_ffs::OpenOptions::default()
+        allocation: opening.allocation,
     };
     let ffs = Ffs::open(device, clock, &options).context(spec)?;
     let objections = ffs.read_only_reasons().to_vec();

@@ -86,6 +86,8 @@ pub struct MountOptions {
     pub cluster_bytes: Option<u64>,
     /// `readahead`, `noreadahead`: read the next cluster of a file while this one is used; for the caller.
     pub read_ahead: bool,
+    /// `runs`, `noruns`: a file whose next block is taken goes on where there is a long run of free ones; for the caller.
+    pub runs: bool,
     /// `writelimit=`, `nowritelimit`; for the caller.
     pub write_limit: WriteLimit,
 }
@@ -126,6 +128,7 @@ impl Default for MountOptions {
             synchronous_names: false,
             cluster_bytes: None,
             read_ahead: true,
+            runs: false,
             write_limit: WriteLimit::Usual,
         }
     }
@@ -220,6 +223,8 @@ impl MountOptions {
             "nocluster" => self.cluster_bytes = Some(0),
             "readahead" => self.read_ahead = true,
             "noreadahead" => self.read_ahead = false,
+            "runs" => self.runs = true,
+            "noruns" => self.runs = false,
             "writelimit" => {
                 let bytes = size(word, value)?;
                 if bytes == 0 {
@@ -338,6 +343,7 @@ mod tests {
         let o = parsed("sync,cluster=120k,noreadahead,writelimit=240K");
         assert!(o.synchronous_names && !o.read_ahead);
         assert_eq!((o.cluster_bytes, o.write_limit), (Some(120 << 10), WriteLimit::Bytes(240 << 10)));
+        assert!(parsed("runs").runs && !parsed("runs,noruns").runs);
         let o = parsed("dirsync,nocluster,nowritelimit");
         assert_eq!((o.cluster_bytes, o.write_limit), (Some(0), WriteLimit::Unlimited));
         assert!(o.synchronous_names && o.read_ahead);

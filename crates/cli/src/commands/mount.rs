@@ -4,6 +4,7 @@ use crate::error::{Context, Failure, Result};
 use crate::image::{self, Opening};
 use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_device::{Part, Spec};
+use spindle_ffs::Allocation;
 use spindle_fuse::{Mode, MountOptions, Ready, Signals, WriteLimit, launch, serve};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,6 +41,8 @@ use std::process::ExitCode;
     cluster=SIZE, nocluster     move file data in clusters of this many bytes (k and m for powers of 1024; at most 16m),
                                 or block by block; without, in clusters as tunefs -a has set them
     readahead, noreadahead      read the next cluster while one is used (the default), or only what is asked for
+    runs, noruns                a file whose next block is taken goes on where there is a long run of free blocks, which keeps a
+                                disk in use fast, or at the nearest free block, as with BSD (the default)
     writelimit=SIZE, nowritelimit
                                 who writes waits while so many bytes of the file are on their way to the device (4m)
     sync, async                 sync: each change of names is on the device before it is reported done, one block after
@@ -143,6 +146,7 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         kind,
         atime: options.atime,
         cache: Some(settings(&options)),
+        allocation: if options.runs { Allocation::Runs } else { Allocation::Nearest },
         ..Opening::read_only()
     };
     let opened = image::open(&spec, &opening)?;
