@@ -23,3 +23,4 @@ pub mod waste;
 pub use error::{Error, Result};
 pub use experiment::{Experiment, Progress, Silent, all, find};
 pub use outcome::Outcome;
+pub use spindle_sim::preset;

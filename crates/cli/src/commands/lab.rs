@@ -5,6 +5,7 @@ use crate::output::Output;
 use crate::progress::Progress as Bar;
 use serde::Serialize;
 use spindle_lab::outcome::Verdict;
+use spindle_lab::preset::{Figure, Library, Model, Preset};
 use spindle_lab::{Experiment, Outcome, Progress, all, find, render};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ use std::process::ExitCode;
 
 EXAMPLES
     spindle lab list
+    spindle lab presets ibm-0661
     spindle lab run ffs-table1
     spindle lab run ffs-table1 --json | jq '.[0].outcome.tables[0].rows[2].cells[2]'
     spindle lab all -o results/")]
@@ -48,6 +50,15 @@ enum What {
         /// Their names, as "spindle lab list" tells them
         #[arg(value_name = "ID", required = true)]
         ids: Vec<String>,
+    },
+    /// Show the modelled disks and hosts: all, or the figures of some, with their sources
+    Presets {
+        /// Tell it as JSON
+        #[arg(long)]
+        json: bool,
+        /// Names, or files of your own in the same form, which are checked
+        #[arg(value_name = "NAME|FILE")]
+        wanted: Vec<String>,
     },
     /// Run all of them
     All {
@@ -89,6 +100,7 @@ impl<'a> Told<'a> {
 pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::List { json } => list(*json),
+        What::Presets { json, wanted } => presets(*json, wanted),
         What::All { how } => carry_out(&all().iter().collect::<Vec<_>>(), how),
         What::Run { how, ids } => {
             let found = ids.iter().map(|id| {
@@ -115,6 +127,93 @@ fn list(json: bool) -> Result<ExitCode> {
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A preset as JSON.
+#[derive(Serialize)]
+struct ToldPreset<'a> {
+    name: &'a str,
+    title: &'a str,
+    kind: &'static str,
+    description: &'a str,
+    figures: Vec<ToldFigure<'a>>,
+}
+
+#[derive(Serialize)]
+struct ToldFigure<'a> {
+    field: &'a str,
+    value: f64,
+    sure: Option<String>,
+    source: Option<&'a str>,
+    note: Option<&'a str>,
+}
+
+const fn kind(preset: &Preset) -> &'static str {
+    match preset.model {
+        Model::Disk(_) => "disk",
+        Model::Host(_) => "host",
+    }
+}
+
+fn presets(json: bool, wanted: &[String]) -> Result<ExitCode> {
+    let mut library = Library::built_in().map_err(spindle_lab::Error::from)?;
+    let mut names = Vec::new();
+    for wanted in wanted {
+        if Path::new(wanted).exists() {
+            names.extend(library.load(Path::new(wanted)).map_err(spindle_lab::Error::from)?);
+        } else {
+            names.push(wanted.clone());
+        }
+    }
+    let unknown = |name: &String| {
+        Failure::usage(format!("{name}: neither a file nor a preset: see \"spindle lab presets\""))
+    };
+    let shown: Vec<&Preset> = if wanted.is_empty() {
+        library.iter().collect()
+    } else {
+        let find =
+            |name: &String| library.iter().find(|preset| preset.name == *name).ok_or_else(|| unknown(name));
+        names.iter().map(find).collect::<Result<_>>()?
+    };
+    let mut out = Output::stdout();
+    if json {
+        let told = shown.iter().map(|preset| ToldPreset {
+            name: &preset.name,
+            title: &preset.title,
+            kind: kind(preset),
+            description: preset.description.trim(),
+            figures: preset.figures.iter().map(told_figure).collect(),
+        });
+        out.json(&told.collect::<Vec<_>>())?;
+    } else if wanted.is_empty() {
+        let width = shown.iter().map(|preset| preset.name.len()).max().unwrap_or(0);
+        for preset in shown {
+            out.line(format!("{:<width$}  {}  {}", preset.name, kind(preset), preset.title))?;
+        }
+    } else {
+        for preset in shown {
+            out.line(format!("{}, {}: {}", preset.name, kind(preset), preset.title))?;
+            out.line(preset.description.trim())?;
+            for figure in preset.figures.iter().map(told_figure) {
+                let ToldFigure { field, value, sure, source, note } = figure;
+                let origin =
+                    [sure.as_deref(), source, note].into_iter().flatten().collect::<Vec<_>>().join("; ");
+                out.line(format!("  {field} = {value}  {origin}"))?;
+            }
+        }
+    }
+    out.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn told_figure(figure: &Figure) -> ToldFigure<'_> {
+    ToldFigure {
+        field: &figure.field,
+        value: figure.value,
+        sure: figure.sure.map(|sure| sure.to_string()),
+        source: figure.source.as_deref(),
+        note: figure.note.as_deref(),
+    }
 }
 
 /// Shows an experiment's progress as a bar.

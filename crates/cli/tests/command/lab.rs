@@ -30,6 +30,18 @@ fn waste_of_a_tree() {
     bench.fails("waste none", 1, &["none: no such file or directory"]);
 }
 
+/// Promise: modelled disks and hosts are shown with the sources of their figures, and a file of one's own is read or refused with
+/// what is wrong in it.
+#[test]
+fn presets() {
+    let bench = Bench::new();
+    assert!(bench.ok("lab presets").contains("ibm-0661"));
+    assert!(bench.ok("lab presets ibm-0661").contains("disk.geometry.rpm = 4316  high"));
+    std::fs::write(bench.path("mine.toml"), "title = 'm'\ndescription = 'd'\n[disk]\n").unwrap();
+    bench.fails("lab presets mine.toml", 1, &["mine", "geometry"]);
+    bench.fails("lab presets none", 2, &["none: neither a file nor a preset"]);
+}
+
 /// Promise: experiments are listed, run by name, and written as text, JSON and pictures; what is unknown is refused.
 #[test]
 fn experiments() {
