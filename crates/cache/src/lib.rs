@@ -36,6 +36,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use stream::Pool;
 
 const SHARDS: usize = 16;
+/// Files with delayed data, or data on its way, before that is seen off.
+const PENDING_STREAMS: usize = 4096;
 
 #[derive(Default)]
 struct Shard {
@@ -137,6 +139,10 @@ impl Cache {
         let behind = self.dirty_bytes.load(Ordering::Relaxed) + self.pool.dirty_bytes();
         if behind > self.settings.dirty_limit_bytes {
             self.flush()?;
+        } else if self.pool.pending_streams() > PENDING_STREAMS {
+            // Streams that wait for a flush stay in memory, and so do their owners.
+            let streams = self.start_delayed()?;
+            self.land_delayed(&streams)?;
         }
         self.check()?;
         Ok(Tx { cache: self, at_once: None, _gate: self.gate.read() })

@@ -90,6 +90,23 @@ fn capacity_is_kept() {
     assert_eq!(device.to_bytes()[0], 1);
 }
 
+/// Promise: however many files are written one after the other, few wait in memory for a flush that does not come.
+#[test]
+fn files_do_not_pile_up() {
+    let (device, cache) = cache(1 << 26);
+    for n in 0..3 * PENDING_STREAMS as u64 {
+        let stream = cache.stream(4096, 1);
+        let tx = cache.begin().unwrap();
+        let at = n * 4096;
+        let space = Space { offset: 0, at, end: 4096 };
+        cache.write(&stream, &tx, space, &[7; 512]).unwrap();
+    }
+    assert!(cache.pool.pending_streams() <= PENDING_STREAMS + 1);
+    cache.flush().unwrap();
+    assert_eq!(cache.pool.pending_streams(), 0);
+    assert_eq!(device.to_bytes()[(3 * PENDING_STREAMS - 1) * 4096], 7);
+}
+
 /// A device whose writes can be made to fail.
 struct Failing(MemoryDevice, AtomicBool);
 

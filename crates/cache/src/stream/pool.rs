@@ -99,6 +99,11 @@ impl Pool {
         self.state.lock().pending.entry(stream.id).or_insert_with(|| stream.clone());
     }
 
+    /// Streams with data that the device does not have, or had not when somebody last looked.
+    pub(crate) fn pending_streams(&self) -> usize {
+        self.state.lock().pending.len()
+    }
+
     /// All streams with data that the device does not have, in the order in which they were made.
     pub(super) fn pending(&self) -> Vec<Arc<Stream>> {
         self.state.lock().pending.values().cloned().collect()
