@@ -48,6 +48,9 @@ pub struct DataSettings {
     /// Keep a whole cluster ahead of a sequential reader, in as many transfers as it lies in pieces on the device. Without, one
     /// transfer is ahead, however short (clustering paper, "Read clustering implementation").
     pub pieces_ahead: bool,
+    /// Writes of at least so many bytes at once are carried out at once, without a copy: for devices that only copy them into the
+    /// system's memory.
+    pub straight_bytes: Option<usize>,
     /// A large request is read in one cluster wherever it lies ("random clustering").
     pub random_clusters: bool,
     /// Give up blocks behind a sequential reader when memory is nearly full.
@@ -76,6 +79,7 @@ impl DataSettings {
         cluster_bytes: None,
         read_ahead: true,
         pieces_ahead: false,
+        straight_bytes: None,
         random_clusters: true,
         free_behind: true,
         write_limit_bytes: Some(4 << 20),
@@ -93,6 +97,7 @@ impl DataSettings {
             cluster_bytes: Some(block_bytes),
             read_ahead: true,
             pieces_ahead: false,
+            straight_bytes: None,
             random_clusters: false,
             free_behind: false,
             write_limit_bytes: None,

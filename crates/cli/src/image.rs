@@ -3,7 +3,7 @@
 //! [`open`] finds out what kind of file system is there ([`detect`]) and gives it behind [`FileSystem`]; [`read`] and [`change`] do something with it and bring it to its end, whatever happened.
 
 use crate::error::{Context, Failure, Result};
-use spindle_cache::{DataSettings, Settings};
+use spindle_cache::Settings;
 use spindle_clock::{Clock, SystemClock};
 use spindle_device::{Caching, Device, Spec};
 use spindle_ffs::{Allocation, Dialect, Ffs};
@@ -135,11 +135,18 @@ pub fn open_device_unlocked(spec: &Spec) -> Result<Arc<dyn Device>> {
     Ok(spec.open(&options)?)
 }
 
-/// Commands ask for a whole cluster at a time and go through each file once. The system reads ahead in files by itself, where
-/// to do so here would only cost a copy; in block devices it does not, as they are opened past its cache.
-fn for_commands(spec: &Spec) -> Settings {
-    let is_file = std::fs::metadata(&spec.path).is_ok_and(|metadata| metadata.is_file());
-    Settings { data: DataSettings { read_ahead: !is_file, ..DataSettings::THROUGH }, ..Settings::default() }
+/// Large writes into image files are carried out at once from this length on.
+const STRAIGHT_BYTES: usize = 64 << 10;
+
+/// What suits the device of `spec`. The system keeps image files in memory, reads ahead in them and writes them behind by itself: to
+/// do so here as well would only cost copies. Block devices are opened past its memory.
+fn suited(mut cache: Settings, spec: &Spec) -> Settings {
+    if std::fs::metadata(&spec.path).is_ok_and(|metadata| metadata.is_file()) {
+        cache.data.read_ahead = false;
+        let block_by_block = cache.data.cluster_bytes == Some(0);
+        cache.data.straight_bytes = (!block_by_block).then_some(STRAIGHT_BYTES);
+    }
+    cache
 }
 
 /// Opens the file system in `spec`.
@@ -150,7 +157,7 @@ pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
         (false, _) => spec.open(&spindle_device::OpenOptions::read_write())?,
     };
     let clock = Arc::clone(&opening.clock);
-    let cache = opening.cache.unwrap_or_else(|| for_commands(spec));
+    let cache = suited(opening.cache.unwrap_or_default(), spec);
     let old = match opening.kind {
         Some(kind) => matches!(kind, Kind::Old(_)),
         None => matches!(detect(&*device), Ok(Found::Old(_))),

@@ -32,6 +32,12 @@ impl Cache {
     pub fn write(&self, stream: &Arc<Stream>, tx: &Tx<'_>, space: Space, data: &[u8]) -> Result<()> {
         debug_assert!(std::ptr::eq(tx.cache, self), "a transaction of this cache");
         self.check()?;
+        if self.goes_straight(stream, space, data.len()) {
+            let blocks = space.offset / stream.block_bytes()
+                ..(space.offset + data.len() as u64).div_ceil(stream.block_bytes());
+            self.settle(stream, blocks)?;
+            return self.device.write_at(space.at, data).map_err(|error| self.fail(error));
+        }
         let mut done = 0;
         while done < data.len() {
             let offset = space.offset + done as u64;
@@ -46,6 +52,16 @@ impl Cache {
             self.write_part(stream, block, at, part, end, bytes)?;
         }
         Ok(())
+    }
+
+    /// True for a large write of whole sectors that need not be kept.
+    fn goes_straight(&self, stream: &Stream, space: Space, len: usize) -> bool {
+        let data = &self.settings.data;
+        let sector = self.device.info().sector_bytes as usize;
+        !data.keep
+            && data.straight_bytes.is_some_and(|least| len >= least)
+            && space.offset.is_multiple_of(stream.block_bytes())
+            && len.is_multiple_of(sector)
     }
 
     /// Gives new space of a file zeros, without reading what it held. `len` bytes from the start of a block.

@@ -40,7 +40,8 @@ use std::process::ExitCode;
     nouser_xattr                no extended attributes
     cluster=SIZE, nocluster     move file data in clusters of this many bytes (k and m for powers of 1024; at most 16m),
                                 or block by block; without, in clusters as tunefs -a has set them
-    readahead, noreadahead      read the next cluster while one is used (the default), or only what is asked for
+    readahead, noreadahead      read the next cluster while one is used (the default on block devices; in image files the
+                                system does), or only what is asked for
     runs, noruns                a file whose next block is taken goes on where there is a long run of free blocks, which keeps a
                                 disk in use fast, or at the nearest free block, as with BSD (the default)
     writelimit=SIZE, nowritelimit
