@@ -189,6 +189,12 @@ fn run(seed: u64) {
         match random.random_range(0..20) {
             0..=5 => {
                 let offset = if random.random() { next } else { random.random_range(0..most) };
+                // Whole sectors often enough for what goes straight to the device.
+                let (offset, len) = if random.random() {
+                    (offset / 512 * 512, len.next_multiple_of(512))
+                } else {
+                    (offset, len)
+                };
                 let len = len.min(most - offset);
                 let data: Vec<u8> = (0..len).map(|_| random.random()).collect();
                 write(&cache, stream, model, &mut free, offset, &data);

@@ -32,7 +32,7 @@ impl Cache {
     pub fn write(&self, stream: &Arc<Stream>, tx: &Tx<'_>, space: Space, data: &[u8]) -> Result<()> {
         debug_assert!(std::ptr::eq(tx.cache, self), "a transaction of this cache");
         self.check()?;
-        if self.goes_straight(stream, space, data.len()) {
+        if self.goes_straight(space, data.len()) {
             let blocks = space.offset / stream.block_bytes()
                 ..(space.offset + data.len() as u64).div_ceil(stream.block_bytes());
             self.settle(stream, blocks)?;
@@ -55,12 +55,12 @@ impl Cache {
     }
 
     /// True for a large write of whole sectors that need not be kept.
-    fn goes_straight(&self, stream: &Stream, space: Space, len: usize) -> bool {
+    fn goes_straight(&self, space: Space, len: usize) -> bool {
         let data = &self.settings.data;
         let sector = self.device.info().sector_bytes as usize;
         !data.keep
             && data.straight_bytes.is_some_and(|least| len >= least)
-            && space.offset.is_multiple_of(stream.block_bytes())
+            && space.offset.is_multiple_of(sector as u64)
             && len.is_multiple_of(sector)
     }
 
