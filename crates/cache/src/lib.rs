@@ -1,17 +1,17 @@
 //! The one cache: every file system reads and writes its device through it.
 //!
-//! A [`Buffer`] is a run of bytes at a device address. The cache keeps metadata in buffers, and lets
-//! file data pass straight through ([`Cache::read`], [`Cache::write`]), because under FUSE the
-//! kernel keeps file data already. It knows nothing of what bytes mean: a [`Seal`] given with a buffer puts
-//! checksums right before the bytes leave for the device.
+//! A [`Buffer`] is a run of bytes at a device address: metadata. A [`Stream`] is the data of one file, which moves in clusters
+//! and is kept or not as [`DataSettings`] say ([`Cache::read`], [`Cache::write`]); `stream` tells its rules. The cache
+//! knows nothing of what bytes mean: a [`Seal`] given with a buffer puts checksums right before the bytes leave for the device.
 //!
 //! Changes happen inside a transaction: [`Cache::begin`] gives a [`Tx`], and only with one in hand can a
-//! buffer be written to. A flush takes all changed buffers at a moment when no transaction is open, so
-//! what goes to the device together is a state between operations, never amid one.
+//! buffer or a stream be written to. A flush takes all that has changed at a moment when no transaction is open, so
+//! what goes to the device together is a state between operations, never amid one; data goes before metadata.
 //!
 //! What the caller must do:
-//! - keep each byte of the device in at most one role at a time: a buffer, or file data;
-//! - call [`Cache::forget`] when the space of a buffer is freed, before anything else uses it;
+//! - keep each byte of the device in at most one role at a time: a buffer, or the data of one file;
+//! - call [`Cache::forget`] when the space of a buffer is freed, and [`Cache::discard`] or [`Cache::settle`] before that of
+//!   file data is, so that nothing of it is under way when somebody else uses it;
 //! - hold its own lock on the owner of a buffer while changing it; ask for one address with one length, or
 //!   hold that lock exclusively when the length changes;
 //! - have at most one transaction open in a thread, and not wait in it for one of another thread.

@@ -1,37 +1,24 @@
 //! Where a file lies: for who measures layout, from outside.
 
 use crate::mount::Ffs;
+use crate::ops::check_regular;
 use crate::units::Lbn;
-use spindle_vfs::{Error, Extent, FileKind, Ino, Result};
+use spindle_vfs::{Extent, Ino, Result};
 
 impl Ffs {
     /// The extents of a regular file, in its order, without its holes. Data that is not placed yet is not among them: sync
     /// first.
     ///
     /// # Errors
-    /// [`Error::Stale`], [`Error::IsDirectory`] or [`Error::Invalid`] for what is not a regular file, and the device's.
+    /// [`spindle_vfs::Error::Stale`], [`spindle_vfs::Error::IsDirectory`] or [`spindle_vfs::Error::Invalid`] for what is not a regular file, and the device's.
     pub fn extents(&self, ino: Ino) -> Result<Vec<Extent>> {
         let inode = self.iget_ino(ino)?;
         let state = inode.state.read();
-        match state.di.kind() {
-            Some(FileKind::Regular) => {}
-            Some(FileKind::Directory) => return Err(Error::IsDirectory),
-            _ => return Err(Error::Invalid),
-        }
-        let (shift, size) = (self.layout.fs_bshift, state.di.size);
-        let blocks = size.div_ceil(self.layout.fs_bsize.into());
-        let mut extents = Vec::new();
-        let mut lbn = 0;
-        while lbn < blocks {
-            let run = self.bmap(inode.ino, &state.di, Lbn(lbn), blocks - lbn)?;
-            let offset = lbn << shift;
-            let len = (run.blocks << shift).min(size - offset);
-            if let Some(frag) = run.at {
-                Extent { offset, at: self.layout.byte(frag), len }.append_to(&mut extents);
-            }
-            lbn += run.blocks.max(1);
-        }
-        Ok(extents)
+        check_regular(&state.di)?;
+        Extent::of_file(state.di.size, self.layout.fs_bsize, |lbn, most| {
+            let run = self.bmap(inode.ino, &state.di, Lbn(lbn), most)?;
+            Ok((run.at.map(|at| self.layout.byte(at)), run.blocks))
+        })
     }
 }
 
@@ -44,7 +31,7 @@ mod tests {
     use rand::rngs::StdRng;
     use spindle_clock::ManualClock;
     use spindle_device::{Device, MemoryDevice};
-    use spindle_vfs::{FileSystem, NewNode, Privilege, Rdev};
+    use spindle_vfs::{Error, FileKind, FileSystem, NewNode, Privilege, Rdev};
     use std::sync::Arc;
 
     /// Promise: a file's bytes stand on the device where its extents say, holes have none, and neighbours are one extent.

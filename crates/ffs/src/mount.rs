@@ -170,23 +170,21 @@ impl Ffs {
 
     /// Begins a transaction. The caller holds all inode locks it needs.
     pub(crate) fn begin(&self) -> Result<Tx<'_>> {
-        if self.is_read_only() {
-            return Err(Error::ReadOnly);
-        }
         self.mark_in_use()?;
         Ok(self.cache.begin()?)
     }
 
     /// [`Self::begin`] for an operation on names, whose order on the device matters where the mount is synchronous.
     pub(crate) fn begin_naming(&self) -> Result<Tx<'_>> {
-        if self.is_read_only() {
-            return Err(Error::ReadOnly);
-        }
         self.mark_in_use()?;
         Ok(self.cache.begin_naming()?)
     }
 
+    /// The device says "in use" before anything else is changed.
     fn mark_in_use(&self) -> Result<()> {
+        if self.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
         let mut marked = self.marked.lock();
         if !*marked {
             let now = self.clock.now();

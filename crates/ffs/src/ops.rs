@@ -219,7 +219,7 @@ impl Ffs {
     }
 }
 
-fn check_regular(di: &Dinode) -> Result<()> {
+pub(crate) fn check_regular(di: &Dinode) -> Result<()> {
     match di.kind() {
         Some(FileKind::Regular) => Ok(()),
         Some(FileKind::Directory) => Err(Error::IsDirectory),

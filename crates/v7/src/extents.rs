@@ -1,37 +1,24 @@
 //! Where a file lies: for who measures layout, from outside.
 
+use crate::attr::check_regular;
 use crate::layout::Lbn;
 use crate::mount::V7;
-use spindle_vfs::{Error, Extent, FileKind, Ino, Result};
+use spindle_vfs::{Extent, Ino, Result};
 
 impl V7 {
     /// The extents of a regular file, in its order, without its holes. Data that is not placed yet is not among them: sync
     /// first.
     ///
     /// # Errors
-    /// [`Error::Stale`], [`Error::IsDirectory`] or [`Error::Invalid`] for what is not a regular file, and the device's.
+    /// [`spindle_vfs::Error::Stale`], [`spindle_vfs::Error::IsDirectory`] or [`spindle_vfs::Error::Invalid`] for what is not a regular file, and the device's.
     pub fn extents(&self, ino: Ino) -> Result<Vec<Extent>> {
         let inode = self.iget_ino(ino)?;
         let state = inode.state.read();
-        match state.di.kind() {
-            Some(FileKind::Regular) => {}
-            Some(FileKind::Directory) => return Err(Error::IsDirectory),
-            _ => return Err(Error::Invalid),
-        }
-        let bsize = u64::from(self.layout.format.bsize);
-        let blocks = state.di.size.div_ceil(bsize);
-        let mut extents = Vec::new();
-        let mut lbn = 0;
-        while lbn < blocks {
+        check_regular(&state.di)?;
+        Extent::of_file(state.di.size, self.layout.format.bsize, |lbn, _| {
             let run = self.bmap(inode.ino, &state.di, Lbn(lbn))?;
-            if let Some(block) = run.at {
-                let offset = lbn * bsize;
-                let len = (run.blocks * bsize).min(state.di.size - offset);
-                Extent { offset, at: self.layout.byte(block), len }.append_to(&mut extents);
-            }
-            lbn += run.blocks.max(1);
-        }
-        Ok(extents)
+            Ok((run.at.map(|at| self.layout.byte(at)), run.blocks))
+        })
     }
 }
 
@@ -41,7 +28,7 @@ mod tests {
     use crate::{Format, OpenOptions, newfs};
     use spindle_clock::ManualClock;
     use spindle_device::{Device, MemoryDevice};
-    use spindle_vfs::{FileSystem, NewNode, Privilege, Rdev};
+    use spindle_vfs::{Error, FileKind, FileSystem, NewNode, Privilege, Rdev};
     use std::sync::Arc;
 
     /// Promise: a file's bytes stand on the device where its extents say, and holes have none.

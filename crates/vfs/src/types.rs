@@ -289,13 +289,33 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Adds an extent to those before it, or to the last of them if it goes on where that ends.
-    pub fn append_to(self, extents: &mut Vec<Self>) {
-        match extents.last_mut() {
-            Some(last) if last.offset + last.len == self.offset && last.at + last.len == self.at => {
-                last.len += self.len;
+    /// The extents of a file of `size` bytes in blocks of `block_bytes`, in its order, without its holes. `bmap` tells where the run that
+    /// begins with a block of the file is on the device, if it is no hole, and how many blocks it has, given the most to look at.
+    ///
+    /// # Errors
+    /// Those of `bmap`.
+    pub fn of_file<E>(
+        size: u64,
+        block_bytes: u32,
+        mut bmap: impl FnMut(u64, u64) -> Result<(Option<u64>, u64), E>,
+    ) -> Result<Vec<Self>, E> {
+        let block_bytes = u64::from(block_bytes);
+        let blocks = size.div_ceil(block_bytes);
+        let mut extents: Vec<Self> = Vec::new();
+        let mut block = 0;
+        while block < blocks {
+            let (at, count) = bmap(block, blocks - block)?;
+            let offset = block * block_bytes;
+            let len = (count * block_bytes).min(size - offset);
+            match (at, extents.last_mut()) {
+                (None, _) => {}
+                (Some(at), Some(last)) if last.offset + last.len == offset && last.at + last.len == at => {
+                    last.len += len;
+                }
+                (Some(at), _) => extents.push(Self { offset, at, len }),
             }
-            _ => extents.push(self),
+            block += count.max(1);
         }
+        Ok(extents)
     }
 }

@@ -94,6 +94,28 @@ impl Stream {
     fn block_bytes(&self) -> u64 {
         self.block as u64
     }
+
+    /// Forgets the oldest writes up to the first that has not landed, and unless data is kept the pages they were for.
+    fn retire(&self, state: &mut State, keep: bool) {
+        while state.writes.front().is_some_and(|write| write.flight.has_landed()) {
+            let Some(landed) = state.writes.pop_front() else { return };
+            state.writes_bytes -= landed.bytes;
+            for block in landed.blocks {
+                let Some(page) = state.pages.get_mut(&block) else { continue };
+                page.retire();
+                if !keep && !page.is_pending() {
+                    self.remove(state, block);
+                }
+            }
+        }
+    }
+
+    fn remove(&self, state: &mut State, block: u64) {
+        if let Some(mut page) = state.pages.remove(&block) {
+            self.pool.gone(self.id, block, page.charge());
+            self.pool.cleaned(page.sent(None));
+        }
+    }
 }
 
 impl Drop for Stream {
@@ -158,9 +180,7 @@ impl Cache {
             return Ok(());
         }
     }
-}
 
-impl Cache {
     /// Brings the data of a file in `blocks` to the device and forgets it, before a part of their space goes.
     ///
     /// # Errors
@@ -168,30 +188,6 @@ impl Cache {
     pub fn settle(&self, stream: &Arc<Stream>, blocks: Range<u64>) -> Result<()> {
         self.write_out(stream, blocks.clone())?;
         self.discard(stream, blocks)
-    }
-}
-
-impl Stream {
-    /// Forgets the oldest writes up to the first that has not landed, and unless data is kept the pages they were for.
-    fn retire(&self, state: &mut State, keep: bool) {
-        while state.writes.front().is_some_and(|write| write.flight.has_landed()) {
-            let Some(landed) = state.writes.pop_front() else { return };
-            state.writes_bytes -= landed.bytes;
-            for block in landed.blocks {
-                let Some(page) = state.pages.get_mut(&block) else { continue };
-                page.retire();
-                if !keep && !page.is_pending() {
-                    self.remove(state, block);
-                }
-            }
-        }
-    }
-
-    fn remove(&self, state: &mut State, block: u64) {
-        if let Some(mut page) = state.pages.remove(&block) {
-            self.pool.gone(self.id, block, page.charge());
-            self.pool.cleaned(page.sent(None));
-        }
     }
 }
 

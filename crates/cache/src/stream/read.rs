@@ -95,12 +95,7 @@ impl Cache {
             if state.pages.contains_key(&block) {
                 // A part of the block is here and has not been written yet.
                 drop(state);
-                self.write_out(stream, block..block + 1)?;
-                self.land_writes(stream)?;
-                let mut state = stream.lock();
-                if state.pages.get(&block).is_some_and(|page| !page.is_pending()) {
-                    stream.remove(&mut state, block);
-                }
+                self.settle(stream, block..block + 1)?;
                 continue;
             }
             drop(state);

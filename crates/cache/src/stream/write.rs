@@ -35,6 +35,7 @@ impl Cache {
         if self.goes_straight(space, data.len()) {
             let blocks = space.offset / stream.block_bytes()
                 ..(space.offset + data.len() as u64).div_ceil(stream.block_bytes());
+            blocks.clone().for_each(|_| self.clock.work(Work::WriteBlock));
             self.settle(stream, blocks)?;
             return self.device.write_at(space.at, data).map_err(|error| self.fail(error));
         }
@@ -140,12 +141,7 @@ impl Cache {
                 return Ok(state);
             }
             drop(state);
-            self.write_out(stream, block..block + 1)?;
-            self.land_writes(stream)?;
-            let mut state = stream.lock();
-            if state.pages.get(&block).is_some_and(|page| !page.is_pending()) {
-                stream.remove(&mut state, block);
-            }
+            self.settle(stream, block..block + 1)?;
         }
     }
 
@@ -284,7 +280,6 @@ impl Cache {
             let mut state = stream.lock();
             stream.retire(&mut state, self.settings.data.keep);
             let Some(page) = state.pages.get_mut(&block) else {
-                stream.pool.touch(stream.id, block);
                 stream.pool.gone(stream.id, block, 0);
                 return Ok(());
             };
