@@ -44,7 +44,7 @@ pub use ckhash::check_hash;
 pub use dialect::Dialect;
 pub use group::{CG_CKHASH, Group, GroupMap, GroupMut, clrbit, find_bit, isset, setbit};
 pub use layout::{InodeFormat, Layout, MAXBSIZE, MINBSIZE, Version};
-pub use mount::{Ffs, OpenOptions, ROOT_INO};
+pub use mount::{Ffs, LogUse, OpenOptions, ROOT_INO};
 pub use rotation::Rotation;
 pub use runs::Allocation;
 pub use superblock::{CheckHashes, Superblock};

@@ -24,6 +24,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// The root directory's inode.
 pub const ROOT_INO: u32 = 2;
 
+/// Whether changes go through a log, which makes them survive a crash in order and whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogUse {
+    /// Through the one that is there. Without one, nothing is promised after a crash.
+    #[default]
+    IfThere,
+    /// As [`Self::IfThere`], after making one if there is none.
+    Wanted,
+    /// Without, even if there is one.
+    Never,
+}
+
 /// How to open a file system.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
@@ -41,6 +53,10 @@ pub struct OpenOptions {
     pub cache: Settings,
     /// Where files go on when the block behind their last one is taken.
     pub allocation: Allocation,
+    /// Whether changes go through a log.
+    pub log: LogUse,
+    /// Bytes of a log that is made; a share of the file system without it.
+    pub log_bytes: Option<u64>,
 }
 
 /// A mounted UFS1 or UFS2.
