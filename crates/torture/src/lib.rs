@@ -3,7 +3,7 @@
 //! A case is a good image ([`base`]), a mutation of it ([`mutate`], told by [`anatomy`] where the fields are)
 //! on an [`overlay`], and then everything that people do with an image ([`exercise`]): list its partitions,
 //! open it read-only and look at all of it, check it, open it for writing whatever it says of itself, change
-//! it, unmount it, and check it again. [`case`] runs one and judges it, [`campaign`] runs many.
+//! it, unmount it, and check it again. [`case`] runs one and judges it, [`campaign`] runs many ([`workers`]).
 //!
 //! A case is repeated by its seed and number alone.
 
@@ -12,7 +12,9 @@ pub mod base;
 pub mod campaign;
 pub mod case;
 pub mod exercise;
+pub mod faults;
 pub mod memory;
 pub mod mutate;
 pub mod overlay;
 pub mod reshape;
+pub mod workers;

@@ -4,8 +4,9 @@
 //! allow, `SPINDLE_CASE` just that one; without any, a sample.
 
 use rand::{RngCore, SeedableRng};
-use spindle_torture::campaign::{Budget, campaign, repeat};
+use spindle_torture::campaign::{campaign, repeat};
 use spindle_torture::memory::Counting;
+use spindle_torture::workers::Budget;
 use std::time::Duration;
 
 #[global_allocator]
