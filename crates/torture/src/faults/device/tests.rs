@@ -83,7 +83,7 @@ fn what_each_fault_does() {
         let changed = changed(&device);
         match plan {
             "short-write@0s" => {
-                assert!(changed.len() < 16 && changed.iter().enumerate().all(|(a, &b)| a == b))
+                assert!(changed.len() < 16 && changed.iter().enumerate().all(|(a, &b)| a == b));
             }
             "torn-write@0w" => assert!((1..16).contains(&changed.len()), "{changed:?}"),
             _ => assert!(changed.len() == 16 && changed[0] > 0, "{changed:?}"),
