@@ -2,8 +2,10 @@
 //!
 //! A slot is *empty* until it is loaded or filled, then *clean*; writing makes it *dirty* (it is entered in
 //! the cache's list), a flush takes a copy and makes it *in flight* until the copy has reached the device.
-//! Writing while in flight makes it dirty again; the copy is not affected.
+//! Writing while in flight makes it dirty again; the copy is not affected. With a log, nothing dirty goes to the device: see
+//! [`crate::commit`].
 
+use crate::wal::Change;
 use crate::{Cache, Tx};
 use spindle_clock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use spindle_device::{AlignedBuf, Device, Result};
@@ -20,6 +22,29 @@ pub trait Seal: Send + Sync {
 struct Data {
     bytes: AlignedBuf,
     loaded: bool,
+    before: Before,
+}
+
+/// What a buffer was when the group of transactions began that has changed it; only with a log.
+#[derive(Default)]
+enum Before {
+    /// As it is now: the group has not changed it.
+    #[default]
+    Same,
+    /// Nothing: the group has made it.
+    Nothing,
+    /// These bytes.
+    Bytes(AlignedBuf),
+}
+
+impl Data {
+    /// Keeps what the bytes are before they change.
+    fn keep(&mut self) {
+        if let Before::Same = self.before {
+            self.before =
+                if self.loaded { Before::Bytes(AlignedBuf::from(&self.bytes[..])) } else { Before::Nothing };
+        }
+    }
 }
 
 pub(crate) struct Slot {
@@ -44,7 +69,7 @@ impl Slot {
         Self {
             at,
             len: bytes.len(),
-            data: RwLock::new(Data { bytes, loaded }),
+            data: RwLock::new(Data { bytes, loaded, before: Before::Same }),
             seal,
             touched: AtomicBool::new(true),
             in_flight: AtomicBool::new(false),
@@ -96,6 +121,50 @@ impl Slot {
         BufferGuard(self.data.read())
     }
 
+    /// Says that all its bytes are to be logged: they are not what the device has behind those of another length.
+    pub(crate) fn made_anew(&self) {
+        self.data.write().before = Before::Nothing;
+    }
+
+    /// Copies the bytes that were committed last into `out`.
+    pub(crate) fn copy_committed(&self, out: &mut [u8]) {
+        let data = self.data.read();
+        match &data.before {
+            Before::Bytes(bytes) => out.copy_from_slice(bytes),
+            Before::Same | Before::Nothing => out.copy_from_slice(&data.bytes),
+        }
+    }
+
+    /// Seals the bytes and appends the runs of sectors that the group has changed.
+    pub(crate) fn take_changes(&self, sector: usize, changes: &mut Vec<Change>) {
+        let mut data = self.data.write();
+        if let Some(seal) = &self.seal {
+            seal.seal(&mut data.bytes);
+        }
+        let before = std::mem::take(&mut data.before);
+        let changed = |n: usize| match &before {
+            Before::Same => false,
+            Before::Nothing => true,
+            Before::Bytes(bytes) => {
+                let sector = n * sector..(n + 1) * sector;
+                bytes[sector.clone()] != data.bytes[sector]
+            }
+        };
+        let sectors = self.len / sector;
+        let mut n = 0;
+        while n < sectors {
+            let start = n;
+            while n < sectors && changed(n) {
+                n += 1;
+            }
+            if n > start {
+                let bytes = data.bytes[start * sector..n * sector].to_vec();
+                changes.push(Change { at: self.at + (start * sector) as u64, bytes });
+            }
+            n += 1;
+        }
+    }
+
     /// Copies the bytes, sealed, into `out`.
     pub(crate) fn copy_sealed(&self, out: &mut [u8]) {
         out.copy_from_slice(&self.read());
@@ -140,7 +209,11 @@ impl<'a> Buffer<'a> {
     #[must_use]
     pub fn write_later(&self, tx: &Tx<'_>) -> BufferMut<'_> {
         debug_assert!(std::ptr::eq(tx.cache, self.cache), "a transaction of this cache");
-        let guard = self.slot.data.write();
+        let mut guard = self.slot.data.write();
+        if let Some(journal) = &self.cache.journal {
+            guard.keep();
+            journal.changes(&self.slot);
+        }
         self.cache.note_dirty(&self.slot);
         BufferMut(guard)
     }

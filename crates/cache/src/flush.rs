@@ -19,11 +19,12 @@ struct Collected {
 }
 
 impl Cache {
-    /// Writes every change of every ended transaction to the device.
+    /// Writes every change of every ended transaction to the device, without a log.
     ///
     /// # Errors
     /// When the device fails; the cache accepts no changes after that.
     pub fn flush(&self) -> Result<()> {
+        debug_assert!(self.journal.is_none(), "with a log, changes go home through commits");
         let _one = self.flushing.lock();
         self.check()?;
         // Most of the data while transactions go on, so that they are kept out for a short time only.
@@ -75,35 +76,15 @@ impl Cache {
         let _gate = self.gate.write();
         let slots: Vec<_> = std::mem::take(&mut *self.dirty.lock()).into_values().collect();
         self.dirty_bytes.store(0, Ordering::Relaxed);
-        let mut requests = Vec::new();
-        let mut rest = slots.as_slice();
-        while let Some(first) = rest.first() {
-            let mut end = first.at() + first.len() as u64;
-            let mut count = 1;
-            while let Some(next) = rest.get(count) {
-                let bytes = end - first.at() + next.len() as u64;
-                if next.at() != end || bytes > CLUSTER_BYTES as u64 {
-                    break;
-                }
-                end += next.len() as u64;
-                count += 1;
-            }
-            let (cluster, others) = rest.split_at(count);
-            let mut buf = AlignedBuf::zeroed(cluster.iter().map(|slot| slot.len()).sum());
-            let mut done = 0;
-            for slot in cluster {
-                slot.copy_sealed(&mut buf[done..done + slot.len()]);
-                slot.set_in_flight(true);
-                done += slot.len();
-            }
-            requests.push(Request { op: Op::Write, offset: first.at(), buf });
-            rest = others;
-        }
+        let requests = gather(&slots, |slot, out| {
+            slot.copy_sealed(out);
+            slot.set_in_flight(true);
+        });
         Collected { slots, requests, streams: self.start_delayed() }
     }
 
     /// Starts all transfers and waits for all, and gives the first failure.
-    fn transfer(&self, requests: Vec<Request>) -> Result<()> {
+    pub(crate) fn transfer(&self, requests: Vec<Request>) -> Result<()> {
         const IN_FLIGHT: usize = 32;
         let mut result = Ok(());
         let mut requests = requests.into_iter().peekable();
@@ -116,4 +97,32 @@ impl Cache {
         }
         result
     }
+}
+
+/// Writes of buffers in the order of their addresses, neighbours in one, with the bytes that `copy` gives for each.
+pub(crate) fn gather(slots: &[Arc<Slot>], copy: impl Fn(&Slot, &mut [u8])) -> Vec<Request> {
+    let mut requests = Vec::new();
+    let mut rest = slots;
+    while let Some(first) = rest.first() {
+        let mut end = first.at() + first.len() as u64;
+        let mut count = 1;
+        while let Some(next) = rest.get(count) {
+            let bytes = end - first.at() + next.len() as u64;
+            if next.at() != end || bytes > CLUSTER_BYTES as u64 {
+                break;
+            }
+            end += next.len() as u64;
+            count += 1;
+        }
+        let (cluster, others) = rest.split_at(count);
+        let mut buf = AlignedBuf::zeroed(cluster.iter().map(|slot| slot.len()).sum());
+        let mut done = 0;
+        for slot in cluster {
+            copy(slot, &mut buf[done..done + slot.len()]);
+            done += slot.len();
+        }
+        requests.push(Request { op: Op::Write, offset: first.at(), buf });
+        rest = others;
+    }
+    requests
 }

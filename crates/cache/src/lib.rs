@@ -6,7 +6,8 @@
 //!
 //! Changes happen inside a transaction: [`Cache::begin`] gives a [`Tx`], and only with one in hand can a
 //! buffer or a stream be written to. A flush takes all that has changed at a moment when no transaction is open, so
-//! what goes to the device together is a state between operations, never amid one; data goes before metadata.
+//! what goes to the device together is a state between operations, never amid one; data goes before metadata. With a [`Log`],
+//! such a group of changes becomes durable there, whole or not at all, and goes home later ([`Cache::commit`]).
 //!
 //! What the caller must do:
 //! - keep each byte of the device in at most one role at a time: a buffer, or the data of one file;
@@ -17,17 +18,22 @@
 //! - have at most one transaction open in a thread, and not wait in it for one of another thread.
 
 mod buffer;
+mod commit;
 mod flight;
 mod flush;
 pub mod policy;
 mod settings;
 mod stream;
+mod wal;
 
 pub use buffer::{Buffer, BufferGuard, BufferMut, Seal};
+pub use commit::GroupId;
 pub use settings::{DataSettings, Naming, Settings};
 pub use stream::{Extent, Space, Stream};
+pub use wal::{Change, Group, Log};
 
 use buffer::Slot;
+use commit::Journal;
 use spindle_clock::{Clock, Condvar, Mutex, RwLock, RwLockReadGuard};
 use spindle_device::{AlignedBuf, Device, Error, Result};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -59,7 +65,9 @@ pub struct Cache {
     gate: RwLock<()>,
     dirty: Mutex<BTreeMap<u64, Arc<Slot>>>,
     dirty_bytes: AtomicUsize,
-    /// One flush at a time.
+    /// The log, if changes become durable there first.
+    journal: Option<Journal>,
+    /// One flush or commit at a time.
     flushing: Mutex<()>,
     /// Notified when buffers in flight have landed.
     landed: (Mutex<()>, Condvar),
@@ -72,7 +80,8 @@ pub struct Tx<'a> {
     cache: &'a Cache,
     /// Buffers that go to the device when it ends, in this order.
     at_once: Option<Mutex<Vec<Arc<Slot>>>>,
-    _gate: RwLockReadGuard<'a, ()>,
+    /// None while a commit has the gate.
+    _gate: Option<RwLockReadGuard<'a, ()>>,
 }
 
 impl Tx<'_> {
@@ -119,10 +128,25 @@ impl Cache {
             gate: RwLock::new(()),
             dirty: Mutex::default(),
             dirty_bytes: AtomicUsize::new(0),
+            journal: None,
             flushing: Mutex::default(),
             landed: (Mutex::new(()), Condvar::new()),
             failure: Mutex::default(),
         }
+    }
+
+    /// As [`Self::new`], with changes to buffers becoming durable in `log`: see [`Self::commit`], which the caller calls when
+    /// [`Self::wants_commit`] says so and no transaction is open in its thread.
+    #[must_use]
+    pub fn with_log(
+        device: Arc<dyn Device>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+        log: Arc<dyn Log>,
+    ) -> Self {
+        let mut cache = Self::new(device, clock, settings);
+        cache.journal = Some(Journal::new(log));
+        cache
     }
 
     /// The device below.
@@ -131,13 +155,22 @@ impl Cache {
         &self.device
     }
 
-    /// Opens a transaction, after flushing if too much has changed since the last flush.
+    /// Does something to the device past the cache that has to succeed if changes are to be accepted any longer.
+    ///
+    /// # Errors
+    /// As `work`, and when an earlier write failed.
+    pub fn directly<T>(&self, work: impl FnOnce(&dyn Device) -> Result<T>) -> Result<T> {
+        self.check()?;
+        work(&*self.device).map_err(|error| self.fail(error))
+    }
+
+    /// Opens a transaction, after flushing if too much has changed since the last flush and there is no log.
     ///
     /// # Errors
     /// When an earlier write failed, or this flush does.
     pub fn begin(&self) -> Result<Tx<'_>> {
         let behind = self.dirty_bytes.load(Ordering::Relaxed) + self.pool.dirty_bytes();
-        if behind > self.settings.dirty_limit_bytes {
+        if self.journal.is_none() && behind > self.settings.dirty_limit_bytes {
             self.flush()?;
         } else if self.pool.pending_streams() > PENDING_STREAMS {
             // Streams that wait for a flush stay in memory, and so do their owners.
@@ -145,7 +178,7 @@ impl Cache {
             self.land_delayed(&streams)?;
         }
         self.check()?;
-        Ok(Tx { cache: self, at_once: None, _gate: self.gate.read() })
+        Ok(Tx { cache: self, at_once: None, _gate: Some(self.gate.read()) })
     }
 
     /// [`Self::begin`] for an operation on names; see [`Naming`].
@@ -154,7 +187,7 @@ impl Cache {
     /// As [`Self::begin`].
     pub fn begin_naming(&self) -> Result<Tx<'_>> {
         let mut tx = self.begin()?;
-        if self.settings.naming == Naming::Synchronous {
+        if self.journal.is_none() && self.settings.naming == Naming::Synchronous {
             tx.at_once = Some(Mutex::default());
         }
         Ok(tx)
@@ -255,10 +288,12 @@ impl Cache {
         if len > common {
             self.device.read_at(at + common as u64, &mut bytes[common..])?;
         }
-        let changed = self.dirty.lock().contains_key(&at);
+        let committed = self.journal.as_ref().is_some_and(|journal| journal.is_committed(at));
+        let changed = committed || self.dirty.lock().contains_key(&at);
         self.forget(at);
         let slot = Arc::new(Slot::loaded(at, bytes, old.seal()));
         if changed {
+            slot.made_anew();
             self.note_dirty(&slot);
         }
         self.insert(&mut self.shard(at).lock(), &slot);

@@ -15,6 +15,7 @@ mod error;
 mod file;
 mod label;
 mod memory;
+mod patched;
 mod spec;
 mod tickets;
 #[cfg(target_os = "linux")]
@@ -27,6 +28,7 @@ pub use error::{Error, Result};
 pub use file::{Caching, Engine, FileDevice, OpenOptions};
 pub use label::{Partition, Scheme, Table, partitions};
 pub use memory::MemoryDevice;
+pub use patched::Patched;
 pub use spec::{Part, Spec, open_spec};
 pub use window::Window;
 

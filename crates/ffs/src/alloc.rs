@@ -110,10 +110,15 @@ impl Ffs {
         Ok(look(Group::new(&self.layout, &map, &block)))
     }
 
+    /// Fragments that are free in the maps.
+    pub(crate) fn free_frags_now(&self) -> i64 {
+        let total = self.summaries.total();
+        total.cs_nbfree.saturating_mul(self.layout.fs_frag.into()).saturating_add(total.cs_nffree)
+    }
+
     /// Fragments left for a caller, after the reserve.
     pub(crate) fn free_frags_for(&self, by: Privilege) -> i64 {
-        let total = self.summaries.total();
-        let free = total.cs_nbfree.saturating_mul(self.layout.fs_frag.into()).saturating_add(total.cs_nffree);
+        let free = self.free_frags_now();
         let reserve = match by {
             Privilege::Root => 0,
             Privilege::User => {
@@ -200,14 +205,32 @@ impl Ffs {
         if optim == FS_OPTTIME { self.layout.fs_frag } else { want }
     }
 
-    /// Gives `count` fragments from `at` back; they may span blocks and groups.
-    pub(crate) fn free(&self, tx: &Tx<'_>, at: Frag, count: u64) -> Result<()> {
-        if !self.layout.contains(at, count) {
-            return Err(Error::corrupt(
-                format!("{count} fragments to free lie outside"),
-                format!("fragment {at}"),
-            ));
+    /// Takes the block at `at` itself.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] if it is not free.
+    pub(crate) fn alloc_exactly(&self, tx: &Tx<'_>, at: Frag) -> Result<Frag> {
+        let (cgx, bno) = (self.layout.dtog(at), self.layout.dtogd(at));
+        let taken = self.with_group(
+            tx,
+            cgx,
+            |group, _| Ok(group.is_block(bno).then_some(())),
+            |group, ()| (group.take_block(bno), ()),
+        )?;
+        taken.map(|()| at).ok_or(Error::NoSpace)
+    }
+
+    /// Refuses to free what lies outside.
+    pub(crate) fn check_extent(&self, at: Frag, count: u64) -> Result<()> {
+        if self.layout.contains(at, count) {
+            return Ok(());
         }
+        Err(Error::corrupt(format!("{count} fragments to free lie outside"), format!("fragment {at}")))
+    }
+
+    /// Enters `count` fragments from `at` into the maps as free; they may span blocks and groups.
+    pub(crate) fn free_now(&self, tx: &Tx<'_>, at: Frag, count: u64) -> Result<()> {
+        self.check_extent(at, count)?;
         let (mut at, end) = (at, at + count);
         while at < end {
             let cgx = self.layout.dtog(at);

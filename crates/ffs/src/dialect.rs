@@ -7,10 +7,8 @@
 
 use crate::layout::{InodeFormat, Layout, Version};
 use crate::ondisk::{CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, FS_UFS2EA_MAGIC, Fs, FsNetBsd, FsSun, flags};
-use crate::units::index;
-use spindle_device::Device;
-use spindle_ondisk::{Endian, structure};
-use spindle_vfs::{Objection, Result};
+use spindle_ondisk::Endian;
+use spindle_vfs::Objection;
 
 /// Which system's rules the superblock follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
@@ -139,11 +137,13 @@ impl Dialect {
     }
 }
 
-const CHECK: &str = "check it with the fsck of its own system, or insist with the option force";
+/// The remedy for what an unclean end has left.
+pub(crate) const CHECK: &str = "check it with the fsck of its own system, or insist with the option force";
 
-/// Everything that speaks against writing to the file system; empty if it is safe.
+/// Everything that speaks against writing to the file system; empty if it is safe. With `recovers`, a log puts right whatever
+/// an unclean end has left.
 #[must_use]
-pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect) -> Vec<Objection> {
+pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect, recovers: bool) -> Vec<Objection> {
     let mut found = Vec::new();
     let mut object = |reason: String, remedy: &str, overridable| {
         found.push(Objection { reason, remedy: remedy.to_owned(), overridable });
@@ -155,18 +155,20 @@ pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect) -> Vec
         if fs.fs_clean == FsSun::FSLOG {
             object("it has a Solaris UFS log".into(), "mount it once on Solaris with nologging", false);
         } else if !matches!(fs.fs_clean, FsSun::FSCLEAN | FsSun::FSSTABLE) {
-            object(format!("it was not unmounted cleanly (fs_clean {})", fs.fs_clean), CHECK, true);
+            if !recovers {
+                object(format!("it was not unmounted cleanly (fs_clean {})", fs.fs_clean), CHECK, true);
+            }
         } else if state.wrapping_add(fs.fs_old_time) != FsSun::FSOKAY {
             object(format!("fs_state {state:#x} does not confirm that it is clean"), CHECK, true);
         }
-    } else if dialect != Dialect::Bsd43 && fs.fs_clean != 1 {
+    } else if dialect != Dialect::Bsd43 && fs.fs_clean != 1 && !recovers {
         // 4.2BSD and 4.3BSD had no clean flag.
         object(format!("it was not unmounted cleanly (fs_clean {})", fs.fs_clean), CHECK, true);
     }
     if bits & flags::FS_UNCLEAN != 0 {
         object("it was mounted while not clean (FS_UNCLEAN)".into(), CHECK, true);
     }
-    if bits & flags::FS_NEEDSFSCK != 0 {
+    if bits & flags::FS_NEEDSFSCK != 0 && !recovers {
         object("its system asks for a full check (FS_NEEDSFSCK)".into(), CHECK, true);
     }
     let newer = layout.version == Version::Ufs2 || layout.flags_updated;
@@ -221,76 +223,4 @@ pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect) -> Vec
         object("it has rotational tables but no disk geometry".into(), "insist with the option force", true);
     }
     found
-}
-
-/// The objection to writing while NetBSD's journal still holds changes that are not in place.
-///
-/// The log starts with two commit headers; the one with the greater generation counts, and an empty log
-/// has head and tail zero (`sys/sys/wapbl_replay.h`).
-///
-/// # Errors
-/// Device errors.
-pub fn journal_objection(
-    fs: &Fs,
-    raw: &[u8],
-    layout: &Layout,
-    dialect: Dialect,
-    device: &dyn Device,
-) -> Result<Option<Objection>> {
-    if dialect != Dialect::NetBsd || dialect.flags(fs, layout) & flags::NETBSD_DOWAPBL == 0 {
-        return Ok(None);
-    }
-    let [addr, _, block_bytes, _] = FsNetBsd::decode(raw, layout.endian).fs_journallocs;
-    let object = |reason: &str| {
-        Ok(Some(Objection {
-            reason: reason.into(),
-            remedy: "mount it once on NetBSD, which replays the journal".into(),
-            overridable: false,
-        }))
-    };
-    let sector = u64::from(device.info().sector_bytes);
-    let place = addr.checked_mul(block_bytes).filter(|at| {
-        (512..=65536).contains(&block_bytes)
-            && block_bytes.is_multiple_of(sector)
-            && at.checked_add(2 * block_bytes).is_some_and(|end| end <= device.info().size_bytes)
-    });
-    let Some(at) = place else {
-        return object("its WAPBL journal is not where the superblock says");
-    };
-    let mut newest: Option<WapblHeader> = None;
-    for n in 0..2 {
-        let mut block = vec![0; index(block_bytes)];
-        device.read_at(at + n * block_bytes, &mut block)?;
-        let header = WapblHeader::decode(&block, layout.endian);
-        if header.wc_type == WapblHeader::WC_HEADER
-            && newest.is_none_or(|other| header.wc_generation > other.wc_generation)
-        {
-            newest = Some(header);
-        }
-    }
-    match newest {
-        Some(header) if header.wc_head != 0 || header.wc_tail != 0 => {
-            object("its WAPBL journal holds changes that are not in place yet")
-        }
-        _ => Ok(None),
-    }
-}
-
-structure! {
-    /// The commit header of a WAPBL log.
-    pub struct WapblHeader: 64 {
-        /// [`WapblHeader::WC_HEADER`].
-        0 wc_type: u32,
-        /// Counts up with each commit.
-        12 wc_generation: u32,
-        /// Byte offset of the newest record's end; 0 when empty.
-        48 wc_head: i64,
-        /// Byte offset of the oldest record; 0 when empty.
-        56 wc_tail: i64,
-    }
-}
-
-impl WapblHeader {
-    /// "WABL".
-    const WC_HEADER: u32 = 0x5741_424c;
 }

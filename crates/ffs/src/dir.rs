@@ -229,7 +229,8 @@ impl Ffs {
             return Err(Error::TooBig);
         }
         let lbn = self.layout.lblkno(start);
-        let request = Request { ino, lbn, final_size, written: 0..0, content: Content::Directory, by };
+        let request =
+            Request { ino, lbn, final_size, written: 0..0, content: Content::Directory, by, given: None };
         let placed = self.place(tx, &mut state.di, &request)?;
         let byte = self.layout.byte(placed.at);
         let len = self.layout.blksize(final_size, lbn) as usize;
@@ -386,7 +387,8 @@ impl Ffs {
         let chunk = self.layout.dirblksiz;
         let lbn = Lbn(0);
         let final_size = u64::from(chunk);
-        let request = Request { ino, lbn, final_size, written: 0..0, content: Content::Directory, by };
+        let request =
+            Request { ino, lbn, final_size, written: 0..0, content: Content::Directory, by, given: None };
         let placed = self.place(tx, di, &request)?;
         let len = self.layout.blksize(final_size, lbn) as usize;
         let buffer = self.cache.get_new(self.layout.byte(placed.at), len, None, tx)?;

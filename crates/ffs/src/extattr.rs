@@ -147,8 +147,7 @@ impl Ffs {
     pub(crate) fn free_extattr(&self, tx: &Tx<'_>, ino: u32, di: &mut Dinode) -> Result<()> {
         for (i, frags, _) in self.extattr_pieces(di.extsize) {
             if let Some(at) = self.pointer(di.extb[i], frags, ino)? {
-                self.cache.forget(self.layout.byte(at));
-                self.free(tx, at, frags.into())?;
+                self.free_metadata(tx, at, frags.into())?;
                 self.account(di, -i64::from(frags));
             }
             di.extb[i] = 0;

@@ -45,6 +45,8 @@ pub(crate) struct Request<'a> {
     pub(crate) written: Range<usize>,
     pub(crate) content: Content<'a>,
     pub(crate) by: Privilege,
+    /// A whole block that the caller has taken for it.
+    pub(crate) given: Option<Frag>,
 }
 
 impl Ffs {
@@ -97,7 +99,7 @@ impl Ffs {
             let start = self.layout.blkoff(at);
             let end = (start + data.len() - done).min(self.layout.fs_bsize as usize);
             let content = Content::Data(stream);
-            let request = Request { ino, lbn, final_size, written: start..end, content, by };
+            let request = Request { ino, lbn, final_size, written: start..end, content, by, given: None };
             let placed = match self.place(tx, di, &request) {
                 Ok(placed) => placed,
                 Err(error) => break Err(error),
@@ -164,11 +166,15 @@ impl Ffs {
                     return Ok(Placed { at, fresh: false });
                 }
                 let frags = self.layout.numfrags(need);
-                let mut wanted = self.wanted(request.ino, lbn, n as u64, |i| di.db[index(i)]);
-                if frags == self.layout.fs_frag {
-                    wanted = self.redirect(wanted, lbn)?;
-                }
-                let at = self.alloc(tx, frags, wanted, request.by)?;
+                let at = if let Some(given) = request.given {
+                    given
+                } else {
+                    let mut wanted = self.wanted(request.ino, lbn, n as u64, |i| di.db[index(i)]);
+                    if frags == self.layout.fs_frag {
+                        wanted = self.redirect(wanted, lbn)?;
+                    }
+                    self.alloc(tx, frags, wanted, request.by)?
+                };
                 di.db[n] = at.0;
                 self.account(di, frags.into());
                 Ok(Placed { at, fresh: true })
@@ -223,7 +229,10 @@ impl Ffs {
                 self.free(tx, to + u64::from(new), (got - new).into())?;
             }
             self.move_fragments(tx, request, (at, have as usize), (to, need as usize))?;
-            self.free(tx, at, old.into())?;
+            match request.content {
+                Content::Data(_) => self.free(tx, at, old.into())?,
+                Content::Directory => self.free_metadata(tx, at, old.into())?,
+            }
             di.db[n] = to.0;
             to
         };
@@ -266,7 +275,6 @@ impl Ffs {
             Content::Directory => {
                 let bytes = self.cache.get(from, have, None)?.read().to_vec();
                 self.cache.get_new(to, need, None, tx)?.write(tx)[..have].copy_from_slice(&bytes);
-                self.cache.forget(from);
             }
         }
         Ok(())
@@ -298,13 +306,17 @@ impl Ffs {
                     if let Some(at) = known {
                         return Ok((top, Placed { at, fresh: false }));
                     }
-                    let wanted = {
-                        let bytes = buffer.read();
-                        self.wanted(request.ino, request.lbn, step as u64, |i| {
-                            self.get_pointer(&bytes, index(i))
-                        })
+                    let at = if let Some(given) = request.given {
+                        given
+                    } else {
+                        let wanted = {
+                            let bytes = buffer.read();
+                            self.wanted(request.ino, request.lbn, step as u64, |i| {
+                                self.get_pointer(&bytes, index(i))
+                            })
+                        };
+                        self.alloc(tx, frag, self.redirect(wanted, request.lbn)?, request.by)?
                     };
-                    let at = self.alloc(tx, frag, self.redirect(wanted, request.lbn)?, request.by)?;
                     self.put_pointer(&mut buffer.write(tx), step, at.0);
                     return Ok((top, Placed { at, fresh: true }));
                 }
@@ -368,8 +380,7 @@ impl Ffs {
             }
         }
         for &at in made {
-            self.cache.forget(self.layout.byte(at));
-            self.free(tx, at, self.layout.fs_frag.into())?;
+            self.free_metadata(tx, at, self.layout.fs_frag.into())?;
         }
         Ok(())
     }

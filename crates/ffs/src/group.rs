@@ -220,6 +220,12 @@ impl<'a> Group<'a> {
         u32::get(&self.block[at..], self.layout.endian)
     }
 
+    /// Fragments in the group.
+    #[must_use]
+    pub const fn fragments(&self) -> u32 {
+        self.map.ndblk
+    }
+
     /// Block used last, kept within the group.
     #[must_use]
     pub fn rotor(&self) -> u32 {

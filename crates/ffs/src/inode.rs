@@ -9,10 +9,11 @@
 
 use crate::dinode::Dinode;
 use crate::dirindex::DirIndex;
+use crate::file::Content;
 use crate::mount::Ffs;
 use crate::units::Frag;
 use rand::Rng;
-use spindle_cache::{Stream, Tx};
+use spindle_cache::{GroupId, Stream, Tx};
 use spindle_clock::{Mutex, RwLock};
 use spindle_vfs::{Error, Ino, Result};
 use std::collections::HashMap;
@@ -31,6 +32,8 @@ pub(crate) struct Inode {
 /// What an inode's lock protects.
 pub(crate) struct State {
     pub(crate) di: Dinode,
+    /// The group of transactions that changed last where its data is, or its size.
+    pub(crate) mapped_in: GroupId,
     /// Index of a directory's names, once somebody has looked one up.
     pub(crate) index: OnceLock<DirIndex>,
     /// The access time in memory is newer than the stored one.
@@ -38,8 +41,15 @@ pub(crate) struct State {
 }
 
 impl State {
-    fn new(di: Dinode) -> Self {
-        Self { di, index: OnceLock::new(), atime_pending: Mutex::new(None) }
+    fn new(di: Dinode, mapped_in: GroupId) -> Self {
+        Self { di, mapped_in, index: OnceLock::new(), atime_pending: Mutex::new(None) }
+    }
+}
+
+impl Inode {
+    /// What its blocks hold.
+    pub(crate) fn content(&self, di: &Dinode) -> Content<'_> {
+        if di.is_directory() { Content::Directory } else { Content::Data(&self.stream) }
     }
 }
 
@@ -99,7 +109,7 @@ impl InodeTable {
     }
 
     /// Enters an inode, or gives the one that somebody else has entered meanwhile.
-    fn enter(&self, ino: u32, di: Dinode, stream: Arc<Stream>) -> Arc<Inode> {
+    fn enter(&self, ino: u32, di: Dinode, stream: Arc<Stream>, group: GroupId) -> Arc<Inode> {
         let mut shard = self.shard(ino).lock();
         if shard.entries.len() >= shard.sweep_at {
             shard.sweep();
@@ -109,7 +119,7 @@ impl InodeTable {
                 ino,
                 is_directory: di.is_directory(),
                 stream,
-                state: RwLock::new(State::new(di)),
+                state: RwLock::new(State::new(di, group)),
             }),
             references: 0,
         });
@@ -181,7 +191,8 @@ impl Ffs {
             return Err(Error::corrupt(format!("mode is {:o}", di.mode), format!("inode {ino}")));
         }
         self.check_dinode(ino, &di)?;
-        Ok(self.inodes.enter(ino, di, self.new_stream()))
+        // Whoever changed it before may not be durable yet.
+        Ok(self.inodes.enter(ino, di, self.new_stream(), self.cache.group()))
     }
 
     /// The inode behind a number from above the seam.
@@ -232,7 +243,7 @@ impl Ffs {
     /// Enters a newly allocated inode into the table, replacing whatever was left of the number's former file.
     pub(crate) fn enter_new(&self, ino: u32, di: Dinode, stream: Arc<Stream>) -> Arc<Inode> {
         self.inodes.drop_former(ino);
-        self.inodes.enter(ino, di, stream)
+        self.inodes.enter(ino, di, stream, self.cache.group())
     }
 
     /// Memory for the data of a file.

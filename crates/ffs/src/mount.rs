@@ -1,21 +1,25 @@
 //! A mounted file system: opening, transactions, making durable, closing.
 //!
 //! The superblock says "in use" on the device before the first change is made to anything else, and
-//! "clean" after the last; a file system that was not clean when it was opened, or in which damage was met, is never
-//! called clean by us. What is not safe to write is opened read-only with the reasons ([`Ffs::read_only_reasons`]).
+//! "clean" after the last; a file system that was not clean when it was opened, unless a log has put it right, or in which
+//! damage was met, is never called clean by us. What is not safe to write is opened read-only with the reasons
+//! ([`Ffs::read_only_reasons`]).
 
 use crate::alloc::Groups;
+use crate::commit::Pending;
 use crate::dialect::Dialect;
 use crate::inode::InodeTable;
+use crate::journal::FoundLog;
 use crate::layout::Layout;
 use crate::policy::Placement;
 use crate::runs::Allocation;
 use crate::summary::Summaries;
 use crate::superblock::{CheckHashes, Superblock};
+use crate::wapbl::Wapbl;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use spindle_cache::{Cache, Settings, Tx};
-use spindle_clock::{Clock, Mutex};
+use spindle_cache::{Cache, Settings};
+use spindle_clock::{Clock, Mutex, Timestamp};
 use spindle_device::Device;
 use spindle_vfs::{AtimePolicy, Error, Objection, Result};
 use std::sync::Arc;
@@ -76,6 +80,12 @@ pub struct Ffs {
     /// Held while the tree's shape may change: a rename or removal of a directory.
     pub(crate) reshaping: Mutex<()>,
     pub(crate) atime: AtimePolicy,
+    /// The log, if changes go through one.
+    pub(crate) log: Option<Arc<Wapbl>>,
+    /// The inode that has the log's space, which nobody else may change.
+    pub(crate) log_ino: Option<u32>,
+    /// What the present group of transactions has done that its commit needs.
+    pub(crate) pending: Pending,
     minfree: AtomicU32,
     objections: Vec<Objection>,
     read_only: AtomicBool,
@@ -106,14 +116,30 @@ impl Ffs {
                 "copy the image to a file",
             ));
         }
-        let objections = superblock.objections(&*device)?;
+        let found = FoundLog::look(&*device, &superblock)?;
+        let objections = superblock.objections_with(&found);
         let forced = options.force && objections.iter().all(|o| o.overridable);
         let read_only = options.read_only || device.info().read_only || !(objections.is_empty() || forced);
+        let device = match &found {
+            FoundLog::Recovery(replay) if read_only => replay.view(device)?,
+            FoundLog::Recovery(replay) => {
+                log::info!("{}: recovering {} blocks from the log", device.info().name, replay.blocks());
+                replay.carry_out(&*device)?;
+                device
+            }
+            _ => device,
+        };
+        if let FoundLog::Recovery(_) = &found {
+            // NetBSD logs the superblock too.
+            let dialect = superblock.dialect;
+            superblock = Superblock::open(&*device)?;
+            superblock.dialect = dialect;
+        }
         let cache = Cache::new(device, clock.clone(), options.cache);
         let summaries = Summaries::read(&layout, &cache)?;
         let hashes = superblock.check_hashes();
         let random = options.seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64);
-        let ffs = Self {
+        let mut ffs = Self {
             dialect: superblock.dialect,
             hashes,
             placement: Placement::of(&superblock.fs, &layout),
@@ -124,6 +150,9 @@ impl Ffs {
             random: Mutex::new(random),
             reshaping: Mutex::new(()),
             atime: options.atime,
+            log: None,
+            log_ino: None,
+            pending: Pending::default(),
             minfree: AtomicU32::new(superblock.fs.fs_minfree.clamp(0, 99).cast_unsigned()),
             was_clean: objections.is_empty(),
             objections,
@@ -138,6 +167,11 @@ impl Ffs {
         let root = ffs.iget(ROOT_INO).map_err(|e| Error::corrupt(e.to_string(), "root directory"))?;
         if !root.state.read().di.is_directory() {
             return Err(Error::corrupt("inode 2 is not a directory", "root directory"));
+        }
+        drop(root);
+        // What was not clean is not to be believed after the next crash either: no log.
+        if !read_only && ffs.was_clean {
+            ffs.take_up_log(&found, options)?;
         }
         Ok(ffs)
     }
@@ -184,35 +218,43 @@ impl Ffs {
         self.read_only.load(Ordering::Relaxed)
     }
 
-    /// Begins a transaction. The caller holds all inode locks it needs.
-    pub(crate) fn begin(&self) -> Result<Tx<'_>> {
-        self.mark_in_use()?;
-        Ok(self.cache.begin()?)
-    }
-
-    /// [`Self::begin`] for an operation on names, whose order on the device matters where the mount is synchronous.
-    pub(crate) fn begin_naming(&self) -> Result<Tx<'_>> {
-        self.mark_in_use()?;
-        Ok(self.cache.begin_naming()?)
-    }
-
     /// The device says "in use" before anything else is changed.
-    fn mark_in_use(&self) -> Result<()> {
+    pub(crate) fn mark_in_use(&self) -> Result<()> {
         if self.is_read_only() {
             return Err(Error::ReadOnly);
         }
         let mut marked = self.marked.lock();
         if !*marked {
-            let now = self.clock.now();
-            let mut superblock = self.superblock.lock();
-            superblock.note_mount(now);
-            superblock.set_clean(false, now);
-            let device = self.cache.device();
-            superblock.write(&**device)?;
-            device.flush()?;
+            self.write_superblock(false)?;
             *marked = true;
         }
         Ok(())
+    }
+
+    /// True once the device says "in use".
+    pub(crate) fn is_marked(&self) -> bool {
+        *self.marked.lock()
+    }
+
+    /// Writes the superblock and makes it durable: the file system is in use, or clean. The log says first which times it may show.
+    fn write_superblock(&self, clean: bool) -> Result<()> {
+        let mut superblock = self.superblock.lock();
+        let (before, now) = (superblock.time(), self.clock.now());
+        // With each write another time, so that the log can tell them apart; UFS1 keeps 32 bits.
+        let after = now.secs.max(before.wrapping_add(1)).clamp(i32::MIN.into(), i32::MAX.into());
+        let now = Timestamp::new(after, now.nanos);
+        if !clean {
+            superblock.note_mount(now);
+        }
+        superblock.set_totals(&self.summaries.total());
+        superblock.set_clean(clean, self.log.is_some(), now);
+        Ok(self.cache.directly(|device| {
+            if let Some(log) = &self.log {
+                log.restamp(before, after)?;
+            }
+            superblock.write(device)?;
+            device.flush()
+        })?)
     }
 
     /// Notes damage that an operation met, so that the file system is not called clean.
@@ -227,21 +269,11 @@ impl Ffs {
 
     /// Makes everything durable.
     pub(crate) fn sync_all(&self) -> Result<()> {
-        if self.is_read_only() || !*self.marked.lock() {
+        if self.is_read_only() || !self.is_marked() {
             return Ok(());
         }
         self.store_access_times()?;
-        self.cache.flush()?;
-        self.write_superblock(false)?;
-        self.cache.device().flush()?;
-        Ok(())
-    }
-
-    fn write_superblock(&self, clean: bool) -> Result<()> {
-        let mut superblock = self.superblock.lock();
-        superblock.set_totals(&self.summaries.total());
-        superblock.set_clean(clean, self.clock.now());
-        superblock.write(&**self.cache.device())
+        self.commit()
     }
 
     /// Writes the access times that reading has changed.
@@ -274,11 +306,11 @@ impl Ffs {
             freed = freed.and(self.note(self.free_nameless(&inode)));
         }
         self.sync_all()?;
+        self.cache.bring_home()?;
         self.read_only.store(true, Ordering::Relaxed);
         let clean = self.was_clean && !self.damaged.load(Ordering::Relaxed);
-        if *self.marked.lock() && clean {
+        if self.is_marked() && clean {
             self.write_superblock(true)?;
-            self.cache.device().flush()?;
         }
         freed
     }

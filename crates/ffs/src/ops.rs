@@ -5,17 +5,19 @@
 
 use crate::dinode::Dinode;
 use crate::dir::{entries, name_of};
+use crate::file::Content;
 use crate::inode::{Inode, State};
 use crate::layout::{InodeFormat, Version};
 use crate::mount::{Ffs, ROOT_INO};
 use crate::ondisk::MAXNAMLEN;
 use crate::units::{Lbn, index};
-use spindle_cache::{Stream, Tx};
+use spindle_cache::{GroupId, Stream, Tx};
 use spindle_clock::{RwLockWriteGuard, Timestamp};
 use spindle_vfs::{
     AtimePolicy, Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode,
     Privilege, Rdev, RenameMode, Result, Seek, SetAttr, SetTime, XattrMode,
 };
+use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -160,10 +162,76 @@ impl Ffs {
         match self.write_file(tx, (ino, stream), di, 0, target, by)? {
             n if n == target.len() => Ok(()),
             _ => {
-                self.shrink(tx, ino, di, 0, crate::file::Content::Data(stream))?;
+                self.shrink(tx, ino, di, 0, Content::Data(stream))?;
                 Err(Error::NoSpace)
             }
         }
+    }
+
+    fn set_attributes(&self, ino: Ino, set: &SetAttr, by: Privilege) -> Result<Attr> {
+        let inode = self.iget_ino(ino)?;
+        self.check_not_log(inode.ino)?;
+        let mut state = inode.state.write();
+        let now = self.now();
+        if let Some(size) = set.size {
+            check_regular(&state.di)?;
+            // Until it has succeeded, no commit is the one that made all of it durable.
+            state.mapped_in = GroupId::MAX;
+            if size < state.di.size {
+                let result = self.shrink_in_steps(&inode, &mut state.di, size);
+                self.note(result)?;
+            }
+        }
+        let tx = self.begin()?;
+        if let Some(size) = set.size {
+            let di = &mut state.di;
+            let result = match size.cmp(&di.size) {
+                Ordering::Less => self.shrink_exactly(&tx, inode.ino, di, size, Content::Data(&inode.stream)),
+                Ordering::Greater => self.extend_file(&tx, &inode, di, size, by),
+                Ordering::Equal => Ok(()),
+            };
+            self.store(&tx, inode.ino, &state.di)?;
+            self.note(result)?;
+            state.mapped_in = self.cache.group();
+        }
+        let di = &mut state.di;
+        if set.size.is_some() {
+            di.mtime = now;
+        }
+        if let Some(uid) = set.uid {
+            di.uid = self.check_id(uid)?;
+        }
+        if let Some(gid) = set.gid {
+            di.gid = self.check_id(gid)?;
+        }
+        if let Some(perm) = set.perm {
+            di.mode = di.mode & 0o170_000 | u16::try_from(perm & 0o7777).unwrap_or(0);
+        }
+        if let Some(flags) = set.flags {
+            if self.layout.inode_format != InodeFormat::New {
+                return Err(Error::NotSupported);
+            }
+            di.flags = flags;
+        }
+        let given = |time: SetTime| match time {
+            SetTime::Now => now,
+            SetTime::At(time) => self.storable(time),
+        };
+        if let Some(atime) = set.atime {
+            di.atime = given(atime);
+        }
+        if let Some(mtime) = set.mtime {
+            di.mtime = given(mtime);
+        }
+        if let Some(birthtime) = set.birthtime {
+            di.birthtime = birthtime;
+        }
+        di.ctime = set.ctime.map_or(now, |ctime| self.storable(ctime));
+        if set.atime.is_some() {
+            *state.atime_pending.lock() = None;
+        }
+        self.store(&tx, inode.ino, &state.di)?;
+        Ok(self.attr(&inode, &state))
     }
 
     /// Removes a name and with it one link of what it named. Both are locked.
@@ -186,6 +254,9 @@ impl Ffs {
         } else {
             child.di.nlink = child.di.nlink.saturating_sub(1);
         }
+        if child.di.nlink == 0 {
+            self.lose_name(&tx, child_ino, child.di.mode);
+        }
         self.store(&tx, dir_ino, &dir.di)?;
         self.store(&tx, child_ino, &child.di)
     }
@@ -202,6 +273,7 @@ impl Ffs {
             if child.ino == dir.ino {
                 return Err(Error::Invalid);
             }
+            self.check_not_log(child.ino)?;
             match (directory, child.is_directory) {
                 (true, false) => return Err(Error::NotDirectory),
                 (false, true) => return Err(Error::IsDirectory),
@@ -293,8 +365,8 @@ impl FileSystem for Ffs {
             bsize: self.layout.fs_bsize,
             frsize: self.layout.fs_fsize,
             blocks: self.layout.fs_dsize,
-            bfree: unsigned(self.free_frags_for(Privilege::Root)),
-            bavail: unsigned(self.free_frags_for(Privilege::User)),
+            bfree: unsigned(self.free_frags_for(Privilege::Root)) + self.pending.frags(),
+            bavail: unsigned(self.free_frags_for(Privilege::User) + self.pending.frags().cast_signed()),
             files: u64::from(self.layout.inodes()) - u64::from(ROOT_INO),
             ffree: unsigned(total.cs_nifree),
             name_max: u32::try_from(MAXNAMLEN).unwrap_or(0),
@@ -308,60 +380,7 @@ impl FileSystem for Ffs {
     }
 
     fn setattr(&self, ino: Ino, set: &SetAttr, by: Privilege) -> Result<Attr> {
-        let inode = self.iget_ino(ino)?;
-        let mut state = inode.state.write();
-        let now = self.now();
-        if let Some(size) = set.size {
-            check_regular(&state.di)?;
-            if size < state.di.size {
-                let result = self.shrink_in_steps(&inode, &mut state.di, size);
-                self.note(result)?;
-            } else if size > state.di.size {
-                let tx = self.begin()?;
-                let result = self.extend_file(&tx, &inode, &mut state.di, size, by);
-                self.store(&tx, inode.ino, &state.di)?;
-                result?;
-            }
-        }
-        let tx = self.begin()?;
-        let di = &mut state.di;
-        if set.size.is_some() {
-            di.mtime = now;
-        }
-        if let Some(uid) = set.uid {
-            di.uid = self.check_id(uid)?;
-        }
-        if let Some(gid) = set.gid {
-            di.gid = self.check_id(gid)?;
-        }
-        if let Some(perm) = set.perm {
-            di.mode = di.mode & 0o170_000 | u16::try_from(perm & 0o7777).unwrap_or(0);
-        }
-        if let Some(flags) = set.flags {
-            if self.layout.inode_format != InodeFormat::New {
-                return Err(Error::NotSupported);
-            }
-            di.flags = flags;
-        }
-        let given = |time: SetTime| match time {
-            SetTime::Now => now,
-            SetTime::At(time) => self.storable(time),
-        };
-        if let Some(atime) = set.atime {
-            di.atime = given(atime);
-        }
-        if let Some(mtime) = set.mtime {
-            di.mtime = given(mtime);
-        }
-        if let Some(birthtime) = set.birthtime {
-            di.birthtime = birthtime;
-        }
-        di.ctime = set.ctime.map_or(now, |ctime| self.storable(ctime));
-        if set.atime.is_some() {
-            *state.atime_pending.lock() = None;
-        }
-        self.store(&tx, inode.ino, &state.di)?;
-        Ok(self.attr(&inode, &state))
+        self.with_space(|| self.set_attributes(ino, set, by))
     }
 
     fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
@@ -435,72 +454,77 @@ impl FileSystem for Ffs {
     }
 
     fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr> {
-        if matches!(name, b"." | b"..") {
-            return Err(Error::Exists);
-        }
-        check_name(name)?;
-        if node.kind == FileKind::Symlink && node.target.len() > self.limits().symlink_max {
-            return Err(Error::NameTooLong);
-        }
-        let dir = self.directory(dir)?;
-        let mut dir_state = dir.state.write();
-        check_alive(&dir_state.di)?;
-        if self.dir_find(dir.ino, &dir_state, name)?.is_some() {
-            return Err(Error::Exists);
-        }
-        if node.kind == FileKind::Directory && dir_state.di.nlink >= LINK_MAX {
-            return Err(Error::TooManyLinks);
-        }
-        let tx = self.begin_naming()?;
-        self.dir_reserve(&tx, dir.ino, &mut dir_state, name.len(), by)?;
-        let (ino, di, stream) = self.make_inode(&tx, (dir.ino, &dir_state.di), node, by)?;
-        self.dir_enter(&tx, dir.ino, &mut dir_state, name, (ino, node.kind))?;
-        let now = self.now();
-        (dir_state.di.mtime, dir_state.di.ctime) = (now, now);
-        if node.kind == FileKind::Directory {
-            dir_state.di.nlink += 1;
-        }
-        self.store(&tx, dir.ino, &dir_state.di)?;
-        let inode = self.enter_new(ino, di, stream);
-        self.inodes.reference(&inode);
-        let state = inode.state.read();
-        Ok(self.attr(&inode, &state))
+        self.with_space(|| {
+            if matches!(name, b"." | b"..") {
+                return Err(Error::Exists);
+            }
+            check_name(name)?;
+            if node.kind == FileKind::Symlink && node.target.len() > self.limits().symlink_max {
+                return Err(Error::NameTooLong);
+            }
+            let dir = self.directory(dir)?;
+            let mut dir_state = dir.state.write();
+            check_alive(&dir_state.di)?;
+            if self.dir_find(dir.ino, &dir_state, name)?.is_some() {
+                return Err(Error::Exists);
+            }
+            if node.kind == FileKind::Directory && dir_state.di.nlink >= LINK_MAX {
+                return Err(Error::TooManyLinks);
+            }
+            let tx = self.begin_naming()?;
+            self.dir_reserve(&tx, dir.ino, &mut dir_state, name.len(), by)?;
+            let (ino, di, stream) = self.make_inode(&tx, (dir.ino, &dir_state.di), node, by)?;
+            self.dir_enter(&tx, dir.ino, &mut dir_state, name, (ino, node.kind))?;
+            let now = self.now();
+            (dir_state.di.mtime, dir_state.di.ctime) = (now, now);
+            if node.kind == FileKind::Directory {
+                dir_state.di.nlink += 1;
+            }
+            self.store(&tx, dir.ino, &dir_state.di)?;
+            let inode = self.enter_new(ino, di, stream);
+            self.inodes.reference(&inode);
+            let state = inode.state.read();
+            Ok(self.attr(&inode, &state))
+        })
     }
 
     fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr> {
-        if matches!(name, b"." | b"..") {
-            return Err(Error::Exists);
-        }
-        check_name(name)?;
-        let inode = self.iget_ino(ino)?;
-        let dir = self.directory(dir)?;
-        if inode.is_directory {
-            return Err(Error::NotPermitted);
-        }
-        let mut dir_state = dir.state.write();
-        let mut state = inode.state.write();
-        check_alive(&dir_state.di)?;
-        if state.di.nlink == 0 {
-            return Err(Error::NotFound);
-        }
-        if self.dir_find(dir.ino, &dir_state, name)?.is_some() {
-            return Err(Error::Exists);
-        }
-        if state.di.nlink >= LINK_MAX {
-            return Err(Error::TooManyLinks);
-        }
-        let tx = self.begin_naming()?;
-        self.dir_reserve(&tx, dir.ino, &mut dir_state, name.len(), by)?;
-        let kind = state.di.kind().unwrap_or(FileKind::Regular);
-        self.dir_enter(&tx, dir.ino, &mut dir_state, name, (inode.ino, kind))?;
-        let now = self.now();
-        (dir_state.di.mtime, dir_state.di.ctime) = (now, now);
-        state.di.nlink += 1;
-        state.di.ctime = now;
-        self.store(&tx, dir.ino, &dir_state.di)?;
-        self.store(&tx, inode.ino, &state.di)?;
-        self.inodes.reference(&inode);
-        Ok(self.attr(&inode, &state))
+        self.with_space(|| {
+            if matches!(name, b"." | b"..") {
+                return Err(Error::Exists);
+            }
+            check_name(name)?;
+            let inode = self.iget_ino(ino)?;
+            let dir = self.directory(dir)?;
+            if inode.is_directory {
+                return Err(Error::NotPermitted);
+            }
+            let mut dir_state = dir.state.write();
+            let mut state = inode.state.write();
+            check_alive(&dir_state.di)?;
+            self.check_not_log(inode.ino)?;
+            if state.di.nlink == 0 {
+                return Err(Error::NotFound);
+            }
+            if self.dir_find(dir.ino, &dir_state, name)?.is_some() {
+                return Err(Error::Exists);
+            }
+            if state.di.nlink >= LINK_MAX {
+                return Err(Error::TooManyLinks);
+            }
+            let tx = self.begin_naming()?;
+            self.dir_reserve(&tx, dir.ino, &mut dir_state, name.len(), by)?;
+            let kind = state.di.kind().unwrap_or(FileKind::Regular);
+            self.dir_enter(&tx, dir.ino, &mut dir_state, name, (inode.ino, kind))?;
+            let now = self.now();
+            (dir_state.di.mtime, dir_state.di.ctime) = (now, now);
+            state.di.nlink += 1;
+            state.di.ctime = now;
+            self.store(&tx, dir.ino, &dir_state.di)?;
+            self.store(&tx, inode.ino, &state.di)?;
+            self.inodes.reference(&inode);
+            Ok(self.attr(&inode, &state))
+        })
     }
 
     fn unlink(&self, dir: Ino, name: &[u8]) -> Result<()> {
@@ -525,8 +549,10 @@ impl FileSystem for Ffs {
         mode: RenameMode,
         by: Privilege,
     ) -> Result<()> {
-        let result = self.rename_entry((from_dir, from), (to_dir, to), mode, by);
-        self.note(result)
+        self.with_space(|| {
+            let result = self.rename_entry((from_dir, from), (to_dir, to), mode, by);
+            self.note(result)
+        })
     }
 
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
@@ -559,34 +585,47 @@ impl FileSystem for Ffs {
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize> {
-        let inode = self.iget_ino(ino)?;
-        let mut state = write_regular(&inode)?;
-        if data.is_empty() {
-            return Ok(0);
-        }
-        let tx = self.begin()?;
-        let result = self.write_file(&tx, (inode.ino, &inode.stream), &mut state.di, offset, data, by);
-        if result.is_ok() {
-            let now = self.now();
-            (state.di.mtime, state.di.ctime) = (now, now);
-        }
-        self.store(&tx, inode.ino, &state.di)?;
-        self.note(result)
+        self.with_space(|| {
+            let inode = self.iget_ino(ino)?;
+            let mut state = write_regular(&inode)?;
+            if data.is_empty() {
+                return Ok(0);
+            }
+            self.check_not_log(inode.ino)?;
+            let tx = self.begin()?;
+            let before = (state.di.size, state.di.blocks);
+            let result = self.write_file(&tx, (inode.ino, &inode.stream), &mut state.di, offset, data, by);
+            if before != (state.di.size, state.di.blocks) {
+                state.mapped_in = self.cache.group();
+            }
+            if result.is_ok() {
+                let now = self.now();
+                (state.di.mtime, state.di.ctime) = (now, now);
+            }
+            self.store(&tx, inode.ino, &state.di)?;
+            self.note(result)
+        })
     }
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64, by: Privilege) -> Result<()> {
-        let end = offset.checked_add(len).ok_or(Error::TooBig)?;
-        if len == 0 {
-            return Err(Error::Invalid);
-        }
-        let inode = self.iget_ino(ino)?;
-        let mut state = write_regular(&inode)?;
-        let result = self.fallocate_file(&inode, &mut state.di, mode, offset..end, by);
-        self.note(result)?;
-        let tx = self.begin()?;
-        let now = self.now();
-        (state.di.mtime, state.di.ctime) = (now, now);
-        self.store(&tx, inode.ino, &state.di)
+        self.with_space(|| {
+            let end = offset.checked_add(len).ok_or(Error::TooBig)?;
+            if len == 0 {
+                return Err(Error::Invalid);
+            }
+            let inode = self.iget_ino(ino)?;
+            self.check_not_log(inode.ino)?;
+            let mut state = write_regular(&inode)?;
+            // Until it has succeeded, no commit is the one that made all of it durable.
+            state.mapped_in = GroupId::MAX;
+            let result = self.fallocate_file(&inode, &mut state.di, mode, offset..end, by);
+            self.note(result)?;
+            let tx = self.begin()?;
+            state.mapped_in = self.cache.group();
+            let now = self.now();
+            (state.di.mtime, state.di.ctime) = (now, now);
+            self.store(&tx, inode.ino, &state.di)
+        })
     }
 
     fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
@@ -596,10 +635,8 @@ impl FileSystem for Ffs {
         self.note(self.seek_file(inode.ino, &state.di, offset, what))
     }
 
-    fn fsync(&self, _ino: Ino, _data_only: bool) -> Result<()> {
-        // One flush serves all: there is no order among changes but that of whole transactions. The counts in the
-        // superblock can wait, as they can be had from the groups.
-        Ok(self.cache.sync()?)
+    fn fsync(&self, ino: Ino, data_only: bool) -> Result<()> {
+        self.fsync_file(u32::try_from(ino.0).map_err(|_| Error::Stale)?, data_only)
     }
 
     fn sync(&self) -> Result<()> {
@@ -614,7 +651,7 @@ impl FileSystem for Ffs {
     }
 
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode, by: Privilege) -> Result<()> {
-        self.change_xattr(ino, name, Some((value, mode)), by)
+        self.with_space(|| self.change_xattr(ino, name, Some((value, mode)), by))
     }
 
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
@@ -647,6 +684,7 @@ impl Ffs {
     ) -> Result<()> {
         self.check_has_extattr()?;
         let inode = self.iget_ino(ino)?;
+        self.check_not_log(inode.ino)?;
         let mut state = inode.state.write();
         let tx = self.begin()?;
         let result = self.extattr_put(&tx, inode.ino, &mut state.di, name, value, by);

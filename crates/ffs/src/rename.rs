@@ -136,6 +136,8 @@ impl Ffs {
                     ));
                 }
             }
+            self.check_not_log(source.ino)?;
+            target.as_ref().map_or(Ok(()), |(found, _)| self.check_not_log(found.ino))?;
             let what = Move { from, to, source: (source.place, &source_inode), source_is_dir };
             match target {
                 Some((found, inode)) if mode == RenameMode::Exchange => {
@@ -207,6 +209,9 @@ impl Ffs {
             old.di.nlink = 0;
         } else {
             old.di.nlink = old.di.nlink.saturating_sub(1);
+        }
+        if old.di.nlink == 0 {
+            self.lose_name(&tx, target.1.ino, old.di.mode);
         }
         old.di.ctime = self.now();
         self.store(&tx, target.1.ino, &old.di)?;

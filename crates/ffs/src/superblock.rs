@@ -5,7 +5,8 @@
 //! written back as they were read. The replicas are not touched after newfs, as in every BSD.
 
 use crate::ckhash::check_hash;
-use crate::dialect::{Dialect, journal_objection, objections};
+use crate::dialect::{CHECK, Dialect, objections};
+use crate::journal::{FoundLog, LogPlace};
 use crate::layout::{Layout, Version};
 use crate::ondisk::{
     CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_BAD_MAGIC, FS_CKHASH, FS_UFS1_MAGIC,
@@ -27,6 +28,8 @@ pub struct Superblock {
     /// Whose rules it follows.
     pub dialect: Dialect,
     raw: Vec<u8>,
+    /// Only a part of it was written last, and the rest is from before.
+    torn: bool,
 }
 
 /// Which structures carry check-hashes.
@@ -54,6 +57,9 @@ impl Superblock {
                 Ok(None) => {}
                 Err(error) => complaint = complaint.or(Some(error)),
             }
+        }
+        if let Some(torn) = Self::open_torn(device)? {
+            return Ok(torn);
         }
         Err(complaint.unwrap_or_else(|| {
             Error::unsupported(
@@ -157,10 +163,43 @@ impl Superblock {
         Ok(Some(raw))
     }
 
+    /// A superblock whose check-hash is wrong for no other reason than that a mount's last write of it was cut short: all that
+    /// a mount does not change is as a replica has it. It counts as not clean.
+    fn open_torn(device: &dyn Device) -> Result<Option<Self>> {
+        for at in SBLOCKSEARCH {
+            let Some(raw) = Self::read_raw(device, at)? else { continue };
+            let Some((fs, endian)) = decode(&raw).filter(|(fs, _)| fs.fs_sblockloc.cast_unsigned() == at)
+            else {
+                continue;
+            };
+            let Ok(layout) = Layout::check(&fs, &raw, endian, at, device.info().size_bytes) else { continue };
+            let dialect = Dialect::detect(&fs, &raw, &layout);
+            let mut torn = Self { fs, layout, dialect, raw, torn: true };
+            let Some(replica) = (1..torn.layout.fs_ncg)
+                .map(|cgx| torn.layout.byte(torn.layout.cgsblock(cgx)))
+                .find_map(|place| Self::read_replica(device, place, at).ok())
+            else {
+                continue;
+            };
+            let mut known = Self { fs: torn.fs, ..replica };
+            let mut rebuilt = known.raw.clone();
+            known.encode_known(&mut rebuilt);
+            known.raw.clone_from(&rebuilt);
+            let hash = 4 + FS_CKHASH;
+            let same = |a: &[u8], b: &[u8]| a[..FS_CKHASH] == b[..FS_CKHASH] && a[hash..] == b[hash..];
+            let bytes = torn.layout.fs_sbsize as usize;
+            if same(&rebuilt[..bytes], &torn.raw[..bytes]) {
+                torn.fs.fs_clean = 0;
+                return Ok(Some(torn));
+            }
+        }
+        Ok(None)
+    }
+
     fn checked(raw: Vec<u8>, fs: &Fs, endian: Endian, sblockloc: u64, device: &dyn Device) -> Result<Self> {
         let layout = Layout::check(fs, &raw, endian, sblockloc, device.info().size_bytes)?;
         let dialect = Dialect::detect(fs, &raw, &layout);
-        let superblock = Self { fs: *fs, layout, dialect, raw };
+        let superblock = Self { fs: *fs, layout, dialect, raw, torn: false };
         if superblock.check_hashes().superblock {
             let hash = superblock.hash(&superblock.raw);
             if hash != fs.fs_ckhash {
@@ -199,14 +238,69 @@ impl Superblock {
         CheckHashes { superblock: has(CK_SUPERBLOCK), groups: has(CK_CYLGRP), inodes: has(CK_INODE) }
     }
 
-    /// What speaks against writing.
+    /// What speaks against writing, after a recovery if a log allows one.
     ///
     /// # Errors
-    /// Device errors while a journal is looked at.
+    /// Device errors while a log is looked at.
     pub fn objections(&self, device: &dyn Device) -> Result<Vec<Objection>> {
-        let mut found = objections(&self.fs, &self.raw, &self.layout, self.dialect);
-        found.extend(journal_objection(&self.fs, &self.raw, &self.layout, self.dialect, device)?);
-        Ok(found)
+        Ok(self.objections_with(&FoundLog::look(device, self)?))
+    }
+
+    /// [`Self::objections`] with the log that was found.
+    pub(crate) fn objections_with(&self, log: &FoundLog) -> Vec<Objection> {
+        let recovers = matches!(log, FoundLog::Recovery(_));
+        let mut found = objections(&self.fs, &self.raw, &self.layout, self.dialect, recovers);
+        if self.torn && !recovers {
+            found.push(Objection {
+                reason: "its superblock was not written wholly".into(),
+                remedy: CHECK.into(),
+                overridable: true,
+            });
+        }
+        if let FoundLog::Useless(reason) = log
+            && self.needs_log()
+        {
+            found.push(Objection { reason: reason.clone(), remedy: CHECK.into(), overridable: true });
+        }
+        found
+    }
+
+    /// True if what a log holds, if there is one, has to be carried out: NetBSD has a flag for that, elsewhere it is so whenever
+    /// the file system was not left clean.
+    #[must_use]
+    pub(crate) fn needs_log(&self) -> bool {
+        match self.dialect {
+            Dialect::NetBsd => self.flags() & flags::NETBSD_DOWAPBL != 0,
+            _ => !self.is_clean(),
+        }
+    }
+
+    /// When it was written last, seconds.
+    #[must_use]
+    pub fn time(&self) -> i64 {
+        if self.has_new_fields() { self.fs.fs_time } else { self.fs.fs_old_time.into() }
+    }
+
+    /// True if the device says that it is not in use.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        match self.dialect {
+            Dialect::Sun { .. } => matches!(self.fs.fs_clean, FsSun::FSCLEAN | FsSun::FSSTABLE),
+            _ => self.fs.fs_clean == 1,
+        }
+    }
+
+    /// Where it says that the log is.
+    #[must_use]
+    pub fn log_place(&self) -> Option<LogPlace> {
+        LogPlace::get(&self.raw, self)
+    }
+
+    /// Enters where the log is, or that there is none.
+    pub(crate) fn set_log_place(&mut self, place: Option<LogPlace>) {
+        let mut raw = std::mem::take(&mut self.raw);
+        LogPlace::put(place, &mut raw, self);
+        self.raw = raw;
     }
 
     /// The counts of the whole file system as the superblock has them.
@@ -247,10 +341,25 @@ impl Superblock {
         self.layout.version == Version::Ufs2 || self.layout.flags_updated
     }
 
-    /// Marks it in use (before the first change) or clean (after the last), at `now`.
-    pub fn set_clean(&mut self, clean: bool, now: Timestamp) {
+    /// Marks it in use (before the first change) or clean (after the last), at `now`. `logged` says whether there is a log
+    /// that makes good an unclean end.
+    pub fn set_clean(&mut self, clean: bool, logged: bool, now: Timestamp) {
         self.fs.fs_fmod = 0;
         self.fs.fs_clean = i8::from(clean);
+        self.torn = false;
+        let in_use = match self.dialect {
+            // It mounts what soft updates have left behind without a check.
+            Dialect::FreeBsd => flags::FS_NEEDSFSCK,
+            // It believes what a log has left behind.
+            Dialect::NetBsd if logged => flags::NETBSD_DOWAPBL,
+            _ => 0,
+        };
+        if self.has_new_fields() {
+            if self.dialect == Dialect::NetBsd {
+                self.fs.fs_flags &= !flags::NETBSD_DOWAPBL;
+            }
+            self.fs.fs_flags = if clean { self.fs.fs_flags & !in_use } else { self.fs.fs_flags | in_use };
+        }
         if self.has_new_fields() {
             self.fs.fs_time = now.secs;
         }
@@ -311,6 +420,7 @@ impl Superblock {
             base.fs_cstotal = self.fs.fs_cstotal;
             base.fs_time = self.fs.fs_time;
             base.fs_mtime = self.fs.fs_mtime;
+            base.fs_flags = self.fs.fs_flags;
             base.fs_sblockactualloc = self.fs.fs_sblockactualloc;
         }
         base.encode(raw, endian);
@@ -328,12 +438,11 @@ impl Superblock {
     ///
     /// # Errors
     /// Device errors.
-    pub fn write(&mut self, device: &dyn Device) -> Result<()> {
+    pub fn write(&mut self, device: &dyn Device) -> spindle_device::Result<()> {
         let at = self.layout.fs_sblockloc;
         let raw = self.encode(at);
         let bytes = (self.layout.fs_sbsize as usize).next_multiple_of(device.info().sector_bytes as usize);
-        device.write_at(at, &raw[..bytes.min(SBLOCKSIZE)])?;
-        Ok(())
+        device.write_at(at, &raw[..bytes.min(SBLOCKSIZE)])
     }
 }
 

@@ -14,7 +14,7 @@ use spindle_vfs::{Error, FallocateMode, FileKind, Privilege, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A file is cut back in steps of this many bytes, one transaction each.
+/// A file is cut back in steps of at most this many bytes, one transaction each.
 const STEP_BYTES: u64 = 16 << 30;
 
 impl Ffs {
@@ -33,7 +33,8 @@ impl Ffs {
         let old_size = di.size;
         let lbn = self.layout.lblkno(size - 1);
         let content = Content::Data(&inode.stream);
-        let request = Request { ino: inode.ino, lbn, final_size: size, written: 0..0, content, by };
+        let request =
+            Request { ino: inode.ino, lbn, final_size: size, written: 0..0, content, by, given: None };
         match self.place_zeroed(tx, di, &request) {
             Ok(()) => {
                 di.size = size;
@@ -81,11 +82,17 @@ impl Ffs {
         let (had, has) = (self.layout.blksize(old_size, last), self.layout.blksize(size, last));
         let extra = self.layout.numfrags(had).saturating_sub(self.layout.numfrags(has));
         if extra > 0 {
+            let cut = at + u64::from(self.layout.numfrags(has));
             match content {
-                Content::Directory => drop(self.cache.get(self.layout.byte(at), has as usize, None)?),
-                Content::Data(stream) => self.cache.settle(stream, last.0..last.0 + 1)?,
+                Content::Directory => {
+                    drop(self.cache.get(self.layout.byte(at), has as usize, None)?);
+                    self.free_metadata(tx, cut, extra.into())?;
+                }
+                Content::Data(stream) => {
+                    self.cache.settle(stream, last.0..last.0 + 1)?;
+                    self.free(tx, cut, extra.into())?;
+                }
             }
-            self.free(tx, at + u64::from(self.layout.numfrags(has)), extra.into())?;
             self.account(di, -i64::from(extra));
         }
         let from = self.layout.blkoff(size);
@@ -99,28 +106,34 @@ impl Ffs {
         Ok(())
     }
 
-    /// Cuts a file back to `size` in as many transactions as that takes. The caller holds the inode's lock.
+    /// Cuts a file back towards `size` in as many transactions as that takes but the last, in which the caller does the rest with
+    /// [`Self::shrink_exactly`]. The caller holds the inode's lock.
     pub(crate) fn shrink_in_steps(&self, inode: &Inode, di: &mut Dinode, size: u64) -> Result<()> {
-        let content = if di.is_directory() { Content::Directory } else { Content::Data(&inode.stream) };
         loop {
             // What is not stored takes no time to cut off.
             let stored = self.stored_end(inode.ino, di)?.0.saturating_mul(self.layout.fs_bsize.into());
-            let step = size.max(stored.min(di.size).saturating_sub(STEP_BYTES));
-            let tx = self.begin()?;
-            if step == size {
-                self.shrink_exactly(&tx, inode.ino, di, size, content)?;
-            } else {
-                self.shrink(&tx, inode.ino, di, step, content)?;
-            }
-            self.store(&tx, inode.ino, di)?;
-            if step == size {
+            let step = stored.min(di.size).saturating_sub(self.step_bytes());
+            if step <= size {
                 return Ok(());
             }
+            let tx = self.begin()?;
+            self.shrink(&tx, inode.ino, di, step, inode.content(di))?;
+            self.store(&tx, inode.ino, di)?;
         }
     }
 
+    /// Bytes of a file that one transaction may free.
+    fn step_bytes(&self) -> u64 {
+        // For each block a bit of the map and a pointer, which are logged by the sector at the worst.
+        const LOGGED_PER_BLOCK: u64 = 32;
+        self.log.as_ref().map_or(STEP_BYTES, |log| {
+            let blocks = log.ring().circ_size / 4 / LOGGED_PER_BLOCK;
+            STEP_BYTES.min(blocks << self.layout.fs_bshift)
+        })
+    }
+
     /// [`Self::shrink`], after giving the block that becomes the last one space if it is a hole.
-    fn shrink_exactly(
+    pub(crate) fn shrink_exactly(
         &self,
         tx: &Tx<'_>,
         ino: u32,
@@ -131,7 +144,8 @@ impl Ffs {
         if size > 0 && matches!(content, Content::Data(_)) {
             let (lbn, final_size) = (self.layout.lblkno(size - 1), di.size);
             if self.bmap(ino, di, lbn, 1)?.at.is_none() {
-                let request = Request { ino, lbn, final_size, written: 0..0, content, by: Privilege::Root };
+                let by = Privilege::Root;
+                let request = Request { ino, lbn, final_size, written: 0..0, content, by, given: None };
                 self.place_zeroed(tx, di, &request)?;
             }
         }
@@ -237,8 +251,7 @@ impl Ffs {
             return Ok((freed, false));
         }
         drop(buffer);
-        self.cache.forget(self.layout.byte(block));
-        self.free(tx, block, frag.into())?;
+        self.free_metadata(tx, block, frag.into())?;
         Ok((freed + u64::from(frag), true))
     }
 
@@ -248,12 +261,15 @@ impl Ffs {
 
     /// Frees the space of file blocks, and forgets the buffers of a directory's.
     fn release(&self, tx: &Tx<'_>, at: Frag, count: u64, content: Content<'_>) -> Result<()> {
-        if let Content::Directory = content {
-            for block in (0..count).step_by(self.layout.fs_frag as usize) {
-                self.cache.forget(self.layout.byte(at + block));
+        match content {
+            Content::Data(_) => self.free(tx, at, count),
+            Content::Directory => {
+                let frag = u64::from(self.layout.fs_frag);
+                (0..count)
+                    .step_by(self.layout.fs_frag as usize)
+                    .try_for_each(|block| self.free_metadata(tx, at + block, frag.min(count - block)))
             }
         }
-        self.free(tx, at, count)
     }
 
     /// Allocates, zeroes or frees a range of a regular file.
@@ -325,7 +341,8 @@ impl Ffs {
         let last = self.layout.lblkno(part.end - 1);
         while lbn <= last {
             let content = Content::Data(&inode.stream);
-            let request = Request { ino: inode.ino, lbn, final_size, written: 0..0, content, by };
+            let request =
+                Request { ino: inode.ino, lbn, final_size, written: 0..0, content, by, given: None };
             self.place_zeroed(tx, di, &request)?;
             di.size = di.size.max(((lbn.0 + 1) << self.layout.fs_bshift).min(final_size));
             lbn = lbn + 1;
@@ -390,14 +407,20 @@ impl Ffs {
         let directory = state.di.is_directory();
         let has_blocks =
             matches!(state.di.kind(), Some(FileKind::Regular | FileKind::Directory | FileKind::Symlink));
-        if has_blocks && state.di.inline_target.is_none() {
+        let has_blocks = has_blocks && state.di.inline_target.is_none();
+        if has_blocks {
             self.shrink_in_steps(inode, &mut state.di, 0)?;
         }
         let tx = self.begin_naming()?;
+        if has_blocks {
+            let content = inode.content(&state.di);
+            self.shrink(&tx, inode.ino, &mut state.di, 0, content)?;
+        }
         self.free_extattr(&tx, inode.ino, &mut state.di)?;
         state.di = Dinode::free(state.di.r#gen);
         self.store(&tx, inode.ino, &state.di)?;
         self.free_inode(&tx, inode.ino, directory)?;
+        self.end_nameless(&tx, inode.ino);
         self.inodes.drop_freed(inode);
         Ok(())
     }

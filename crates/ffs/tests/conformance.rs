@@ -7,7 +7,7 @@ use spindle_clock::ManualClock;
 use spindle_device::MemoryDevice;
 use spindle_ffs::check::{self, Severity, check};
 use spindle_ffs::newfs::{self, Format, Geometry, Parameters, Plan};
-use spindle_ffs::{Allocation, Dialect, Ffs, OpenOptions};
+use spindle_ffs::{Allocation, Dialect, Ffs, LogUse, OpenOptions};
 use spindle_ondisk::Endian;
 use spindle_vfs::conformance::{Feature, Harness};
 use spindle_vfs::random::{random_run, seed};
@@ -20,23 +20,23 @@ const START: i64 = 1_700_000_000;
 struct Ufs {
     device: Arc<MemoryDevice>,
     clock: Arc<ManualClock>,
-    cache: Settings,
-    allocation: Allocation,
+    options: OpenOptions,
     fs: Arc<Ffs>,
     lacks: Vec<Feature>,
 }
 
 impl Ufs {
     fn make(parameters: &Parameters) -> Box<dyn Harness> {
-        Self::make_with(parameters, Settings::default(), Allocation::Nearest)
+        Self::make_with(parameters, &OpenOptions::default())
     }
 
-    fn make_with(parameters: &Parameters, cache: Settings, allocation: Allocation) -> Box<dyn Harness> {
+    fn make_with(parameters: &Parameters, options: &OpenOptions) -> Box<dyn Harness> {
         let device = Arc::new(MemoryDevice::new(parameters.size_bytes));
         let clock = Arc::new(ManualClock::at(START));
         let plan = Plan::new(parameters).unwrap();
         newfs::write(&plan, &*device, &*clock, &mut StdRng::seed_from_u64(1), &mut |_, _| ()).unwrap();
-        let fs = Self::open(&device, &clock, cache, allocation);
+        let options = OpenOptions { seed: Some(2), dialect: parameters.dialect, ..options.clone() };
+        let fs = Self::open(&device, &clock, &options);
         // The old newfs makes lost+found; the suite begins with an empty root.
         match fs.rmdir(fs.root(), b"lost+found") {
             Ok(()) | Err(Error::NotFound) => {}
@@ -47,19 +47,23 @@ impl Ufs {
         if old {
             lacks.push(Feature::Flags);
         }
-        Box::new(Self { device, clock, cache, allocation, fs, lacks })
+        Box::new(Self { device, clock, options, fs, lacks })
     }
 
-    fn open(
-        device: &Arc<MemoryDevice>,
-        clock: &Arc<ManualClock>,
-        cache: Settings,
-        allocation: Allocation,
-    ) -> Arc<Ffs> {
-        let options = OpenOptions { seed: Some(2), cache, allocation, ..OpenOptions::default() };
-        let fs = Ffs::open(device.clone(), clock.clone(), &options).unwrap();
+    fn open(device: &Arc<MemoryDevice>, clock: &Arc<ManualClock>, options: &OpenOptions) -> Arc<Ffs> {
+        let fs = Ffs::open(device.clone(), clock.clone(), options).unwrap();
         assert!(!fs.read_only(), "{:?}", fs.read_only_reasons());
         Arc::new(fs)
+    }
+
+    /// Ends the mount: with a log by a crash after a sync.
+    fn end(&mut self) {
+        if self.options.log == LogUse::Wanted {
+            self.fs.sync().unwrap();
+            self.device = Arc::new(self.device.branch());
+        } else {
+            self.fs.unmount().unwrap();
+        }
     }
 }
 
@@ -69,14 +73,15 @@ impl Harness for Ufs {
     }
 
     fn remount(&mut self) {
-        self.fs.unmount().unwrap();
-        self.fs = Self::open(&self.device, &self.clock, self.cache, self.allocation);
+        self.end();
+        self.fs = Self::open(&self.device, &self.clock, &self.options);
     }
 
     fn check(&mut self) -> Vec<String> {
+        self.remount();
         self.fs.unmount().unwrap();
         let report = check(&*self.device, &check::Options::default(), &mut |_| ()).unwrap();
-        self.fs = Self::open(&self.device, &self.clock, self.cache, self.allocation);
+        self.fs = Self::open(&self.device, &self.clock, &self.options);
         report.findings.iter().filter(|f| f.severity == Severity::Damage).map(ToString::to_string).collect()
     }
 
@@ -165,22 +170,35 @@ spindle_vfs::conformance_tests!(on_ufs1_le, || Ufs::make(&ufs1_le()));
 spindle_vfs::conformance_tests!(on_ufs1_be_rotational, || Ufs::make(&ufs1_be_rotational()));
 spindle_vfs::conformance_tests!(on_old_format, || Ufs::make(&old_format()));
 /// The old way: block by block in a few blocks of memory, names written at once.
-fn old_way() -> Settings {
-    Settings { naming: Naming::Synchronous, data: DataSettings::old(4096, 40 << 10), ..Settings::default() }
+fn old_way() -> OpenOptions {
+    let cache = Settings {
+        naming: Naming::Synchronous,
+        data: DataSettings::old(4096, 40 << 10),
+        ..Settings::default()
+    };
+    OpenOptions { cache, ..OpenOptions::default() }
 }
 
-/// Clusters in a few blocks of memory.
-fn clusters() -> Settings {
+/// Clusters in a few blocks of memory, and files go on in runs.
+fn clusters() -> OpenOptions {
     let data = DataSettings { small_file_bytes: 2048, ..DataSettings::clustered(56 << 10, 200 << 10) };
-    Settings { data, ..Settings::default() }
+    let cache = Settings { data, ..Settings::default() };
+    OpenOptions { cache, allocation: Allocation::Runs, ..OpenOptions::default() }
 }
 
-spindle_vfs::conformance_tests!(the_old_way, || Ufs::make_with(
-    &ufs1_be_rotational(),
-    old_way(),
-    Allocation::Nearest
-));
-spindle_vfs::conformance_tests!(in_clusters, || Ufs::make_with(&ufs2_be(), clusters(), Allocation::Runs));
+/// With a log, in little memory.
+fn logged() -> OpenOptions {
+    OpenOptions { log: LogUse::Wanted, log_bytes: Some(512 << 10), ..clusters() }
+}
+
+/// NetBSD, whose log has no name.
+fn ufs2_netbsd() -> Parameters {
+    Parameters { dialect: Some(Dialect::NetBsd), ..ufs2_be() }
+}
+
+spindle_vfs::conformance_tests!(the_old_way, || Ufs::make_with(&ufs1_be_rotational(), &old_way()));
+spindle_vfs::conformance_tests!(in_clusters, || Ufs::make_with(&ufs2_be(), &clusters()));
+spindle_vfs::conformance_tests!(with_a_log, || Ufs::make_with(&ufs2_netbsd(), &logged()));
 spindle_vfs::conformance_tests!(on_sun, || Ufs::make(&sun()));
 
 macro_rules! random_tests {
@@ -196,8 +214,14 @@ macro_rules! random_tests {
 /// Promise: the same holds however data and names move between memory and the device.
 #[test]
 fn random_with_other_settings() {
-    random_run(&mut *Ufs::make_with(&ufs1_be_rotational(), old_way(), Allocation::Nearest), seed(), 4000);
-    random_run(&mut *Ufs::make_with(&ufs2_be(), clusters(), Allocation::Runs), seed(), 4000);
+    random_run(&mut *Ufs::make_with(&ufs1_be_rotational(), &old_way()), seed(), 4000);
+    random_run(&mut *Ufs::make_with(&ufs2_be(), &clusters()), seed(), 4000);
+}
+
+/// Promise: with a log the same holds when each remount is a crash after a sync.
+#[test]
+fn random_with_a_log() {
+    random_run(&mut *Ufs::make_with(&ufs2_netbsd(), &logged()), seed(), 4000);
 }
 
 random_tests! {

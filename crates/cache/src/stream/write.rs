@@ -179,7 +179,7 @@ impl Cache {
     }
 
     /// Starts writing the dirty pages among `blocks`, in transfers as large as they are contiguous and a cluster permits.
-    pub(super) fn write_out(&self, stream: &Arc<Stream>, blocks: Range<u64>) -> Result<()> {
+    pub(crate) fn write_out(&self, stream: &Arc<Stream>, blocks: Range<u64>) -> Result<()> {
         let most = index(stream.cluster * stream.block_bytes());
         let mut from = blocks.start;
         while from < blocks.end {
@@ -253,7 +253,7 @@ impl Cache {
     }
 
     /// Waits for all writes of a stream that are under way.
-    pub(super) fn land_writes(&self, stream: &Stream) -> Result<()> {
+    pub(crate) fn land_writes(&self, stream: &Stream) -> Result<()> {
         loop {
             let mut state = stream.lock();
             stream.retire(&mut state, self.settings.data.keep);

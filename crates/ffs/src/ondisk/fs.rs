@@ -337,6 +337,26 @@ structure! {
 }
 
 structure! {
+    /// Where Spindle keeps its log in the file system of a system that knows none: in words that are spare (`fs_sparecon`) in every
+    /// dialect but the oldest, and that every BSD leaves as they are.
+    pub struct FsLog: 1376 {
+        /// [`FsLog::MAGIC`] if there is one.
+        1224 fs_log_magic: u32,
+        /// Inode of the file that has its space.
+        1228 fs_log_ino: u32,
+        /// Where it begins, in bytes.
+        1232 fs_log_at: u64,
+        /// Its length in bytes.
+        1240 fs_log_bytes: u64,
+    }
+}
+
+impl FsLog {
+    /// The letters `SpLg`.
+    pub const MAGIC: u32 = 0x5370_4c67;
+}
+
+structure! {
     /// What Solaris keeps at the end of the superblock (`ufs_fs.h`; on x86 `fs_state` stands at 132).
     pub struct FsSun: 1376 {
         /// Flags of reclaiming threads.

@@ -1,0 +1,174 @@
+//! Transactions of `ffs` and their commits: what is durable when, and what a crash must find.
+//!
+//! With a log, three things wait for the commit of the group that they belong to:
+//! - *freed space* goes into the maps only as part of the commit, so that nothing is written over what a crash would bring back
+//!   (as NetBSD does, `ffs_wapbl_sync_metadata`);
+//! - *nameless inodes*, unlinked but in use or not wholly freed, are listed with each commit, so that recovery frees them;
+//! - *freed metadata* is revoked, so that no older record of it is carried out over what the space holds later.
+//!
+//! Without a log none of this is kept, and what survives a crash is for a checker to find out.
+
+use crate::group::isset;
+use crate::mount::{Ffs, ROOT_INO};
+use crate::units::Frag;
+use spindle_cache::{GroupId, Tx};
+use spindle_clock::Mutex;
+use spindle_vfs::{Error, Result};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the present group of transactions has done that its commit needs.
+#[derive(Default)]
+pub(crate) struct Pending {
+    /// Runs of fragments that were freed.
+    freed: Mutex<Vec<(Frag, u64)>>,
+    freed_frags: AtomicU64,
+    /// Inodes in use without names, with their modes.
+    nameless: Mutex<BTreeMap<u32, u16>>,
+}
+
+impl Pending {
+    /// Fragments that are free once the group is committed.
+    pub(crate) fn frags(&self) -> u64 {
+        self.freed_frags.load(Ordering::Relaxed)
+    }
+
+    fn take_freed(&self) -> Vec<(Frag, u64)> {
+        self.freed_frags.store(0, Ordering::Relaxed);
+        std::mem::take(&mut *self.freed.lock())
+    }
+}
+
+impl Ffs {
+    /// Begins a transaction. The caller holds all inode locks it needs.
+    pub(crate) fn begin(&self) -> Result<Tx<'_>> {
+        self.make_ready()?;
+        Ok(self.cache.begin()?)
+    }
+
+    /// [`Self::begin`] for an operation on names, whose order on the device matters where the mount is synchronous.
+    pub(crate) fn begin_naming(&self) -> Result<Tx<'_>> {
+        self.make_ready()?;
+        Ok(self.cache.begin_naming()?)
+    }
+
+    fn make_ready(&self) -> Result<()> {
+        // Space that waits for a commit is as good as none when little else is left.
+        const SCARCE: u64 = 8;
+        self.mark_in_use()?;
+        let free = u64::try_from(self.free_frags_now()).unwrap_or(0);
+        if self.cache.wants_commit() || self.pending.frags() > free / SCARCE {
+            self.commit()?;
+        }
+        Ok(())
+    }
+
+    /// Makes every ended transaction durable.
+    pub(crate) fn commit(&self) -> Result<()> {
+        self.commit_through(self.cache.group())
+    }
+
+    /// Makes every group up to `group` durable.
+    pub(crate) fn commit_through(&self, group: GroupId) -> Result<()> {
+        self.cache.commit(group, |tx| {
+            let mut result = Ok(());
+            for (at, count) in self.pending.take_freed() {
+                // What is damaged must not keep the rest from being freed.
+                result = result.and(self.note(self.free_now(tx, at, count)));
+            }
+            if let Some(log) = &self.log {
+                log.set_nameless(self.pending.nameless.lock().clone());
+            }
+            result
+        })
+    }
+
+    /// Does something again that found no space, if a commit makes some.
+    pub(crate) fn with_space<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+        match attempt() {
+            Err(Error::NoSpace) if self.pending.frags() > 0 => {
+                self.commit()?;
+                attempt()
+            }
+            result => result,
+        }
+    }
+
+    /// Gives `count` fragments from `at` back; they may span blocks and groups.
+    pub(crate) fn free(&self, tx: &Tx<'_>, at: Frag, count: u64) -> Result<()> {
+        if self.log.is_none() {
+            return self.free_now(tx, at, count);
+        }
+        self.check_extent(at, count)?;
+        self.pending.freed.lock().push((at, count));
+        self.pending.freed_frags.fetch_add(count, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// [`Self::free`] for what was metadata in one buffer: that is forgotten, and never replayed over what comes there next.
+    pub(crate) fn free_metadata(&self, tx: &Tx<'_>, at: Frag, count: u64) -> Result<()> {
+        let byte = self.layout.byte(at);
+        self.cache.forget(byte);
+        self.cache.revoke(tx, byte..byte + (count << self.layout.fs_fshift));
+        self.free(tx, at, count)
+    }
+
+    /// An inode loses its last name in this transaction.
+    pub(crate) fn lose_name(&self, _tx: &Tx<'_>, ino: u32, mode: u16) {
+        if self.log.is_some() {
+            self.pending.nameless.lock().insert(ino, mode);
+        }
+    }
+
+    /// A nameless inode is free with this transaction.
+    pub(crate) fn end_nameless(&self, _tx: &Tx<'_>, ino: u32) {
+        self.pending.nameless.lock().remove(&ino);
+    }
+
+    /// Takes up a list of nameless inodes that a recovery has found.
+    pub(crate) fn inherit_nameless(&self, inodes: BTreeMap<u32, u16>) {
+        *self.pending.nameless.lock() = inodes;
+    }
+
+    /// Frees what a recovery has found without a name. One that cannot be freed must not keep the others from it.
+    pub(crate) fn free_inherited(&self) -> Result<()> {
+        let inherited: Vec<u32> = self.pending.nameless.lock().keys().copied().collect();
+        let mut result = Ok(());
+        for ino in inherited {
+            let freed = match self.iget(ino) {
+                Ok(inode) => self.free_nameless(&inode),
+                Err(Error::Stale) => self.free_unmade(ino),
+                Err(error) => Err(error),
+            };
+            self.pending.nameless.lock().remove(&ino);
+            result = result.and(self.note(freed));
+        }
+        result
+    }
+
+    /// Frees an inode that was taken and never made (NetBSD lists it before it has a mode), if it is that.
+    fn free_unmade(&self, ino: u32) -> Result<()> {
+        if ino <= ROOT_INO || ino >= self.layout.inodes() {
+            return Err(Error::Stale);
+        }
+        let n = ino % self.layout.fs_ipg;
+        let taken = self.view_group(self.layout.ino_to_cg(ino), |group| isset(group.inosused(), n))?;
+        if !taken {
+            return Ok(());
+        }
+        let tx = self.begin()?;
+        self.free_inode(&tx, ino, false)
+    }
+
+    /// Makes one file durable. With `data_only`, what is not needed to find its data may be missing after a crash.
+    pub(crate) fn fsync_file(&self, ino: u32, data_only: bool) -> Result<()> {
+        if data_only && self.log.is_some() {
+            let inode = self.iget(ino)?;
+            let state = inode.state.read();
+            if self.cache.is_durable(state.mapped_in) {
+                return Ok(self.cache.sync_data(&inode.stream)?);
+            }
+        }
+        self.commit()
+    }
+}

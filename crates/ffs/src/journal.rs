@@ -1,0 +1,171 @@
+//! The log in its file system: where it is, whether it can be believed, and what a mount does about it.
+//!
+//! The superblock leads to the log: on NetBSD's dialect through its own fields, elsewhere through spare ones ([`FsLog`]). Its
+//! space belongs to a file, so that every other system leaves it alone.
+//!
+//! Whether what it holds may be carried out is decided by the *stamp* in its header. We never write the superblock before the
+//! header says which times it may show ([`crate::wapbl::Stamp`]); every other system changes that time when it writes. A
+//! superblock with another time has been in other hands since, and the log is not believed. One that is clean needs no
+//! recovery. What NetBSD has logged itself has no stamp; there its flag in the superblock tells.
+
+use crate::dialect::Dialect;
+use crate::ondisk::{FS_42POSTBLFMT, FsLog, FsNetBsd};
+use crate::superblock::Superblock;
+use crate::wapbl::{Replay, Ring};
+use spindle_device::Device;
+use spindle_vfs::{Error, Result};
+
+/// Where a superblock says that the log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct LogPlace {
+    /// Where it begins, in bytes.
+    pub at: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// The inode that its space belongs to; none if it stands behind the file system.
+    pub ino: Option<u32>,
+}
+
+/// NetBSD's version of the log.
+const UFS_WAPBL_VERSION: u8 = 1;
+/// NetBSD: the log stands behind the file system.
+const UFS_WAPBL_JOURNALLOC_END_PARTITION: u8 = 1;
+/// NetBSD: the log is a file without a name.
+const UFS_WAPBL_JOURNALLOC_IN_FILESYSTEM: u8 = 2;
+
+/// Largest log in bytes (`UFS_WAPBL_MAX_JOURNAL_SIZE`).
+pub(crate) const MAX_LOG_BYTES: u64 = 64 << 20;
+/// Smallest log that is made unless another is asked for, in bytes (`UFS_WAPBL_MIN_JOURNAL_SIZE`).
+pub(crate) const MIN_LOG_BYTES: u64 = 1 << 20;
+
+impl LogPlace {
+    /// True if this kind of superblock can say where a log is: the oldest have their tables in its place.
+    pub(crate) fn can_be_kept(superblock: &Superblock) -> bool {
+        match superblock.dialect {
+            Dialect::NetBsd => superblock.has_new_fields(),
+            _ => superblock.fs.fs_old_postblformat != FS_42POSTBLFMT || superblock.has_new_fields(),
+        }
+    }
+
+    pub(crate) fn get(raw: &[u8], superblock: &Superblock) -> Option<Self> {
+        let endian = superblock.layout.endian;
+        if !Self::can_be_kept(superblock) {
+            return None;
+        }
+        if superblock.dialect == Dialect::NetBsd {
+            let fs = FsNetBsd::decode(raw, endian);
+            let [addr, count, block, ino] = fs.fs_journallocs;
+            if fs.fs_journal_version != UFS_WAPBL_VERSION {
+                return None;
+            }
+            let ino = match fs.fs_journal_location {
+                UFS_WAPBL_JOURNALLOC_END_PARTITION => None,
+                UFS_WAPBL_JOURNALLOC_IN_FILESYSTEM => Some(u32::try_from(ino).ok()?),
+                _ => return None,
+            };
+            return Some(Self { at: addr.checked_mul(block)?, len: count.checked_mul(block)?, ino });
+        }
+        let fs = FsLog::decode(raw, endian);
+        let place = Self { at: fs.fs_log_at, len: fs.fs_log_bytes, ino: Some(fs.fs_log_ino) };
+        (fs.fs_log_magic == FsLog::MAGIC).then_some(place)
+    }
+
+    pub(crate) fn put(place: Option<Self>, raw: &mut [u8], superblock: &Superblock) {
+        let endian = superblock.layout.endian;
+        if superblock.dialect == Dialect::NetBsd {
+            let mut fs = FsNetBsd::decode(raw, endian);
+            let block = u64::from(crate::newfs::DEV_BSIZE);
+            fs.fs_journal_flags = 0;
+            fs.fs_journal_version = if place.is_some() { UFS_WAPBL_VERSION } else { 0 };
+            (fs.fs_journal_location, fs.fs_journallocs) = match place {
+                None => (0, [0; 4]),
+                Some(Self { at, len, ino: Some(ino) }) => {
+                    (UFS_WAPBL_JOURNALLOC_IN_FILESYSTEM, [at / block, len / block, block, ino.into()])
+                }
+                Some(Self { at, len, ino: None }) => {
+                    (UFS_WAPBL_JOURNALLOC_END_PARTITION, [at / block, len / block, block, 0])
+                }
+            };
+            fs.encode(raw, endian);
+            return;
+        }
+        let (fs_log_magic, place) = match place {
+            Some(place) => (FsLog::MAGIC, place),
+            None => (0, Self { at: 0, len: 0, ino: None }),
+        };
+        let fs_log_ino = place.ino.unwrap_or(0);
+        let (fs_log_at, fs_log_bytes) = (place.at, place.len);
+        FsLog { fs_log_magic, fs_log_ino, fs_log_at, fs_log_bytes }.encode(raw, endian);
+    }
+
+    /// True if it can be where it says: on whole fragments of the file system's data, or behind the file system.
+    fn is_sound(&self, superblock: &Superblock, device: &dyn Device) -> bool {
+        let layout = &superblock.layout;
+        let end = layout.fs_size << layout.fs_fshift;
+        let Some(last) = self.at.checked_add(self.len) else { return false };
+        let place = match self.ino {
+            None => self.at >= end,
+            Some(_) => self.at.is_multiple_of(layout.fs_fsize.into()) && last <= end,
+        };
+        place && last <= device.info().size_bytes && self.len <= MAX_LOG_BYTES
+    }
+}
+
+/// The log of a file system, as found before a mount.
+#[derive(Clone, Debug)]
+pub enum FoundLog {
+    /// There is none.
+    None,
+    /// The file system needs no recovery; the log can be gone on with.
+    Ready(Box<Replay>),
+    /// The file system was in use when something happened: carrying out what the log holds puts it right.
+    Recovery(Box<Replay>),
+    /// It must not be believed, or cannot be read; with the reason.
+    Useless(String),
+}
+
+impl FoundLog {
+    /// Looks for the log of a file system and reads it. Nothing is written.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub fn look(device: &dyn Device, superblock: &Superblock) -> Result<Self> {
+        let Some(place) = superblock.log_place() else { return Ok(Self::None) };
+        if !place.is_sound(superblock, device) {
+            return Ok(Self::Useless("its log is not where the superblock says".into()));
+        }
+        let replay = match Replay::read(device, place.at, place.len) {
+            Ok(replay) => Box::new(replay),
+            Err(Error::Corrupt { what, .. }) => {
+                return Ok(Self::Useless(format!("its log cannot be read ({what})")));
+            }
+            Err(error) => return Err(error),
+        };
+        let believed = match replay.stamp() {
+            Some(stamp) => stamp.covers(superblock.time()),
+            // NetBSD wrote it last.
+            None => superblock.dialect == Dialect::NetBsd,
+        };
+        Ok(if !believed {
+            Self::Useless("another system has written to it since its log was written".into())
+        } else if superblock.needs_log() {
+            Self::Recovery(replay)
+        } else {
+            Self::Ready(replay)
+        })
+    }
+}
+
+/// Bytes of a log for a file system of `bytes`, where nothing else is asked for: a share of it within NetBSD's bounds; none if it
+/// is too small to spare that.
+pub(crate) fn default_log_bytes(bytes: u64) -> Option<u64> {
+    const SHARE: u64 = 128;
+    const LEAST_SHARE: u64 = 16;
+    let wanted = (bytes / SHARE).clamp(MIN_LOG_BYTES, MAX_LOG_BYTES);
+    (wanted <= bytes / LEAST_SHARE).then_some(wanted)
+}
+
+/// Bytes of a log that are not too few to be of use.
+pub(crate) const fn is_enough(bytes: u64) -> bool {
+    bytes >= 2 * Ring::LEAST
+}

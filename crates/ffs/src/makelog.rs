@@ -1,0 +1,263 @@
+//! Making a log, and going on with one that is there.
+//!
+//! A new log is made through itself: its headers are written to a run of free blocks, and the transaction that gives the run to a
+//! file is the first one committed to it. Only then does the superblock say where it is. So a crash at any moment leaves the
+//! file system either without a log or with one that recovery can use.
+
+use crate::dialect::Dialect;
+use crate::dinode::Dinode;
+use crate::file::{Content, Request};
+use crate::inode::InodeTable;
+use crate::journal::{FoundLog, LogPlace, MAX_LOG_BYTES, default_log_bytes, is_enough};
+use crate::layout::{InodeFormat, Version};
+use crate::mount::{Ffs, LogUse, OpenOptions, ROOT_INO};
+use crate::units::{Frag, Lbn};
+use crate::wapbl::{Ring, Wapbl};
+use spindle_cache::{Cache, Tx};
+use spindle_vfs::{Error, FileKind, Privilege, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The file that has the log's space, in the root directory, where the dialect is not NetBSD's.
+pub(crate) const LOG_NAME: &[u8] = b".spindlelog";
+
+/// Inode flags: not to be changed (`SF_IMMUTABLE`), not to be removed (`SF_NOUNLINK`), not to be dumped (`UF_NODUMP`).
+const LOG_FLAGS: u32 = 0x0002_0000 | 0x0010_0000 | 0x0000_0001;
+/// Inode flags of NetBSD's log (`SF_LOG`).
+const SF_LOG: u32 = 0x0040_0000;
+
+impl Ffs {
+    /// Starts to use the log that was found, or makes one, as `options` say; frees what a recovery found without names.
+    pub(crate) fn take_up_log(&mut self, found: &FoundLog, options: &OpenOptions) -> Result<()> {
+        let place = self.superblock.lock().log_place().filter(|place| self.owns(place));
+        self.log_ino = place.and_then(|place| place.ino);
+        let recovery = matches!(found, FoundLog::Recovery(_));
+        let nameless: BTreeMap<u32, u16> = match found {
+            FoundLog::Recovery(replay) => replay.nameless().collect(),
+            _ => BTreeMap::new(),
+        };
+        let time = self.superblock.lock().time();
+        if options.log != LogUse::Never {
+            let (device, clock) = (self.cache.device().clone(), self.clock.clone());
+            match (place, found) {
+                (Some(_), FoundLog::Ready(replay) | FoundLog::Recovery(replay)) => {
+                    let log = Wapbl::resume(device, clock, replay, nameless.clone(), time);
+                    self.use_log(log, options);
+                }
+                (Some(place), _) => {
+                    let ring = Ring::new(place.at, place.len, self.log_block());
+                    let log = Wapbl::create(device, clock, ring, self.layout.endian, time)?;
+                    self.use_log(log, options);
+                }
+                (None, _) if options.log == LogUse::Wanted => self.make_log(options)?,
+                (None, _) => {}
+            }
+        }
+        if recovery {
+            self.inherit_nameless(nameless);
+            self.mark_in_use()?;
+            self.free_inherited()?;
+        }
+        Ok(())
+    }
+
+    /// From now on changes go through `log`. Nothing has been changed yet.
+    fn use_log(&mut self, log: Wapbl, options: &OpenOptions) {
+        let log = Arc::new(log);
+        let device = self.cache.device().clone();
+        // Whatever has been read so far belongs to the cache without a log.
+        self.inodes = InodeTable::new();
+        self.cache = Cache::with_log(device, self.clock.clone(), options.cache, log.clone());
+        self.log = Some(log);
+    }
+
+    /// Bytes of a block of the log.
+    fn log_block(&self) -> u64 {
+        self.cache.device().info().sector_bytes.into()
+    }
+
+    /// True if the log's space still belongs to it: somebody may have removed the file, and others have its blocks.
+    fn owns(&self, place: &LogPlace) -> bool {
+        let Some(ino) = place.ino else { return true };
+        let owns = || {
+            let inode = self.iget(ino)?;
+            let state = inode.state.read();
+            let di = &state.di;
+            if di.kind() != Some(FileKind::Regular) || di.nlink != 1 || di.size < place.len {
+                return Ok(false);
+            }
+            let (mut lbn, blocks) = (0, place.len >> self.layout.fs_bshift);
+            while lbn < blocks {
+                let run = self.bmap(ino, di, Lbn(lbn), blocks - lbn)?;
+                let expected = place.at + (lbn << self.layout.fs_bshift);
+                if run.at.map(|at| self.layout.byte(at)) != Some(expected) {
+                    return Ok(false);
+                }
+                lbn += run.blocks;
+            }
+            Ok::<_, Error>(true)
+        };
+        owns().unwrap_or(false)
+    }
+
+    /// Makes a log. Where there is no room for one, or no way to say where it is, there is none, and the user is told.
+    fn make_log(&mut self, options: &OpenOptions) -> Result<()> {
+        let bytes = self.layout.fs_dsize << self.layout.fs_fshift;
+        let without = |why: &str| log::warn!("no log: {why}; after a crash this file system needs a check");
+        if !LogPlace::can_be_kept(&self.superblock.lock()) {
+            without("a superblock of this age cannot say where it is");
+            return Ok(());
+        }
+        let Some(wanted) = options.log_bytes.or_else(|| default_log_bytes(bytes)) else {
+            without("the file system is too small");
+            return Ok(());
+        };
+        let blocks = (wanted.min(MAX_LOG_BYTES) >> self.layout.fs_bshift).max(1);
+        let Some((at, blocks)) = self.free_run(blocks)? else {
+            without("there is no run of free blocks that is long enough");
+            return Ok(());
+        };
+        let len = blocks << self.layout.fs_bshift;
+        let ring = Ring::new(self.layout.byte(at), len, self.log_block());
+        let time = self.superblock.lock().time();
+        let (device, clock) = (self.cache.device().clone(), self.clock.clone());
+        self.use_log(Wapbl::create(device, clock, ring, self.layout.endian, time)?, options);
+        let tx = self.cache.begin()?;
+        let made = self.make_log_file(&tx, at, blocks);
+        drop(tx);
+        let ino = match made {
+            Ok(ino) => ino,
+            Err(Error::NoSpace | Error::Exists) => {
+                without("there is no room for its file");
+                return self.forget_log(options);
+            }
+            Err(error) => return Err(error),
+        };
+        self.commit()?;
+        {
+            // Still clean, so that what was committed counts only with the next write of it.
+            let mut superblock = self.superblock.lock();
+            superblock.set_log_place(Some(LogPlace { at: ring.at, len, ino: Some(ino) }));
+            self.cache.directly(|device| {
+                superblock.write(device)?;
+                device.flush()
+            })?;
+        }
+        self.log_ino = Some(ino);
+        self.mark_in_use()
+    }
+
+    /// Goes back to no log; what the attempt to make one has changed in memory is not written.
+    fn forget_log(&mut self, options: &OpenOptions) -> Result<()> {
+        self.inodes = InodeTable::new();
+        self.cache = Cache::new(self.cache.device().clone(), self.clock.clone(), options.cache);
+        self.summaries = crate::summary::Summaries::read(&self.layout, &self.cache)?;
+        self.pending = crate::commit::Pending::default();
+        self.log = None;
+        Ok(())
+    }
+
+    /// A run of `blocks` free blocks, or the longest there is if that is at least a quarter; the groups in the middle
+    /// are looked at first.
+    fn free_run(&self, blocks: u64) -> Result<Option<(Frag, u64)>> {
+        let frag = self.layout.fs_frag;
+        let mut best: Option<(Frag, u64)> = None;
+        let middle = self.layout.fs_ncg / 2;
+        for cgx in (middle..self.layout.fs_ncg).chain((0..middle).rev()) {
+            let wanted = u32::try_from(blocks).unwrap_or(u32::MAX);
+            let (bno, found) = self.view_group(cgx, |group| {
+                let (mut best, mut start) = ((0, 0), None);
+                let ends = group.fragments();
+                for bno in (0..=ends).step_by(frag as usize) {
+                    if bno < ends && group.is_block(bno) {
+                        start.get_or_insert(bno);
+                    }
+                    let run = start.map_or(0, |start: u32| (bno - start) / frag);
+                    let over = bno >= ends || !group.is_block(bno);
+                    if let Some(first) = start
+                        && (over || run >= wanted)
+                    {
+                        if run > best.1 {
+                            best = (first, run);
+                        }
+                        start = None;
+                        if run >= wanted {
+                            break;
+                        }
+                    }
+                }
+                best
+            })?;
+            if u64::from(found) > best.map_or(0, |(_, blocks)| blocks) {
+                best = Some((self.layout.cgbase(cgx) + u64::from(bno), found.into()));
+            }
+            if u64::from(found) >= blocks {
+                break;
+            }
+        }
+        let enough = |&(_, found): &(Frag, u64)| {
+            found >= blocks.div_ceil(4) && is_enough(found << self.layout.fs_bshift)
+        };
+        Ok(best.filter(enough))
+    }
+
+    /// Makes the file whose blocks are `blocks` from `at`.
+    fn make_log_file(&self, tx: &Tx<'_>, at: Frag, blocks: u64) -> Result<u32> {
+        let netbsd = self.dialect == Dialect::NetBsd;
+        let now = self.now();
+        let (mut flags, mut perm) = (LOG_FLAGS, 0o400);
+        if netbsd {
+            (flags, perm) = (SF_LOG, 0);
+        }
+        let mut di = Dinode {
+            mode: u16::try_from(FileKind::Regular.mode_bits() | perm).unwrap_or(u16::MAX),
+            nlink: 1,
+            flags: if self.layout.inode_format == InodeFormat::New { flags } else { 0 },
+            atime: now,
+            mtime: now,
+            ctime: now,
+            birthtime: now,
+            ..Dinode::free(self.new_generation())
+        };
+        let root = self.iget(ROOT_INO)?;
+        let mut root_state = root.state.write();
+        if !netbsd {
+            if self.dir_find(root.ino, &root_state, LOG_NAME)?.is_some() {
+                return Err(Error::Exists);
+            }
+            self.dir_reserve(tx, root.ino, &mut root_state, LOG_NAME.len(), Privilege::Root)?;
+        }
+        let ino = self.alloc_inode(tx, ROOT_INO, false)?;
+        let stream = self.new_stream();
+        let size = blocks << self.layout.fs_bshift;
+        let block = |n: u64| at + n * u64::from(self.layout.fs_frag);
+        // All of them first, so that no indirect block gets one.
+        (0..blocks).try_for_each(|n| self.alloc_exactly(tx, block(n)).map(drop))?;
+        for n in 0..blocks {
+            let request = Request {
+                ino,
+                lbn: Lbn(n),
+                final_size: size,
+                written: 0..self.layout.fs_bsize as usize,
+                content: Content::Data(&stream),
+                by: Privilege::Root,
+                given: Some(block(n)),
+            };
+            self.place(tx, &mut di, &request)?;
+            di.size = (n + 1) << self.layout.fs_bshift;
+        }
+        self.store(tx, ino, &di)?;
+        if !netbsd {
+            self.dir_enter(tx, root.ino, &mut root_state, LOG_NAME, (ino, FileKind::Regular))?;
+            (root_state.di.mtime, root_state.di.ctime) = (now, now);
+            self.store(tx, root.ino, &root_state.di)?;
+        }
+        debug_assert!(self.layout.version == Version::Ufs2 || di.size <= self.layout.fs_maxfilesize);
+        Ok(ino)
+    }
+
+    /// Refuses to change the file that has the log's space.
+    pub(crate) fn check_not_log(&self, ino: u32) -> Result<()> {
+        if self.log_ino == Some(ino) { Err(Error::NotPermitted) } else { Ok(()) }
+    }
+}

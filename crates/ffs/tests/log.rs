@@ -1,0 +1,250 @@
+//! The log: what a crash leaves, and what other systems see of it. Crashes at every instant are `spindle-torture`'s business.
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use spindle_clock::ManualClock;
+use spindle_device::{Device, MemoryDevice};
+use spindle_ffs::check::{self, Severity, check};
+use spindle_ffs::newfs::{self, Format, Parameters, Plan};
+use spindle_ffs::{Dialect, Ffs, FoundLog, LogUse, OpenOptions, Superblock};
+use spindle_ondisk::Endian;
+use spindle_vfs::{Error, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr};
+use std::sync::Arc;
+
+const START: i64 = 1_700_000_000;
+
+fn formats() -> Vec<(&'static str, Parameters)> {
+    let small = Parameters {
+        bsize: Some(4096),
+        fsize: Some(512),
+        density: Some(4096),
+        snap_dir: false,
+        ..Parameters::new(8 << 20)
+    };
+    let ufs1 = |dialect, endian| Parameters {
+        format: Format::Ufs1,
+        dialect: Some(dialect),
+        endian: Some(endian),
+        ..small.clone()
+    };
+    vec![
+        ("FreeBSD", small.clone()),
+        ("FreeBSD, large blocks", Parameters { bsize: Some(32768), fsize: Some(4096), ..small.clone() }),
+        ("NetBSD", Parameters { dialect: Some(Dialect::NetBsd), ..small.clone() }),
+        ("OpenBSD", Parameters { dialect: Some(Dialect::OpenBsd), ..small.clone() }),
+        ("4.4BSD", ufs1(Dialect::Bsd44, Endian::Big)),
+        ("Sun", ufs1(Dialect::Sun { x86: false }, Endian::Big)),
+    ]
+}
+
+struct Disk {
+    device: Arc<MemoryDevice>,
+    /// NetBSD's cannot be told from 4.4BSD's until it has a log.
+    dialect: Option<Dialect>,
+    clock: Arc<ManualClock>,
+}
+
+impl Disk {
+    fn new(parameters: &Parameters) -> Self {
+        let device = Arc::new(MemoryDevice::new(parameters.size_bytes));
+        let clock = Arc::new(ManualClock::at(START));
+        let plan = Plan::new(parameters).unwrap();
+        newfs::write(&plan, &*device, &*clock, &mut StdRng::seed_from_u64(1), &mut |_, _| ()).unwrap();
+        Self { device, dialect: parameters.dialect, clock }
+    }
+
+    fn open(&self, log: LogUse) -> Ffs {
+        let options = OpenOptions {
+            log,
+            log_bytes: Some(256 << 10),
+            dialect: self.dialect,
+            seed: Some(3),
+            ..OpenOptions::default()
+        };
+        Ffs::open(self.device.clone(), self.clock.clone(), &options).unwrap()
+    }
+
+    /// What the medium has now, as after a crash.
+    fn crash(&self) -> Self {
+        Self { device: Arc::new(self.device.branch()), dialect: self.dialect, clock: self.clock.clone() }
+    }
+
+    fn damage(&self) -> Vec<String> {
+        let report = check(&*self.device, &check::Options::default(), &mut |_| ()).unwrap();
+        let damage = report.findings.iter().filter(|f| f.severity == Severity::Damage);
+        damage.map(ToString::to_string).collect()
+    }
+
+    fn found(&self) -> FoundLog {
+        FoundLog::look(&*self.device, &Superblock::open(&*self.device).unwrap()).unwrap()
+    }
+}
+
+fn file(fs: &Ffs, name: &str, bytes: &[u8]) -> Ino {
+    let node =
+        NewNode { kind: FileKind::Regular, perm: 0o644, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+    let ino = fs.create(fs.root(), name.as_bytes(), &node, Privilege::Root).unwrap().ino;
+    assert_eq!(fs.write(ino, 0, bytes, Privilege::Root).unwrap(), bytes.len());
+    ino
+}
+
+fn content(fs: &Ffs, name: &str) -> Result<Vec<u8>, Error> {
+    let attr = fs.lookup(fs.root(), name.as_bytes())?;
+    let mut bytes = vec![0; usize::try_from(attr.size).unwrap()];
+    let n = fs.read(attr.ino, 0, &mut bytes)?;
+    assert_eq!(n, bytes.len());
+    fs.forget(attr.ino, 1);
+    Ok(bytes)
+}
+
+/// Promise: after a crash, what was synced is there, what was not is wholly absent, an unlinked open file is gone with its space,
+/// and the check finds nothing; the same without the log's being carried out, read-only.
+#[test]
+fn synced_survives() {
+    for (name, parameters) in formats() {
+        let disk = Disk::new(&parameters);
+        let fs = disk.open(LogUse::Wanted);
+        let open = file(&fs, "open", &vec![1; 50_000]);
+        file(&fs, "old", b"old");
+        fs.sync().unwrap();
+        let free = fs.statfs().unwrap().bfree;
+        fs.unlink(fs.root(), b"open").unwrap();
+        let kept = file(&fs, "kept", &vec![7; 100_000]);
+        fs.fsync(kept, false).unwrap();
+        file(&fs, "lost", &vec![9; 100_000]);
+        let crashed = disk.crash();
+        assert!(matches!(crashed.found(), FoundLog::Recovery(_)), "{name}");
+        let before = crashed.device.to_bytes();
+        let reader = Ffs::open(
+            crashed.device.clone(),
+            crashed.clock.clone(),
+            &OpenOptions { read_only: true, ..OpenOptions::default() },
+        )
+        .unwrap();
+        assert!(content(&reader, "kept").unwrap() == vec![7; 100_000], "{name}");
+        assert!(matches!(content(&reader, "lost"), Err(Error::NotFound)), "{name}");
+        drop(reader);
+        assert!(crashed.device.to_bytes() == before, "{name}: reading has written");
+        let fs = crashed.open(LogUse::IfThere);
+        assert!(!fs.read_only(), "{name}: {:?}", fs.read_only_reasons());
+        assert!(content(&fs, "kept").unwrap() == vec![7; 100_000], "{name}");
+        assert!(matches!(content(&fs, "lost"), Err(Error::NotFound)), "{name}");
+        assert!(matches!(content(&fs, "open"), Err(Error::NotFound)), "{name}");
+        fs.unlink(fs.root(), b"kept").unwrap();
+        fs.sync().unwrap();
+        let freed = 50_000 / u64::from(fs.statfs().unwrap().frsize);
+        assert!(fs.statfs().unwrap().bfree >= free + freed, "{name}: the open file's space");
+        fs.unmount().unwrap();
+        assert_eq!(crashed.damage(), Vec::<String>::new(), "{name}");
+        let _ = open;
+    }
+}
+
+/// Promise: a clean unmount leaves an empty log and a superblock that its own system takes for clean; the mount that follows
+/// goes on with the same log.
+#[test]
+fn clean_unmount_leaves_an_empty_log() {
+    for (name, parameters) in formats() {
+        let disk = Disk::new(&parameters);
+        let fs = disk.open(LogUse::Wanted);
+        file(&fs, "a", b"some");
+        fs.unmount().unwrap();
+        let superblock = Superblock::open(&*disk.device).unwrap();
+        let place = superblock.log_place().unwrap_or_else(|| panic!("{name}: no log"));
+        assert!(superblock.is_clean(), "{name}");
+        match disk.found() {
+            FoundLog::Ready(replay) => assert!(replay.is_empty(), "{name}"),
+            other => panic!("{name}: {other:?}"),
+        }
+        assert_eq!(disk.damage(), Vec::<String>::new(), "{name}");
+        let before = disk.device.to_bytes();
+        drop(disk.open(LogUse::IfThere));
+        assert!(disk.device.to_bytes() == before, "{name}: a mount that changes nothing has written");
+        let fs = disk.open(LogUse::Wanted);
+        file(&fs, "b", b"more");
+        fs.unmount().unwrap();
+        assert_eq!(Superblock::open(&*disk.device).unwrap().log_place(), Some(place), "{name}");
+        assert_eq!(disk.damage(), Vec::<String>::new(), "{name}");
+    }
+}
+
+/// Promise: a log is not believed once another system has written to the file system: neither after its check has called it
+/// clean, nor when it is unclean again.
+#[test]
+fn foreign_hands_end_the_log() {
+    for (name, parameters) in formats() {
+        let disk = Disk::new(&parameters);
+        let fs = disk.open(LogUse::Wanted);
+        file(&fs, "a", b"some");
+        fs.sync().unwrap();
+        for clean in [true, false] {
+            let crashed = disk.crash();
+            let mut superblock = Superblock::open(&*crashed.device).unwrap();
+            let now = spindle_clock::Timestamp::new(START + 1000, 0);
+            superblock.set_clean(clean, false, now);
+            superblock.write(&*crashed.device).unwrap();
+            let believed = matches!(crashed.found(), FoundLog::Recovery(_));
+            assert!(!believed, "{name}, clean {clean}");
+            let fs = crashed.open(LogUse::Wanted);
+            assert_eq!(fs.read_only(), !clean, "{name}: {:?}", fs.read_only_reasons());
+        }
+    }
+}
+
+/// Promise: nobody can change the file that has the log's space.
+#[test]
+fn the_log_is_nobodys() {
+    let disk = Disk::new(&formats()[0].1);
+    let fs = disk.open(LogUse::Wanted);
+    let ino = fs.lookup(fs.root(), b".spindlelog").unwrap().ino;
+    assert!(matches!(fs.unlink(fs.root(), b".spindlelog"), Err(Error::NotPermitted)));
+    assert!(matches!(fs.write(ino, 0, b"x", Privilege::Root), Err(Error::NotPermitted)));
+    let a = file(&fs, "a", b"some");
+    let mode = spindle_vfs::RenameMode::Replace;
+    let over = fs.rename(fs.root(), b"a", fs.root(), b".spindlelog", mode, Privilege::Root);
+    assert!(matches!(over, Err(Error::NotPermitted)));
+    let away = fs.rename(fs.root(), b".spindlelog", fs.root(), b"b", mode, Privilege::Root);
+    assert!(matches!(away, Err(Error::NotPermitted)));
+    fs.forget(a, 1);
+    fs.unmount().unwrap();
+}
+
+/// Promise: where somebody has removed the log's file, its former space is not written to, and another log is made.
+#[test]
+fn a_removed_log_is_left_alone() {
+    let disk = Disk::new(&formats()[0].1);
+    disk.open(LogUse::Wanted).unmount().unwrap();
+    let place = Superblock::open(&*disk.device).unwrap().log_place().unwrap();
+    // As a system that knows of no log does it.
+    let mut superblock = Superblock::open(&*disk.device).unwrap();
+    let marked = superblock.raw().to_vec();
+    let mut hidden = marked.clone();
+    hidden[1224..1228].fill(0);
+    let hash = spindle_ffs::check_hash(&hidden[..superblock.layout.fs_sbsize as usize], 1304);
+    hidden[1304..1308].copy_from_slice(&hash.to_le_bytes());
+    disk.device.write_at(superblock.layout.fs_sblockloc, &hidden[..4096]).unwrap();
+    let fs = disk.open(LogUse::Never);
+    fs.unlink(fs.root(), b".spindlelog").unwrap();
+    let filler = file(&fs, "filler", b"");
+    let mut size = 0;
+    while let Ok(n) = fs.write(filler, size, &[5; 4096], Privilege::Root) {
+        size += n as u64;
+    }
+    fs.forget(filler, 1);
+    fs.unmount().unwrap();
+    superblock = Superblock::open(&*disk.device).unwrap();
+    let mut shown = superblock.raw().to_vec();
+    shown[1224..1248].copy_from_slice(&marked[1224..1248]);
+    let hash = spindle_ffs::check_hash(&shown[..superblock.layout.fs_sbsize as usize], 1304);
+    shown[1304..1308].copy_from_slice(&hash.to_le_bytes());
+    disk.device.write_at(superblock.layout.fs_sblockloc, &shown[..4096]).unwrap();
+    assert_eq!(Superblock::open(&*disk.device).unwrap().log_place(), Some(place));
+    let fs = disk.open(LogUse::Wanted);
+    let mode = SetAttr { perm: Some(0o600), ..SetAttr::default() };
+    let filler = fs.lookup(fs.root(), b"filler").unwrap().ino;
+    fs.setattr(filler, &mode, Privilege::Root).unwrap();
+    fs.sync().unwrap();
+    assert!(content(&fs, "filler").unwrap().iter().all(|&b| b == 5));
+    fs.unmount().unwrap();
+    assert_eq!(disk.damage(), Vec::<String>::new());
+}
