@@ -186,6 +186,7 @@ pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
         seed: opening.seed,
         cache,
         allocation: opening.allocation,
+        ..spindle_ffs::OpenOptions::default()
     };
     let ffs = Ffs::open(device, clock, &options).context(spec)?;
     let objections = ffs.read_only_reasons().to_vec();
