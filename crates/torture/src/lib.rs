@@ -6,11 +6,14 @@
 //! it, unmount it, and check it again. [`case`] runs one and judges it, [`campaign`] runs many ([`workers`]).
 //!
 //! A case is repeated by its seed and number alone.
+//!
+//! [`crash`] is about good images and devices that lose power.
 
 pub mod anatomy;
 pub mod base;
 pub mod campaign;
 pub mod case;
+pub mod crash;
 pub mod exercise;
 pub mod faults;
 pub mod memory;

@@ -1,0 +1,317 @@
+//! Many workloads on all processors: those that are always done, then sampled ones until the budget ends.
+
+use super::images::{Image, shapes};
+use super::operation;
+use super::record::{Recording, message};
+use super::recorder::Recorder;
+use super::trial::{Findings, Point, Trial};
+use super::workload::{Name, Workload, catalogue};
+use crate::overlay::Usage;
+use crate::workers::{self, Done, work};
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use spindle_clock::{Clock, Mutex, SystemClock};
+use spindle_ffs::LogUse;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Kinds of violations told.
+const TOLD: usize = 20;
+/// Violations after which nothing more is to be learnt.
+const ENOUGH: u64 = 20_000;
+/// Between two lines of progress.
+const PROGRESS: Duration = Duration::from_secs(5);
+
+/// How much to do.
+#[derive(Clone, Copy, Debug)]
+pub enum Budget {
+    /// So many workloads, by lot from all kinds.
+    Sample(usize),
+    /// All sequences of one operation on each format and of two on the first, then others until so much time has passed.
+    Time(Duration),
+}
+
+/// The number of a state, as a message tells it.
+#[derive(Clone, Debug)]
+pub struct Id {
+    /// The format.
+    pub format: String,
+    /// The workload.
+    pub workload: Name,
+    /// Where power was lost: in the run, and in the recovery. Without, the whole workload is meant.
+    pub points: Vec<Point>,
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.format, self.workload)?;
+        self.points.iter().try_for_each(|point| write!(f, "/{point}"))
+    }
+}
+
+impl std::str::FromStr for Id {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text} is not FORMAT/WORKLOAD[/CUT.VARIANT[/CUT.VARIANT]]");
+        let mut parts = text.split('/');
+        let format = parts.next().ok_or_else(wrong)?.to_owned();
+        let workload = parts.next().ok_or_else(wrong)?.parse()?;
+        let point = |text: &str| -> Option<Point> {
+            let (cut, variant) = text.split_once('.')?;
+            Some(Point { cut: cut.parse().ok()?, variant: variant.parse().ok()? })
+        };
+        let points = parts.map(|part| point(part).ok_or_else(wrong)).collect::<Result<_, _>>()?;
+        Ok(Self { format, workload, points })
+    }
+}
+
+/// The command that repeats a state.
+#[must_use]
+pub fn repeat(id: &Id) -> String {
+    format!("SPINDLE_CRASH={id} cargo test -p spindle-torture --test crash -- --nocapture torture_crash")
+}
+
+/// What came out.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Workloads done.
+    pub workloads: u64,
+    /// States recovered and judged.
+    pub states: u64,
+    /// Those of them in which power was lost during a recovery.
+    pub nested: u64,
+    /// The most that a recovery asked of its device.
+    pub recovery: Usage,
+    /// How long it took.
+    pub time: Duration,
+    /// Broken promises: the first of each kind, and how many there were.
+    pub violations: BTreeMap<String, (Id, String, u64)>,
+    /// Broken promises in all.
+    pub violated: u64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { workloads, states, nested, recovery, time, violated, .. } = self;
+        let rate = u128::from(*states) * 1000 / time.as_millis().max(1);
+        write!(
+            f,
+            "{workloads} workloads, {states} states ({nested} with a second crash), {rate} per second, a recovery took at most \
+             {} requests and {} KiB, {violated} violations",
+            recovery.requests,
+            recovery.bytes >> 10
+        )
+    }
+}
+
+impl Report {
+    fn add(&mut self, format: &str, name: &Name, findings: Findings, place: Option<String>) {
+        self.workloads += 1;
+        self.states += findings.states;
+        self.nested += findings.nested;
+        self.recovery = self.recovery.max(findings.recovery);
+        self.violated += findings.violations.len() as u64;
+        let place = place.map(|place| format!("\nthe last panic was at {place}")).unwrap_or_default();
+        for (points, what) in findings.violations {
+            // Those that differ in numbers only are of one kind; the first line says where power was lost.
+            let kind =
+                what.lines().skip(usize::from(!points.is_empty())).take(3).collect::<Vec<_>>().join("\n");
+            let kind = kind.replace(|c: char| c.is_ascii_hexdigit(), "");
+            let id = Id { format: format.to_owned(), workload: name.clone(), points };
+            self.violations.entry(kind).or_insert_with(|| (id, format!("{what}{place}"), 0)).2 += 1;
+        }
+    }
+
+    /// The broken promises, with the commands that repeat them.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let mut kinds: Vec<_> = self.violations.values().collect();
+        kinds.sort_by_key(|(.., count)| Reverse(*count));
+        let told = kinds.into_iter().take(TOLD);
+        let told = told.map(|(id, what, count)| format!("{count} like this: {}\n{what}\n", repeat(id)));
+        told.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// An image, and the devices that hold it and are not in use.
+struct Base {
+    image: Image,
+    idle: Mutex<Vec<Arc<Recorder>>>,
+}
+
+/// A format.
+struct Format {
+    /// Its image with a log.
+    logged: Base,
+    /// Its image without one: what a first mount makes one on.
+    plain: Base,
+}
+
+/// The formats with their images.
+pub struct Explorer {
+    formats: Vec<Format>,
+    /// How the images that have a log were made; without one there are violations to be seen.
+    log: LogUse,
+}
+
+impl Base {
+    const fn new(image: Image) -> Self {
+        Self { image, idle: Mutex::new(Vec::new()) }
+    }
+
+    /// A workload's findings; `story` is told what happens.
+    fn run(&self, name: &Name, only: Option<&[Point]>, tell: bool) -> Findings {
+        let idle = self.idle.lock().pop();
+        let device = idle.unwrap_or_else(|| Arc::new(Recorder::new(self.image.bytes.clone())));
+        let run = || {
+            let workload = Workload::new(name.clone(), &self.image.limits);
+            match Recording::of(&self.image, &workload, &device) {
+                Ok(recording) => {
+                    if tell {
+                        println!("{}", recording.story(&workload));
+                    }
+                    Trial::new(&recording, name, device.clone()).explore(only)
+                }
+                Err(what) => Findings::broken(what),
+            }
+        };
+        let findings = catch_unwind(AssertUnwindSafe(run))
+            .unwrap_or_else(|panic| Findings::broken(format!("panic: {}", message(&*panic))));
+        device.rewind(0);
+        self.idle.lock().push(device);
+        findings
+    }
+}
+
+impl Explorer {
+    /// Makes the images, with logs unless `log` says otherwise.
+    ///
+    /// # Panics
+    /// If one cannot be made.
+    #[must_use]
+    pub fn new(log: LogUse) -> Self {
+        let formats = shapes().into_iter().map(|shape| Format {
+            logged: Base::new(Image::new(&shape, log)),
+            plain: Base::new(Image { log, ..Image::new(&shape, LogUse::Never) }),
+        });
+        Self { formats: formats.collect(), log }
+    }
+
+    /// The workloads that are always done: format and name.
+    fn fixed(&self) -> Vec<(usize, Name)> {
+        let mut fixed = Vec::new();
+        let syncs = 0..operation::Sync::ALL.len();
+        let entries = |format: usize| catalogue(&self.formats[format].logged.image.limits).len();
+        for format in 0..self.formats.len() {
+            for entry in 0..entries(format) {
+                fixed.extend(syncs.clone().map(|sync| (format, Name::Sequence(vec![(entry, sync)]))));
+                if self.log == LogUse::Wanted {
+                    fixed.push((format, Name::FirstMount(entry, 1 + entry % 3)));
+                }
+            }
+        }
+        for (first, second) in (0..entries(0)).flat_map(|a| (0..entries(0)).map(move |b| (a, b))) {
+            for (before, after) in syncs.clone().flat_map(|a| syncs.clone().map(move |b| (a, b))) {
+                fixed.push((0, Name::Sequence(vec![(first, before), (second, after)])));
+            }
+        }
+        fixed
+    }
+
+    /// A workload by lot.
+    fn lot(&self, rng: &mut SmallRng) -> (usize, Name) {
+        let format = if rng.random() { 0 } else { rng.random_range(0..self.formats.len()) };
+        let entries = catalogue(&self.formats[format].logged.image.limits).len();
+        let mut entry = || (rng.random_range(0..entries), rng.random_range(0..operation::Sync::ALL.len()));
+        let sequence = [entry(), entry(), entry()];
+        let name = match rng.random_range(0..4) {
+            0 => Name::Sequence(sequence[..2].to_vec()),
+            1 => Name::Sequence(sequence.to_vec()),
+            2 => Name::Long(rng.random()),
+            _ => Name::Full(rng.random()),
+        };
+        (format, name)
+    }
+
+    fn base(&self, format: usize, name: &Name) -> &Base {
+        let format = &self.formats[format];
+        if matches!(name, Name::FirstMount(..)) { &format.plain } else { &format.logged }
+    }
+
+    /// Explores; what was done is told on standard error now and then.
+    ///
+    /// # Panics
+    /// If a thread cannot be started.
+    #[must_use]
+    pub fn explore(&self, seed: u64, budget: Budget) -> Report {
+        let start = SystemClock.monotonic();
+        let since = || SystemClock.monotonic().saturating_sub(start);
+        let mut fixed = self.fixed();
+        let lots = match budget {
+            Budget::Sample(count) => {
+                fixed.shuffle(&mut SmallRng::seed_from_u64(seed));
+                fixed.truncate(count - count / 4);
+                workers::Budget::Cases(count as u64 / 4)
+            }
+            Budget::Time(time) => workers::Budget::Time(time),
+        };
+        let mut report = Report::default();
+        let mut told = Duration::ZERO;
+        let total = fixed.len() as u64;
+        let mut each = |case: &(dyn Fn(u64) -> (usize, Name) + Sync), rounds| {
+            let run = |id| {
+                let (format, name) = case(id);
+                self.base(format, &name).run(&name, None, false)
+            };
+            let take = |done: Done<Findings>| {
+                let (format, name) = case(done.id);
+                report.add(self.name(format), &name, done.result, done.place);
+                report.time = since();
+                if report.time > told + PROGRESS {
+                    told = report.time;
+                    eprintln!("{report}; {} of {total} fixed workloads", report.workloads.min(total));
+                }
+                if report.violated < ENOUGH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            };
+            let id = |id| {
+                let (format, workload) = case(id);
+                repeat(&Id { format: self.name(format).into(), workload, points: Vec::new() })
+            };
+            work(rounds, run, take, id);
+        };
+        let at = |id: u64| usize::try_from(id).expect("an index");
+        each(&|id| fixed[at(id)].clone(), workers::Budget::Cases(total));
+        let lots = match lots {
+            workers::Budget::Time(time) => workers::Budget::Time(time.saturating_sub(since())),
+            other => other,
+        };
+        each(&|id| self.lot(&mut SmallRng::seed_from_u64(seed.rotate_left(32) ^ id)), lots);
+        report.time = since();
+        report
+    }
+
+    fn name(&self, format: usize) -> &'static str {
+        self.formats[format].logged.image.name
+    }
+
+    /// Repeats a state, or a whole workload, and tells what is done.
+    ///
+    /// # Panics
+    /// If there is no such format.
+    #[must_use]
+    pub fn repeat(&self, id: &Id) -> Report {
+        let mut report = Report::default();
+        let format = (0..self.formats.len()).find(|&format| self.name(format) == id.format);
+        let format = format.unwrap_or_else(|| panic!("there is no format {}", id.format));
+        let only = (!id.points.is_empty()).then_some(&id.points[..]);
+        let findings = self.base(format, &id.workload).run(&id.workload, only, true);
+        report.add(&id.format, &id.workload, findings, None);
+        report
+    }
+}

@@ -1,0 +1,237 @@
+//! The file systems that crash: small, one of each format, filled with junk once so that stale bytes are told from zeros, and then
+//! with the tree that all workloads start from.
+
+use super::operation::{Driver, Op};
+use super::oracle::Tree;
+use crate::base::MADE;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use spindle_cache::Settings;
+use spindle_clock::ManualClock;
+use spindle_device::{Device, MemoryDevice};
+use spindle_ffs::newfs::{self, Format, Geometry, Parameters, Plan};
+use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions};
+use spindle_ondisk::Endian;
+use spindle_vfs::model::{ModelFs, ModelOptions};
+use spindle_vfs::{AtimePolicy, Error, FileKind, FileSystem, Limits, Privilege, Result};
+use std::sync::Arc;
+
+/// Serial numbers of the writes that made the tree; those of workloads are below.
+const FIRST_SERIAL: u64 = 1 << 32;
+/// Bytes of the log.
+const LOG_BYTES: u64 = 64 << 10;
+
+/// A format to crash.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Its name, in the numbers of states.
+    pub name: &'static str,
+    /// How to make it.
+    pub parameters: Parameters,
+}
+
+/// A file system with the tree in it, cleanly unmounted.
+pub struct Image {
+    /// Its format.
+    pub name: &'static str,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// What its format can hold.
+    pub limits: Limits,
+    /// How it is opened.
+    pub log: LogUse,
+}
+
+/// The formats, the most important one first.
+#[must_use]
+pub fn shapes() -> Vec<Shape> {
+    let size = 1 << 20;
+    let shape = |bsize, fsize| Parameters {
+        bsize: Some(bsize),
+        fsize: Some(fsize),
+        density: Some(8192),
+        snap_dir: false,
+        minfree: Some(0),
+        ..Parameters::new(size)
+    };
+    let ufs1 = |dialect, endian| Parameters {
+        format: Format::Ufs1,
+        dialect: Some(dialect),
+        endian: Some(endian),
+        ..shape(4096, 512)
+    };
+    let disk = Geometry {
+        rpm: Some(3600),
+        nsect: Some(32),
+        ntrak: Some(8),
+        cpg: Some(4),
+        rotdelay_ms: Some(0),
+        ..Geometry::default()
+    };
+    let named = |name, parameters| Shape { name, parameters };
+    vec![
+        named("ufs2-freebsd", shape(4096, 512)),
+        named("ufs2-netbsd", Parameters { dialect: Some(Dialect::NetBsd), ..shape(8192, 1024) }),
+        named("ufs1-freebsd", ufs1(Dialect::FreeBsd, Endian::Little)),
+        named("ufs1-netbsd-be", ufs1(Dialect::NetBsd, Endian::Big)),
+        named(
+            "ufs1-44bsd",
+            Parameters {
+                geometry: disk,
+                bsize: Some(4096),
+                fsize: Some(1024),
+                ..ufs1(Dialect::Bsd44, Endian::Little)
+            },
+        ),
+        named(
+            "sun-sparc",
+            Parameters {
+                geometry: disk,
+                bsize: Some(4096),
+                fsize: Some(1024),
+                ..ufs1(Dialect::Sun { x86: false }, Endian::Big)
+            },
+        ),
+    ]
+}
+
+/// The operations that make the tree.
+#[must_use]
+pub fn tree(limits: &Limits) -> Vec<Op> {
+    let file = |path: &str| Op::Create(path.into(), FileKind::Regular);
+    let dir = |path: &str| Op::Create(path.into(), FileKind::Directory);
+    let write = |path: &str, offset, len| Op::Write(path.into(), offset, len);
+    let mut ops = vec![
+        dir("A"),
+        dir("A/C"),
+        dir("B"),
+        dir("D"),
+        file("foo"),
+        write("foo", 0, 10_000),
+        file("bar"),
+        write("bar", 0, 300),
+        Op::Link("bar".into(), "A/bar".into()),
+        file("A/foo"),
+        write("A/foo", 0, 5000),
+        file("D/x"),
+        write("D/x", 0, 100),
+        file("sparse"),
+        write("sparse", 0, 1000),
+        write("sparse", 14 * 4096, 6000),
+        Op::Symlink("sym".into(), 30),
+    ];
+    if limits.xattrs {
+        ops.push(Op::SetXattr("A/foo".into(), "user.a", 40));
+    }
+    ops
+}
+
+/// The model of a file system with the tree in it.
+///
+/// # Panics
+/// If the tree cannot be made.
+#[must_use]
+pub fn model(limits: &Limits, clock: Arc<ManualClock>) -> ModelFs {
+    let options = ModelOptions {
+        limits: limits.clone(),
+        block_bytes: 512,
+        blocks: 1 << 40,
+        reserve_blocks: 0,
+        files: 1 << 40,
+        read_only: false,
+        atime: AtimePolicy::Never,
+    };
+    let model = ModelFs::new(options, clock);
+    plant(&model).expect("the model takes the tree");
+    model
+}
+
+fn plant(fs: &dyn FileSystem) -> Result<()> {
+    let mut driver = Driver::new(fs);
+    for (n, op) in tree(&fs.limits()).iter().enumerate() {
+        driver.apply(op, FIRST_SERIAL + n as u64, usize::MAX)?;
+    }
+    Ok(())
+}
+
+/// Opens a file system as all of this crate does where it is crashed.
+///
+/// # Errors
+/// Those of opening it.
+pub fn open(device: Arc<dyn Device>, clock: Arc<ManualClock>, log: LogUse) -> Result<Ffs> {
+    let options = OpenOptions {
+        atime: AtimePolicy::Never,
+        seed: Some(1),
+        cache: Settings { capacity_bytes: 1 << 20, dirty_limit_bytes: 256 << 10, ..Settings::default() },
+        log,
+        log_bytes: Some(LOG_BYTES),
+        ..OpenOptions::default()
+    };
+    Ffs::open(device, clock, &options)
+}
+
+/// The clock of all images.
+#[must_use]
+pub fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::at(MADE))
+}
+
+impl Image {
+    /// Makes an image with a log, or without.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    #[must_use]
+    pub fn new(shape: &Shape, log: LogUse) -> Self {
+        let device = Arc::new(MemoryDevice::new(shape.parameters.size_bytes));
+        let limits = Self::make(shape, &device, log).unwrap_or_else(|e| panic!("{}: {e}", shape.name));
+        Self { name: shape.name, bytes: device.to_bytes(), limits, log: LogUse::IfThere }
+    }
+
+    fn make(shape: &Shape, device: &Arc<MemoryDevice>, log: LogUse) -> Result<Limits> {
+        let clock = clock();
+        let plan = Plan::new(&shape.parameters)?;
+        newfs::write(&plan, &**device, &*clock, &mut SmallRng::seed_from_u64(1), &mut |_, _| ())?;
+        let fs = open(device.clone(), clock, log)?;
+        match fs.rmdir(fs.root(), b"lost+found") {
+            Ok(()) | Err(Error::NotFound) => {}
+            Err(error) => return Err(error),
+        }
+        fill_with_junk(&fs)?;
+        plant(&fs)?;
+        let limits = fs.limits();
+        fs.unmount()?;
+        Ok(limits)
+    }
+
+    /// What is in it.
+    ///
+    /// # Panics
+    /// If it cannot be read.
+    #[must_use]
+    pub fn tree(&self) -> Tree {
+        let device = Arc::new(MemoryDevice::from_bytes(&self.bytes));
+        let fs = open(device, clock(), LogUse::IfThere).expect("a good image");
+        Tree::of(&fs, std::iter::empty()).expect("a good image")
+    }
+}
+
+/// Writes bytes of a file that is gone afterwards over all free space.
+fn fill_with_junk(fs: &Ffs) -> Result<()> {
+    let mut driver = Driver::new(fs);
+    let junk = || "junk".to_owned();
+    driver.apply(&Op::Create(junk(), FileKind::Regular), 0, 0)?;
+    let ino = driver.resolve("junk")?;
+    let mut at = 0;
+    loop {
+        // A byte that bytes_of gives, too, but never so many of them.
+        match fs.write(ino, at, &[0xdd; 4096], Privilege::Root) {
+            Ok(written) => at += written as u64,
+            Err(Error::NoSpace) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    fs.sync()?;
+    driver.apply(&Op::Unlink(junk()), 0, 0)?;
+    fs.sync()
+}

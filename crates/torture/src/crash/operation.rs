@@ -1,0 +1,250 @@
+//! Operations by path, and the driver that carries them out on any file system.
+//!
+//! Each write has a serial number, and its bytes depend on it and on nothing else, so that bytes found after a crash tell which
+//! write they are of.
+
+use spindle_vfs::{
+    Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, RenameMode, Result, SetAttr,
+    XattrMode,
+};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// One operation. Paths are relative to the root, with `/` between names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Makes an inode that is no symbolic link.
+    Create(String, FileKind),
+    /// Makes a symbolic link whose target has so many bytes.
+    Symlink(String, usize),
+    /// Gives the first another name.
+    Link(String, String),
+    /// Removes a name.
+    Unlink(String),
+    /// Removes a directory.
+    Rmdir(String),
+    /// Renames the first to the second.
+    Rename(String, String, RenameMode),
+    /// Sets the size in bytes.
+    Truncate(String, u64),
+    /// Writes so many bytes at an offset.
+    Write(String, u64, usize),
+    /// Allocates, zeroes or frees so many bytes at an offset.
+    Fallocate(String, FallocateMode, u64, u64),
+    /// Sets the permission bits.
+    Chmod(String, u32),
+    /// Sets owner and group.
+    Chown(String, u32, u32),
+    /// Sets an extended attribute to a value of so many bytes.
+    SetXattr(String, &'static str, usize),
+    /// Removes an extended attribute.
+    RemoveXattr(String, &'static str),
+    /// Opens the first; the second, which begins with `#`, then means this inode, named or not.
+    Open(String, String),
+    /// Closes what was opened as this.
+    Close(String),
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create(path, kind) => write!(f, "create {kind:?} {path}"),
+            Self::Symlink(path, len) => write!(f, "symlink of {len} bytes {path}"),
+            Self::Link(from, to) => write!(f, "link {from} as {to}"),
+            Self::Unlink(path) => write!(f, "unlink {path}"),
+            Self::Rmdir(path) => write!(f, "rmdir {path}"),
+            Self::Rename(from, to, mode) => write!(f, "rename {mode:?} {from} to {to}"),
+            Self::Truncate(path, size) => write!(f, "truncate {path} to {size}"),
+            Self::Write(path, offset, len) => write!(f, "write {len} at {offset} of {path}"),
+            Self::Fallocate(path, mode, offset, len) => write!(f, "{mode:?} {len} at {offset} of {path}"),
+            Self::Chmod(path, perm) => write!(f, "chmod {path} {perm:o}"),
+            Self::Chown(path, uid, gid) => write!(f, "chown {path} {uid}:{gid}"),
+            Self::SetXattr(path, name, len) => write!(f, "setxattr {path} {name} of {len} bytes"),
+            Self::RemoveXattr(path, name) => write!(f, "removexattr {path} {name}"),
+            Self::Open(path, handle) => write!(f, "open {path} as {handle}"),
+            Self::Close(path) => write!(f, "close {path}"),
+        }
+    }
+}
+
+/// What is made durable after an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// Nothing.
+    None,
+    /// The file that the operation is about; of a removal, its directory.
+    Fsync,
+    /// The same file, only its data and size.
+    Fdatasync,
+    /// Everything.
+    All,
+}
+
+impl Sync {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::None, Self::Fsync, Self::Fdatasync, Self::All];
+}
+
+/// The bytes of write `serial`.
+#[must_use]
+pub fn bytes_of(serial: u64, len: usize) -> Vec<u8> {
+    // Never zero: a zero byte is one that nobody wrote.
+    let mut x = serial.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    std::iter::repeat_with(|| {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        1 + u8::try_from(x % 255).unwrap_or(0)
+    })
+    .take(len)
+    .collect()
+}
+
+/// Splits a path into its directory and its last name.
+#[must_use]
+pub fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+/// Carries operations out on a file system.
+pub struct Driver<'a> {
+    fs: &'a dyn FileSystem,
+    open: BTreeMap<String, Ino>,
+}
+
+impl<'a> Driver<'a> {
+    /// A driver that has nothing open.
+    #[must_use]
+    pub const fn new(fs: &'a dyn FileSystem) -> Self {
+        Self { fs, open: BTreeMap::new() }
+    }
+
+    /// The inodes that are open.
+    pub fn held(&self) -> impl Iterator<Item = Ino> {
+        self.open.values().copied()
+    }
+
+    /// The inode at a path, or that an open file is.
+    ///
+    /// # Errors
+    /// Those of looking it up.
+    pub fn resolve(&self, path: &str) -> Result<Ino> {
+        if let Some(&ino) = self.open.get(path) {
+            return Ok(ino);
+        }
+        path.split('/').filter(|name| !name.is_empty()).try_fold(self.fs.root(), |dir, name| {
+            let attr = self.fs.lookup(dir, name.as_bytes())?;
+            self.fs.forget(attr.ino, 1);
+            Ok(attr.ino)
+        })
+    }
+
+    fn parent<'p>(&self, path: &'p str) -> Result<(Ino, &'p [u8])> {
+        let (dir, name) = split(path);
+        Ok((self.resolve(dir)?, name.as_bytes()))
+    }
+
+    fn create(&self, path: &str, kind: FileKind, target: &[u8]) -> Result<()> {
+        let (dir, name) = self.parent(path)?;
+        let perm = if kind == FileKind::Directory { 0o755 } else { 0o644 };
+        let rdev = Rdev { major: 1, minor: 3 };
+        let node = NewNode { kind, perm, uid: 1, gid: 2, rdev, target };
+        let made = self.fs.create(dir, name, &node, Privilege::Root)?;
+        self.fs.forget(made.ino, 1);
+        Ok(())
+    }
+
+    /// Carries out an operation; gives the bytes written, of a write. A write stops after `limit` bytes: as far as another file system
+    /// got when its space ran out.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn apply(&mut self, op: &Op, serial: u64, limit: usize) -> Result<usize> {
+        let (fs, by) = (self.fs, Privilege::Root);
+        match op {
+            Op::Create(path, kind) => self.create(path, *kind, b""),
+            Op::Symlink(path, len) => self.create(path, FileKind::Symlink, &bytes_of(serial, *len)),
+            Op::Link(from, to) => {
+                let (ino, (dir, name)) = (self.resolve(from)?, self.parent(to)?);
+                fs.link(ino, dir, name, by).map(|attr| fs.forget(attr.ino, 1))
+            }
+            Op::Unlink(path) => self.parent(path).and_then(|(dir, name)| fs.unlink(dir, name)),
+            Op::Rmdir(path) => self.parent(path).and_then(|(dir, name)| fs.rmdir(dir, name)),
+            Op::Rename(from, to, mode) => {
+                let ((from_dir, from), (to_dir, to)) = (self.parent(from)?, self.parent(to)?);
+                fs.rename(from_dir, from, to_dir, to, *mode, by)
+            }
+            Op::Truncate(path, size) => {
+                let set = SetAttr { size: Some(*size), ..SetAttr::default() };
+                fs.setattr(self.resolve(path)?, &set, by).map(drop)
+            }
+            Op::Write(path, offset, len) => {
+                let bytes = bytes_of(serial, *len);
+                return fs.write(self.resolve(path)?, *offset, &bytes[..limit.min(*len)], by);
+            }
+            Op::Fallocate(path, mode, offset, len) => {
+                fs.fallocate(self.resolve(path)?, *mode, *offset, *len, by)
+            }
+            Op::Chmod(path, perm) => {
+                let set = SetAttr { perm: Some(*perm), ..SetAttr::default() };
+                fs.setattr(self.resolve(path)?, &set, by).map(drop)
+            }
+            Op::Chown(path, uid, gid) => {
+                let set = SetAttr { uid: Some(*uid), gid: Some(*gid), ..SetAttr::default() };
+                fs.setattr(self.resolve(path)?, &set, by).map(drop)
+            }
+            Op::SetXattr(path, name, len) => {
+                let value = bytes_of(serial, *len);
+                fs.setxattr(self.resolve(path)?, name.as_bytes(), &value, XattrMode::Set, by)
+            }
+            Op::RemoveXattr(path, name) => fs.removexattr(self.resolve(path)?, name.as_bytes()),
+            Op::Open(path, handle) => {
+                let (dir, name) = self.parent(path)?;
+                let ino = fs.lookup(dir, name)?.ino;
+                self.open.insert(handle.clone(), ino);
+                Ok(())
+            }
+            Op::Close(handle) => {
+                let ino = self.open.remove(handle).ok_or(Error::BadHandle)?;
+                fs.forget(ino, 1);
+                Ok(())
+            }
+        }
+        .map(|()| 0)
+    }
+
+    /// The file that an operation was about, after it: what [`Sync::Fsync`] makes durable.
+    ///
+    /// # Errors
+    /// Those of looking it up.
+    pub fn subject(&self, op: &Op) -> Result<Ino> {
+        match op {
+            Op::Unlink(path) | Op::Rmdir(path) => self.resolve(split(path).0),
+            Op::Link(_, path)
+            | Op::Rename(_, path, _)
+            | Op::Create(path, _)
+            | Op::Symlink(path, _)
+            | Op::Truncate(path, _)
+            | Op::Write(path, ..)
+            | Op::Fallocate(path, ..)
+            | Op::Chmod(path, _)
+            | Op::Chown(path, ..)
+            | Op::SetXattr(path, ..)
+            | Op::RemoveXattr(path, _)
+            | Op::Open(path, _) => self.resolve(path),
+            Op::Close(_) => Ok(self.fs.root()),
+        }
+    }
+
+    /// Makes durable what `sync` says.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn sync(&self, op: &Op, sync: Sync) -> Result<()> {
+        match sync {
+            Sync::None => Ok(()),
+            Sync::Fsync | Sync::Fdatasync => self.fs.fsync(self.subject(op)?, sync == Sync::Fdatasync),
+            Sync::All => self.fs.sync(),
+        }
+    }
+}

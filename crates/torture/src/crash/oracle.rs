@@ -1,0 +1,364 @@
+//! What may be found after a crash: the versions that a file system went through, and the judgement of what was recovered.
+//!
+//! Version `n` is the tree after `n` operations. What is recovered must be version `k` for some `k` from the last promise of
+//! everything up to the operation under way: names, kinds, permissions, owners, link counts, sizes, targets, extended attributes. Times
+//! are not looked at. Each byte of a file must be what it was at some version from `k` on, because data written over blocks that
+//! a file had goes in place; so zeros that nobody wrote, another file's bytes and a former file's are told from data.
+//! A promise about one file (`fsync`) asks the same of that file from the version of the promise on.
+
+use spindle_vfs::{self as vfs, FileKind, FileSystem, Ino};
+use std::collections::HashMap;
+use std::ops::{ControlFlow, RangeInclusive};
+use std::sync::Arc;
+
+/// What the file system keeps for itself.
+const OWN: &[u8] = b".spindlelog";
+/// Largest file that is read, in bytes: no workload makes one as large.
+const LARGEST: u64 = 16 << 20;
+
+/// A file as the tree shows it under one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Path from the root.
+    pub path: String,
+    /// The first path, in the order of paths, that leads to the same file.
+    pub first: usize,
+    /// Kind.
+    pub kind: FileKind,
+    /// Permission bits.
+    pub perm: u32,
+    /// Owner and group.
+    pub owner: (u32, u32),
+    /// Names.
+    pub nlink: u32,
+    /// Bytes; of directories 0.
+    pub size: u64,
+    /// Target, of symbolic links.
+    pub target: Vec<u8>,
+    /// Extended attributes.
+    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// What tells a file from all others that a file system has had: inode number and generation.
+pub type Identity = (Ino, u64);
+
+/// A whole tree at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    /// By path.
+    pub nodes: Vec<Node>,
+    /// Whose they are.
+    pub identities: Vec<Identity>,
+    /// The bytes of regular files, also of nameless ones that are open.
+    pub contents: HashMap<Identity, Arc<[u8]>>,
+}
+
+impl Tree {
+    /// Reads everything, and `held` files, which may have no name.
+    ///
+    /// # Errors
+    /// The first of the file system's, with its path.
+    pub fn of(fs: &dyn FileSystem, held: impl Iterator<Item = Ino>) -> Result<Self, String> {
+        let mut tree = Self::default();
+        let mut below = vec![(String::new(), fs.root())];
+        while let Some((path, ino)) = below.pop() {
+            tree.add(fs, &path, ino, &mut below).map_err(|e| format!("/{path}: {e}"))?;
+        }
+        for ino in held {
+            let identity = (ino, fs.getattr(ino).map_err(|e| format!("{ino:?}: {e}"))?.generation);
+            tree.read(fs, identity).map_err(|e| format!("{ino:?}: {e}"))?;
+        }
+        tree.sort();
+        Ok(tree)
+    }
+
+    fn add(
+        &mut self,
+        fs: &dyn FileSystem,
+        path: &str,
+        ino: Ino,
+        below: &mut Vec<(String, Ino)>,
+    ) -> vfs::Result<()> {
+        let attr = fs.getattr(ino)?;
+        let identity = (ino, attr.generation);
+        match attr.kind {
+            FileKind::Directory => {
+                let slash = if path.is_empty() { "" } else { "/" };
+                fs.readdir(ino, 0, &mut |entry| {
+                    if ![&b"."[..], b"..", OWN].contains(&entry.name) {
+                        let name = entry.name.escape_ascii();
+                        below.push((format!("{path}{slash}{name}"), entry.ino));
+                    }
+                    ControlFlow::Continue(())
+                })?;
+            }
+            FileKind::Regular => self.read(fs, identity)?,
+            _ => {}
+        }
+        let mut xattrs = Vec::new();
+        if fs.limits().xattrs {
+            for name in fs.listxattr(ino)? {
+                let value = fs.getxattr(ino, &name)?;
+                xattrs.push((name, value));
+            }
+            xattrs.sort();
+        }
+        let symlink = attr.kind == FileKind::Symlink;
+        self.nodes.push(Node {
+            path: path.to_owned(),
+            first: 0,
+            kind: attr.kind,
+            perm: attr.perm,
+            owner: (attr.uid, attr.gid),
+            nlink: attr.nlink,
+            size: if attr.kind == FileKind::Directory { 0 } else { attr.size },
+            target: if symlink { fs.readlink(ino)? } else { Vec::new() },
+            xattrs,
+        });
+        self.identities.push(identity);
+        Ok(())
+    }
+
+    fn read(&mut self, fs: &dyn FileSystem, identity: Identity) -> vfs::Result<()> {
+        let attr = fs.getattr(identity.0)?;
+        if attr.kind == FileKind::Regular && !self.contents.contains_key(&identity) {
+            let mut bytes = vec![0; usize::try_from(attr.size.min(LARGEST)).unwrap_or(0)];
+            let read = fs.read(identity.0, 0, &mut bytes)?;
+            bytes.truncate(read);
+            self.contents.insert(identity, bytes.into());
+        }
+        Ok(())
+    }
+
+    fn sort(&mut self) {
+        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
+        order.sort_by(|&a, &b| self.nodes[a].path.cmp(&self.nodes[b].path));
+        let mut first = HashMap::new();
+        let sorted = order.iter().enumerate().map(|(n, &from)| {
+            let mut node = self.nodes[from].clone();
+            node.first = *first.entry(self.identities[from]).or_insert(n);
+            (node, self.identities[from])
+        });
+        (self.nodes, self.identities) = sorted.unzip();
+    }
+
+    /// The nodes of one file.
+    fn names_of(&self, identity: Identity) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().zip(&self.identities).filter(move |(_, id)| **id == identity).map(|(node, _)| node)
+    }
+}
+
+/// What was promised when a call returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promise {
+    /// The version at that time.
+    pub version: usize,
+    /// Whose state.
+    pub of: Promised,
+}
+
+/// Of what a state was promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promised {
+    /// Everything.
+    All,
+    /// One file: data, size, names and attributes.
+    File(Identity),
+    /// One file: data and size.
+    Data(Identity),
+}
+
+/// The versions a file system went through, and what was promised.
+#[derive(Debug, Default)]
+pub struct History {
+    versions: Vec<Tree>,
+    promises: Vec<Promise>,
+}
+
+impl History {
+    /// Adds the next version.
+    pub fn add(&mut self, mut tree: Tree) {
+        // What did not change takes no memory.
+        if let Some(last) = self.versions.last() {
+            for (identity, bytes) in &mut tree.contents {
+                if let Some(known) = last.contents.get(identity).filter(|known| *known == bytes) {
+                    *bytes = known.clone();
+                }
+            }
+        }
+        self.versions.push(tree);
+    }
+
+    /// The number of the last version.
+    ///
+    /// # Panics
+    /// Without any.
+    #[must_use]
+    pub fn last(&self) -> usize {
+        self.versions.len().checked_sub(1).expect("a version")
+    }
+
+    /// Notes a promise of the last version; gives the number of promises.
+    pub fn promise(&mut self, of: Promised) -> usize {
+        let version = self.last();
+        self.promises.push(Promise { version, of });
+        self.promises.len()
+    }
+
+    /// The promises given, in order.
+    #[must_use]
+    pub fn promises(&self) -> &[Promise] {
+        &self.promises
+    }
+
+    /// The versions that may be found when `promises` promises had been given and the operation to version `latest` had begun.
+    #[must_use]
+    pub fn range(&self, promises: usize, latest: usize) -> RangeInclusive<usize> {
+        let all = self.promises[..promises].iter().filter(|promise| promise.of == Promised::All);
+        all.map(|promise| promise.version).max().unwrap_or(0)..=latest.min(self.last())
+    }
+
+    /// Finds the version that was recovered, the latest that fits.
+    ///
+    /// # Errors
+    /// What speaks against the version that fits best.
+    ///
+    /// # Panics
+    /// If there were not so many promises and versions.
+    pub fn judge(&self, found: &Tree, promises: usize, latest: usize) -> Result<usize, String> {
+        let range = self.range(promises, latest);
+        let mut against: Option<(usize, Vec<String>)> = None;
+        for k in range.clone().rev() {
+            let differences = self.differences(found, k, promises, *range.end());
+            if differences.is_empty() {
+                return Ok(k);
+            }
+            if against.as_ref().is_none_or(|(_, known)| differences.len() < known.len()) {
+                against = Some((k, differences));
+            }
+        }
+        let (k, differences) = against.expect("a range has a version");
+        Err(format!(
+            "none of the versions {} to {} was recovered; nearest is {k}:\n{}",
+            range.start(),
+            range.end(),
+            differences.join("\n")
+        ))
+    }
+
+    /// What speaks against version `k`.
+    fn differences(&self, found: &Tree, k: usize, promises: usize, latest: usize) -> Vec<String> {
+        let mut differences = compare(&found.nodes, &self.versions[k].nodes);
+        if !differences.is_empty() {
+            return differences;
+        }
+        for promise in self.promises[..promises].iter().filter(|promise| promise.version > k) {
+            differences.extend(self.breach(k, promise));
+        }
+        for (n, node) in found.nodes.iter().enumerate().filter(|(n, node)| node.first == *n) {
+            if node.kind == FileKind::Regular {
+                let identity = self.versions[k].identities[n];
+                let oldest = self.promises[..promises].iter().filter(|promise| match promise.of {
+                    Promised::File(id) | Promised::Data(id) => id == identity,
+                    Promised::All => false,
+                });
+                let oldest = oldest.map(|promise| promise.version).max().unwrap_or(k).max(k);
+                let bytes = &found.contents[&found.identities[n]];
+                differences.extend(self.foreign(&node.path, identity, bytes, oldest..=latest));
+            }
+        }
+        differences
+    }
+
+    /// How version `k`, which is older, breaks a promise about the names and attributes of a file.
+    fn breach(&self, k: usize, promise: &Promise) -> Option<String> {
+        let (then, now) = (&self.versions[promise.version], &self.versions[k]);
+        let kept = match promise.of {
+            Promised::All => true,
+            Promised::File(identity) => {
+                let bare = |node: &Node| Node { first: 0, ..node.clone() };
+                then.names_of(identity).map(bare).eq(now.names_of(identity).map(bare))
+            }
+            Promised::Data(identity) => {
+                let size = |tree: &Tree| tree.names_of(identity).next().map(|node| node.size);
+                size(then).is_none() || size(then) == size(now)
+            }
+        };
+        (!kept).then(|| format!("version {k} does not keep {promise:?}"))
+    }
+
+    /// Bytes that the file had at none of the versions.
+    fn foreign(
+        &self,
+        path: &str,
+        identity: Identity,
+        bytes: &[u8],
+        versions: RangeInclusive<usize>,
+    ) -> Option<String> {
+        let mut past: Vec<&Arc<[u8]>> =
+            versions.clone().filter_map(|j| self.versions[j].contents.get(&identity)).collect();
+        past.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        if past.iter().any(|past| ***past == *bytes) {
+            return None;
+        }
+        let known = |at: usize, byte: u8| past.iter().any(|past| past.get(at).copied().unwrap_or(0) == byte);
+        let at = bytes.iter().enumerate().position(|(at, &byte)| !known(at, byte))?;
+        let run = bytes[at..].iter().enumerate().take_while(|&(n, &byte)| !known(at + n, byte)).count();
+        Some(format!(
+            "{path}: {run} bytes from {at} on are of none of its versions {} to {}{}",
+            versions.start(),
+            versions.end(),
+            self.origin(&bytes[at..])
+        ))
+    }
+
+    /// Whose bytes these are, for a message.
+    fn origin(&self, bytes: &[u8]) -> String {
+        let sample = &bytes[..bytes.len().min(8)];
+        if sample.iter().all(|&byte| byte == 0) {
+            return ": zeros".into();
+        }
+        for (version, tree) in self.versions.iter().enumerate() {
+            for (node, identity) in tree.nodes.iter().zip(&tree.identities) {
+                let content = tree.contents.get(identity);
+                let at = content.and_then(|all| all.windows(sample.len()).position(|w| w == sample));
+                if let Some(at) = at {
+                    return format!(": they are those of {} at {at} in version {version}", node.path);
+                }
+            }
+        }
+        format!(": {sample:02x?}")
+    }
+}
+
+/// How two lists of nodes differ.
+fn compare(found: &[Node], expected: &[Node]) -> Vec<String> {
+    if found == expected {
+        return Vec::new();
+    }
+    let mut differences = Vec::new();
+    let mut other = expected.iter().peekable();
+    let path_of = |nodes: &[Node], first: usize| nodes[first].path.clone();
+    for node in found {
+        while let Some(missing) = other.next_if(|expected| expected.path < node.path) {
+            differences.push(format!("/{} is missing", missing.path));
+        }
+        match other.next_if(|expected| expected.path == node.path) {
+            None => differences.push(format!("/{} should not be there", node.path)),
+            Some(expected_node) => {
+                let links = (path_of(found, node.first), path_of(expected, expected_node.first));
+                if links.0 != links.1 {
+                    differences.push(format!("/{} is /{}, not /{}", node.path, links.0, links.1));
+                }
+                if *node != (Node { first: node.first, ..expected_node.clone() }) {
+                    differences.push(format!("{node:?}\nshould be\n{expected_node:?}"));
+                }
+            }
+        }
+    }
+    differences.extend(other.map(|missing| format!("/{} is missing", missing.path)));
+    differences
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! A workload without any crash: on the file system with its journal, and beside it on the model, whose states are the versions.
+
+use super::images::{self, Image};
+use super::operation::{Driver, Op, Sync};
+use super::oracle::{History, Promised, Tree};
+use super::recorder::{Event, Mark, Recorder};
+use super::workload::Workload;
+use crate::overlay::Allowance;
+use spindle_clock::ManualClock;
+use spindle_ffs::{Ffs, LogUse};
+use spindle_vfs::model::ModelFs;
+use spindle_vfs::{Error, FallocateMode, FileSystem};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// A run of a workload.
+pub struct Recording {
+    /// What went to the device.
+    pub events: Vec<Event>,
+    /// What was there, and what was promised.
+    pub history: History,
+}
+
+impl Recording {
+    /// Runs a workload on `device`, which holds the image, and takes it back.
+    ///
+    /// # Errors
+    /// What went wrong without any crash.
+    pub fn of(image: &Image, workload: &Workload, device: &Arc<Recorder>) -> Result<Self, String> {
+        let start = device.position();
+        device.allow(Allowance { requests: u64::MAX, bytes: u64::MAX });
+        let run = catch_unwind(AssertUnwindSafe(|| run(image, workload, device)));
+        let events = device.since(start);
+        device.rewind(start);
+        let history = run.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic))))?;
+        Ok(Self { events, history })
+    }
+
+    /// What was done and what went to the device, for people.
+    #[must_use]
+    pub fn story(&self, workload: &Workload) -> String {
+        let line = |(at, event): (usize, &Event)| match event {
+            Event::Write(write) => {
+                Some(format!("{at}: write {} bytes at {}", write.bytes.len(), write.offset))
+            }
+            Event::Landed(_) => None,
+            Event::Flush => Some(format!("{at}: flush")),
+            Event::Mark(Mark::Begins(version)) => {
+                Some(format!("{at}: operation {version}: {}", workload.steps[version - 1].op))
+            }
+            Event::Mark(Mark::Promised(count)) => {
+                Some(format!("{at}: promise: {:?}", self.history.promises()[count - 1]))
+            }
+        };
+        self.events.iter().enumerate().filter_map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn run(image: &Image, workload: &Workload, device: &Arc<Recorder>) -> Result<History, String> {
+    let clock = images::clock();
+    let model = images::model(&image.limits, clock.clone());
+    let mut models = Driver::new(&model);
+    let mut history = History::default();
+    let snapshot = |models: &Driver<'_>| Tree::of(&model, models.held());
+    history.add(snapshot(&models)?);
+    device.mark(Mark::Promised(history.promise(Promised::All)));
+    let fs = open(device, clock.clone(), image.log)?;
+    let mut real = Driver::new(&fs);
+    for (n, step) in workload.steps.iter().enumerate() {
+        clock.advance(1);
+        device.mark(Mark::Begins(n + 1));
+        let done = both(&mut real, &mut models, &step.op, n as u64)?;
+        history.add(snapshot(&models)?);
+        if done && step.sync != Sync::None {
+            let promised = promised(&model, &models, &step.op, step.sync)?;
+            real.sync(&step.op, step.sync).map_err(|e| format!("{} then {:?}: {e}", step.op, step.sync))?;
+            if let Some(promised) = promised {
+                device.mark(Mark::Promised(history.promise(promised)));
+            }
+        }
+    }
+    fs.unmount().map_err(|e| format!("unmount: {e}"))?;
+    device.mark(Mark::Promised(history.promise(Promised::All)));
+    Ok(history)
+}
+
+/// Carries an operation out on both; true if it was done. Where space ran out the model gets what was done of it.
+fn both(real: &mut Driver<'_>, model: &mut Driver<'_>, op: &Op, serial: u64) -> Result<bool, String> {
+    let done = real.apply(op, serial, usize::MAX);
+    let same = match &done {
+        Ok(written) => model.apply(op, serial, *written).is_ok(),
+        // A part may be zero already: what needs no space makes the rest so too.
+        Err(Error::NoSpace) => {
+            if let Op::Fallocate(path, FallocateMode::ZeroRange { .. }, offset, len) = op {
+                let punch = Op::Fallocate(path.clone(), FallocateMode::PunchHole, *offset, *len);
+                return Ok(real.apply(&punch, serial, 0).is_ok() && model.apply(&punch, serial, 0).is_ok());
+            }
+            return Ok(false);
+        }
+        Err(_) => model.apply(op, serial, usize::MAX).is_err(),
+    };
+    if same { Ok(done.is_ok()) } else { Err(format!("{op}: {done:?}, unlike the model")) }
+}
+
+/// What `sync` after `op` promises; a file without a name has nothing to be found by.
+fn promised(model: &ModelFs, driver: &Driver<'_>, op: &Op, sync: Sync) -> Result<Option<Promised>, String> {
+    if sync == Sync::All {
+        return Ok(Some(Promised::All));
+    }
+    let attr = driver.subject(op).and_then(|ino| model.getattr(ino)).map_err(|e| format!("{op}: {e}"))?;
+    let identity = (attr.ino, attr.generation);
+    let of = if sync == Sync::Fsync { Promised::File(identity) } else { Promised::Data(identity) };
+    Ok((attr.nlink > 0).then_some(of))
+}
+
+/// Opens for writing, or says why that cannot be.
+pub(super) fn open(device: &Arc<Recorder>, clock: Arc<ManualClock>, log: LogUse) -> Result<Ffs, String> {
+    let fs = images::open(device.clone(), clock, log).map_err(|e| format!("open: {e}"))?;
+    if fs.read_only() {
+        let reasons: Vec<_> = fs.read_only_reasons().iter().map(|o| o.reason.as_str()).collect();
+        return Err(format!("opened read-only: {}", reasons.join("; ")));
+    }
+    Ok(fs)
+}
+
+/// What a panic said.
+pub(super) fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words").into()
+}

@@ -1,0 +1,223 @@
+//! What a medium may hold after power was lost: which of the writes since the last flush reached it, and which parts of them.
+//!
+//! All writes that had landed before a completed flush are on the medium. Of those after it, the *window*, any may be there or
+//! not; a sector is there wholly or not at all; writes that were under way together may have come in any order. Windows of up to
+//! [`EXHAUSTIVE`] writes are gone through wholly as far as whole writes go, of larger ones there is a sample.
+
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use std::fmt;
+
+/// Windows of so many writes have all their subsets looked at.
+pub const EXHAUSTIVE: usize = 4;
+
+/// The part of a write that reached the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// So many sectors from its start.
+    First(usize),
+    /// So many sectors at its end.
+    Last(usize),
+    /// Every other sector from the first.
+    Even,
+    /// Every other sector from the second.
+    Odd,
+    /// Half of the sectors, by lot.
+    Lot(u64),
+}
+
+impl Part {
+    /// True if sector `n` of `sectors` is in it.
+    #[must_use]
+    pub const fn has(self, n: usize, sectors: usize) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::First(count) => n < count,
+            Self::Last(count) => n + count >= sectors,
+            Self::Even => n.is_multiple_of(2),
+            Self::Odd => !n.is_multiple_of(2),
+            Self::Lot(lot) => {
+                let mixed = (lot ^ n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 63 == 0
+            }
+        }
+    }
+}
+
+/// A write that reached the medium, at least in part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pick {
+    /// Its number in the window.
+    pub write: usize,
+    /// What of it.
+    pub part: Part,
+}
+
+/// What happened to a window: the writes in the order in which they reached the medium.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State(pub Vec<Pick>);
+
+impl State {
+    fn of(writes: impl IntoIterator<Item = usize>) -> Self {
+        Self(writes.into_iter().map(|write| Pick { write, part: Part::Whole }).collect())
+    }
+
+    fn with(mut self, write: usize, part: Part) -> Self {
+        self.0.retain(|pick| pick.write != write);
+        let place = self.0.iter().position(|pick| pick.write > write).unwrap_or(self.0.len());
+        self.0.insert(place, Pick { write, part });
+        self
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, pick) in self.0.iter().enumerate() {
+            let comma = if n == 0 { "" } else { ", " };
+            match pick.part {
+                Part::Whole => write!(f, "{comma}{}", pick.write)?,
+                part => write!(f, "{comma}{} {part:?}", pick.write)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A write of a window, as far as it matters here.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Byte on the device.
+    pub offset: u64,
+    /// Length in sectors.
+    pub sectors: usize,
+    /// It was still under way when the write of this number (in the window) and those after it were started, counted up to here.
+    pub together_until: usize,
+}
+
+impl Shape {
+    const fn overlaps(&self, other: &Self) -> bool {
+        self.offset < other.offset + other.sectors as u64 * 512
+            && other.offset < self.offset + self.sectors as u64 * 512
+    }
+}
+
+/// The ways in which one write of `sectors` is torn.
+fn tears(sectors: usize, rng: &mut SmallRng) -> Vec<Part> {
+    let mut parts = match sectors {
+        0 | 1 => vec![],
+        2 => vec![Part::First(1), Part::Last(1)],
+        _ => vec![
+            Part::First(1),
+            Part::First(sectors / 2),
+            Part::First(sectors - 1),
+            Part::Last(1),
+            Part::Last(sectors - 1),
+            Part::Even,
+            Part::Odd,
+            Part::Lot(rng.random()),
+        ],
+    };
+    parts.dedup();
+    parts
+}
+
+/// The states to look at after the last write of `window` was started; at most `most`, by lot but for the plainest, always the same for
+/// the same arguments.
+#[must_use]
+pub fn states(window: &[Shape], seed: u64, most: usize) -> Vec<State> {
+    let rng = &mut SmallRng::seed_from_u64(seed);
+    let n = window.len();
+    let all = || State::of(0..n);
+    let mut plain = vec![all()];
+    let mut others = Vec::new();
+    if n <= EXHAUSTIVE {
+        let subsets = 0..(1_usize << n) - 1;
+        plain.extend(subsets.map(|set| State::of((0..n).filter(|write| set >> write & 1 == 1))));
+    } else {
+        plain.push(State::default());
+        plain.extend([State::of(0..n - 1), State::of([n - 1])]);
+        for one in 0..n {
+            others.push(State::of((0..n).filter(|&write| write != one)));
+            others.push(State::of([one]));
+            others.push(State::of(0..one));
+            others.push(State::of(one + 1..n));
+        }
+        for _ in 0..n.max(16) {
+            others.push(State::of((0..n).filter(|_| rng.random())));
+        }
+    }
+    for (write, shape) in window.iter().enumerate() {
+        for part in tears(shape.sectors, rng) {
+            others.push(all().with(write, part));
+            others.push(State::default().with(write, part));
+        }
+    }
+    if n > 1 {
+        for _ in 0..8 {
+            let torn = (0..n).filter(|_| rng.random_bool(0.75)).collect::<Vec<_>>();
+            let picks = torn.into_iter().map(|write| Pick { write, part: Part::Lot(rng.random()) }).collect();
+            others.push(State(picks));
+        }
+    }
+    for (first, shape) in window.iter().enumerate() {
+        for (second, other) in window.iter().enumerate().take(shape.together_until).skip(first + 1) {
+            if shape.overlaps(other) {
+                let order = (0..n).filter(|&write| write != first);
+                let mut state = State::of(order);
+                let place = state.0.iter().position(|pick| pick.write == second).unwrap_or(0);
+                state.0.insert(place + 1, Pick { write: first, part: Part::Whole });
+                plain.push(state);
+            }
+        }
+    }
+    let room = most.saturating_sub(plain.len());
+    if others.len() > room {
+        others.shuffle(rng);
+        others.truncate(room);
+    }
+    plain.truncate(most);
+    plain.append(&mut others);
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(n: usize, sectors: usize) -> Vec<Shape> {
+        (0..n).map(|at| Shape { offset: at as u64 * 65536, sectors, together_until: at + 1 }).collect()
+    }
+
+    /// Promise: small windows have all subsets; every window has all, none, each write dropped and torn; the limit holds; the same
+    /// arguments give the same states.
+    #[test]
+    fn small_windows_are_exhausted() {
+        let four = states(&window(4, 1), 1, 1000);
+        for set in 0..16_usize {
+            let state = State::of((0..4).filter(|write| set >> write & 1 == 1));
+            assert!(four.contains(&state), "{state}");
+        }
+        let seven = states(&window(7, 8), 1, 1000);
+        assert!(seven.contains(&State::default()) && seven.contains(&State::of(0..7)));
+        for write in 0..7 {
+            assert!(seven.contains(&State::of((0..7).filter(|&other| other != write))));
+            assert!(seven.contains(&State::of(0..7).with(write, Part::Even)));
+        }
+        assert_eq!(states(&window(7, 8), 1, 20).len(), 20);
+        assert_eq!(states(&window(7, 8), 3, 50), states(&window(7, 8), 3, 50));
+    }
+
+    /// Promise: two writes of one place are reordered only if they were under way together.
+    #[test]
+    fn order_of_what_waited_stays() {
+        let swapped = State::of([1, 0]);
+        let mut two = window(2, 8);
+        two[1].offset = 0;
+        assert!(!states(&two, 1, 1000).contains(&swapped));
+        two[0].together_until = 2;
+        assert!(states(&two, 1, 1000).contains(&swapped));
+    }
+}
