@@ -158,7 +158,7 @@ pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect, recove
             if !recovers {
                 object(format!("it was not unmounted cleanly (fs_clean {})", fs.fs_clean), CHECK, true);
             }
-        } else if state.wrapping_add(fs.fs_old_time) != FsSun::FSOKAY {
+        } else if state.wrapping_add(fs.fs_old_time) != FsSun::FSOKAY && !recovers {
             object(format!("fs_state {state:#x} does not confirm that it is clean"), CHECK, true);
         }
     } else if dialect != Dialect::Bsd43 && fs.fs_clean != 1 && !recovers {

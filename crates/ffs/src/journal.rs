@@ -4,14 +4,15 @@
 //! space belongs to a file, so that every other system leaves it alone.
 //!
 //! Whether what it holds may be carried out is decided by the *stamp* in its header. We never write the superblock before the
-//! header says which times it may show ([`crate::wapbl::Stamp`]); every other system changes that time when it writes. A
-//! superblock with another time has been in other hands since, and the log is not believed. One that is clean needs no
-//! recovery. What NetBSD has logged itself has no stamp; there its flag in the superblock tells.
+//! header says what it will be, and what it was ([`crate::wapbl::Stamp`]); every other system changes its time when it writes. A
+//! superblock with another time has been in other hands since, and the log is not believed. One of either state that is
+//! clean needs no recovery. Anything between the two was torn in the writing, and needs it. What NetBSD has logged itself has no
+//! stamp; there its flag in the superblock tells.
 
 use crate::dialect::Dialect;
 use crate::ondisk::{FS_42POSTBLFMT, FsLog, FsNetBsd};
 use crate::superblock::Superblock;
-use crate::wapbl::{Replay, Ring};
+use crate::wapbl::{Replay, Ring, Standing};
 use spindle_device::Device;
 use spindle_vfs::{Error, Result};
 
@@ -141,17 +142,17 @@ impl FoundLog {
             }
             Err(error) => return Err(error),
         };
-        let believed = match replay.stamp() {
-            Some(stamp) => stamp.covers(superblock.time()),
-            // NetBSD wrote it last.
-            None => superblock.dialect == Dialect::NetBsd,
+        let standing = match replay.stamp() {
+            Some(stamp) => stamp.standing(superblock.identity()),
+            None if superblock.dialect == Dialect::NetBsd => Standing::Settled,
+            None => Standing::Foreign,
         };
-        Ok(if !believed {
-            Self::Useless("another system has written to it since its log was written".into())
-        } else if superblock.needs_log() {
-            Self::Recovery(replay)
-        } else {
-            Self::Ready(replay)
+        Ok(match standing {
+            Standing::Foreign => {
+                Self::Useless("another system has written to it since its log was written".into())
+            }
+            Standing::Settled if !superblock.needs_log() => Self::Ready(replay),
+            Standing::Settled | Standing::Torn => Self::Recovery(replay),
         })
     }
 }

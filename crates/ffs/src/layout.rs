@@ -44,7 +44,7 @@ pub enum InodeFormat {
 
 /// The checked geometry. Sizes in bytes end in `_size` or are `fs_bsize`, `fs_fsize`; everything else
 /// named as in `fs.h` counts what it counts there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Byte order.
     pub endian: Endian,

@@ -54,4 +54,4 @@ pub use rotation::Rotation;
 pub use runs::Allocation;
 pub use superblock::{CheckHashes, Superblock};
 pub use units::{Frag, Lbn};
-pub use wapbl::{Replay, Stamp};
+pub use wapbl::{Identity, Replay, Stamp, Standing};

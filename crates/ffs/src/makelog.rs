@@ -36,17 +36,17 @@ impl Ffs {
             FoundLog::Recovery(replay) => replay.nameless().collect(),
             _ => BTreeMap::new(),
         };
-        let time = self.superblock.lock().time();
+        let identity = self.superblock.lock().identity();
         if options.log != LogUse::Never {
             let (device, clock) = (self.cache.device().clone(), self.clock.clone());
             match (place, found) {
                 (Some(_), FoundLog::Ready(replay) | FoundLog::Recovery(replay)) => {
-                    let log = Wapbl::resume(device, clock, replay, nameless.clone(), time);
+                    let log = Wapbl::resume(device, clock, replay, nameless.clone(), identity);
                     self.use_log(log, options);
                 }
                 (Some(place), _) => {
                     let ring = Ring::new(place.at, place.len, self.log_block());
-                    let log = Wapbl::create(device, clock, ring, self.layout.endian, time)?;
+                    let log = Wapbl::create(device, clock, ring, self.layout.endian, identity)?;
                     self.use_log(log, options);
                 }
                 (None, _) if options.log == LogUse::Wanted => self.make_log(options)?,
@@ -119,9 +119,9 @@ impl Ffs {
         };
         let len = blocks << self.layout.fs_bshift;
         let ring = Ring::new(self.layout.byte(at), len, self.log_block());
-        let time = self.superblock.lock().time();
+        let identity = self.superblock.lock().identity();
         let (device, clock) = (self.cache.device().clone(), self.clock.clone());
-        self.use_log(Wapbl::create(device, clock, ring, self.layout.endian, time)?, options);
+        self.use_log(Wapbl::create(device, clock, ring, self.layout.endian, identity)?, options);
         let tx = self.cache.begin()?;
         let made = self.make_log_file(&tx, at, blocks);
         drop(tx);

@@ -15,7 +15,7 @@ use crate::policy::Placement;
 use crate::runs::Allocation;
 use crate::summary::Summaries;
 use crate::superblock::{CheckHashes, Superblock};
-use crate::wapbl::Wapbl;
+use crate::wapbl::{Stamp, Wapbl};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_cache::{Cache, Settings};
@@ -236,13 +236,13 @@ impl Ffs {
         *self.marked.lock()
     }
 
-    /// Writes the superblock and makes it durable: the file system is in use, or clean. The log says first which times it may show.
+    /// Writes the superblock and makes it durable: the file system is in use, or clean. The log says first what it will be.
     fn write_superblock(&self, clean: bool) -> Result<()> {
         let mut superblock = self.superblock.lock();
-        let (before, now) = (superblock.time(), self.clock.now());
+        let (before, now) = (superblock.identity(), self.clock.now());
         // With each write another time, so that the log can tell them apart; UFS1 keeps 32 bits.
-        let after = now.secs.max(before.wrapping_add(1)).clamp(i32::MIN.into(), i32::MAX.into());
-        let now = Timestamp::new(after, now.nanos);
+        let secs = now.secs.max(before.time.wrapping_add(1)).clamp(i32::MIN.into(), i32::MAX.into());
+        let now = Timestamp::new(secs, now.nanos);
         if !clean {
             superblock.note_mount(now);
         }
@@ -250,7 +250,8 @@ impl Ffs {
         superblock.set_clean(clean, self.log.is_some(), now);
         Ok(self.cache.directly(|device| {
             if let Some(log) = &self.log {
-                log.restamp(before, after)?;
+                superblock.seal();
+                log.restamp(Stamp { before, after: superblock.identity() })?;
             }
             superblock.write(device)?;
             device.flush()

@@ -14,7 +14,7 @@ const OPOSTBL: usize = 860;
 const FS_SPACE: usize = 1376;
 
 /// The checked disk geometry of a UFS1 file system with its tables.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rotation {
     /// Sectors in a fragment.
     pub fs_old_nspf: u32,

@@ -13,6 +13,7 @@ use crate::ondisk::{
     FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, FsRecovery, FsSun, SBLOCK_UFS2, SBLOCKSEARCH, SBLOCKSIZE, flags,
 };
 use crate::units::low_word;
+use crate::wapbl::Identity;
 use spindle_clock::Timestamp;
 use spindle_device::Device;
 use spindle_ondisk::Endian;
@@ -28,8 +29,6 @@ pub struct Superblock {
     /// Whose rules it follows.
     pub dialect: Dialect,
     raw: Vec<u8>,
-    /// Only a part of it was written last, and the rest is from before.
-    torn: bool,
 }
 
 /// Which structures carry check-hashes.
@@ -163,8 +162,8 @@ impl Superblock {
         Ok(Some(raw))
     }
 
-    /// A superblock whose check-hash is wrong for no other reason than that a mount's last write of it was cut short: all that
-    /// a mount does not change is as a replica has it. It counts as not clean.
+    /// A superblock whose check-hash is wrong because our last write of it was cut short: a replica confirms the geometry, which no
+    /// mount changes, and the log that it was being written. It counts as not clean.
     fn open_torn(device: &dyn Device) -> Result<Option<Self>> {
         for at in SBLOCKSEARCH {
             let Some(raw) = Self::read_raw(device, at)? else { continue };
@@ -174,21 +173,12 @@ impl Superblock {
             };
             let Ok(layout) = Layout::check(&fs, &raw, endian, at, device.info().size_bytes) else { continue };
             let dialect = Dialect::detect(&fs, &raw, &layout);
-            let mut torn = Self { fs, layout, dialect, raw, torn: true };
-            let Some(replica) = (1..torn.layout.fs_ncg)
+            let mut torn = Self { fs, layout, dialect, raw };
+            let confirmed = (0..torn.layout.fs_ncg)
                 .map(|cgx| torn.layout.byte(torn.layout.cgsblock(cgx)))
                 .find_map(|place| Self::read_replica(device, place, at).ok())
-            else {
-                continue;
-            };
-            let mut known = Self { fs: torn.fs, ..replica };
-            let mut rebuilt = known.raw.clone();
-            known.encode_known(&mut rebuilt);
-            known.raw.clone_from(&rebuilt);
-            let hash = 4 + FS_CKHASH;
-            let same = |a: &[u8], b: &[u8]| a[..FS_CKHASH] == b[..FS_CKHASH] && a[hash..] == b[hash..];
-            let bytes = torn.layout.fs_sbsize as usize;
-            if same(&rebuilt[..bytes], &torn.raw[..bytes]) {
+                .is_some_and(|replica| replica.layout == torn.layout);
+            if confirmed && matches!(FoundLog::look(device, &torn)?, FoundLog::Recovery(_)) {
                 torn.fs.fs_clean = 0;
                 return Ok(Some(torn));
             }
@@ -199,7 +189,7 @@ impl Superblock {
     fn checked(raw: Vec<u8>, fs: &Fs, endian: Endian, sblockloc: u64, device: &dyn Device) -> Result<Self> {
         let layout = Layout::check(fs, &raw, endian, sblockloc, device.info().size_bytes)?;
         let dialect = Dialect::detect(fs, &raw, &layout);
-        let superblock = Self { fs: *fs, layout, dialect, raw, torn: false };
+        let superblock = Self { fs: *fs, layout, dialect, raw };
         if superblock.check_hashes().superblock {
             let hash = superblock.hash(&superblock.raw);
             if hash != fs.fs_ckhash {
@@ -250,13 +240,6 @@ impl Superblock {
     pub(crate) fn objections_with(&self, log: &FoundLog) -> Vec<Objection> {
         let recovers = matches!(log, FoundLog::Recovery(_));
         let mut found = objections(&self.fs, &self.raw, &self.layout, self.dialect, recovers);
-        if self.torn && !recovers {
-            found.push(Objection {
-                reason: "its superblock was not written wholly".into(),
-                remedy: CHECK.into(),
-                overridable: true,
-            });
-        }
         if let FoundLog::Useless(reason) = log
             && self.needs_log()
         {
@@ -275,10 +258,17 @@ impl Superblock {
         }
     }
 
-    /// When it was written last, seconds.
+    /// What the log knows it by: the bytes as last read, written or sealed.
     #[must_use]
-    pub fn time(&self) -> i64 {
-        if self.has_new_fields() { self.fs.fs_time } else { self.fs.fs_old_time.into() }
+    pub fn identity(&self) -> Identity {
+        let fs = Fs::decode(&self.raw, self.layout.endian);
+        let time = if self.has_new_fields() { fs.fs_time } else { fs.fs_old_time.into() };
+        Identity { time, hash: crc32c::crc32c(&self.raw[..self.layout.fs_sbsize as usize]) }
+    }
+
+    /// Brings its bytes up to date with its fields, as [`Self::write`] is going to write them.
+    pub(crate) fn seal(&mut self) {
+        let _ = self.encode(self.layout.fs_sblockloc);
     }
 
     /// True if the device says that it is not in use.
@@ -346,7 +336,6 @@ impl Superblock {
     pub fn set_clean(&mut self, clean: bool, logged: bool, now: Timestamp) {
         self.fs.fs_fmod = 0;
         self.fs.fs_clean = i8::from(clean);
-        self.torn = false;
         let in_use = match self.dialect {
             // It mounts what soft updates have left behind without a check.
             Dialect::FreeBsd => flags::FS_NEEDSFSCK,

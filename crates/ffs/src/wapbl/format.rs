@@ -66,31 +66,61 @@ structure! {
         80 stamp_magic: u32,
         /// Where this log stands on the device, in bytes: a copy of it stands elsewhere.
         88 stamp_at: u64,
-        /// `fs_time` of the superblock before it was written last.
-        96 stamp_before: i64,
-        /// `fs_time` of the superblock that was, or was going to be, written last.
-        104 stamp_after: i64,
+        /// Time of the superblock before it was written last.
+        96 before_time: i64,
+        /// Time of the superblock that was, or was going to be, written last.
+        104 after_time: i64,
+        /// Checksum of the superblock before it was written last.
+        112 before_hash: u32,
+        /// Checksum of the superblock that was, or was going to be, written last.
+        116 after_hash: u32,
     }
 }
 
-/// What ties a log to the state of the superblock: if that says another time, somebody else has written to the file
-/// system since, and nothing in the log holds any more.
+/// What a superblock is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// When it was written, seconds: `fs_time`. Stands in one sector.
+    pub time: i64,
+    /// Checksum of all of it.
+    pub hash: u32,
+}
+
+/// What ties a log to the superblock: the two states that our last write of it can have left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// `fs_time` before the superblock was written last.
-    pub before: i64,
-    /// `fs_time` after that.
-    pub after: i64,
+    /// Before the superblock was written last.
+    pub before: Identity,
+    /// After that.
+    pub after: Identity,
+}
+
+/// What a superblock is to the log that belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// As we have written it.
+    Settled,
+    /// A part as we have written it last, and the rest as before.
+    Torn,
+    /// Written by somebody else since: nothing in the log holds any more.
+    Foreign,
 }
 
 impl Stamp {
     /// The letters `SpSt`.
     pub const MAGIC: u32 = 0x5370_5374;
 
-    /// True for a superblock written at `time` that this log belongs to.
+    /// What the superblock that is found is to this log.
     #[must_use]
-    pub fn covers(&self, time: i64) -> bool {
-        time == self.before || time == self.after
+    pub fn standing(&self, found: Identity) -> Standing {
+        let known = [self.before, self.after];
+        if known.contains(&found) {
+            Standing::Settled
+        } else if known.iter().any(|identity| identity.time == found.time) {
+            Standing::Torn
+        } else {
+            Standing::Foreign
+        }
     }
 }
 
@@ -98,8 +128,9 @@ impl WcHeader {
     /// The stamp of a log that stands at `at`, if we have written it.
     #[must_use]
     pub fn stamp(&self, at: u64) -> Option<Stamp> {
-        (self.stamp_magic == Stamp::MAGIC && self.stamp_at == at)
-            .then_some(Stamp { before: self.stamp_before, after: self.stamp_after })
+        let before = Identity { time: self.before_time, hash: self.before_hash };
+        let after = Identity { time: self.after_time, hash: self.after_hash };
+        (self.stamp_magic == Stamp::MAGIC && self.stamp_at == at).then_some(Stamp { before, after })
     }
 }
 

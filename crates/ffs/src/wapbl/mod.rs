@@ -11,7 +11,7 @@ mod replay;
 mod ring;
 mod writer;
 
-pub use format::Stamp;
+pub use format::{Identity, Stamp, Standing};
 pub use replay::Replay;
 pub use ring::Ring;
 pub(crate) use writer::Wapbl;

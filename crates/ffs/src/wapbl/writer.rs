@@ -4,8 +4,8 @@
 //! that the commit is durable. Space is used again only once a durable header has given it up.
 
 use super::format::{
-    BLOCK_ENTRY, DEV_BSHIFT, DEV_BSIZE, INODE_ENTRY, LIST_ENTRIES, Stamp, WAPBL_VERSION, WAPBL_WC_BLOCKS,
-    WAPBL_WC_HEADER, WAPBL_WC_INODES, WAPBL_WC_REVOCATIONS, WcHeader, list_block,
+    BLOCK_ENTRY, DEV_BSHIFT, DEV_BSIZE, INODE_ENTRY, Identity, LIST_ENTRIES, Stamp, WAPBL_VERSION,
+    WAPBL_WC_BLOCKS, WAPBL_WC_HEADER, WAPBL_WC_INODES, WAPBL_WC_REVOCATIONS, WcHeader, list_block,
 };
 use super::replay::Replay;
 use super::ring::Ring;
@@ -53,9 +53,9 @@ impl Wapbl {
         clock: Arc<dyn Clock>,
         ring: Ring,
         endian: Endian,
-        time: i64,
+        superblock: Identity,
     ) -> Result<Self> {
-        let stamp = Stamp { before: time, after: time };
+        let stamp = Stamp { before: superblock, after: superblock };
         let state = State { generation: 0, head: ring.circ_off, used: 0, held: 0, list: 0, stamp };
         let log = Self { device, clock, ring, endian, state: Mutex::new(state), nameless: Mutex::default() };
         // Whatever stood there before, both places now hold headers of this log.
@@ -72,7 +72,7 @@ impl Wapbl {
         clock: Arc<dyn Clock>,
         replay: &Replay,
         inodes: BTreeMap<u32, u16>,
-        time: i64,
+        superblock: Identity,
     ) -> Self {
         let (ring, header) = (replay.ring, &replay.header);
         let state = State {
@@ -81,7 +81,7 @@ impl Wapbl {
             used: 0,
             held: ring.used(header.wc_head, header.wc_tail),
             list: 0,
-            stamp: Stamp { before: time, after: time },
+            stamp: Stamp { before: superblock, after: superblock },
         };
         let (state, nameless) = (Mutex::new(state), Mutex::new(inodes));
         Self { device, clock, ring, endian: replay.endian, state, nameless }
@@ -97,13 +97,13 @@ impl Wapbl {
         *self.nameless.lock() = inodes;
     }
 
-    /// Notes durably that the superblock is going to be written with `after` in place of `before`, its times.
+    /// Notes durably that the superblock is going to be written.
     ///
     /// # Errors
     /// Device errors.
-    pub(crate) fn restamp(&self, before: i64, after: i64) -> Result<()> {
+    pub(crate) fn restamp(&self, stamp: Stamp) -> Result<()> {
         let mut state = self.state.lock();
-        state.stamp = Stamp { before, after };
+        state.stamp = stamp;
         if state.list == 0 && !self.nameless.lock().is_empty() {
             self.append(&mut state, &Group::default())
         } else {
@@ -129,8 +129,10 @@ impl Wapbl {
             wc_circ_size: self.ring.circ_size,
             stamp_magic: Stamp::MAGIC,
             stamp_at: self.ring.at,
-            stamp_before: state.stamp.before,
-            stamp_after: state.stamp.after,
+            before_time: state.stamp.before.time,
+            before_hash: state.stamp.before.hash,
+            after_time: state.stamp.after.time,
+            after_hash: state.stamp.after.hash,
             ..WcHeader::default()
         };
         let mut block = vec![0; index(self.ring.block)];
