@@ -3,10 +3,11 @@
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_cache::{DataSettings, Naming, Settings};
-use spindle_clock::ManualClock;
+use spindle_clock::{ManualClock, Mutex};
+use spindle_device::MemoryDevice;
 use spindle_ffs::check::{self, Severity, check};
 use spindle_ffs::newfs::{self, Parameters, Plan};
-use spindle_ffs::{Allocation, Ffs, OpenOptions};
+use spindle_ffs::{Allocation, Ffs, LogUse, OpenOptions};
 use spindle_sim::disk::Disk;
 use spindle_sim::preset::Library;
 use spindle_sim::{Discipline, DriveDevice, HostClock, Simulation, Time};
@@ -38,13 +39,34 @@ fn settings(random: &mut StdRng) -> Settings {
     Settings { data, naming, dirty_limit_bytes, ..Settings::default() }
 }
 
+/// The power of the disk: what is on it when that fails, amid whatever the others do.
+struct Power {
+    store: Arc<MemoryDevice>,
+    losses: Mutex<Vec<MemoryDevice>>,
+}
+
+impl Power {
+    fn lose(&self) {
+        self.losses.lock().push(self.store.branch());
+    }
+}
+
+fn damage(device: &MemoryDevice) -> Vec<String> {
+    let report = check(device, &check::Options::default(), &mut |_| ()).unwrap();
+    let damage = report.findings.iter().filter(|f| f.severity == Severity::Damage);
+    damage.map(ToString::to_string).collect()
+}
+
 /// One client: its own files, whose contents it knows, and names in a directory that all share.
-fn client(fs: &Ffs, number: u64, seed: u64, shared: Ino) {
+fn client(fs: &Ffs, number: u64, seed: u64, shared: Ino, power: &Power) {
     let random = &mut StdRng::seed_from_u64(seed ^ number << 32);
     let own =
         fs.create(fs.root(), format!("dir{number}").as_bytes(), &directory(), Privilege::Root).unwrap().ino;
     let mut files: BTreeMap<Vec<u8>, (Ino, Vec<u8>)> = BTreeMap::new();
     for step in 0..STEPS {
+        if random.random_range(0..STEPS) == 0 {
+            power.lose();
+        }
         let name = format!("f{}", random.random_range(0..6)).into_bytes();
         match random.random_range(0..12) {
             0..=5 => {
@@ -98,7 +120,10 @@ fn client(fs: &Ffs, number: u64, seed: u64, shared: Ino) {
                 );
                 assert!(matches!(moved, Ok(()) | Err(Error::NotFound)), "seed {seed}: {moved:?}");
             }
-            _ => fs.sync().unwrap(),
+            _ => match files.values().next() {
+                Some((ino, _)) if random.random() => fs.fsync(*ino, random.random()).unwrap(),
+                _ => fs.sync().unwrap(),
+            },
         }
     }
     for (ino, bytes) in files.values() {
@@ -126,23 +151,40 @@ fn run(seed: u64) -> Time {
     let now = ManualClock::at(HostClock::EPOCH);
     newfs::write(&plan, &*store, &now, &mut StdRng::seed_from_u64(1), &mut |_, _| ()).unwrap();
     let allocation = if random.random() { Allocation::Runs } else { Allocation::Nearest };
-    let options =
-        OpenOptions { seed: Some(seed), cache: settings(random), allocation, ..OpenOptions::default() };
+    let log = if random.random() { LogUse::Wanted } else { LogUse::Never };
+    let options = OpenOptions {
+        seed: Some(seed),
+        cache: settings(random),
+        allocation,
+        log,
+        log_bytes: Some(random.random_range(128..1024) << 10),
+        ..OpenOptions::default()
+    };
     let fs = Arc::new(Ffs::open(device, clock, &options).unwrap());
+    assert_eq!(fs.superblock().log_place().is_some(), log == LogUse::Wanted, "seed {seed}");
+    let power = Arc::new(Power { store: store.clone(), losses: Mutex::default() });
     let shared = fs.create(fs.root(), b"shared", &directory(), Privilege::Root).unwrap().ino;
     for number in 0..CLIENTS {
-        let fs = fs.clone();
-        simulation.spawn(&format!("client {number}"), move || client(&fs, number, seed, shared));
+        let (fs, power) = (fs.clone(), power.clone());
+        simulation.spawn(&format!("client {number}"), move || client(&fs, number, seed, shared, &power));
     }
     simulation.run();
     fs.unmount().unwrap();
-    let report = check(&*store, &check::Options::default(), &mut |_| ()).unwrap();
-    let damage: Vec<_> = report.findings.iter().filter(|f| f.severity == Severity::Damage).collect();
-    assert!(damage.is_empty(), "seed {seed}: {damage:?}");
+    assert_eq!(damage(&store), Vec::<String>::new(), "seed {seed}");
+    let losses = std::mem::take(&mut *power.losses.lock());
+    for (nth, store) in losses.into_iter().enumerate().filter(|_| log == LogUse::Wanted) {
+        let store = Arc::new(store);
+        let clock = Arc::new(ManualClock::at(HostClock::EPOCH));
+        let fs = Ffs::open(store.clone(), clock, &OpenOptions::default()).unwrap();
+        assert!(!fs.read_only(), "seed {seed}, loss {nth}: {:?}", fs.read_only_reasons());
+        fs.unmount().unwrap();
+        assert_eq!(damage(&store), Vec::<String>::new(), "seed {seed}, loss {nth}");
+    }
     simulation.now()
 }
 
-/// Promise: whoever runs when, every client finds its own bytes, nobody waits for ever, and the image checks clean.
+/// Promise: whoever runs when, every client finds its own bytes, nobody waits for ever, and the image checks clean; so does, with
+/// a log, what a loss of power at any moment leaves.
 #[test]
 fn torture_any_schedule() {
     let cases = std::env::var("SPINDLE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(40_u64).min(2000);
