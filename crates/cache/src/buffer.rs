@@ -209,6 +209,7 @@ impl<'a> Buffer<'a> {
     #[must_use]
     pub fn write_later(&self, tx: &Tx<'_>) -> BufferMut<'_> {
         debug_assert!(std::ptr::eq(tx.cache, self.cache), "a transaction of this cache");
+        tx.changed.store(true, Ordering::Relaxed);
         let mut guard = self.slot.data.write();
         if let Some(journal) = &self.cache.journal {
             guard.keep();

@@ -18,7 +18,7 @@ use spindle_device::Result;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// A group of transactions, by number; later ones have greater numbers.
 pub type GroupId = u64;
@@ -128,7 +128,9 @@ impl Cache {
         self.start_delayed()?;
         let (number, taken, prepared) = {
             let _gate = self.gate.write();
-            let prepared = prepare(&Tx { cache: self, at_once: None, _gate: None });
+            let tx = Tx { cache: self, changed: AtomicBool::new(false), at_once: None, _gate: None };
+            let prepared = prepare(&tx);
+            tx.commit();
             let taken = self.take_group(journal);
             (journal.group.fetch_add(1, Ordering::AcqRel), taken, prepared)
         };

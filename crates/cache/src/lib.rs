@@ -38,7 +38,7 @@ use spindle_clock::{Clock, Condvar, Mutex, RwLock, RwLockReadGuard};
 use spindle_device::{AlignedBuf, Device, Error, Result};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use stream::Pool;
 
 const SHARDS: usize = 16;
@@ -75,9 +75,12 @@ pub struct Cache {
     failure: Mutex<Option<Error>>,
 }
 
-/// An open transaction. Dropping it ends it; its changes stay, and reach the device together with the next flush.
+/// An open transaction. One that has changed something must end with [`Self::commit`]; its changes then reach the device together.
+/// Dropping it gives it up: what it has changed is half an operation that must never reach the device, so nothing is changed any
+/// more afterwards.
 pub struct Tx<'a> {
     cache: &'a Cache,
+    changed: AtomicBool,
     /// Buffers that go to the device when it ends, in this order.
     at_once: Option<Mutex<Vec<Arc<Slot>>>>,
     /// None while a commit has the gate.
@@ -85,8 +88,10 @@ pub struct Tx<'a> {
 }
 
 impl Tx<'_> {
-    /// Ends the transaction.
-    pub fn commit(self) {}
+    /// Ends the transaction: the operation is whole.
+    pub fn commit(mut self) {
+        *self.changed.get_mut() = false;
+    }
 
     fn note(&self, slot: &Arc<Slot>) {
         if let Some(at_once) = &self.at_once {
@@ -100,6 +105,12 @@ impl Tx<'_> {
 
 impl Drop for Tx<'_> {
     fn drop(&mut self) {
+        if *self.changed.get_mut() {
+            let reason =
+                std::io::Error::other("it failed halfway, and what it has changed must not be written");
+            self.cache.fail(Error::io(&self.cache.device.info().name, "an operation", reason));
+            return;
+        }
         for slot in self.at_once.take().map(Mutex::into_inner).unwrap_or_default() {
             // A failure ends all further changes, so whoever asks next is told.
             if self.cache.write_slot(&slot).is_err() {
@@ -178,7 +189,7 @@ impl Cache {
             self.land_delayed(&streams)?;
         }
         self.check()?;
-        Ok(Tx { cache: self, at_once: None, _gate: Some(self.gate.read()) })
+        Ok(Tx { cache: self, changed: AtomicBool::new(false), at_once: None, _gate: Some(self.gate.read()) })
     }
 
     /// [`Self::begin`] for an operation on names; see [`Naming`].

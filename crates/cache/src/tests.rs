@@ -100,6 +100,7 @@ fn files_do_not_pile_up() {
         let at = n * 4096;
         let space = Space { offset: 0, at, end: 4096 };
         cache.write(&stream, &tx, space, &[7; 512]).unwrap();
+        tx.commit();
     }
     assert!(cache.pool.pending_streams() <= PENDING_STREAMS + 1);
     cache.flush().unwrap();
@@ -160,6 +161,8 @@ fn a_flush_sees_whole_transactions() {
                     a[0] = a[0].wrapping_add(1);
                     std::thread::yield_now();
                     b.write(&tx)[0] = a[0];
+                    drop(a);
+                    tx.commit();
                 }
             });
         }

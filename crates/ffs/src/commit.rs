@@ -39,17 +39,27 @@ impl Pending {
     }
 }
 
+fn conclude<'a, T>(tx: Tx<'a>, change: impl FnOnce(&Tx<'a>) -> Result<T>) -> Result<T> {
+    let result = change(&tx);
+    if !result.as_ref().is_err_and(Error::is_failure) {
+        tx.commit();
+    }
+    result
+}
+
 impl Ffs {
-    /// Begins a transaction. The caller holds all inode locks it needs.
-    pub(crate) fn begin(&self) -> Result<Tx<'_>> {
+    /// Carries `change` out as one transaction. The caller holds all inode locks it needs. A change that fails leaves everything
+    /// as it was or as it should be, unless what failed is the device or the file system itself: then nothing of it ever gets
+    /// there, and no more is changed.
+    pub(crate) fn transact<T>(&self, change: impl FnOnce(&Tx<'_>) -> Result<T>) -> Result<T> {
         self.make_ready()?;
-        Ok(self.cache.begin()?)
+        conclude(self.cache.begin()?, change)
     }
 
-    /// [`Self::begin`] for an operation on names, whose order on the device matters where the mount is synchronous.
-    pub(crate) fn begin_naming(&self) -> Result<Tx<'_>> {
+    /// [`Self::transact`] for an operation on names, whose order on the device matters where the mount is synchronous.
+    pub(crate) fn transact_naming<T>(&self, change: impl FnOnce(&Tx<'_>) -> Result<T>) -> Result<T> {
         self.make_ready()?;
-        Ok(self.cache.begin_naming()?)
+        conclude(self.cache.begin_naming()?, change)
     }
 
     fn make_ready(&self) -> Result<()> {
@@ -156,8 +166,7 @@ impl Ffs {
         if !taken {
             return Ok(());
         }
-        let tx = self.begin()?;
-        self.free_inode(&tx, ino, false)
+        self.transact(|tx| self.free_inode(tx, ino, false))
     }
 
     /// Makes one file durable. With `data_only`, what is not needed to find its data may be missing after a crash.

@@ -124,7 +124,7 @@ impl Ffs {
         self.use_log(Wapbl::create(device, clock, ring, self.layout.endian, identity)?, options);
         let tx = self.cache.begin()?;
         let made = self.make_log_file(&tx, at, blocks);
-        drop(tx);
+        tx.commit();
         let ino = match made {
             Ok(ino) => ino,
             Err(Error::NoSpace | Error::Exists) => {

@@ -164,7 +164,10 @@ impl Ffs {
             cache,
             clock,
         };
-        let root = ffs.iget(ROOT_INO).map_err(|e| Error::corrupt(e.to_string(), "root directory"))?;
+        let root = ffs.iget(ROOT_INO).map_err(|error| match error {
+            Error::Device(_) => error,
+            other => Error::corrupt(other.to_string(), "root directory"),
+        })?;
         if !root.state.read().di.is_directory() {
             return Err(Error::corrupt("inode 2 is not a directory", "root directory"));
         }
@@ -288,9 +291,10 @@ impl Ffs {
             if let Some(atime) = pending
                 && state.di.mode != 0
             {
-                let tx = self.begin()?;
-                state.di.atime = atime;
-                self.store(&tx, inode.ino, &state.di)?;
+                self.transact(|tx| {
+                    state.di.atime = atime;
+                    self.store(tx, inode.ino, &state.di)
+                })?;
             }
         }
         Ok(())

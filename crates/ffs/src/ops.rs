@@ -182,56 +182,59 @@ impl Ffs {
                 self.note(result)?;
             }
         }
-        let tx = self.begin()?;
-        if let Some(size) = set.size {
-            let di = &mut state.di;
-            let result = match size.cmp(&di.size) {
-                Ordering::Less => self.shrink_exactly(&tx, inode.ino, di, size, Content::Data(&inode.stream)),
-                Ordering::Greater => self.extend_file(&tx, &inode, di, size, by),
-                Ordering::Equal => Ok(()),
-            };
-            self.store(&tx, inode.ino, &state.di)?;
-            self.note(result)?;
-            state.mapped_in = self.cache.group();
-        }
-        let di = &mut state.di;
-        if set.size.is_some() {
-            di.mtime = now;
-        }
-        if let Some(uid) = set.uid {
-            di.uid = self.check_id(uid)?;
-        }
-        if let Some(gid) = set.gid {
-            di.gid = self.check_id(gid)?;
-        }
-        if let Some(perm) = set.perm {
-            di.mode = di.mode & 0o170_000 | u16::try_from(perm & 0o7777).unwrap_or(0);
-        }
-        if let Some(flags) = set.flags {
-            if self.layout.inode_format != InodeFormat::New {
-                return Err(Error::NotSupported);
+        self.transact(|tx| {
+            if let Some(size) = set.size {
+                let di = &mut state.di;
+                let result = match size.cmp(&di.size) {
+                    Ordering::Less => {
+                        self.shrink_exactly(tx, inode.ino, di, size, Content::Data(&inode.stream))
+                    }
+                    Ordering::Greater => self.extend_file(tx, &inode, di, size, by),
+                    Ordering::Equal => Ok(()),
+                };
+                self.store(tx, inode.ino, &state.di)?;
+                self.note(result)?;
+                state.mapped_in = self.cache.group();
             }
-            di.flags = flags;
-        }
-        let given = |time: SetTime| match time {
-            SetTime::Now => now,
-            SetTime::At(time) => self.storable(time),
-        };
-        if let Some(atime) = set.atime {
-            di.atime = given(atime);
-        }
-        if let Some(mtime) = set.mtime {
-            di.mtime = given(mtime);
-        }
-        if let Some(birthtime) = set.birthtime {
-            di.birthtime = birthtime;
-        }
-        di.ctime = set.ctime.map_or(now, |ctime| self.storable(ctime));
-        if set.atime.is_some() {
-            *state.atime_pending.lock() = None;
-        }
-        self.store(&tx, inode.ino, &state.di)?;
-        Ok(self.attr(&inode, &state))
+            let di = &mut state.di;
+            if set.size.is_some() {
+                di.mtime = now;
+            }
+            if let Some(uid) = set.uid {
+                di.uid = self.check_id(uid)?;
+            }
+            if let Some(gid) = set.gid {
+                di.gid = self.check_id(gid)?;
+            }
+            if let Some(perm) = set.perm {
+                di.mode = di.mode & 0o170_000 | u16::try_from(perm & 0o7777).unwrap_or(0);
+            }
+            if let Some(flags) = set.flags {
+                if self.layout.inode_format != InodeFormat::New {
+                    return Err(Error::NotSupported);
+                }
+                di.flags = flags;
+            }
+            let given = |time: SetTime| match time {
+                SetTime::Now => now,
+                SetTime::At(time) => self.storable(time),
+            };
+            if let Some(atime) = set.atime {
+                di.atime = given(atime);
+            }
+            if let Some(mtime) = set.mtime {
+                di.mtime = given(mtime);
+            }
+            if let Some(birthtime) = set.birthtime {
+                di.birthtime = birthtime;
+            }
+            di.ctime = set.ctime.map_or(now, |ctime| self.storable(ctime));
+            if set.atime.is_some() {
+                *state.atime_pending.lock() = None;
+            }
+            self.store(tx, inode.ino, &state.di)?;
+            Ok(self.attr(&inode, &state))
+        })
     }
 
     /// Removes a name and with it one link of what it named. Both are locked.
@@ -242,23 +245,24 @@ impl Ffs {
         place: u64,
         (child_ino, child): (u32, &mut State),
     ) -> Result<()> {
-        let tx = self.begin_naming()?;
-        let now = self.now();
-        self.dir_remove(&tx, dir_ino, dir, name, place)?;
-        (dir.di.mtime, dir.di.ctime) = (now, now);
-        child.di.ctime = now;
-        if child.di.is_directory() {
-            // Its own name, its "." and its ".." in the parent go together.
-            child.di.nlink = 0;
-            dir.di.nlink = dir.di.nlink.saturating_sub(1);
-        } else {
-            child.di.nlink = child.di.nlink.saturating_sub(1);
-        }
-        if child.di.nlink == 0 {
-            self.lose_name(&tx, child_ino, child.di.mode);
-        }
-        self.store(&tx, dir_ino, &dir.di)?;
-        self.store(&tx, child_ino, &child.di)
+        self.transact_naming(|tx| {
+            let now = self.now();
+            self.dir_remove(tx, dir_ino, dir, name, place)?;
+            (dir.di.mtime, dir.di.ctime) = (now, now);
+            child.di.ctime = now;
+            if child.di.is_directory() {
+                // Its own name, its "." and its ".." in the parent go together.
+                child.di.nlink = 0;
+                dir.di.nlink = dir.di.nlink.saturating_sub(1);
+            } else {
+                child.di.nlink = child.di.nlink.saturating_sub(1);
+            }
+            if child.di.nlink == 0 {
+                self.lose_name(tx, child_ino, child.di.mode);
+            }
+            self.store(tx, dir_ino, &dir.di)?;
+            self.store(tx, child_ino, &child.di)
+        })
     }
 
     fn remove(&self, dir: Ino, name: &[u8], directory: bool) -> Result<()> {
@@ -471,20 +475,21 @@ impl FileSystem for Ffs {
             if node.kind == FileKind::Directory && dir_state.di.nlink >= LINK_MAX {
                 return Err(Error::TooManyLinks);
             }
-            let tx = self.begin_naming()?;
-            self.dir_reserve(&tx, dir.ino, &mut dir_state, name.len(), by)?;
-            let (ino, di, stream) = self.make_inode(&tx, (dir.ino, &dir_state.di), node, by)?;
-            self.dir_enter(&tx, dir.ino, &mut dir_state, name, (ino, node.kind))?;
-            let now = self.now();
-            (dir_state.di.mtime, dir_state.di.ctime) = (now, now);
-            if node.kind == FileKind::Directory {
-                dir_state.di.nlink += 1;
-            }
-            self.store(&tx, dir.ino, &dir_state.di)?;
-            let inode = self.enter_new(ino, di, stream);
-            self.inodes.reference(&inode);
-            let state = inode.state.read();
-            Ok(self.attr(&inode, &state))
+            self.transact_naming(|tx| {
+                self.dir_reserve(tx, dir.ino, &mut dir_state, name.len(), by)?;
+                let (ino, di, stream) = self.make_inode(tx, (dir.ino, &dir_state.di), node, by)?;
+                self.dir_enter(tx, dir.ino, &mut dir_state, name, (ino, node.kind))?;
+                let now = self.now();
+                (dir_state.di.mtime, dir_state.di.ctime) = (now, now);
+                if node.kind == FileKind::Directory {
+                    dir_state.di.nlink += 1;
+                }
+                self.store(tx, dir.ino, &dir_state.di)?;
+                let inode = self.enter_new(ino, di, stream);
+                self.inodes.reference(&inode);
+                let state = inode.state.read();
+                Ok(self.attr(&inode, &state))
+            })
         })
     }
 
@@ -512,18 +517,19 @@ impl FileSystem for Ffs {
             if state.di.nlink >= LINK_MAX {
                 return Err(Error::TooManyLinks);
             }
-            let tx = self.begin_naming()?;
-            self.dir_reserve(&tx, dir.ino, &mut dir_state, name.len(), by)?;
-            let kind = state.di.kind().unwrap_or(FileKind::Regular);
-            self.dir_enter(&tx, dir.ino, &mut dir_state, name, (inode.ino, kind))?;
-            let now = self.now();
-            (dir_state.di.mtime, dir_state.di.ctime) = (now, now);
-            state.di.nlink += 1;
-            state.di.ctime = now;
-            self.store(&tx, dir.ino, &dir_state.di)?;
-            self.store(&tx, inode.ino, &state.di)?;
-            self.inodes.reference(&inode);
-            Ok(self.attr(&inode, &state))
+            self.transact_naming(|tx| {
+                self.dir_reserve(tx, dir.ino, &mut dir_state, name.len(), by)?;
+                let kind = state.di.kind().unwrap_or(FileKind::Regular);
+                self.dir_enter(tx, dir.ino, &mut dir_state, name, (inode.ino, kind))?;
+                let now = self.now();
+                (dir_state.di.mtime, dir_state.di.ctime) = (now, now);
+                state.di.nlink += 1;
+                state.di.ctime = now;
+                self.store(tx, dir.ino, &dir_state.di)?;
+                self.store(tx, inode.ino, &state.di)?;
+                self.inodes.reference(&inode);
+                Ok(self.attr(&inode, &state))
+            })
         })
     }
 
@@ -592,18 +598,19 @@ impl FileSystem for Ffs {
                 return Ok(0);
             }
             self.check_not_log(inode.ino)?;
-            let tx = self.begin()?;
-            let before = (state.di.size, state.di.blocks);
-            let result = self.write_file(&tx, (inode.ino, &inode.stream), &mut state.di, offset, data, by);
-            if before != (state.di.size, state.di.blocks) {
-                state.mapped_in = self.cache.group();
-            }
-            if result.is_ok() {
-                let now = self.now();
-                (state.di.mtime, state.di.ctime) = (now, now);
-            }
-            self.store(&tx, inode.ino, &state.di)?;
-            self.note(result)
+            self.transact(|tx| {
+                let before = (state.di.size, state.di.blocks);
+                let result = self.write_file(tx, (inode.ino, &inode.stream), &mut state.di, offset, data, by);
+                if before != (state.di.size, state.di.blocks) {
+                    state.mapped_in = self.cache.group();
+                }
+                if result.is_ok() {
+                    let now = self.now();
+                    (state.di.mtime, state.di.ctime) = (now, now);
+                }
+                self.store(tx, inode.ino, &state.di)?;
+                self.note(result)
+            })
         })
     }
 
@@ -620,11 +627,12 @@ impl FileSystem for Ffs {
             state.mapped_in = GroupId::MAX;
             let result = self.fallocate_file(&inode, &mut state.di, mode, offset..end, by);
             self.note(result)?;
-            let tx = self.begin()?;
-            state.mapped_in = self.cache.group();
-            let now = self.now();
-            (state.di.mtime, state.di.ctime) = (now, now);
-            self.store(&tx, inode.ino, &state.di)
+            self.transact(|tx| {
+                state.mapped_in = self.cache.group();
+                let now = self.now();
+                (state.di.mtime, state.di.ctime) = (now, now);
+                self.store(tx, inode.ino, &state.di)
+            })
         })
     }
 
@@ -686,12 +694,13 @@ impl Ffs {
         let inode = self.iget_ino(ino)?;
         self.check_not_log(inode.ino)?;
         let mut state = inode.state.write();
-        let tx = self.begin()?;
-        let result = self.extattr_put(&tx, inode.ino, &mut state.di, name, value, by);
-        if result.is_ok() {
-            state.di.ctime = self.now();
-            self.store(&tx, inode.ino, &state.di)?;
-        }
-        self.note(result)
+        self.transact(|tx| {
+            let result = self.extattr_put(tx, inode.ino, &mut state.di, name, value, by);
+            if result.is_ok() {
+                state.di.ctime = self.now();
+                self.store(tx, inode.ino, &state.di)?;
+            }
+            self.note(result)
+        })
     }
 }

@@ -175,18 +175,19 @@ impl Ffs {
         if moves_up && dirs.to().di.nlink >= LINK_MAX {
             return Err(Error::TooManyLinks);
         }
-        let tx = self.begin_naming()?;
-        let (to_ino, name) = (what.to.dir.ino, what.to.name);
-        self.dir_reserve(&tx, to_ino, dirs.to(), name.len(), by)?;
-        let target = (what.source.1.ino, source.di.kind().unwrap_or(FileKind::Regular));
-        self.dir_enter(&tx, to_ino, dirs.to(), name, target)?;
-        self.dir_remove(&tx, what.from.dir.ino, &mut dirs.from, what.from.name, what.source.0)?;
-        if moves_up {
-            self.reparent(&tx, what.source.1.ino, &mut source, (to_ino, dirs.to().di.dirdepth))?;
-            dirs.to().di.nlink += 1;
-            dirs.from.di.nlink = dirs.from.di.nlink.saturating_sub(1);
-        }
-        self.finish(&tx, dirs, what, &mut source)
+        self.transact_naming(|tx| {
+            let (to_ino, name) = (what.to.dir.ino, what.to.name);
+            self.dir_reserve(tx, to_ino, dirs.to(), name.len(), by)?;
+            let target = (what.source.1.ino, source.di.kind().unwrap_or(FileKind::Regular));
+            self.dir_enter(tx, to_ino, dirs.to(), name, target)?;
+            self.dir_remove(tx, what.from.dir.ino, &mut dirs.from, what.from.name, what.source.0)?;
+            if moves_up {
+                self.reparent(tx, what.source.1.ino, &mut source, (to_ino, dirs.to().di.dirdepth))?;
+                dirs.to().di.nlink += 1;
+                dirs.from.di.nlink = dirs.from.di.nlink.saturating_sub(1);
+            }
+            self.finish(tx, dirs, what, &mut source)
+        })
     }
 
     /// Moves a name over another of the same sort.
@@ -195,27 +196,28 @@ impl Ffs {
         if what.source_is_dir && !self.dir_is_empty(target.1.ino, &old.di)? {
             return Err(Error::NotEmpty);
         }
-        let tx = self.begin_naming()?;
-        let to_ino = what.to.dir.ino;
-        let now_named = (what.source.1.ino, source.di.kind().unwrap_or(FileKind::Regular));
-        self.dir_rewrite(&tx, to_ino, &dirs.to().di, target.0, now_named)?;
-        self.dir_remove(&tx, what.from.dir.ino, &mut dirs.from, what.from.name, what.source.0)?;
-        if what.source_is_dir {
-            // One directory less in the place the source leaves; its place in the new parent is the old one's.
-            dirs.from.di.nlink = dirs.from.di.nlink.saturating_sub(1);
-            if what.changes_parent() {
-                self.reparent(&tx, what.source.1.ino, &mut source, (to_ino, dirs.to().di.dirdepth))?;
+        self.transact_naming(|tx| {
+            let to_ino = what.to.dir.ino;
+            let now_named = (what.source.1.ino, source.di.kind().unwrap_or(FileKind::Regular));
+            self.dir_rewrite(tx, to_ino, &dirs.to().di, target.0, now_named)?;
+            self.dir_remove(tx, what.from.dir.ino, &mut dirs.from, what.from.name, what.source.0)?;
+            if what.source_is_dir {
+                // One directory less in the place the source leaves; its place in the new parent is the old one's.
+                dirs.from.di.nlink = dirs.from.di.nlink.saturating_sub(1);
+                if what.changes_parent() {
+                    self.reparent(tx, what.source.1.ino, &mut source, (to_ino, dirs.to().di.dirdepth))?;
+                }
+                old.di.nlink = 0;
+            } else {
+                old.di.nlink = old.di.nlink.saturating_sub(1);
             }
-            old.di.nlink = 0;
-        } else {
-            old.di.nlink = old.di.nlink.saturating_sub(1);
-        }
-        if old.di.nlink == 0 {
-            self.lose_name(&tx, target.1.ino, old.di.mode);
-        }
-        old.di.ctime = self.now();
-        self.store(&tx, target.1.ino, &old.di)?;
-        self.finish(&tx, dirs, what, &mut source)
+            if old.di.nlink == 0 {
+                self.lose_name(tx, target.1.ino, old.di.mode);
+            }
+            old.di.ctime = self.now();
+            self.store(tx, target.1.ino, &old.di)?;
+            self.finish(tx, dirs, what, &mut source)
+        })
     }
 
     /// Swaps two names.
@@ -227,25 +229,26 @@ impl Ffs {
         target_is_dir: bool,
     ) -> Result<()> {
         let (mut source, mut other) = lock_both(what.source.1, target.1);
-        let tx = self.begin_naming()?;
-        let (from_ino, to_ino) = (what.from.dir.ino, what.to.dir.ino);
-        let kind = |state: &State| state.di.kind().unwrap_or(FileKind::Regular);
-        self.dir_rewrite(&tx, to_ino, &dirs.to().di, target.0, (what.source.1.ino, kind(&source)))?;
-        self.dir_rewrite(&tx, from_ino, &dirs.from.di, what.source.0, (target.1.ino, kind(&other)))?;
-        if what.changes_parent() {
-            if what.source_is_dir {
-                self.reparent(&tx, what.source.1.ino, &mut source, (to_ino, dirs.to().di.dirdepth))?;
+        self.transact_naming(|tx| {
+            let (from_ino, to_ino) = (what.from.dir.ino, what.to.dir.ino);
+            let kind = |state: &State| state.di.kind().unwrap_or(FileKind::Regular);
+            self.dir_rewrite(tx, to_ino, &dirs.to().di, target.0, (what.source.1.ino, kind(&source)))?;
+            self.dir_rewrite(tx, from_ino, &dirs.from.di, what.source.0, (target.1.ino, kind(&other)))?;
+            if what.changes_parent() {
+                if what.source_is_dir {
+                    self.reparent(tx, what.source.1.ino, &mut source, (to_ino, dirs.to().di.dirdepth))?;
+                }
+                if target_is_dir {
+                    self.reparent(tx, target.1.ino, &mut other, (from_ino, dirs.from.di.dirdepth))?;
+                }
+                let change = i16::from(what.source_is_dir) - i16::from(target_is_dir);
+                dirs.to().di.nlink = dirs.to().di.nlink.saturating_add_signed(change);
+                dirs.from.di.nlink = dirs.from.di.nlink.saturating_add_signed(-change);
             }
-            if target_is_dir {
-                self.reparent(&tx, target.1.ino, &mut other, (from_ino, dirs.from.di.dirdepth))?;
-            }
-            let change = i16::from(what.source_is_dir) - i16::from(target_is_dir);
-            dirs.to().di.nlink = dirs.to().di.nlink.saturating_add_signed(change);
-            dirs.from.di.nlink = dirs.from.di.nlink.saturating_add_signed(-change);
-        }
-        other.di.ctime = self.now();
-        self.store(&tx, target.1.ino, &other.di)?;
-        self.finish(&tx, dirs, what, &mut source)
+            other.di.ctime = self.now();
+            self.store(tx, target.1.ino, &other.di)?;
+            self.finish(tx, dirs, what, &mut source)
+        })
     }
 
     /// Makes a directory's `..` lead to its new parent, of which number and depth are given.

@@ -116,9 +116,10 @@ impl Ffs {
             if step <= size {
                 return Ok(());
             }
-            let tx = self.begin()?;
-            self.shrink(&tx, inode.ino, di, step, inode.content(di))?;
-            self.store(&tx, inode.ino, di)?;
+            self.transact(|tx| {
+                self.shrink(tx, inode.ino, di, step, inode.content(di))?;
+                self.store(tx, inode.ino, di)
+            })?;
         }
     }
 
@@ -315,14 +316,15 @@ impl Ffs {
         let final_size = old_size.max(end);
         let mut at = range.start;
         while at < end {
-            let tx = self.begin()?;
             let stop = end.min(at.saturating_add(64 << 20));
-            let result = self.fill_part(&tx, inode, di, at..stop, final_size, by);
-            if result.is_err() {
-                self.shrink(&tx, inode.ino, di, old_size, Content::Data(&inode.stream))?;
-            }
-            self.store(&tx, inode.ino, di)?;
-            result?;
+            self.transact(|tx| {
+                let result = self.fill_part(tx, inode, di, at..stop, final_size, by);
+                if result.is_err() {
+                    self.shrink(tx, inode.ino, di, old_size, Content::Data(&inode.stream))?;
+                }
+                self.store(tx, inode.ino, di)?;
+                result
+            })?;
             at = stop;
         }
         Ok(())
@@ -359,21 +361,22 @@ impl Ffs {
         let last = self.layout.lblkno(di.size - 1).0;
         let first_whole = range.start.div_ceil(bsize);
         let end_whole = (range.end / bsize).min(last);
-        let tx = self.begin()?;
-        let (head, tail) = if first_whole < end_whole {
-            let size = di.size;
-            let content = Content::Data(&inode.stream);
-            let result = self.free_blocks(&tx, inode.ino, di, size, first_whole..end_whole, content);
-            self.store(&tx, inode.ino, di)?;
-            result?;
-            (range.start..first_whole * bsize, end_whole * bsize..range.end)
-        } else {
-            (range.clone(), range.end..range.end)
-        };
-        for part in [head, tail] {
-            self.zero_stored(&tx, inode, di, part)?;
-        }
-        Ok(())
+        self.transact(|tx| {
+            let (head, tail) = if first_whole < end_whole {
+                let size = di.size;
+                let content = Content::Data(&inode.stream);
+                let result = self.free_blocks(tx, inode.ino, di, size, first_whole..end_whole, content);
+                self.store(tx, inode.ino, di)?;
+                result?;
+                (range.start..first_whole * bsize, end_whole * bsize..range.end)
+            } else {
+                (range.clone(), range.end..range.end)
+            };
+            for part in [head, tail] {
+                self.zero_stored(tx, inode, di, part)?;
+            }
+            Ok(())
+        })
     }
 
     /// Zeroes the stored bytes of a range.
@@ -411,18 +414,19 @@ impl Ffs {
         if has_blocks {
             self.shrink_in_steps(inode, &mut state.di, 0)?;
         }
-        let tx = self.begin_naming()?;
-        if has_blocks {
-            let content = inode.content(&state.di);
-            self.shrink(&tx, inode.ino, &mut state.di, 0, content)?;
-        }
-        self.free_extattr(&tx, inode.ino, &mut state.di)?;
-        state.di = Dinode::free(state.di.r#gen);
-        self.store(&tx, inode.ino, &state.di)?;
-        self.free_inode(&tx, inode.ino, directory)?;
-        self.end_nameless(&tx, inode.ino);
-        self.inodes.drop_freed(inode);
-        Ok(())
+        self.transact_naming(|tx| {
+            if has_blocks {
+                let content = inode.content(&state.di);
+                self.shrink(tx, inode.ino, &mut state.di, 0, content)?;
+            }
+            self.free_extattr(tx, inode.ino, &mut state.di)?;
+            state.di = Dinode::free(state.di.r#gen);
+            self.store(tx, inode.ino, &state.di)?;
+            self.free_inode(tx, inode.ino, directory)?;
+            self.end_nameless(tx, inode.ino);
+            self.inodes.drop_freed(inode);
+            Ok(())
+        })
     }
 }
 

@@ -63,35 +63,36 @@ impl V7 {
         }
         let (uid, gid) = (set.uid.map(id).transpose()?, set.gid.map(id).transpose()?);
         let now = self.now();
-        let tx = self.begin()?;
-        let di = &mut state.di;
-        if let Some(size) = set.size {
-            let resized = if size < di.size {
-                self.shrink(&tx, &inode, di, size)
-            } else {
-                self.extend_file(&tx, &inode, di, size)
+        self.transact(|tx| {
+            let di = &mut state.di;
+            if let Some(size) = set.size {
+                let resized = if size < di.size {
+                    self.shrink(tx, &inode, di, size)
+                } else {
+                    self.extend_file(tx, &inode, di, size)
+                };
+                self.store(tx, inode.ino, di)?;
+                resized?;
+                di.mtime = now;
+            }
+            di.uid = uid.unwrap_or(di.uid);
+            di.gid = gid.unwrap_or(di.gid);
+            if let Some(perm) = set.perm {
+                di.mode = di.mode & 0o170_000 | u16::try_from(perm & 0o7777).unwrap_or(0);
+            }
+            let given = |time: SetTime| match time {
+                SetTime::Now => now,
+                SetTime::At(time) => storable(time),
             };
-            self.store(&tx, inode.ino, di)?;
-            resized?;
-            di.mtime = now;
-        }
-        di.uid = uid.unwrap_or(di.uid);
-        di.gid = gid.unwrap_or(di.gid);
-        if let Some(perm) = set.perm {
-            di.mode = di.mode & 0o170_000 | u16::try_from(perm & 0o7777).unwrap_or(0);
-        }
-        let given = |time: SetTime| match time {
-            SetTime::Now => now,
-            SetTime::At(time) => storable(time),
-        };
-        di.mtime = set.mtime.map_or(di.mtime, given);
-        di.ctime = set.ctime.map_or(now, storable);
-        if let Some(atime) = set.atime {
-            di.atime = given(atime);
-            *state.atime_pending.lock() = None;
-        }
-        self.store(&tx, inode.ino, &state.di)?;
-        Ok(self.attr(&inode, &state))
+            di.mtime = set.mtime.map_or(di.mtime, given);
+            di.ctime = set.ctime.map_or(now, storable);
+            if let Some(atime) = set.atime {
+                di.atime = given(atime);
+                *state.atime_pending.lock() = None;
+            }
+            self.store(tx, inode.ino, &state.di)?;
+            Ok(self.attr(&inode, &state))
+        })
     }
 }
 

@@ -130,7 +130,7 @@ impl V7 {
     }
 
     /// Begins a transaction. The caller holds all inode locks it needs.
-    pub(crate) fn begin(&self) -> Result<Tx<'_>> {
+    fn begin(&self) -> Result<Tx<'_>> {
         if self.is_read_only() {
             return Err(Error::ReadOnly);
         }
@@ -141,6 +141,17 @@ impl V7 {
         }
         drop(marked);
         Ok(self.cache.begin()?)
+    }
+
+    /// Carries `change` out as one transaction. A change that fails leaves everything as it was or as it should be, unless what
+    /// failed is the device or the file system itself: then no more is changed.
+    pub(crate) fn transact<T>(&self, change: impl FnOnce(&Tx<'_>) -> Result<T>) -> Result<T> {
+        let tx = self.begin()?;
+        let result = change(&tx);
+        if !result.as_ref().is_err_and(Error::is_failure) {
+            tx.commit();
+        }
+        result
     }
 
     /// Writes all that has changed, and the super-block saying whether all is done.
@@ -184,9 +195,10 @@ impl V7 {
             if let Some(atime) = pending
                 && state.di.mode != 0
             {
-                let tx = self.begin()?;
-                state.di.atime = atime;
-                self.store(&tx, inode.ino, &state.di)?;
+                self.transact(|tx| {
+                    state.di.atime = atime;
+                    self.store(tx, inode.ino, &state.di)
+                })?;
             }
         }
         Ok(())

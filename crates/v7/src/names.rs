@@ -78,18 +78,19 @@ impl V7 {
         if directory && dir_state.di.nlink >= self.link_max() {
             return Err(Error::TooManyLinks);
         }
-        let tx = self.begin()?;
-        let place = self.dir_reserve(&tx, dir.ino, &mut dir_state.di)?;
-        let (ino, di) = self.make_inode(&tx, di, dir.ino)?;
-        self.dir_enter(&tx, dir.ino, &dir_state.di, place, name, ino)?;
-        let now = self.now();
-        (dir_state.di.mtime, dir_state.di.ctime) = (now, now);
-        dir_state.di.nlink += u16::from(directory);
-        self.store(&tx, dir.ino, &dir_state.di)?;
-        let inode = self.enter_new(ino, di);
-        self.inodes.reference(&inode);
-        let state = inode.state.read();
-        Ok(self.attr(&inode, &state))
+        self.transact(|tx| {
+            let place = self.dir_reserve(tx, dir.ino, &mut dir_state.di)?;
+            let (ino, di) = self.make_inode(tx, di, dir.ino)?;
+            self.dir_enter(tx, dir.ino, &dir_state.di, place, name, ino)?;
+            let now = self.now();
+            (dir_state.di.mtime, dir_state.di.ctime) = (now, now);
+            dir_state.di.nlink += u16::from(directory);
+            self.store(tx, dir.ino, &dir_state.di)?;
+            let inode = self.enter_new(ino, di);
+            self.inodes.reference(&inode);
+            let state = inode.state.read();
+            Ok(self.attr(&inode, &state))
+        })
     }
 
     /// Gives a file another name, and takes a reference.
@@ -113,16 +114,17 @@ impl V7 {
         if state.di.nlink >= self.link_max() {
             return Err(Error::TooManyLinks);
         }
-        let tx = self.begin()?;
-        let place = self.dir_reserve(&tx, dir.ino, &mut dir_state.di)?;
-        self.dir_enter(&tx, dir.ino, &dir_state.di, place, name, inode.ino)?;
-        let now = self.now();
-        (dir_state.di.mtime, dir_state.di.ctime, state.di.ctime) = (now, now, now);
-        state.di.nlink += 1;
-        self.store(&tx, dir.ino, &dir_state.di)?;
-        self.store(&tx, inode.ino, &state.di)?;
-        self.inodes.reference(&inode);
-        Ok(self.attr(&inode, &state))
+        self.transact(|tx| {
+            let place = self.dir_reserve(tx, dir.ino, &mut dir_state.di)?;
+            self.dir_enter(tx, dir.ino, &dir_state.di, place, name, inode.ino)?;
+            let now = self.now();
+            (dir_state.di.mtime, dir_state.di.ctime, state.di.ctime) = (now, now, now);
+            state.di.nlink += 1;
+            self.store(tx, dir.ino, &dir_state.di)?;
+            self.store(tx, inode.ino, &state.di)?;
+            self.inodes.reference(&inode);
+            Ok(self.attr(&inode, &state))
+        })
     }
 
     /// Removes a name, which has to be a directory's or has not to be.
@@ -147,15 +149,16 @@ impl V7 {
             if directory && !self.dir_is_empty(child.ino, &state.di)? {
                 return Err(Error::NotEmpty);
             }
-            let tx = self.begin()?;
-            self.dir_point(&tx, dir.ino, &dir_state.di, found.place, 0)?;
-            let now = self.now();
-            (dir_state.di.mtime, dir_state.di.ctime, state.di.ctime) = (now, now, now);
-            // A directory's own name, its "." and its ".." in the parent go together.
-            state.di.nlink = if directory { 0 } else { state.di.nlink.saturating_sub(1) };
-            dir_state.di.nlink = dir_state.di.nlink.saturating_sub(directory.into());
-            self.store(&tx, dir.ino, &dir_state.di)?;
-            self.store(&tx, child.ino, &state.di)?;
+            self.transact(|tx| {
+                self.dir_point(tx, dir.ino, &dir_state.di, found.place, 0)?;
+                let now = self.now();
+                (dir_state.di.mtime, dir_state.di.ctime, state.di.ctime) = (now, now, now);
+                // A directory's own name, its "." and its ".." in the parent go together.
+                state.di.nlink = if directory { 0 } else { state.di.nlink.saturating_sub(1) };
+                dir_state.di.nlink = dir_state.di.nlink.saturating_sub(directory.into());
+                self.store(tx, dir.ino, &dir_state.di)?;
+                self.store(tx, child.ino, &state.di)
+            })?;
             drop(state);
             child
         };

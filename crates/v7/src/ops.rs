@@ -201,14 +201,15 @@ impl FileSystem for V7 {
         if data.is_empty() {
             return Ok(0);
         }
-        let tx = self.begin()?;
-        let result = self.write_file(&tx, &inode, &mut state.di, offset, data);
-        if result.is_ok() {
-            let now = self.now();
-            (state.di.mtime, state.di.ctime) = (now, now);
-        }
-        self.store(&tx, inode.ino, &state.di)?;
-        self.note(result)
+        self.transact(|tx| {
+            let result = self.write_file(tx, &inode, &mut state.di, offset, data);
+            if result.is_ok() {
+                let now = self.now();
+                (state.di.mtime, state.di.ctime) = (now, now);
+            }
+            self.store(tx, inode.ino, &state.di)?;
+            self.note(result)
+        })
     }
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64, _by: Privilege) -> Result<()> {
@@ -218,14 +219,15 @@ impl FileSystem for V7 {
         }
         let inode = self.iget_ino(ino)?;
         let mut state = write_regular(&inode)?;
-        let tx = self.begin()?;
-        let result = self.fallocate_file(&tx, &inode, &mut state.di, mode, offset..end);
-        if result.is_ok() {
-            let now = self.now();
-            (state.di.mtime, state.di.ctime) = (now, now);
-        }
-        self.store(&tx, inode.ino, &state.di)?;
-        self.note(result)
+        self.transact(|tx| {
+            let result = self.fallocate_file(tx, &inode, &mut state.di, mode, offset..end);
+            if result.is_ok() {
+                let now = self.now();
+                (state.di.mtime, state.di.ctime) = (now, now);
+            }
+            self.store(tx, inode.ino, &state.di)?;
+            self.note(result)
+        })
     }
 
     fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {

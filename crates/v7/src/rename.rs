@@ -168,17 +168,18 @@ impl V7 {
         if moves_up && dirs.to().di.nlink >= self.link_max() {
             return Err(Error::TooManyLinks);
         }
-        let tx = self.begin()?;
-        let (to_ino, name) = (what.to.dir.ino, what.to.name);
-        let place = self.dir_reserve(&tx, to_ino, &mut dirs.to().di)?;
-        self.dir_enter(&tx, to_ino, &dirs.to().di, place, name, what.source.1.ino)?;
-        self.dir_point(&tx, what.from.dir.ino, &dirs.from.di, what.source.0, 0)?;
-        if moves_up {
-            self.reparent(&tx, what.source.1.ino, &source, to_ino)?;
-            dirs.to().di.nlink += 1;
-            dirs.from.di.nlink = dirs.from.di.nlink.saturating_sub(1);
-        }
-        self.finish(&tx, dirs, what, &mut source)
+        self.transact(|tx| {
+            let (to_ino, name) = (what.to.dir.ino, what.to.name);
+            let place = self.dir_reserve(tx, to_ino, &mut dirs.to().di)?;
+            self.dir_enter(tx, to_ino, &dirs.to().di, place, name, what.source.1.ino)?;
+            self.dir_point(tx, what.from.dir.ino, &dirs.from.di, what.source.0, 0)?;
+            if moves_up {
+                self.reparent(tx, what.source.1.ino, &source, to_ino)?;
+                dirs.to().di.nlink += 1;
+                dirs.from.di.nlink = dirs.from.di.nlink.saturating_sub(1);
+            }
+            self.finish(tx, dirs, what, &mut source)
+        })
     }
 
     /// Moves a name over another of the same sort.
@@ -187,23 +188,24 @@ impl V7 {
         if what.source_is_dir && !self.dir_is_empty(target.1.ino, &old.di)? {
             return Err(Error::NotEmpty);
         }
-        let tx = self.begin()?;
-        let to_ino = what.to.dir.ino;
-        self.dir_point(&tx, to_ino, &dirs.to().di, target.0, what.source.1.ino)?;
-        self.dir_point(&tx, what.from.dir.ino, &dirs.from.di, what.source.0, 0)?;
-        if what.source_is_dir {
-            // One directory less in the place the source leaves; its place in the new parent is the old one's.
-            dirs.from.di.nlink = dirs.from.di.nlink.saturating_sub(1);
-            if what.changes_parent() {
-                self.reparent(&tx, what.source.1.ino, &source, to_ino)?;
+        self.transact(|tx| {
+            let to_ino = what.to.dir.ino;
+            self.dir_point(tx, to_ino, &dirs.to().di, target.0, what.source.1.ino)?;
+            self.dir_point(tx, what.from.dir.ino, &dirs.from.di, what.source.0, 0)?;
+            if what.source_is_dir {
+                // One directory less in the place the source leaves; its place in the new parent is the old one's.
+                dirs.from.di.nlink = dirs.from.di.nlink.saturating_sub(1);
+                if what.changes_parent() {
+                    self.reparent(tx, what.source.1.ino, &source, to_ino)?;
+                }
+                old.di.nlink = 0;
+            } else {
+                old.di.nlink = old.di.nlink.saturating_sub(1);
             }
-            old.di.nlink = 0;
-        } else {
-            old.di.nlink = old.di.nlink.saturating_sub(1);
-        }
-        old.di.ctime = self.now();
-        self.store(&tx, target.1.ino, &old.di)?;
-        self.finish(&tx, dirs, what, &mut source)
+            old.di.ctime = self.now();
+            self.store(tx, target.1.ino, &old.di)?;
+            self.finish(tx, dirs, what, &mut source)
+        })
     }
 
     /// Swaps two names.
@@ -220,24 +222,25 @@ impl V7 {
             return Err(Error::TooManyLinks);
         }
         let (mut source, mut other) = lock_both(what.source.1, target.1);
-        let tx = self.begin()?;
-        let (from_ino, to_ino) = (what.from.dir.ino, what.to.dir.ino);
-        self.dir_point(&tx, to_ino, &dirs.to().di, target.0, what.source.1.ino)?;
-        self.dir_point(&tx, from_ino, &dirs.from.di, what.source.0, target.1.ino)?;
-        if what.changes_parent() {
-            if what.source_is_dir {
-                self.reparent(&tx, what.source.1.ino, &source, to_ino)?;
+        self.transact(|tx| {
+            let (from_ino, to_ino) = (what.from.dir.ino, what.to.dir.ino);
+            self.dir_point(tx, to_ino, &dirs.to().di, target.0, what.source.1.ino)?;
+            self.dir_point(tx, from_ino, &dirs.from.di, what.source.0, target.1.ino)?;
+            if what.changes_parent() {
+                if what.source_is_dir {
+                    self.reparent(tx, what.source.1.ino, &source, to_ino)?;
+                }
+                if target_is_dir {
+                    self.reparent(tx, target.1.ino, &other, from_ino)?;
+                }
+                let change = i16::from(what.source_is_dir) - i16::from(target_is_dir);
+                dirs.to().di.nlink = dirs.to().di.nlink.saturating_add_signed(change);
+                dirs.from.di.nlink = dirs.from.di.nlink.saturating_add_signed(-change);
             }
-            if target_is_dir {
-                self.reparent(&tx, target.1.ino, &other, from_ino)?;
-            }
-            let change = i16::from(what.source_is_dir) - i16::from(target_is_dir);
-            dirs.to().di.nlink = dirs.to().di.nlink.saturating_add_signed(change);
-            dirs.from.di.nlink = dirs.from.di.nlink.saturating_add_signed(-change);
-        }
-        other.di.ctime = self.now();
-        self.store(&tx, target.1.ino, &other.di)?;
-        self.finish(&tx, dirs, what, &mut source)
+            other.di.ctime = self.now();
+            self.store(tx, target.1.ino, &other.di)?;
+            self.finish(tx, dirs, what, &mut source)
+        })
     }
 
     /// Makes a directory's `..` lead to its new parent.

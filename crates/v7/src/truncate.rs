@@ -103,15 +103,16 @@ impl V7 {
         if state.di.nlink > 0 || state.di.mode == 0 || self.is_read_only() {
             return Ok(());
         }
-        let tx = self.begin()?;
-        if state.di.has_blocks() {
-            let freed = self.shrink(&tx, inode, &mut state.di, 0);
-            self.store(&tx, inode.ino, &state.di)?;
-            freed?;
-        }
-        state.di = Dinode::default();
-        self.free_inode(&tx, inode.ino)?;
-        self.inodes.drop_freed(inode);
-        Ok(())
+        self.transact(|tx| {
+            if state.di.has_blocks() {
+                let freed = self.shrink(tx, inode, &mut state.di, 0);
+                self.store(tx, inode.ino, &state.di)?;
+                freed?;
+            }
+            state.di = Dinode::default();
+            self.free_inode(tx, inode.ino)?;
+            self.inodes.drop_freed(inode);
+            Ok(())
+        })
     }
 }

@@ -9,7 +9,7 @@ macro_rules! errors {
         #[derive(Clone, Debug, thiserror::Error)]
         pub enum Error {
             $($(#[$meta])* #[error($text)] $name,)*
-            /// What is on the disk contradicts itself or its format; nothing was changed.
+            /// What is on the disk contradicts itself or its format.
             #[error("corrupt: {what} ({place})")]
             Corrupt {
                 /// What is wrong.
@@ -31,6 +31,12 @@ macro_rules! errors {
         }
 
         impl Error {
+            /// True if something is broken, and nothing was merely refused.
+            #[must_use]
+            pub const fn is_failure(&self) -> bool {
+                matches!(self, Self::Corrupt { .. } | Self::Device(_))
+            }
+
             /// The Linux error number.
             #[must_use]
             pub fn errno(&self) -> i32 {

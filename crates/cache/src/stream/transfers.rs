@@ -74,6 +74,7 @@ impl File {
         let at = block * BLOCK;
         let space = Space { offset: at, at, end: at + BLOCK };
         self.cache.write(&self.stream, &tx, space, &[1; 4096]).unwrap();
+        tx.commit();
     }
 
     /// What was asked of the device since the last call.
