@@ -15,3 +15,6 @@ pub use format::{Identity, Stamp, Standing};
 pub use replay::Replay;
 pub use ring::Ring;
 pub(crate) use writer::Wapbl;
+
+#[cfg(test)]
+mod tests;
