@@ -3,10 +3,11 @@
 //! [`open`] finds out what kind of file system is there ([`detect`]) and gives it behind [`FileSystem`]; [`read`] and [`change`] do something with it and bring it to its end, whatever happened.
 
 use crate::error::{Context, Failure, Result};
+use crate::{logger, text};
 use spindle_cache::Settings;
 use spindle_clock::{Clock, SystemClock};
 use spindle_device::{Caching, Device, Spec};
-use spindle_ffs::{Allocation, Dialect, Ffs};
+use spindle_ffs::{Allocation, Dialect, Ffs, FoundLog, LOG_NAME, LogPlace, LogUse};
 use spindle_v7::{Format, V7};
 use spindle_vfs::{AtimePolicy, Error, FileSystem, Objection, Options, Vfs};
 use std::str::FromStr;
@@ -83,6 +84,10 @@ pub struct Opening {
     pub cache: Option<Settings>,
     /// Where files of the fast file system go on when their next block is taken.
     pub allocation: Allocation,
+    /// Whether changes of the fast file system go through a log; only mounts make one.
+    pub log: LogUse,
+    /// Bytes of a log that is made.
+    pub log_bytes: Option<u64>,
 }
 
 impl Opening {
@@ -98,6 +103,8 @@ impl Opening {
             clock: Arc::new(SystemClock),
             cache: None,
             allocation: Allocation::default(),
+            log: LogUse::IfThere,
+            log_bytes: None,
         }
     }
 
@@ -111,8 +118,12 @@ impl Opening {
 pub struct Opened {
     /// It.
     pub fs: Arc<dyn FileSystem>,
+    /// It is an old one, which cannot have a log.
+    pub old: bool,
     /// Why it was opened read-only although more was asked for.
     pub objections: Vec<Objection>,
+    /// What opening did with the log, for the user.
+    pub notes: Vec<String>,
 }
 
 /// Reads a device specification.
@@ -174,8 +185,9 @@ pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
         };
         let v7 = V7::open(device, clock, &options).context(spec)?;
         let objections = v7.read_only_reasons().to_vec();
-        return Ok(Opened { fs: Arc::new(v7), objections });
+        return Ok(Opened { fs: Arc::new(v7), old, objections, notes: Vec::new() });
     }
+    let (place, found) = find_log(&*device, opening).context(spec)?;
     let options = spindle_ffs::OpenOptions {
         read_only: opening.read_only,
         force: opening.force,
@@ -186,11 +198,55 @@ pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
         seed: opening.seed,
         cache,
         allocation: opening.allocation,
-        ..spindle_ffs::OpenOptions::default()
+        log: opening.log,
+        log_bytes: opening.log_bytes,
     };
     let ffs = Ffs::open(device, clock, &options).context(spec)?;
     let objections = ffs.read_only_reasons().to_vec();
-    Ok(Opened { fs: Arc::new(ffs), objections })
+    let notes = log_notes(place, &found, &ffs, opening);
+    Ok(Opened { fs: Arc::new(ffs), old, objections, notes })
+}
+
+/// The log as it is before a mount does anything about it; an image that cannot be read is for the mount to refuse.
+fn find_log(device: &dyn Device, opening: &Opening) -> spindle_vfs::Result<(Option<LogPlace>, FoundLog)> {
+    let Ok(mut superblock) = spindle_ffs::Superblock::open(device) else { return Ok((None, FoundLog::None)) };
+    if let Some(Kind::Ffs(dialect)) = opening.kind {
+        superblock.dialect = dialect;
+    }
+    Ok((superblock.log_place(), FoundLog::look(device, &superblock)?))
+}
+
+/// What opening did with the log that was found at `before`.
+fn log_notes(before: Option<LogPlace>, found: &FoundLog, ffs: &Ffs, opening: &Opening) -> Vec<String> {
+    let superblock = ffs.superblock();
+    let mut notes = Vec::new();
+    match found {
+        FoundLog::Recovery(replay) if ffs.read_only() => notes.push(format!(
+            "not unmounted cleanly: shown as its log ({} blocks) would put it right; nothing is written",
+            replay.blocks()
+        )),
+        FoundLog::Recovery(replay) => {
+            notes.push(format!("recovered {} blocks from the log", replay.blocks()));
+        }
+        _ => {}
+    }
+    if let Some(now) = superblock.log_place() {
+        let size = text::bytes(now.len);
+        if before != Some(now) {
+            notes.push(format!("made a log of {size}: {}; nolog is without", log_file(superblock.dialect)));
+        } else if opening.log_bytes.is_some_and(|bytes| bytes != now.len) {
+            notes.push(format!("it has a log of {size} already; logsize= is for new ones"));
+        }
+    }
+    notes
+}
+
+/// The file that has the log's space.
+pub fn log_file(dialect: Dialect) -> String {
+    match dialect {
+        Dialect::NetBsd => "a file without a name, as NetBSD has it".into(),
+        _ => format!("the file /{}", String::from_utf8_lossy(LOG_NAME)),
+    }
 }
 
 /// Reads something in an image.
@@ -212,6 +268,9 @@ pub fn run<T>(image: &str, opening: &Opening, work: impl FnOnce(&Vfs) -> Result<
         let _ = opened.fs.unmount();
         return Err(Failure::new(reasons(&opened.objections)))
             .context(format_args!("{image} cannot be written"));
+    }
+    for note in &opened.notes {
+        logger::note(format_args!("{image}: {note}"));
     }
     let done = work(&Vfs::new(Arc::clone(&opened.fs), Options::default()));
     let closed = opened.fs.unmount().context(image);

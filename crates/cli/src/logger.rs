@@ -1,4 +1,4 @@
-//! Warnings of the crates below, on standard error.
+//! Warnings of the crates below, and what users are told though nothing is wrong, on standard error.
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
@@ -20,6 +20,12 @@ impl Log for Stderr {
     }
 
     fn flush(&self) {}
+}
+
+/// Tells something that was not asked for and is not wrong either.
+pub fn note(text: impl std::fmt::Display) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "spindle: note: {text}");
 }
 
 /// Shows warnings; with `verbose` 1 what is going on, with 2 all details.

@@ -49,6 +49,7 @@ pub use dialect::Dialect;
 pub use group::{CG_CKHASH, Group, GroupMap, GroupMut, clrbit, find_bit, isset, setbit};
 pub use journal::{FoundLog, LogPlace};
 pub use layout::{InodeFormat, Layout, MAXBSIZE, MINBSIZE, Version};
+pub use makelog::LOG_NAME;
 pub use mount::{Ffs, LogUse, OpenOptions, ROOT_INO};
 pub use rotation::Rotation;
 pub use runs::Allocation;

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The file that has the log's space, in the root directory, where the dialect is not NetBSD's.
-pub(crate) const LOG_NAME: &[u8] = b".spindlelog";
+pub const LOG_NAME: &[u8] = b".spindlelog";
 
 /// Inode flags: not to be changed (`SF_IMMUTABLE`), not to be removed (`SF_NOUNLINK`), not to be dumped (`UF_NODUMP`).
 const LOG_FLAGS: u32 = 0x0002_0000 | 0x0010_0000 | 0x0000_0001;

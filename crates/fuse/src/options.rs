@@ -79,8 +79,12 @@ pub struct MountOptions {
     /// `nouser_xattr` turns extended attributes off, which saves two requests per listed file.
     pub xattrs: bool,
     /// `sync` and `dirsync`, `async`: each change of names is on the device, one block after the other, before it is
-    /// reported done, as in 1984; for the caller.
+    /// reported done, as in 1984 and without a log; for the caller.
     pub synchronous_names: bool,
+    /// `log`, `nolog`: whether changes go through a log, made if there is none; the caller decides without. For the caller.
+    pub log: Option<bool>,
+    /// `logsize=`: bytes of a log that is made; for the caller.
+    pub log_bytes: Option<u64>,
     /// `cluster=`, `nocluster`: bytes that file data moves in at once, 0 for block by block; as the file system says without.
     /// For the caller.
     pub cluster_bytes: Option<u64>,
@@ -100,6 +104,8 @@ const DEFAULT_COMMIT: Duration = Duration::from_secs(5);
 const MAX_COMMIT_SECS: u64 = 300;
 /// A cluster is read into memory as a whole.
 const MAX_CLUSTER_BYTES: u64 = 16 << 20;
+/// A log that hardly holds one operation is of no use.
+const MIN_LOG_BYTES: u64 = 64 << 10;
 
 impl Default for MountOptions {
     fn default() -> Self {
@@ -126,6 +132,8 @@ impl Default for MountOptions {
             commit: DEFAULT_COMMIT,
             xattrs: true,
             synchronous_names: false,
+            log: None,
+            log_bytes: None,
             cluster_bytes: None,
             read_ahead: true,
             runs: false,
@@ -143,6 +151,17 @@ impl MountOptions {
     pub fn parse(&mut self, text: &str) -> Result<()> {
         for word in split(text) {
             self.apply(&word)?;
+        }
+        self.check_log()
+    }
+
+    /// The discipline of 1984 and the log are two answers to one question.
+    fn check_log(&self) -> Result<()> {
+        if self.synchronous_names && (self.log == Some(true) || self.log_bytes.is_some()) {
+            return Err(Error::option("sync", "is without a log: it contradicts log and logsize="));
+        }
+        if self.log == Some(false) && self.log_bytes.is_some() {
+            return Err(Error::option("nolog", "contradicts logsize="));
         }
         Ok(())
     }
@@ -213,6 +232,15 @@ impl MountOptions {
             "nouser_xattr" => self.xattrs = false,
             "sync" | "dirsync" => self.synchronous_names = true,
             "async" => self.synchronous_names = false,
+            "log" => self.log = Some(true),
+            "nolog" => self.log = Some(false),
+            "logsize" => {
+                let bytes = size(word, value)?;
+                if bytes < MIN_LOG_BYTES {
+                    return Err(Error::option(word, "must be at least 64k; nolog is without a log"));
+                }
+                self.log_bytes = Some(bytes);
+            }
             "cluster" => {
                 let bytes = size(word, value)?;
                 if bytes > MAX_CLUSTER_BYTES {
@@ -257,6 +285,7 @@ fn takes_value(key: &str) -> bool {
             | "threads"
             | "commit"
             | "cluster"
+            | "logsize"
             | "writelimit"
             | "user"
             | "comment"
@@ -349,6 +378,9 @@ mod tests {
         assert!(o.synchronous_names && o.read_ahead);
         assert_eq!(parsed("cluster=16m,cluster=0").cluster_bytes, Some(0));
         assert_eq!(parsed("sync,async,noreadahead,readahead"), MountOptions::default());
+        let o = parsed("nolog,sync,log,async,logsize=4m");
+        assert_eq!((o.log, o.log_bytes, o.synchronous_names), (Some(true), Some(4 << 20), false));
+        assert_eq!(parsed("log,sync,nolog").log, Some(false));
     }
 
     /// Promise: nothing that fstab carries for `mount(8)` or systemd is refused or changes anything.
@@ -392,6 +424,12 @@ mod tests {
             ("nocluster=1", "nocluster=1"),
             ("writelimit=0", "writelimit=0"),
             ("sync=1", "sync=1"),
+            ("log=1m", "log=1m"),
+            ("logsize", "logsize"),
+            ("logsize=1k", "logsize=1k"),
+            ("log,sync", "sync"),
+            ("dirsync,logsize=4m", "sync"),
+            ("nolog,logsize=4m", "nolog"),
         ] {
             let error = MountOptions::default().parse(text).unwrap_err().to_string();
             assert!(error.contains(&format!("`{word}`")), "{text}: {error}");

@@ -2,9 +2,10 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Opening};
+use crate::logger;
 use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_device::{Part, Spec};
-use spindle_ffs::Allocation;
+use spindle_ffs::{Allocation, LogUse};
 use spindle_fuse::{Mode, MountOptions, Ready, Signals, WriteLimit, launch, serve};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -46,8 +47,13 @@ use std::process::ExitCode;
                                 disk in use fast, or at the nearest free block, as with BSD (the default)
     writelimit=SIZE, nowritelimit
                                 who writes waits while so many bytes of the file are on their way to the device (4m)
+    log, nolog                  changes go through a log, so that after a crash the next mount finds each operation done or not
+                                done, in order, and what fsync had reported done is there (the default for UFS; the first
+                                mount makes the log, as the file /.spindlelog or, for NetBSD, as NetBSD does); or without:
+                                after a crash the image needs a check, and what it finds is lost or half done
+    logsize=SIZE                bytes of a log that is made (k and m; a 128th of the file system without, 1m to 64m)
     sync, async                 sync: each change of names is on the device before it is reported done, one block after
-                                the other, as in 1984 (dirsync means the same); async is the default
+                                the other, as in 1984 and without a log (dirsync means the same); async is the default
     auto_unmount                unmount even if the daemon is killed
 
 EXIT CODES
@@ -102,6 +108,15 @@ pub fn check(args: &Args) -> Result<MountOptions> {
     Ok(options)
 }
 
+/// What the options say about the log.
+fn log_use(options: &MountOptions) -> LogUse {
+    match options.log {
+        Some(false) => LogUse::Never,
+        _ if options.synchronous_names => LogUse::Never,
+        _ => LogUse::Wanted,
+    }
+}
+
 /// What the options say about names and file data.
 fn settings(options: &MountOptions) -> Settings {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -126,6 +141,8 @@ fn settings(options: &MountOptions) -> Settings {
 
 fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
     let mut options = check(args)?;
+    // Opening may make a log, which is not to happen for a mount that cannot be.
+    std::fs::read_dir(&args.dir).context(args.dir.display())?;
     // The daemon goes to / in the end; messages and the mount table are to name the image for everybody.
     let mut spec = image::parse_spec(&args.image)?;
     spec.path = spec.path.canonicalize().context(spec.path.display())?;
@@ -148,9 +165,17 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         atime: options.atime,
         cache: Some(settings(&options)),
         allocation: if options.runs { Allocation::Runs } else { Allocation::Nearest },
+        log: log_use(&options),
+        log_bytes: options.log_bytes,
         ..Opening::read_only()
     };
     let opened = image::open(&spec, &opening)?;
+    for note in &opened.notes {
+        logger::note(format_args!("{spec}: {note}"));
+    }
+    if opened.old && options.log == Some(true) {
+        log::warn!("{spec}: no log: an old file system cannot have one; after a crash it needs a check");
+    }
     if opened.fs.read_only() && !options.read_only {
         log::warn!("{spec}: mounted read-only: {}", image::reasons(&opened.objections));
         options.read_only = true;
@@ -187,5 +212,23 @@ mod tests {
         }
         assert_eq!((settings_of("sync").naming, settings_of("sync").data), (Naming::Synchronous, usual));
         assert_eq!(settings_of("sync,async").naming, Naming::Delayed);
+    }
+
+    /// Promise: a mount has a log unless it is told not to, or to keep the discipline of 1984.
+    #[test]
+    fn mounts_have_a_log() {
+        for (text, log) in [
+            ("", LogUse::Wanted),
+            ("log", LogUse::Wanted),
+            ("logsize=2m", LogUse::Wanted),
+            ("nolog", LogUse::Never),
+            ("sync", LogUse::Never),
+            ("dirsync", LogUse::Never),
+            ("sync,async", LogUse::Wanted),
+        ] {
+            let mut options = MountOptions::default();
+            options.parse(text).unwrap();
+            assert_eq!(log_use(&options), log, "{text}");
+        }
     }
 }

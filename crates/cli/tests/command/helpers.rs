@@ -4,7 +4,7 @@ use crate::support::{Bench, Ran};
 use std::process::{Command, Stdio};
 
 /// Runs the program under another name, for at most a minute.
-fn called(bench: &Bench, name: &str, args: &str) -> Ran {
+pub fn called(bench: &Bench, name: &str, args: &str) -> Ran {
     let link = bench.path(name);
     if link.symlink_metadata().is_err() {
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_spindle"), &link).unwrap();
@@ -23,7 +23,7 @@ fn helpers_do_as_their_callers_expect() {
     let fake = called(&bench, "mount.spindle", "-f a.img mnt -o rw,noatime,_netdev");
     assert_eq!((fake.code, fake.err.as_str()), (0, ""));
     assert_eq!(called(&bench, "mount.spindle", "-f a.img mnt -o nonsense").code, 32);
-    let mounted = called(&bench, "mount.spindle", "a.img mnt -n -o rw,noatime");
+    let mounted = called(&bench, "mount.spindle", "a.img mnt -n -o rw,noatime,nolog");
     assert_eq!((mounted.code, mounted.err.as_str()), (0, ""));
     bench.write("mnt/file", "through the mount");
     // Nobody else writes to it, or takes it for consistent, meanwhile.
@@ -64,7 +64,8 @@ fn failing_mounts() {
 fn synchronous_names() {
     let bench = Bench::new();
     bench.shell("mkdir mnt");
-    for (options, there) in [("sync,nocluster,noreadahead", true), ("async,cluster=1m,writelimit=64k", false)]
+    for (options, there) in
+        [("sync,nocluster,noreadahead", true), ("nolog,async,cluster=1m,writelimit=64k", false)]
     {
         bench.shell("rm -f a.img");
         bench.ok("newfs -s 32m a.img");

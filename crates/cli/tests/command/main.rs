@@ -4,6 +4,7 @@ mod files;
 mod helpers;
 mod images;
 mod lab;
+mod log;
 mod support;
 mod trees;
 mod tunefs;

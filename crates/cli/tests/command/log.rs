@@ -1,0 +1,119 @@
+//! The log, as the commands and mounts show it.
+
+use crate::helpers::called;
+use crate::support::{Bench, Ran};
+use spindle_clock::{Clock, SystemClock};
+use std::fs::File;
+use std::time::Duration;
+
+/// Runs `spindle` for at most a minute.
+fn spindle(bench: &Bench, words: &str) -> Ran {
+    called(bench, "spindle", words)
+}
+
+/// Runs `spindle`, wants success, and gives what it said on standard error.
+fn said(bench: &Bench, words: &str) -> String {
+    let ran = spindle(bench, words);
+    assert_eq!(ran.code, 0, "spindle {words}: {}", ran.err);
+    ran.err
+}
+
+/// An image as a crash of its daemon leaves it: `kept` was synced and `lost` was not, and the log holds changes.
+fn crashed(bench: &Bench, newfs: &str) {
+    bench.shell("mkdir -p mnt");
+    bench.ok(&format!("newfs -s 32m {newfs} live.img"));
+    said(bench, "mount -o commit=300 live.img mnt");
+    bench.write("mnt/kept", "synced");
+    File::open(bench.path("mnt/kept")).unwrap().sync_all().unwrap();
+    bench.write("mnt/lost", "not synced");
+    bench.shell("cp live.img a.img");
+    said(bench, "umount mnt");
+}
+
+/// Promise: the first mount makes a log and says so once with its size and file, later ones go on with it in silence;
+/// nolog, sync and read-only mounts make none.
+#[test]
+fn mounts_make_one() {
+    let bench = Bench::new();
+    bench.shell("mkdir mnt");
+    bench.ok("newfs -s 32m a.img");
+    let clean = std::fs::read(bench.path("a.img")).unwrap();
+    for options in ["nolog", "sync", "dirsync", "ro"] {
+        assert_eq!(said(&bench, &format!("mount -o {options} a.img mnt")), "", "{options}");
+        assert_eq!(said(&bench, "umount mnt"), "");
+        assert!(std::fs::read(bench.path("a.img")).unwrap() == clean, "{options}");
+    }
+    bench.fails("mount a.img missing", 32, &["missing"]);
+    assert!(std::fs::read(bench.path("a.img")).unwrap() == clean, "a mount that failed");
+    bench.fails("mount -o log,sync a.img mnt", 32, &["sync", "log"]);
+    bench.ok("mkdir a.img:/by-hand");
+    assert!(!bench.ok("ls -a a.img:/").contains(".spindlelog"), "a command makes none");
+    let told = said(&bench, "mount -o logsize=512k a.img mnt");
+    assert!(told.contains("a.img: made a log of 512 KiB: the file /.spindlelog"), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert_eq!(said(&bench, "umount mnt"), "");
+    assert_eq!(said(&bench, "mount a.img mnt"), "");
+    assert!(std::fs::remove_file(bench.path("mnt/.spindlelog")).is_err());
+    assert_eq!(said(&bench, "umount mnt"), "");
+    bench.check("a.img");
+    bench.ok("newfs -s 4m small.img");
+    let told = said(&bench, "mount small.img mnt");
+    assert!(told.contains("no log") && told.contains("after a crash"), "{told}");
+    said(&bench, "umount mnt");
+    bench.ok("newfs -t v7 -s 2m old.img");
+    assert_eq!(said(&bench, "mount old.img mnt"), "");
+    said(&bench, "umount mnt");
+    let told = said(&bench, "mount -o log old.img mnt");
+    assert!(told.contains("no log") && told.contains("after a crash"), "{told}");
+    said(&bench, "umount mnt");
+}
+
+/// Promise: after a crash, commands that read and read-only mounts show the state that the log makes, say so in one line and
+/// write nothing; a mount that writes recovers it and says how much.
+#[test]
+fn after_a_crash() {
+    for newfs in ["", "-O1 --dialect sun", "-O2 --dialect netbsd"] {
+        let bench = Bench::new();
+        crashed(&bench, newfs);
+        let before = std::fs::read(bench.path("a.img")).unwrap();
+        let ran = spindle(&bench, "cat a.img:/kept");
+        assert_eq!((ran.code, ran.out.as_str()), (0, "synced"), "{newfs}: {}", ran.err);
+        assert!(ran.err.contains("log") && ran.err.contains("nothing is written"), "{newfs}: {}", ran.err);
+        assert_eq!(ran.err.lines().count(), 1, "{newfs}: {}", ran.err);
+        let told = said(&bench, "mount -o ro a.img mnt");
+        assert!(told.contains("nothing is written") && told.lines().count() == 1, "{newfs}: {told}");
+        assert_eq!(std::fs::read(bench.path("mnt/kept")).unwrap(), b"synced");
+        said(&bench, "umount mnt");
+        assert!(std::fs::read(bench.path("a.img")).unwrap() == before, "{newfs}");
+        let told = said(&bench, "mount a.img mnt");
+        assert!(
+            told.contains("a.img: recovered ") && told.contains(" blocks from the log"),
+            "{newfs}: {told}"
+        );
+        assert_eq!(told.lines().count(), 1, "{newfs}: {told}");
+        assert_eq!(std::fs::read(bench.path("mnt/kept")).unwrap(), b"synced");
+        assert!(!bench.path("mnt/lost").exists());
+        said(&bench, "umount mnt");
+        bench.check("a.img");
+    }
+}
+
+/// Promise: a mount in which nothing is changed writes nothing, however often it could make things durable.
+#[test]
+fn idle_mounts_write_nothing() {
+    let bench = Bench::new();
+    bench.shell("mkdir mnt");
+    bench.ok("newfs -s 32m a.img");
+    said(&bench, "mount -o commit=1 a.img mnt");
+    bench.write("mnt/file", "content");
+    File::open(bench.path("mnt/file")).unwrap().sync_all().unwrap();
+    bench.shell("ls mnt");
+    // What was changed before is made durable once more at most.
+    let settled = || {
+        SystemClock.sleep(Duration::from_secs(2));
+        std::fs::read(bench.path("a.img")).unwrap()
+    };
+    let before = settled();
+    assert!(settled() == before);
+    said(&bench, "umount mnt");
+}
