@@ -11,6 +11,7 @@
 //!   of them reads; one module for each.
 //! - [`linux`]: listings that Linux's own drivers made of real images, and those images.
 //! - [`simh`]: the Seventh Edition itself; [`oldunix`]: a reader of its formats and their like.
+//! - [`wapbl`]: NetBSD's log, written and carried out as NetBSD does it.
 //! - [`mod@format`]: what an image says it is, told without Spindle's code.
 //! - [`spindle`]: Spindle's own command line, its mounts included.
 //! - [`workload`]: programs that work on a mounted directory and know whether what they see is right.
@@ -34,6 +35,7 @@ pub mod spindle;
 pub mod table;
 pub mod tool;
 pub mod tree;
+pub mod wapbl;
 pub mod workload;
 
 /// What went wrong, with the program or file it went wrong with.
