@@ -7,7 +7,7 @@
 //!
 //! A case is repeated by its seed and number alone.
 //!
-//! [`crash`] is about good images and devices that lose power.
+//! [`crash`] is about good images and devices that lose power, [`faults`] about devices that fail.
 
 pub mod anatomy;
 pub mod base;

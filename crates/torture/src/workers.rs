@@ -93,6 +93,7 @@ pub fn work<T: Send>(
     std::thread::scope(|scope| {
         for post in &posts {
             let worker = || {
+                let _end = End { post, finished: &finished };
                 loop {
                     let now = SystemClock.monotonic();
                     let id = next.fetch_add(1, Ordering::Relaxed);
@@ -108,13 +109,25 @@ pub fn work<T: Send>(
                         stopped.store(true, Ordering::Relaxed);
                     }
                 }
-                *finished.0.lock() += 1;
-                finished.1.notify_all();
             };
             std::thread::Builder::new().name(WORKER.into()).spawn_scoped(scope, worker).expect("a thread");
         }
         watch(&posts, &finished, repeat);
     });
+}
+
+/// Counts a worker that has ended, in whatever way.
+struct End<'a> {
+    post: &'a Post,
+    finished: &'a (Mutex<usize>, Condvar),
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        *self.post.lock() = None;
+        *self.finished.0.lock() += 1;
+        self.finished.1.notify_all();
+    }
 }
 
 /// Waits for all workers; ends the process if one hangs.

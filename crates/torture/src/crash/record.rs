@@ -7,6 +7,7 @@ use super::recorder::{Event, Mark, Recorder};
 use super::workload::Workload;
 use crate::overlay::Allowance;
 use spindle_clock::ManualClock;
+use spindle_device::Device;
 use spindle_ffs::{Ffs, LogUse};
 use spindle_vfs::model::ModelFs;
 use spindle_vfs::{Error, FallocateMode, FileSystem};
@@ -65,7 +66,7 @@ fn run(image: &Image, workload: &Workload, device: &Arc<Recorder>) -> Result<His
     let snapshot = |models: &Driver<'_>| Tree::of(&model, models.held());
     history.add(snapshot(&models)?);
     device.mark(Mark::Promised(history.promise(Promised::All)));
-    let fs = open(device, clock.clone(), image.log)?;
+    let fs = open(device.clone(), clock.clone(), image.log)?;
     let mut real = Driver::new(&fs);
     for (n, step) in workload.steps.iter().enumerate() {
         clock.advance(1);
@@ -115,8 +116,8 @@ fn promised(model: &ModelFs, driver: &Driver<'_>, op: &Op, sync: Sync) -> Result
 }
 
 /// Opens for writing, or says why that cannot be.
-pub(super) fn open(device: &Arc<Recorder>, clock: Arc<ManualClock>, log: LogUse) -> Result<Ffs, String> {
-    let fs = images::open(device.clone(), clock, log).map_err(|e| format!("open: {e}"))?;
+pub(crate) fn open(device: Arc<dyn Device>, clock: Arc<ManualClock>, log: LogUse) -> Result<Ffs, String> {
+    let fs = images::open(device, clock, log).map_err(|e| format!("open: {e}"))?;
     if fs.read_only() {
         let reasons: Vec<_> = fs.read_only_reasons().iter().map(|o| o.reason.as_str()).collect();
         return Err(format!("opened read-only: {}", reasons.join("; ")));
@@ -125,7 +126,7 @@ pub(super) fn open(device: &Arc<Recorder>, clock: Arc<ManualClock>, log: LogUse)
 }
 
 /// What a panic said.
-pub(super) fn message(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words").into()
 }

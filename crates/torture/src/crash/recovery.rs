@@ -6,6 +6,7 @@ use super::oracle::Tree;
 use super::record::{message, open};
 use super::recorder::{Event, Recorder};
 use crate::overlay::{Allowance, Usage};
+use spindle_device::Device;
 use spindle_ffs::check::{Options, check};
 use spindle_ffs::{Ffs, LogUse};
 use spindle_vfs::{Error, FileKind, FileSystem};
@@ -36,18 +37,18 @@ pub fn recover(device: &Arc<Recorder>, work: bool) -> Result<Recovered, String> 
     let recovery = || {
         let clock = images::clock();
         clock.advance(1000);
-        let fs = open(device, clock.clone(), LogUse::IfThere)?;
+        let fs = open(device.clone(), clock.clone(), LogUse::IfThere)?;
         let usage = device.usage();
         let tree = Tree::of(&fs, std::iter::empty())?;
         fs.unmount().map_err(|e| format!("unmount after recovery: {e}"))?;
         drop(fs);
         let events = device.since(start);
-        checked(device, "after recovery")?;
+        checked(&**device, "after recovery")?;
         if work {
-            let fs = open(device, clock, LogUse::IfThere)?;
+            let fs = open(device.clone(), clock, LogUse::IfThere)?;
             work_with(&fs).map_err(|e| format!("work after recovery: {e}"))?;
             fs.unmount().map_err(|e| format!("unmount after work: {e}"))?;
-            checked(device, "after recovery and work")?;
+            checked(&**device, "after recovery and work")?;
         }
         Ok(Recovered { tree, usage, events })
     };
@@ -55,7 +56,8 @@ pub fn recover(device: &Arc<Recorder>, work: bool) -> Result<Recovered, String> 
         .unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic))))
 }
 
-fn checked(device: &Recorder, when: &str) -> Result<(), String> {
+/// Checks a file system that must be without damage, and clean.
+pub(crate) fn checked(device: &dyn Device, when: &str) -> Result<(), String> {
     let options = Options { limit: 10, ..Options::default() };
     let report = check(device, &options, &mut |_| ()).map_err(|e| format!("check {when}: {e}"))?;
     if report.findings.is_empty() && report.marked_clean {

@@ -1,8 +1,10 @@
 //! A device in memory to which faults happen as a [`Plan`] says.
 //!
-//! It knows three things apart: what a read sees, what is on the medium for good (as of the last flush), and the writes
-//! in between, each of which a power cut may lose. [`FaultyDevice::medium`] is what the next one to open the
-//! medium finds.
+//! It knows three things apart: what a read sees, what is on the medium for good, and the writes in between, each of which a
+//! power cut may lose: those since the last flush, and those that nobody had waited for at that flush.
+//! [`FaultyDevice::medium`] is what the next one to open the medium finds.
+//!
+//! Beyond an allowance of requests everything fails, which ends an endless loop that heeds errors.
 
 use super::plan::{Among, Fault, Plan, Told};
 use rand::rngs::SmallRng;
@@ -11,7 +13,10 @@ use spindle_clock::Mutex;
 use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request, Result, Ticket};
 use std::collections::HashMap;
 
-/// What becomes of the writes since the last flush.
+/// Requests that a device answers: many times what any workload needs.
+pub const MOST_REQUESTS: u64 = 20_000;
+
+/// What becomes of the writes that are not durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unflushed {
     /// They are on the medium: the program ended and the device did not.
@@ -62,23 +67,35 @@ struct State {
     seen: MemoryDevice,
     /// What is on the medium whatever happens.
     durable: MemoryDevice,
-    /// Writes since the last flush, in their order.
-    unflushed: Vec<(u64, Vec<u8>)>,
+    /// Writes that are not durable, in their order.
+    unflushed: Vec<Write>,
     counts: Counts,
     rng: SmallRng,
     tickets: u64,
     finished: HashMap<u64, (Op, Result<AlignedBuf>)>,
 }
 
+struct Write {
+    /// Whose end nobody has waited for yet: no flush makes it durable.
+    ticket: Option<u64>,
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
 impl State {
-    /// Notes that a failure is told of.
-    fn tell(&mut self, op: Op) {
-        self.counts.told += u64::from(op == Op::Write);
+    /// Notes that whoever asked knows how a request ended.
+    fn end(&mut self, op: Op, ticket: u64, well: bool) {
+        if op == Op::Write {
+            self.counts.told += u64::from(!well);
+            for write in self.unflushed.iter_mut().filter(|write| write.ticket == Some(ticket)) {
+                write.ticket = None;
+            }
+        }
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.seen.write_at(offset, bytes)?;
-        self.unflushed.push((offset, bytes.to_vec()));
+        self.unflushed.push(Write { ticket: Some(self.tickets), offset, bytes: bytes.to_vec() });
         Ok(())
     }
 
@@ -132,7 +149,7 @@ impl FaultyDevice {
     pub fn medium(&self, unflushed: Unflushed) -> MemoryDevice {
         let state = &mut *self.state.lock();
         let medium = state.durable.branch();
-        for (offset, bytes) in &state.unflushed {
+        for Write { offset, bytes, .. } in &state.unflushed {
             let kept = match unflushed {
                 Unflushed::Kept => true,
                 Unflushed::Lost => false,
@@ -145,6 +162,12 @@ impl FaultyDevice {
         medium
     }
 
+    /// True if more was asked for than the allowance.
+    #[must_use]
+    pub fn exhausted(&self) -> bool {
+        self.counts().among(Among::All) > MOST_REQUESTS
+    }
+
     /// Counts a request, and says whether the plan is for it.
     fn count(&self, state: &mut State, among: Among) -> Option<Fault> {
         let counts = &mut state.counts;
@@ -155,6 +178,9 @@ impl FaultyDevice {
             Among::Writes => counts.writes += 1,
             Among::Flushes => counts.flushes += 1,
             Among::All => {}
+        }
+        if counts.among(Among::All) > MOST_REQUESTS {
+            return Some(Fault::Dead);
         }
         let struck = (fault.among() == among || fault.among() == Among::All) && requests.contains(&nth);
         counts.struck += u64::from(struck);
@@ -222,6 +248,7 @@ impl Device for FaultyDevice {
         let Request { op, offset, .. } = request;
         self.info.check(op, offset, request.buf.len())?;
         let state = &mut *self.state.lock();
+        state.tickets += 1;
         let result = match op {
             Op::Read => {
                 let fault = self.count(state, Among::Reads);
@@ -233,10 +260,9 @@ impl Device for FaultyDevice {
             }
         };
         if let (Err(error), Told::AtSubmit) = (&result, self.plan.told) {
-            state.tell(op);
+            state.end(op, state.tickets, false);
             return Err(error.clone());
         }
-        state.tickets += 1;
         state.finished.insert(state.tickets, (op, result.map(|()| request.buf)));
         Ok(Ticket::new(state.tickets))
     }
@@ -245,9 +271,7 @@ impl Device for FaultyDevice {
         let state = &mut *self.state.lock();
         let (op, result) =
             state.finished.remove(&ticket.id()).expect("a ticket is waited for once, where it was given");
-        if result.is_err() {
-            state.tell(op);
-        }
+        state.end(op, ticket.id(), result.is_ok());
         result
     }
 
@@ -255,8 +279,8 @@ impl Device for FaultyDevice {
         let state = &mut *self.state.lock();
         match self.count(state, Among::Flushes) {
             None => {
-                for (offset, bytes) in std::mem::take(&mut state.unflushed) {
-                    state.durable.write_at(offset, &bytes)?;
+                for write in state.unflushed.extract_if(.., |write| write.ticket.is_none()) {
+                    state.durable.write_at(write.offset, &write.bytes)?;
                 }
                 Ok(())
             }

@@ -32,6 +32,31 @@ fn a_flush_makes_durable() {
     assert_eq!(device.counts(), Counts { reads: 2, writes: 2, flushes: 1, struck: 0, told: 0 });
 }
 
+/// Promise: a flush does not make durable what nobody has waited for, and the next one does.
+#[test]
+fn a_flush_takes_what_has_landed() {
+    let device = device("dead@99s");
+    let buf = AlignedBuf::from(&[70; 512][..]);
+    let ticket = device.submit(Request { op: Op::Write, offset: 0, buf }).unwrap();
+    device.write_at(SECTOR, &[70; 512]).unwrap();
+    device.flush().unwrap();
+    assert_eq!(found(&device, Unflushed::Lost)[..3], [0, 70, 2]);
+    device.wait(ticket).unwrap();
+    device.flush().unwrap();
+    assert_eq!(found(&device, Unflushed::Lost)[..3], [70, 70, 2]);
+}
+
+/// Promise: beyond the allowance everything fails.
+#[test]
+fn the_allowance_ends() {
+    let device = device("dead@0-0s");
+    for _ in 0..MOST_REQUESTS {
+        read(&device, 0).unwrap();
+    }
+    assert!(!device.exhausted());
+    assert!(read(&device, 0).is_err() && device.exhausted());
+}
+
 /// Promise: a fault happens to the requests of its plan and to no other, and an error comes when the plan says.
 #[test]
 fn a_plan_is_followed() {

@@ -1,0 +1,191 @@
+//! A workload on a device whose faults are told of, judged while it runs.
+
+use super::device::FaultyDevice;
+use super::plan::{Among, Plan};
+use super::trial::{Reached, Trial};
+use crate::crash::images;
+use crate::crash::operation::{Driver, Op, Sync};
+use crate::crash::oracle::Tree;
+use spindle_ffs::LogUse;
+use spindle_vfs::{Error, FileSystem};
+use std::cell::Cell;
+use std::fmt;
+use std::sync::Arc;
+
+/// How often something that fails is tried at most.
+const MOST_TRIES: u64 = 8;
+/// Steps that are tried after the first that is refused for good.
+const STEPS_AFTER: usize = 5;
+
+/// Why something was not done.
+pub(super) enum Refusal {
+    /// The device failed, or has failed before: what a fault is expected to bring.
+    Device(Error),
+    /// Something else, which no failure of a device explains.
+    Other(Error),
+}
+
+/// What is known of the device while a workload runs.
+pub(super) struct Running<'a> {
+    device: &'a Arc<FaultyDevice>,
+    plan: &'a Plan,
+    tries: u64,
+    /// The file system has said that it takes no more changes.
+    stopped: Cell<bool>,
+    /// What is done is told.
+    tell: bool,
+}
+
+impl<'a> Running<'a> {
+    pub(super) fn new(device: &'a Arc<FaultyDevice>, plan: &'a Plan, tell: bool) -> Self {
+        let length = plan.requests.end - plan.requests.start;
+        Self {
+            device,
+            plan,
+            tries: length.saturating_add(1).min(MOST_TRIES),
+            stopped: Cell::new(false),
+            tell,
+        }
+    }
+
+    /// True once nothing may be changed any more: a write or a flush has failed and we were told, or a failed read has left half of
+    /// an operation done, and the file system has said that it stops.
+    fn latched(&self) -> bool {
+        self.stopped.get() || self.device.counts().told > 0
+    }
+
+    /// Tries until it succeeds, as long as only reads have failed.
+    pub(super) fn tried<T>(
+        &self,
+        what: &dyn fmt::Display,
+        mut call: impl FnMut() -> spindle_vfs::Result<T>,
+    ) -> Result<T, Refusal> {
+        let mut tries = self.tries;
+        loop {
+            tries -= 1;
+            let result = call();
+            if self.tell {
+                let outcome = result.as_ref().err().map_or("done".into(), ToString::to_string);
+                println!("{what}: {outcome}, after {:?}", self.device.counts());
+            }
+            let error = match result {
+                Ok(value) => return Ok(value),
+                Err(error @ (Error::Device(_) | Error::ReadOnly)) => error,
+                Err(other) => return Err(Refusal::Other(other)),
+            };
+            if matches!(error, Error::Device(spindle_device::Error::Latched { .. })) {
+                self.stopped.set(true);
+            }
+            if tries == 0 || self.latched() {
+                return Err(Refusal::Device(error));
+            }
+        }
+    }
+
+    /// True if nothing fails any more.
+    fn is_over(&self) -> bool {
+        let Plan { fault, requests, .. } = self.plan;
+        self.device.counts().among(fault.among()) >= requests.end
+    }
+
+    /// Runs the workload of `trial` as far as it gets, and unmounts or does not.
+    ///
+    /// # Errors
+    /// The first promise that is broken.
+    pub(super) fn run(&self, trial: &Trial, unmount: bool) -> Result<Reached, String> {
+        let clock = images::clock();
+        let mut reached = Reached { promises: trial.promises[0], version: 0 };
+        let fs =
+            match self.tried(&"open", || images::open(self.device.clone(), clock.clone(), LogUse::IfThere)) {
+                Ok(fs) => fs,
+                Err(Refusal::Device(_)) => return Ok(reached),
+                Err(Refusal::Other(error)) => return Err(format!("open: {error}")),
+            };
+        let mut driver = Driver::new(&fs);
+        let mut after = 0;
+        let mut whole = true;
+        let mut changed = false;
+        for (n, step) in trial.workload.steps.iter().enumerate() {
+            clock.advance(1);
+            let latched = self.latched();
+            let done = self.step(&mut driver, &step.op, n as u64)?;
+            changed |= done;
+            whole &= done;
+            if !latched {
+                reached.version = n + 1;
+            }
+            if !(whole || self.latched()) {
+                break;
+            }
+            let kept = step.sync == Sync::None || self.sync(&driver, &step.op, step.sync, changed)?;
+            if !latched && kept {
+                reached.promises = trial.promises[n + 1];
+            }
+            after += usize::from(self.latched());
+            whole &= kept;
+            if after > STEPS_AFTER || !(whole || self.latched()) {
+                break;
+            }
+        }
+        if matches!(self.plan.fault.among(), Among::Writes | Among::Flushes) {
+            let read = || Tree::of(&fs, driver.held());
+            // Who reads what has just failed to be written may be told, once.
+            read().or_else(|_| read()).map_err(|e| format!("reading on: {e}"))?;
+        }
+        if unmount {
+            let latched = self.latched();
+            match self.tried(&"unmount", || fs.unmount()) {
+                Ok(()) if latched => return Err("an unmount succeeded after a write had failed".into()),
+                Ok(()) if whole => reached.promises = trial.history.promises().len(),
+                Ok(()) | Err(Refusal::Device(_)) => {}
+                Err(Refusal::Other(error)) => return Err(format!("unmount: {error}")),
+            }
+        }
+        Ok(reached)
+    }
+
+    /// Carries out an operation; false if the device did not let it.
+    fn step(&self, driver: &mut Driver<'_>, op: &Op, serial: u64) -> Result<bool, String> {
+        let latched = self.latched();
+        let changes = match op {
+            Op::Open(..) | Op::Close(_) => false,
+            // Two names of one file stay as they are.
+            Op::Rename(from, to, _) => driver.resolve(from).ok() != driver.resolve(to).ok(),
+            _ => true,
+        };
+        match self.tried(op, || driver.apply(op, serial, usize::MAX)) {
+            Ok(_) if latched && changes => Err(format!("{op}: done after a write had failed")),
+            Ok(_) => Ok(true),
+            Err(Refusal::Device(error)) if !self.latched() && self.is_over() => {
+                Err(format!("{op}: {error}, although the device works again"))
+            }
+            Err(Refusal::Device(_)) => Ok(false),
+            Err(Refusal::Other(error)) => Self::explained(op, &error, latched),
+        }
+    }
+
+    /// Makes durable what has `changed`, if anything; false if the device did not let it.
+    fn sync(&self, driver: &Driver<'_>, op: &Op, sync: Sync, changed: bool) -> Result<bool, String> {
+        let latched = self.latched();
+        match self.tried(&format_args!("{sync:?} after {op}"), || driver.sync(op, sync)) {
+            Ok(()) if latched && changed => {
+                Err(format!("{sync:?} after {op}: acknowledged after a write had failed"))
+            }
+            Ok(()) => Ok(true),
+            Err(Refusal::Device(error)) if !self.latched() && self.is_over() => {
+                Err(format!("{op}: {error}, although the device works again"))
+            }
+            Err(Refusal::Device(_)) => Ok(false),
+            Err(Refusal::Other(error)) => Self::explained(op, &error, latched),
+        }
+    }
+
+    /// What was refused before explains that something is missing now, and nothing else.
+    fn explained(op: &Op, error: &Error, latched: bool) -> Result<bool, String> {
+        if latched && !matches!(error, Error::Corrupt { .. }) {
+            Ok(false)
+        } else {
+            Err(format!("{op}: {error}"))
+        }
+    }
+}

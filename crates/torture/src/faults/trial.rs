@@ -1,0 +1,293 @@
+//! One workload on one image, and what becomes of it under a fault.
+//!
+//! A healthy run beside the model gives the versions and the promises ([`History`]) and counts the requests, so that each can
+//! be struck. A case then runs the same steps on a faulty device. Whoever is told of a failed read tries again, as programs
+//! do; so a fault that passes changes nothing in the end, and a refused operation that had changed something is seen.
+//!
+//! After a failed write or flush every change and every `sync` must be refused, and reading must go on. In the end the
+//! medium is opened on a healthy device and judged as after a crash.
+
+use super::device::{Counts, FaultyDevice, Unflushed};
+use super::plan::{Fault, Plan, Told};
+use super::running::{Refusal, Running};
+use crate::crash::images::{self, Image};
+use crate::crash::operation::Driver;
+use crate::crash::oracle::{History, Tree};
+use crate::crash::record::{Recording, message, open};
+use crate::crash::recorder::{Event, Mark, Recorder};
+use crate::crash::recovery::checked;
+use crate::crash::workload::Workload;
+use crate::exercise::{change, walk};
+use crate::memory::measure;
+use rand::rngs::SmallRng;
+use rand::seq::index::sample;
+use rand::{Rng, SeedableRng};
+use spindle_clock::ManualClock;
+use spindle_device::MemoryDevice;
+use spindle_ffs::LogUse;
+use spindle_ffs::check::{Options, check};
+use spindle_vfs::FileSystem;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Bytes of memory that a case may hold at once.
+const MOST_MEMORY: usize = 32 << 20;
+/// Findings that a check of damage may list.
+const MOST_FINDINGS: usize = 200;
+
+/// What a fault happens to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// The workload.
+    Run,
+    /// The mount after a crash at its end.
+    Recovery,
+}
+
+/// A fault, and how it ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// What it happens to.
+    pub phase: Phase,
+    /// The fault.
+    pub plan: Plan,
+    /// What becomes of the writes that were not durable at the end.
+    pub unflushed: Unflushed,
+}
+
+const PHASES: [(Phase, &str); 2] = [(Phase::Run, "run"), (Phase::Recovery, "recovery")];
+const ENDS: [(Unflushed, &str); 3] =
+    [(Unflushed::Kept, "kept"), (Unflushed::Lost, "lost"), (Unflushed::Either, "either")];
+
+fn name_of<T: PartialEq>(names: &[(T, &'static str)], value: &T) -> &'static str {
+    names.iter().find(|(known, _)| known == value).map_or("", |(_, name)| name)
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { phase, plan, unflushed } = self;
+        write!(f, "{}/{plan}/{}", name_of(&PHASES, phase), name_of(&ENDS, unflushed))
+    }
+}
+
+impl FromStr for Case {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is no case like run/torn-write@7-8w/lost");
+        let [phase, plan, end] = text.split('/').collect::<Vec<_>>()[..] else { return Err(wrong()) };
+        let phase = PHASES.iter().find(|(_, name)| *name == phase).ok_or_else(wrong)?.0;
+        let unflushed = ENDS.iter().find(|(_, name)| *name == end).ok_or_else(wrong)?.0;
+        Ok(Self { phase, plan: plan.parse()?, unflushed })
+    }
+}
+
+/// A workload on an image, ready to be struck.
+pub struct Trial {
+    pub(super) workload: Workload,
+    medium: MemoryDevice,
+    pub(super) history: History,
+    /// Promises given before the first step and after each one.
+    pub(super) promises: Vec<usize>,
+    /// What a healthy run asks, with its unmount.
+    run: Counts,
+    /// The medium after a crash at the end of a healthy run.
+    crashed: MemoryDevice,
+    /// What a healthy recovery of it asks.
+    recovery: Counts,
+}
+
+/// How far a run came.
+pub(super) struct Reached {
+    /// Promises that were given.
+    pub(super) promises: usize,
+    /// The last version that may be there.
+    pub(super) version: usize,
+}
+
+impl Trial {
+    /// Runs the workload on healthy devices, up to the first step that is refused for want of space.
+    ///
+    /// # Errors
+    /// What goes wrong without any fault.
+    pub fn new(image: &Image, mut workload: Workload) -> Result<Self, String> {
+        workload.steps.truncate(possible(image, &workload)?);
+        let recorder = Arc::new(Recorder::new(image.bytes.clone()));
+        let recording = Recording::of(image, &workload, &recorder)?;
+        let medium = MemoryDevice::from_bytes(&image.bytes);
+        let mut trial = Self {
+            promises: promises(&recording),
+            workload,
+            history: recording.history,
+            run: Counts::default(),
+            crashed: medium.branch(),
+            recovery: Counts::default(),
+            medium,
+        };
+        let device = healthy(&trial.medium);
+        Running::new(&device, &Plan::NONE, false).run(&trial, false)?;
+        trial.crashed = device.medium(Unflushed::Either);
+        let device = healthy(&trial.medium);
+        Running::new(&device, &Plan::NONE, false).run(&trial, true)?;
+        trial.run = device.counts();
+        let device = healthy(&trial.crashed);
+        recover(&device).map_err(|e| format!("recovery: {e}"))?;
+        trial.recovery = device.counts();
+        Ok(trial)
+    }
+
+    /// The cases to look at: each request struck by each fault that can happen to it, or `most` of them.
+    #[must_use]
+    pub fn cases(&self, most: usize, rng: &mut SmallRng) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for (phase, counts) in [(Phase::Run, self.run), (Phase::Recovery, self.recovery)] {
+            for fault in Fault::ALL {
+                let requests = usize::try_from(counts.among(fault.among())).unwrap_or(usize::MAX);
+                for first in sample(rng, requests, most.min(requests)) {
+                    let first = first as u64;
+                    let end = match rng.random_range(0..4) {
+                        0 | 1 => first + 1,
+                        2 => first + rng.random_range(2..6),
+                        _ => u64::MAX,
+                    };
+                    let told = if rng.random() { Told::AtSubmit } else { Told::AtWait };
+                    let plan = Plan { fault, requests: first..end, told };
+                    let unflushed = ENDS[rng.random_range(0..ENDS.len())].0;
+                    cases.push(Case { phase, plan, unflushed });
+                }
+            }
+        }
+        cases
+    }
+
+    /// Runs one case, telling what is done if asked to; gives the requests that it has struck.
+    ///
+    /// # Errors
+    /// The first promise that is broken.
+    pub fn strike(&self, case: &Case, tell: bool) -> Result<u64, String> {
+        let mut hasher = DefaultHasher::new();
+        (&self.workload.name, case.to_string()).hash(&mut hasher);
+        let seed = hasher.finish();
+        let medium = if case.phase == Phase::Run { &self.medium } else { &self.crashed };
+        let device = Arc::new(FaultyDevice::new(medium, case.plan.clone(), seed));
+        let work = || {
+            if case.plan.fault.is_reported() {
+                self.honest(case, &device, seed, tell)
+            } else {
+                self.silent(case, &device, seed);
+                Ok(())
+            }
+        };
+        let (result, memory) = measure(|| catch_unwind(AssertUnwindSafe(work)));
+        result.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic))))?;
+        if device.exhausted() {
+            return Err(format!("asked for {:?}", device.counts()));
+        }
+        if memory > MOST_MEMORY {
+            return Err(format!("held {memory} bytes"));
+        }
+        Ok(device.counts().struck)
+    }
+
+    /// A fault that is told of: nothing that was acknowledged may be lost.
+    fn honest(&self, case: &Case, device: &Arc<FaultyDevice>, seed: u64, tell: bool) -> Result<(), String> {
+        let reached = match case.phase {
+            Phase::Run => Running::new(device, &case.plan, tell).run(self, seed.is_multiple_of(2))?,
+            Phase::Recovery => {
+                let running = Running::new(device, &case.plan, tell);
+                // That it fails is no fault; what it leaves is judged.
+                if let Err(Refusal::Other(error)) = running.tried(&"recovery", || mounted(device)) {
+                    return Err(format!("recovery: {error}"));
+                }
+                Reached { promises: *self.promises.last().unwrap_or(&0), version: self.history.last() }
+            }
+        };
+        let found = healthy(&device.medium(case.unflushed));
+        let tree = recover(&found).map_err(|e| format!("reopened: {e}"))?;
+        self.history.judge(&tree, reached.promises, reached.version).map_err(|e| format!("reopened: {e}"))?;
+        Ok(())
+    }
+
+    /// A fault that nobody is told of: everything comes back, with whatever result.
+    fn silent(&self, case: &Case, device: &Arc<FaultyDevice>, seed: u64) {
+        let clock = images::clock();
+        if case.phase == Phase::Recovery {
+            let _ = mounted(device);
+        } else if let Ok(fs) = images::open(device.clone(), clock.clone(), LogUse::IfThere) {
+            let mut driver = Driver::new(&fs);
+            for (n, step) in self.workload.steps.iter().enumerate() {
+                clock.advance(1);
+                if driver.apply(&step.op, n as u64, usize::MAX).is_ok() {
+                    let _ = driver.sync(&step.op, step.sync);
+                }
+            }
+            let _ = fs.unmount();
+        }
+        let found = healthy(&device.medium(case.unflushed));
+        let options = Options { limit: MOST_FINDINGS, ..Options::default() };
+        let _ = check(&*found, &options, &mut |_| ());
+        if let Ok(fs) = images::open(found.clone(), clock, LogUse::IfThere) {
+            let nodes = walk(&fs);
+            change(&fs, nodes, &mut SmallRng::seed_from_u64(seed));
+            let _ = fs.unmount();
+        }
+        let _ = check(&*found, &options, &mut |_| ());
+    }
+}
+
+/// A device that holds a medium, and to which nothing happens.
+fn healthy(medium: &MemoryDevice) -> Arc<FaultyDevice> {
+    Arc::new(FaultyDevice::new(medium, Plan::NONE, 0))
+}
+
+/// Mounts, looks at everything and unmounts.
+fn mounted(device: &Arc<FaultyDevice>) -> spindle_vfs::Result<()> {
+    let fs = images::open(device.clone(), later(), LogUse::IfThere)?;
+    walk(&fs);
+    fs.unmount()
+}
+
+/// Recovers what is on a healthy device, which must be without damage then.
+fn recover(device: &Arc<FaultyDevice>) -> Result<Tree, String> {
+    let fs = open(device.clone(), later(), LogUse::IfThere)?;
+    let tree = Tree::of(&fs, std::iter::empty())?;
+    fs.unmount().map_err(|e| format!("unmount: {e}"))?;
+    drop(fs);
+    checked(&**device, "afterwards")?;
+    Ok(tree)
+}
+
+/// The steps that can be done, one after the other, before one is refused.
+fn possible(image: &Image, workload: &Workload) -> Result<usize, String> {
+    let fs = open(healthy(&MemoryDevice::from_bytes(&image.bytes)), images::clock(), LogUse::IfThere)?;
+    let mut driver = Driver::new(&fs);
+    let refused = workload.steps.iter().enumerate().position(|(n, step)| {
+        driver.apply(&step.op, n as u64, usize::MAX).is_err() || driver.sync(&step.op, step.sync).is_err()
+    });
+    Ok(refused.unwrap_or(workload.steps.len()))
+}
+
+/// How many promises had been given before the first step and after each, the unmount's apart.
+fn promises(recording: &Recording) -> Vec<usize> {
+    let mut counts = vec![0];
+    for event in &recording.events {
+        let last = counts[counts.len() - 1];
+        match event {
+            Event::Mark(Mark::Begins(_)) => counts.push(last),
+            Event::Mark(Mark::Promised(count)) if *count < recording.history.promises().len() => {
+                *counts.last_mut().expect("it is never empty") = *count;
+            }
+            _ => {}
+        }
+    }
+    counts
+}
+
+/// A clock for after a run.
+fn later() -> Arc<ManualClock> {
+    let clock = images::clock();
+    clock.advance(1000);
+    clock
+}
