@@ -109,10 +109,11 @@ impl Cache {
     }
 
     /// Makes every group up to `through` durable, with all file data written before. `prepare` is called first, while
-    /// no other transaction is open: its changes belong to the group.
+    /// no other transaction is open: its changes belong to the group. If it fails, nothing is committed.
     ///
     /// # Errors
-    /// When the device or the log fails; the cache accepts no changes after that. As `prepare`.
+    /// When the device or the log fails; the cache accepts no changes after that. As `prepare`; if it has changed something
+    /// before, there are no more changes either.
     pub fn commit<E: From<spindle_device::Error>>(
         &self,
         through: GroupId,
@@ -126,20 +127,20 @@ impl Cache {
         }
         // Most of the data while transactions go on, so that they are kept out for a short time only.
         self.start_delayed()?;
-        let (number, taken, prepared) = {
+        let (number, taken) = {
             let _gate = self.gate.write();
             let tx = Tx { cache: self, changed: AtomicBool::new(false), at_once: None, _gate: None };
-            let prepared = prepare(&tx);
+            // What fails here is half done, if it has changed anything: then `tx` is given up.
+            prepare(&tx)?;
             tx.commit();
-            let taken = self.take_group(journal);
-            (journal.group.fetch_add(1, Ordering::AcqRel), taken, prepared)
+            (journal.group.fetch_add(1, Ordering::AcqRel), self.take_group(journal))
         };
         taken.and_then(|taken| self.log_group(journal, taken)).map_err(|error| self.fail(error))?;
         journal.durable.store(number, Ordering::Release);
         if journal.log.wants_trim() {
             self.checkpoint(journal).map_err(|error| self.fail(error))?;
         }
-        prepared
+        Ok(())
     }
 
     /// Brings everything that is committed home, so that the log holds nothing any more.

@@ -37,6 +37,11 @@ impl Pending {
         self.freed_frags.store(0, Ordering::Relaxed);
         std::mem::take(&mut *self.freed.lock())
     }
+
+    fn put_back(&self, freed: &[(Frag, u64)]) {
+        self.freed.lock().extend(freed);
+        self.freed_frags.fetch_add(freed.iter().map(|(_, count)| count).sum(), Ordering::Relaxed);
+    }
 }
 
 fn conclude<'a, T>(tx: Tx<'a>, change: impl FnOnce(&Tx<'a>) -> Result<T>) -> Result<T> {
@@ -81,16 +86,25 @@ impl Ffs {
     /// Makes every group up to `group` durable.
     pub(crate) fn commit_through(&self, group: GroupId) -> Result<()> {
         self.cache.commit(group, |tx| {
-            let mut result = Ok(());
-            for (at, count) in self.pending.take_freed() {
-                // What is damaged must not keep the rest from being freed.
-                result = result.and(self.note(self.free_now(tx, at, count)));
-            }
+            let result = self.free_pending(tx);
             if let Some(log) = &self.log {
                 log.set_nameless(self.pending.nameless.lock().clone());
             }
             result
         })
+    }
+
+    /// Enters what the group has freed into the maps.
+    fn free_pending(&self, tx: &Tx<'_>) -> Result<()> {
+        let freed = self.pending.take_freed();
+        for (nth, &(at, count)) in freed.iter().enumerate() {
+            // What is damaged must not keep the rest from being freed.
+            if let Err(error @ Error::Device(_)) = self.note(self.free_now(tx, at, count)) {
+                self.pending.put_back(&freed[nth..]);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// Does something again that found no space, if a commit makes some.
@@ -140,18 +154,24 @@ impl Ffs {
         *self.pending.nameless.lock() = inodes;
     }
 
-    /// Frees what a recovery has found without a name. One that cannot be freed must not keep the others from it.
-    pub(crate) fn free_inherited(&self) -> Result<()> {
-        let inherited: Vec<u32> = self.pending.nameless.lock().keys().copied().collect();
+    /// Frees what is listed as nameless: after a recovery, and what could not be freed when it lost its name. One that cannot be
+    /// freed must not keep the others from it.
+    pub(crate) fn free_listed(&self) -> Result<()> {
+        let listed: Vec<u32> = self.pending.nameless.lock().keys().copied().collect();
         let mut result = Ok(());
-        for ino in inherited {
+        for ino in listed {
             let freed = match self.iget(ino) {
                 Ok(inode) => self.free_nameless(&inode),
                 Err(Error::Stale) => self.free_unmade(ino),
                 Err(error) => Err(error),
             };
-            self.pending.nameless.lock().remove(&ino);
-            result = result.and(self.note(freed));
+            match self.note(freed) {
+                Err(error @ Error::Device(_)) => result = result.and(Err(error)),
+                freed => {
+                    self.pending.nameless.lock().remove(&ino);
+                    result = result.and(freed);
+                }
+            }
         }
         result
     }

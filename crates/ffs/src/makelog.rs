@@ -12,7 +12,7 @@ use crate::journal::{FoundLog, LogPlace, MAX_LOG_BYTES, default_log_bytes, is_en
 use crate::layout::{InodeFormat, Version};
 use crate::mount::{Ffs, LogUse, OpenOptions, ROOT_INO};
 use crate::units::{Frag, Lbn};
-use crate::wapbl::{Ring, Wapbl};
+use crate::wapbl::{Ring, Standing, Wapbl};
 use spindle_cache::{Cache, Tx};
 use spindle_vfs::{Error, FileKind, Privilege, Result};
 use std::collections::BTreeMap;
@@ -29,7 +29,14 @@ const SF_LOG: u32 = 0x0040_0000;
 impl Ffs {
     /// Starts to use the log that was found, or makes one, as `options` say; frees what a recovery found without names.
     pub(crate) fn take_up_log(&mut self, found: &FoundLog, options: &OpenOptions) -> Result<()> {
-        let place = self.superblock.lock().log_place().filter(|place| self.owns(place));
+        if let FoundLog::Recovery(replay) = found
+            && let Some(stamp) = replay.stamp()
+            && stamp.standing(self.superblock.lock().identity()) == Standing::Torn
+        {
+            self.mend_superblock(stamp)?;
+        }
+        let place = self.superblock.lock().log_place();
+        let place = place.map_or(Ok(None), |place| Ok::<_, Error>(self.owns(&place)?.then_some(place)))?;
         self.log_ino = place.and_then(|place| place.ino);
         let recovery = matches!(found, FoundLog::Recovery(_));
         let nameless: BTreeMap<u32, u16> = match found {
@@ -56,7 +63,7 @@ impl Ffs {
         if recovery {
             self.inherit_nameless(nameless);
             self.mark_in_use()?;
-            self.free_inherited()?;
+            self.free_listed()?;
         }
         Ok(())
     }
@@ -77,8 +84,8 @@ impl Ffs {
     }
 
     /// True if the log's space still belongs to it: somebody may have removed the file, and others have its blocks.
-    fn owns(&self, place: &LogPlace) -> bool {
-        let Some(ino) = place.ino else { return true };
+    fn owns(&self, place: &LogPlace) -> Result<bool> {
+        let Some(ino) = place.ino else { return Ok(true) };
         let owns = || {
             let inode = self.iget(ino)?;
             let state = inode.state.read();
@@ -97,7 +104,10 @@ impl Ffs {
             }
             Ok::<_, Error>(true)
         };
-        owns().unwrap_or(false)
+        match owns() {
+            Err(Error::Stale | Error::Corrupt { .. }) => Ok(false),
+            result => result,
+        }
     }
 
     /// Makes a log. Where there is no room for one, or no way to say where it is, there is none, and the user is told.

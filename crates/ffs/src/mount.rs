@@ -239,6 +239,18 @@ impl Ffs {
         *self.marked.lock()
     }
 
+    /// Writes a superblock that was torn wholly: in use, at a time that the log knows it by, so that a crash amid this changes
+    /// nothing.
+    pub(crate) fn mend_superblock(&self, stamp: Stamp) -> Result<()> {
+        let mut superblock = self.superblock.lock();
+        superblock.set_totals(&self.summaries.total());
+        superblock.set_clean(false, true, Timestamp::new(stamp.after.time, 0));
+        Ok(self.cache.directly(|device| {
+            superblock.write(device)?;
+            device.flush()
+        })?)
+    }
+
     /// Writes the superblock and makes it durable: the file system is in use, or clean. The log says first what it will be.
     fn write_superblock(&self, clean: bool) -> Result<()> {
         let mut superblock = self.superblock.lock();
@@ -306,7 +318,7 @@ impl Ffs {
             return Ok(());
         }
         // One file that cannot be freed must not keep the others' changes from the device.
-        let mut freed = Ok(());
+        let mut freed = self.free_listed();
         for inode in self.inodes.all() {
             freed = freed.and(self.note(self.free_nameless(&inode)));
         }

@@ -291,7 +291,8 @@ impl Ffs {
             drop(state);
             child
         };
-        self.reclaim(&child)
+        self.reclaim_unnamed(&child);
+        Ok(())
     }
 }
 

@@ -163,7 +163,10 @@ impl Ffs {
         match replaced {
             Ok(None) => None,
             Ok(Some(None)) => Some(Ok(())),
-            Ok(Some(Some(inode))) => Some(self.reclaim(&inode)),
+            Ok(Some(Some(inode))) => {
+                self.reclaim_unnamed(&inode);
+                Some(Ok(()))
+            }
             Err(error) => Some(Err(error)),
         }
     }

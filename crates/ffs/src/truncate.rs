@@ -396,6 +396,14 @@ impl Ffs {
         Ok(())
     }
 
+    /// [`Self::reclaim`] for an inode that has just lost a name. That is done, whatever comes of the inode: if it cannot be freed
+    /// now, the unmount tries again, and complains.
+    pub(crate) fn reclaim_unnamed(&self, inode: &Arc<Inode>) {
+        if let Err(error) = self.note(self.reclaim(inode)) {
+            log::error!("inode {} could not be freed yet: {error}", inode.ino);
+        }
+    }
+
     /// Frees an inode if it has neither names nor references.
     pub(crate) fn reclaim(&self, inode: &Arc<Inode>) -> Result<()> {
         if self.inodes.is_referenced(inode.ino) { Ok(()) } else { self.free_nameless(inode) }
