@@ -71,8 +71,8 @@ impl Ffs {
         Ok(want)
     }
 
-    /// Writes to a file, growing it as needed, and gives the bytes written: fewer only when space ran out.
-    /// The caller stores the inode, also after an error.
+    /// Writes to a file, growing it as needed, and gives the bytes written: fewer when space ran out, or when it is more than one
+    /// transaction may take. The caller stores the inode, also after an error.
     pub(crate) fn write_file(
         &self,
         tx: &Tx<'_>,
@@ -86,7 +86,8 @@ impl Ffs {
         if offset >= most {
             return Err(Error::TooBig);
         }
-        let data = &data[..index((most - offset).min(data.len() as u64))];
+        let most = (most - offset).min(self.step_bytes()).min(data.len() as u64);
+        let data = &data[..index(most)];
         let (old_size, final_size) = (di.size, di.size.max(offset + data.len() as u64));
         let mut done = 0;
         let mut pending = Pending::default();
@@ -422,18 +423,29 @@ impl Ffs {
         }
     }
 
+    /// Runs of blocks, holes included, that a file can have. Pointers that lead to the same blocks over and over would take as
+    /// long to follow as they please.
+    pub(crate) fn most_runs(&self) -> u64 {
+        2 * (self.layout.fs_size / u64::from(self.layout.fs_frag)) + 64
+    }
+
+    /// Counts one of [`Self::most_runs`].
+    pub(crate) fn spend_run(ino: u32, left: &mut u64) -> Result<()> {
+        *left = left.checked_sub(1).ok_or_else(|| {
+            Error::corrupt("more runs of blocks than there are blocks", format!("inode {ino}"))
+        })?;
+        Ok(())
+    }
+
     /// The next data or hole at or after `offset`.
     pub(crate) fn seek_file(&self, ino: u32, di: &Dinode, offset: u64, what: Seek) -> Result<u64> {
         if offset >= di.size {
             return Err(Error::NoSuchOffset);
         }
         let mut at = offset;
-        // Pointers that lead to the same blocks over and over would take as long to follow as they please.
-        let mut left_runs = 2 * (self.layout.fs_size / u64::from(self.layout.fs_frag)) + 64;
+        let mut left_runs = self.most_runs();
         while at < di.size {
-            left_runs = left_runs.checked_sub(1).ok_or_else(|| {
-                Error::corrupt("more runs of blocks than there are blocks", format!("inode {ino}"))
-            })?;
+            Self::spend_run(ino, &mut left_runs)?;
             let lbn = self.layout.lblkno(at);
             let left = (di.size - (lbn.0 << self.layout.fs_bshift)).div_ceil(self.layout.fs_bsize.into());
             let run = self.bmap(ino, di, lbn, left)?;

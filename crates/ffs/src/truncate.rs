@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 /// A file is cut back in steps of at most this many bytes, one transaction each.
 const STEP_BYTES: u64 = 16 << 30;
+/// Space is allocated in steps of at most this many bytes: it is given zeros.
+const FILL_BYTES: u64 = 64 << 20;
 
 impl Ffs {
     /// Grows a file to `size`; the new part reads as zeros and only its last block takes space.
@@ -123,8 +125,8 @@ impl Ffs {
         }
     }
 
-    /// Bytes of a file that one transaction may free.
-    fn step_bytes(&self) -> u64 {
+    /// Bytes of a file that one transaction may free or allocate.
+    pub(crate) fn step_bytes(&self) -> u64 {
         // For each block a bit of the map and a pointer, which are logged by the sector at the worst.
         const LOGGED_PER_BLOCK: u64 = 32;
         self.log.as_ref().map_or(STEP_BYTES, |log| {
@@ -316,7 +318,7 @@ impl Ffs {
         let final_size = old_size.max(end);
         let mut at = range.start;
         while at < end {
-            let stop = end.min(at.saturating_add(64 << 20));
+            let stop = end.min(at.saturating_add(FILL_BYTES.min(self.step_bytes())));
             self.transact(|tx| {
                 let result = self.fill_part(tx, inode, di, at..stop, final_size, by);
                 if result.is_err() {
@@ -359,23 +361,30 @@ impl Ffs {
         }
         let bsize = u64::from(self.layout.fs_bsize);
         let last = self.layout.lblkno(di.size - 1).0;
-        let first_whole = range.start.div_ceil(bsize);
-        let end_whole = (range.end / bsize).min(last);
-        self.transact(|tx| {
-            let (head, tail) = if first_whole < end_whole {
-                let size = di.size;
-                let content = Content::Data(&inode.stream);
-                let result = self.free_blocks(tx, inode.ino, di, size, first_whole..end_whole, content);
-                self.store(tx, inode.ino, di)?;
-                result?;
-                (range.start..first_whole * bsize, end_whole * bsize..range.end)
-            } else {
-                (range.clone(), range.end..range.end)
-            };
-            for part in [head, tail] {
-                self.zero_stored(tx, inode, di, part)?;
+        let whole = range.start.div_ceil(bsize)..(range.end / bsize).min(last);
+        if whole.is_empty() {
+            return self.transact(|tx| self.zero_stored(tx, inode, di, range));
+        }
+        let content = Content::Data(&inode.stream);
+        let most = self.step_bytes() >> self.layout.fs_bshift;
+        let mut left_runs = self.most_runs();
+        let mut first = whole.start;
+        while first < whole.end {
+            Self::spend_run(inode.ino, &mut left_runs)?;
+            let run = self.bmap(inode.ino, di, Lbn(first), whole.end - first)?;
+            let stop = whole.end.min(first + if run.at.is_some() { most } else { run.blocks });
+            if run.at.is_some() {
+                self.transact(|tx| {
+                    let result = self.free_blocks(tx, inode.ino, di, di.size, first..stop, content);
+                    self.store(tx, inode.ino, di)?;
+                    result
+                })?;
             }
-            Ok(())
+            first = stop;
+        }
+        self.transact(|tx| {
+            self.zero_stored(tx, inode, di, range.start..whole.start * bsize)?;
+            self.zero_stored(tx, inode, di, whole.end * bsize..range.end)
         })
     }
 

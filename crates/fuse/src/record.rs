@@ -77,11 +77,21 @@ impl Record {
             Ok(()) => COMPLETE.to_owned(),
             Err(error) => error.replace('\n', " "),
         };
-        let written = writeln!(self.file, "{line}").and_then(|()| fs::remove_file(&self.path));
+        let written = writeln!(self.file, "{line}").and_then(|()| self.remove());
         if let Err(error) = written {
             log::warn!("{}: {error}", self.path.display());
         }
         std::mem::forget(self.file);
+    }
+
+    /// Takes the record away, unless the kernel has given the mount's number to another meanwhile, whose record is there now.
+    fn remove(&self) -> std::io::Result<()> {
+        let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        if id(fs::metadata(&self.path)?) == id(self.file.metadata()?) {
+            fs::remove_file(&self.path)
+        } else {
+            Ok(())
+        }
     }
 }
 
