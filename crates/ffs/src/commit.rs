@@ -13,7 +13,7 @@ use crate::mount::{Ffs, ROOT_INO};
 use crate::units::Frag;
 use spindle_cache::{GroupId, Tx};
 use spindle_clock::Mutex;
-use spindle_vfs::{Error, Result};
+use spindle_vfs::{Error, FileKind, Result};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -194,7 +194,8 @@ impl Ffs {
         if data_only && self.log.is_some() {
             let inode = self.iget(ino)?;
             let state = inode.state.read();
-            if self.cache.is_durable(state.mapped_in) {
+            // A directory's data is its names, which are in buffers.
+            if state.di.kind() == Some(FileKind::Regular) && self.cache.is_durable(state.mapped_in) {
                 return Ok(self.cache.sync_data(&inode.stream)?);
             }
         }

@@ -140,6 +140,27 @@ fn synced_survives() {
     }
 }
 
+/// Promise: syncing a directory's data makes its names durable, and syncing a file's data its size.
+#[test]
+fn data_alone_is_enough_to_find_it() {
+    let disk = Disk::new(&formats()[0].1);
+    let fs = disk.open(LogUse::Wanted);
+    let a = file(&fs, "a", b"some");
+    fs.sync().unwrap();
+    fs.unlink(fs.root(), b"a").unwrap();
+    fs.fsync(fs.root(), true).unwrap();
+    assert!(matches!(content(&disk.crash().open(LogUse::IfThere), "a"), Err(Error::NotFound)));
+    fs.forget(a, 1);
+    let b = file(&fs, "b", &[1; 5000]);
+    fs.sync().unwrap();
+    fs.write(b, 100, &[2; 100], Privilege::Root).unwrap();
+    fs.fsync(b, true).unwrap();
+    assert_eq!(content(&disk.crash().open(LogUse::IfThere), "b").unwrap()[99..102], [1, 2, 2]);
+    fs.write(b, 5000, &[3; 9000], Privilege::Root).unwrap();
+    fs.fsync(b, true).unwrap();
+    assert_eq!(content(&disk.crash().open(LogUse::IfThere), "b").unwrap().len(), 14_000);
+}
+
 /// Promise: a clean unmount leaves an empty log and a superblock that its own system takes for clean; the mount that follows
 /// goes on with the same log.
 #[test]
