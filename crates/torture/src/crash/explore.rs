@@ -74,7 +74,7 @@ impl std::str::FromStr for Id {
 /// The command that repeats a state.
 #[must_use]
 pub fn repeat(id: &Id) -> String {
-    format!("SPINDLE_CRASH={id} cargo test -p spindle-torture --test crash -- --nocapture torture_crash")
+    format!("SPINDLE_CRASH={id} make torture")
 }
 
 /// What came out.
