@@ -35,16 +35,16 @@ impl Depth {
     pub const fn of(name: &Name) -> Self {
         match name {
             Name::Sequence(entries) if entries.len() == 1 => {
-                Self { states: 200, nested_share: 4, nested_states: 24, cut_share: 1, work_share: 2 }
+                Self { states: 200, nested_share: 8, nested_states: 16, cut_share: 1, work_share: 2 }
             }
             Name::FirstMount(..) => {
-                Self { states: 100, nested_share: 8, nested_states: 24, cut_share: 1, work_share: 2 }
+                Self { states: 100, nested_share: 8, nested_states: 16, cut_share: 1, work_share: 2 }
             }
             Name::Sequence(_) => {
                 Self { states: 24, nested_share: 64, nested_states: 12, cut_share: 1, work_share: 16 }
             }
             Name::Long(_) | Name::Full(_) => {
-                Self { states: 12, nested_share: 32, nested_states: 8, cut_share: 3, work_share: 16 }
+                Self { states: 12, nested_share: 32, nested_states: 6, cut_share: 3, work_share: 16 }
             }
         }
     }
