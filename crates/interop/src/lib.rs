@@ -15,10 +15,12 @@
 //! - [`mod@format`]: what an image says it is, told without Spindle's code.
 //! - [`spindle`]: Spindle's own command line, its mounts included.
 //! - [`workload`]: programs that work on a mounted directory and know whether what they see is right.
+//! - [`crash`]: loads on a mount whose daemon is killed, and what must be there afterwards.
 //! - [`tool`]: running an outside program so that a failure names it.
 //!
 //! Nothing here is part of Spindle itself: the crate exists for its tests.
 
+pub mod crash;
 pub mod dissect;
 pub mod format;
 pub mod grub;

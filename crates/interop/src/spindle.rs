@@ -88,8 +88,8 @@ pub fn disagrees(image: &Path, expected: &Listing) -> Result<Vec<String>> {
 #[derive(Debug)]
 pub struct Mounted {
     directory: TempDir,
-    /// True when it is unmounted, for the watchdog.
-    done: Arc<(Mutex<bool>, Condvar)>,
+    over: bool,
+    _watchdog: Watchdog,
 }
 
 impl Mounted {
@@ -101,9 +101,8 @@ impl Mounted {
         let directory = TempDir::new().map_err(Failure::of("temporary directory"))?;
         let words = [OsStr::new("mount"), OsStr::new("-o"), OsStr::new(options)];
         spindle(words.into_iter().chain([image.as_ref(), directory.path().as_ref()]))?;
-        let mounted = Self { directory, done: Arc::default() };
-        mounted.watch();
-        Ok(mounted)
+        let watchdog = Watchdog::new(directory.path());
+        Ok(Self { directory, over: false, _watchdog: watchdog })
     }
 
     /// Where it is mounted.
@@ -116,25 +115,56 @@ impl Mounted {
     ///
     /// # Errors
     /// What `spindle umount` said; the image may then not be clean.
-    pub fn unmount(self) -> Result<()> {
-        let umount = || spindle([OsStr::new("umount"), self.path().as_ref()]);
-        // A process that another test is starting holds all descriptors of this one until it runs its program.
-        let mut result = umount();
-        for _ in 0..PATIENCE {
-            match &result {
-                Err(Failure(said)) if said.contains("busy") => SystemClock.sleep(Duration::from_millis(100)),
-                _ => break,
-            }
-            result = umount();
-        }
-        result?;
-        *self.done.0.lock() = true;
+    pub fn unmount(mut self) -> Result<()> {
+        umount(self.path())?;
+        self.over = true;
         Ok(())
     }
+}
 
-    /// Cuts a mount off that hangs, so that whoever waits for it gets an error.
-    fn watch(&self) {
-        let (done, path) = (Arc::clone(&self.done), self.path().to_path_buf());
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if !self.over {
+            let _ = cut_off(self.directory.path());
+        }
+    }
+}
+
+/// Unmounts what is mounted on `path`, as a user does.
+///
+/// # Errors
+/// What `spindle umount` said.
+pub(crate) fn umount(path: &Path) -> Result<()> {
+    let umount = || spindle([OsStr::new("umount"), path.as_ref()]);
+    // A process that another test is starting holds all descriptors of this one until it runs its program.
+    let mut result = umount();
+    for _ in 0..PATIENCE {
+        match &result {
+            Err(Failure(said)) if said.contains("busy") => SystemClock.sleep(Duration::from_millis(100)),
+            _ => break,
+        }
+        result = umount();
+    }
+    result.map(drop)
+}
+
+/// Takes away what is mounted on `path`, whoever uses it.
+pub(crate) fn cut_off(path: &Path) -> Result<()> {
+    run(command("umount").args(["--force", "--lazy"]).arg(path)).map(drop)
+}
+
+/// Cuts a mount off that hangs, so that whoever waits for it gets an error.
+#[derive(Debug)]
+pub(crate) struct Watchdog {
+    /// True when it need not watch any more.
+    done: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Watchdog {
+    /// Watches the mount on `path` as long as this value lives.
+    pub(crate) fn new(path: &Path) -> Self {
+        let watchdog = Self { done: Arc::default() };
+        let (done, path) = (Arc::clone(&watchdog.done), path.to_path_buf());
         thread::spawn(move || {
             let mut over = done.0.lock();
             while !*over {
@@ -145,20 +175,13 @@ impl Mounted {
                 }
             }
         });
+        watchdog
     }
 }
 
-fn cut_off(path: &Path) -> Result<()> {
-    run(command("umount").args(["--force", "--lazy"]).arg(path)).map(drop)
-}
-
-impl Drop for Mounted {
+impl Drop for Watchdog {
     fn drop(&mut self) {
-        let mut done = self.done.0.lock();
-        if !*done {
-            let _ = cut_off(self.directory.path());
-            *done = true;
-        }
+        *self.done.0.lock() = true;
         self.done.1.notify_all();
     }
 }

@@ -1,0 +1,147 @@
+//! Crashes of mounts: the daemon is killed under load, or its image copied while it is halted, and what was promised is
+//! there after recovery.
+//!
+//! What is promised: after `fsync` of a file or directory has returned, data, length and name are there, and so is everything that
+//! was done to names before; a rename is there whole or not at all; operations appear in order; no file shows another's bytes; a full
+//! check after recovery finds nothing.
+//!
+//! `SPINDLE_SEED` is the seed; it decides what loads do and how long they work, and the scheduler decides the rest, so a
+//! failure may take several runs to come again. `SPINDLE_CASES` is the number of crashes of each test.
+
+use std::path::{Path, PathBuf};
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use spindle_interop::Result;
+use spindle_interop::crash::Load;
+use spindle_interop::crash::data::Data;
+use spindle_interop::crash::loopback::Loopback;
+use spindle_interop::crash::names::Names;
+use spindle_interop::crash::programs::{Database, Git};
+use spindle_interop::crash::replace::Replace;
+use spindle_interop::crash::rounds::{Loads, Rounds};
+use spindle_interop::spindle::spindle;
+use spindle_vfs::random::seed;
+use tempfile::TempDir;
+
+/// What differs most: FreeBSD's newfs by default, small blocks of the other byte order, a log as NetBSD has it.
+const FORMATS: [(&[&str], &str); 3] = [
+    (&[], OPTIONS),
+    (&["-O1", "-b8192", "-f1024", "--endian", "big"], OPTIONS),
+    (&["-O2", "-b16384", "-f2048", "--dialect", "netbsd"], "commit=1,dialect=netbsd"),
+];
+/// Commits by the timer are to fall among the others.
+const OPTIONS: &str = "commit=1";
+
+/// An empty file system in a directory of its own.
+fn image(newfs: &[&str]) -> Result<(TempDir, PathBuf)> {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let path = directory.path().join("image");
+    let place = path.to_str().expect("a path in UTF-8");
+    spindle(["newfs", "-s", "256m"].iter().chain(newfs).chain(&[place]))?;
+    Ok((directory, path))
+}
+
+/// The number of crashes: `sample` unless another is asked for, and so many that a test ends within minutes.
+fn crashes(sample: usize) -> usize {
+    const MOST: usize = 100;
+    std::env::var("SPINDLE_CASES").map_or(sample, |n| n.parse().expect("SPINDLE_CASES is a number")).min(MOST)
+}
+
+/// The seed, after printing how to repeat `test` with it.
+fn seed_of(test: &str) -> u64 {
+    let seed = seed();
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-interop --test crashes {test}");
+    seed
+}
+
+/// What works at the same time in a round of tests without programs: sometimes all, sometimes little, because each sync of
+/// anything makes all names durable, also those that somebody else should have.
+fn files(seed: u64) -> Loads {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let others: [(&str, Box<dyn Load>); 4] = [
+        ("data-1", Box::new(Data::new(seed))),
+        ("data-2", Box::new(Data::new(seed ^ 1))),
+        ("replace-1", Box::new(Replace::new(seed))),
+        ("replace-2", Box::new(Replace::new(seed ^ 1))),
+    ];
+    let names: (String, Box<dyn Load>) =
+        ("names".into(), Box::new(Names::new(rng.random_range(1..=3), seed)));
+    let share = rng.random_range(0.0..1.0);
+    let others = others.into_iter().filter(|_| rng.random_bool(share));
+    others.map(|(name, load)| (name.into(), load)).chain([names]).collect()
+}
+
+/// Crashes under `loads`, each time new ones, of the file system in `image`.
+fn crash(
+    image: &Path,
+    options: &'static str,
+    seed: u64,
+    count: usize,
+    loads: impl Fn(u64) -> Loads,
+) -> Result<()> {
+    let mut rounds = Rounds::new(image, options, seed);
+    for number in 0..count as u64 {
+        rounds.round(&loads(seed.wrapping_add(number << 8)))?;
+    }
+    println!("{:?}", rounds.tally);
+    assert!(rounds.tally.kept > 0, "nothing was acknowledged before a crash");
+    Ok(())
+}
+
+/// Promise: files keep what was synced, names appear in order, and a replaced file is whole, however the daemon ends.
+#[test]
+fn torture_kills() -> Result<()> {
+    let seed = seed_of("torture_kills");
+    for (newfs, options) in FORMATS {
+        let (_directory, image) = image(newfs)?;
+        crash(&image, options, seed, crashes(2), files)?;
+    }
+    Ok(())
+}
+
+/// Promise: any moment of an image in use is a state that recovery makes whole.
+#[test]
+fn torture_copies() -> Result<()> {
+    let seed = seed_of("torture_copies");
+    let (_directory, image) = image(&[])?;
+    let mut rounds = Rounds::new(&image, OPTIONS, seed);
+    rounds.copies(&files(seed), crashes(3))?;
+    println!("{:?}", rounds.tally);
+    assert!(rounds.tally.kept > 0, "nothing was acknowledged before a copy");
+    Ok(())
+}
+
+/// Promise: nor does it matter that requests to a block device are on their way when the daemon is killed.
+#[test]
+fn torture_block_device() -> Result<()> {
+    let seed = seed_of("torture_block_device");
+    let (_directory, image) = image(&[])?;
+    let device = Loopback::new(&image)?;
+    crash(device.path(), OPTIONS, seed, crashes(2), files)
+}
+
+/// Promise: `SQLite` loses no transaction that it has acknowledged, and none is there in part.
+#[test]
+fn torture_databases() -> Result<()> {
+    let seed = seed_of("torture_databases");
+    let databases = |_| -> Loads {
+        let kinds = [("delete", "extra"), ("delete", "full"), ("wal", "full"), ("wal", "extra")];
+        kinds
+            .map(|(journal, sync)| (format!("{journal}-{sync}"), Box::new(Database::new(journal, sync)) as _))
+            .into()
+    };
+    let (_directory, image) = image(&[])?;
+    crash(&image, OPTIONS, seed, crashes(3), databases)
+}
+
+/// Promise: git loses no commit that was acknowledged and synced, and its repository is whole.
+#[test]
+fn torture_git() -> Result<()> {
+    let seed = seed_of("torture_git");
+    let repositories = |seed| -> Loads {
+        vec![("git-1".into(), Box::new(Git::new(seed))), ("git-2".into(), Box::new(Git::new(seed ^ 1)))]
+    };
+    let (_directory, image) = image(&[])?;
+    crash(&image, OPTIONS, seed, crashes(3), repositories)
+}
