@@ -374,12 +374,14 @@ fn write_all(
     Ok(done)
 }
 
-/// The error number for the kernel; what the user should hear of besides is logged.
+/// The error number for the kernel; what the user should hear of besides is logged. That nothing is written any more has been
+/// told when it began.
 fn reported(error: &Error) -> Errno {
-    if matches!(error, Error::Corrupt { .. } | Error::Device(_)) {
+    let errno = errno(error);
+    if error.is_failure() && errno != Errno::EROFS {
         log::error!("{error}");
     }
-    errno(error)
+    errno
 }
 
 /// Answers a question for data or a hole.

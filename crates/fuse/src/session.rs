@@ -54,7 +54,8 @@ pub struct Session {
     shared: Arc<Shared>,
     fs: Arc<dyn FileSystem>,
     upkeep: Arc<Upkeep>,
-    commit_timer: Option<JoinHandle<()>>,
+    /// Gives the first failure.
+    commit_timer: Option<JoinHandle<spindle_vfs::Result<()>>>,
     /// `fusermount3` unmounts when this closes.
     auto_unmount: Option<UnixStream>,
 }
@@ -139,13 +140,20 @@ pub fn mount(
     Ok(session)
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+fn spawn<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>> {
     let thread = thread::Builder::new().name(name.into());
     thread.spawn(run).map_err(|e| Error::system(format!("cannot start thread {name}"), e))
 }
 
-/// Makes changes durable every `period` until the session is over.
-fn commit(fs: &dyn FileSystem, shared: &Shared, changed: &AtomicBool, period: Duration) {
+/// Makes changes durable every `period` until the session is over. Only the first failure is told, here and to who waits for
+/// the end: what was reported done may be lost then, whatever comes later.
+fn commit(
+    fs: &dyn FileSystem,
+    shared: &Shared,
+    changed: &AtomicBool,
+    period: Duration,
+) -> spindle_vfs::Result<()> {
+    let mut outcome = Ok(());
     loop {
         {
             let mut state = shared.state.lock();
@@ -153,13 +161,15 @@ fn commit(fs: &dyn FileSystem, shared: &Shared, changed: &AtomicBool, period: Du
                 shared.changed.wait_for(&mut state, period);
             }
             if Shared::is_over(&state) {
-                return;
+                return outcome;
             }
         }
         if changed.swap(false, Ordering::AcqRel)
             && let Err(error) = fs.sync()
+            && outcome.is_ok()
         {
             log::error!("{}: cannot make changes durable: {error}", shared.mount_point.display());
+            outcome = Err(error);
         }
     }
 }
@@ -184,12 +194,14 @@ impl Session {
     /// Waits until it is unmounted, by whomever. Then the caller calls [`FileSystem::unmount`].
     ///
     /// # Errors
-    /// When the connection with the kernel broke off otherwise than by unmounting.
+    /// When the connection with the kernel broke off otherwise than by unmounting, or when changes could not be made durable
+    /// in time.
     pub fn join(mut self) -> Result<()> {
         let result = self.wait();
         match self.commit_timer.take().map(JoinHandle::join) {
             Some(Err(_)) => Err(Error::State("the commit timer died".into())),
-            _ => result,
+            Some(Ok(durable)) => result.and(durable.map_err(Error::from)),
+            None => result,
         }
     }
 

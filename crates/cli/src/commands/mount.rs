@@ -95,7 +95,12 @@ pub const MOUNT_FAILED: u8 = 32;
 /// Runs the command. Must be called before there are threads.
 pub fn run(args: &Args) -> ExitCode {
     let mode = if args.foreground { Mode::Foreground } else { Mode::Daemon };
-    launch(mode, "spindle: mount", |signals, ready| mount(args, signals, ready))
+    launch(mode, "spindle: mount", |signals, ready| {
+        if mode == Mode::Daemon {
+            logger::start_system_log();
+        }
+        mount(args, signals, ready)
+    })
 }
 
 /// Checks the options without mounting anything.

@@ -2,9 +2,8 @@
 
 use crate::helpers::called;
 use crate::support::{Bench, Ran};
-use spindle_clock::{Clock, SystemClock};
 use std::fs::File;
-use std::time::Duration;
+use std::process::{Command, Stdio};
 
 /// Runs `spindle` for at most a minute.
 fn spindle(bench: &Bench, words: &str) -> Ran {
@@ -98,22 +97,40 @@ fn after_a_crash() {
     }
 }
 
-/// Promise: a mount in which nothing is changed writes nothing, however often it could make things durable.
+/// Promise: when the image cannot be written any more, that is told, who asks for a change is refused, reading goes on, and the
+/// daemon and who unmounts hear that not everything is there; the next mount recovers what had been made durable.
 #[test]
-fn idle_mounts_write_nothing() {
+fn a_failing_image() {
     let bench = Bench::new();
     bench.shell("mkdir mnt");
     bench.ok("newfs -s 32m a.img");
-    said(&bench, "mount -o commit=1 a.img mnt");
-    bench.write("mnt/file", "content");
-    File::open(bench.path("mnt/file")).unwrap().sync_all().unwrap();
-    bench.shell("ls mnt");
-    // What was changed before is made durable once more at most.
-    let settled = || {
-        SystemClock.sleep(Duration::from_secs(2));
-        std::fs::read(bench.path("a.img")).unwrap()
-    };
-    let before = settled();
-    assert!(settled() == before);
+    let program = env!("CARGO_BIN_EXE_spindle");
+    // The image may not be written beyond 20 MiB; the log lies below.
+    let limited = format!("trap '' XFSZ; ulimit -f 40960; exec {program} mount -f a.img mnt");
+    let mut daemon = Command::new("sh");
+    daemon.args(["-c", &limited]).current_dir(bench.path(""));
+    let daemon = daemon.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while !bench.path("mnt/.spindlelog").exists() {
+        std::thread::yield_now();
+    }
+    bench.write("mnt/kept", "synced");
+    File::open(bench.path("mnt/kept")).unwrap().sync_all().unwrap();
+    let written = std::fs::write(bench.path("mnt/big"), vec![1; 28 << 20])
+        .and_then(|()| File::open(bench.path("mnt/big"))?.sync_all());
+    let error = written.unwrap_err();
+    // The kernel writes back when it likes: the failure itself, or that nothing is written any more.
+    assert!(matches!(error.raw_os_error(), Some(5 | 30)), "{error}");
+    let refused = std::fs::create_dir(bench.path("mnt/late")).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    assert_eq!(std::fs::read(bench.path("mnt/kept")).unwrap(), b"synced");
+    bench.fails("umount mnt", 32, &["could not be written completely", "too large"]);
+    let ended = Ran::from(daemon.wait_with_output().unwrap());
+    assert_eq!(ended.code, 32, "{}", ended.err);
+    let told = ended.err.matches("no more changes are accepted").count();
+    assert_eq!(told, 1, "{}", ended.err);
+    let told = said(&bench, "mount a.img mnt");
+    assert!(told.contains("recovered"), "{told}");
+    assert_eq!(std::fs::read(bench.path("mnt/kept")).unwrap(), b"synced");
     said(&bench, "umount mnt");
+    bench.check("a.img");
 }

@@ -56,9 +56,14 @@ impl Mounted {
     }
 
     pub fn unmount(&mut self) {
+        self.end().unwrap();
+    }
+
+    /// Unmounts and gives what the session says in the end.
+    pub fn end(&mut self) -> spindle_fuse::Result<()> {
         let session = self.session.take().unwrap();
         end(&session);
-        session.join().unwrap();
+        session.join()
     }
 
     /// Unmounts and mounts again: nothing is in the kernel's caches any more.

@@ -1,23 +1,26 @@
 //! What reaches the file system, and when.
 
 use crate::harness::Mounted;
-use spindle_clock::{Condvar, Mutex};
+use spindle_clock::{Clock, Condvar, Mutex, SystemClock};
 use spindle_vfs::model::ModelFs;
 use spindle_vfs::{
-    Attr, DirEntry, FallocateMode, FileSystem, FsStat, Ino, Limits, NewNode, Privilege, RenameMode, Result,
-    Seek, SetAttr, XattrMode,
+    Attr, DirEntry, Error, FallocateMode, FileSystem, FsStat, Ino, Limits, NewNode, Privilege, RenameMode,
+    Result, Seek, SetAttr, XattrMode,
 };
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A model that counts its calls by name.
 struct Observed {
     model: Arc<ModelFs>,
     calls: Mutex<BTreeMap<&'static str, u64>>,
     called: Condvar,
+    fail_sync: AtomicBool,
 }
 
 impl Observed {
@@ -46,6 +49,20 @@ macro_rules! passed_on {
                 self.count(stringify!($name));
                 result
             })*
+
+            fn fsync(&self, ino: Ino, data_only: bool) -> Result<()> {
+                self.count("fsync");
+                if data_only {
+                    self.count("fsync of data");
+                }
+                self.model.fsync(ino, data_only)
+            }
+
+            fn sync(&self) -> Result<()> {
+                let failed = self.fail_sync.load(Ordering::Relaxed);
+                self.count("sync");
+                if failed { Err(Error::NoSpace) } else { self.model.sync() }
+            }
         }
     };
 }
@@ -72,8 +89,6 @@ passed_on! {
     fn write(ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize>;
     fn fallocate(ino: Ino, mode: FallocateMode, offset: u64, len: u64, by: Privilege) -> Result<()>;
     fn seek(ino: Ino, offset: u64, what: Seek) -> Result<u64>;
-    fn fsync(ino: Ino, data_only: bool) -> Result<()>;
-    fn sync() -> Result<()>;
     fn getxattr(ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
     fn setxattr(ino: Ino, name: &[u8], value: &[u8], mode: XattrMode, by: Privilege) -> Result<()>;
     fn listxattr(ino: Ino) -> Result<Vec<Vec<u8>>>;
@@ -84,7 +99,12 @@ passed_on! {
 fn observed(words: &str) -> Option<(Mounted, Arc<Observed>)> {
     let mut m = Mounted::new(words)?;
     let model = Arc::clone(&m.fs);
-    let fs = Arc::new(Observed { model, calls: Mutex::default(), called: Condvar::new() });
+    let fs = Arc::new(Observed {
+        model,
+        calls: Mutex::default(),
+        called: Condvar::new(),
+        fail_sync: AtomicBool::new(false),
+    });
     m.replace(Arc::clone(&fs) as _);
     Some((m, fs))
 }
@@ -100,10 +120,25 @@ fn durability() {
     assert_eq!(fs.calls("fsync"), 0);
     file.sync_all().unwrap();
     File::open(m.path("d")).unwrap().sync_all().unwrap();
-    assert_eq!(fs.calls("fsync"), 2);
+    file.sync_data().unwrap();
+    assert_eq!((fs.calls("fsync"), fs.calls("fsync of data")), (3, 1));
     drop(file);
     m.unmount();
     assert_eq!(fs.calls("unmount"), 0, "that is the caller's business");
+}
+
+/// Promise: what cannot be made durable is told at the end of the session, whatever comes later.
+#[test]
+fn a_failed_sync_is_told_at_the_end() {
+    let Some((mut m, fs)) = observed("commit=1") else { return };
+    fs.fail_sync.store(true, Ordering::Relaxed);
+    fs::create_dir(m.path("d")).unwrap();
+    fs.wait_for_call("sync", 1);
+    fs.fail_sync.store(false, Ordering::Relaxed);
+    fs::create_dir(m.path("e")).unwrap();
+    fs.wait_for_call("sync", 2);
+    let error = m.end().unwrap_err().to_string();
+    assert!(error.contains("could not be written completely"), "{error}");
 }
 
 /// Promise: what the kernel knows it does not ask again: names, absent names, attributes and contents.
@@ -154,4 +189,18 @@ fn references() {
             assert!(fs.model.getattr(attr.ino).is_err(), "f{i}");
         }
     }
+}
+
+/// Promise: a mount in which nothing changes is not made durable again and again.
+#[test]
+fn idle_mounts_are_left_alone() {
+    let Some((mut m, fs)) = observed("commit=1") else { return };
+    fs::write(m.path("f"), b"x").unwrap();
+    fs.wait_for_call("sync", 1);
+    // A change may come between the timer's look and its call.
+    let settled = fs.calls("sync") + 1;
+    SystemClock.sleep(Duration::from_secs(4));
+    assert_eq!(fs::read(m.path("f")).unwrap(), b"x");
+    assert!(fs.calls("sync") <= settled, "{} calls", fs.calls("sync"));
+    m.unmount();
 }
