@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup build check test demo torture bench install
 
-# `make torture`: seconds for mutated images, and how many cases each other random test tries.
+# `make torture`: seconds for mutated images and for crashes (each), and how many cases each other random test tries.
 BUDGET ?= 600
 CASES ?= 20000
 
@@ -28,9 +28,12 @@ test: setup check ## All tests, those with other people's tools and mounts too; 
 demo: build ## Make an image, mount it, copy a real tree in, unmount, check
 	scripts/demo
 
-torture: ## The random tests (named torture_*) at length: make torture [BUDGET=seconds] [CASES=n] [SPINDLE_SEED=n]
+torture: ## The random tests (named torture_*) at length: make torture [BUDGET=seconds] [CASES=n] [SPINDLE_SEED=n] [SPINDLE_CRASH=state]
+ifndef SPINDLE_CRASH
 	SPINDLE_CASES=$(CASES) cargo test --profile torture --workspace --exclude spindle-torture -- torture_ --nocapture
-	SPINDLE_BUDGET=$(BUDGET) cargo test --profile torture -p spindle-torture -- torture_ --nocapture
+	SPINDLE_BUDGET=$(BUDGET) cargo test --profile torture -p spindle-torture -- torture_ --nocapture --skip torture_crash
+endif
+	SPINDLE_BUDGET=$(BUDGET) cargo test --quiet --profile torture -p spindle-torture --test crash -- torture_crash --nocapture
 
 bench: setup build ## Ratios to kernel ext4 and fuse2fs, as in docs/PERFORMANCE.md: make bench [BENCH="--rounds 5"]
 	cargo run --release --quiet -p spindle-bench -- $(BENCH)

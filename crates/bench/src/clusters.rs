@@ -6,14 +6,13 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use spindle_interop::tool::{command, run};
 use spindle_interop::{Failure, Result};
 
-use crate::contender::spindle;
+use crate::contender::{Contender, Image, Medium, Mounted};
 use crate::measure::{Settings, time};
 use crate::mounted::sources;
 use crate::table::Table;
@@ -26,16 +25,17 @@ const WAYS: [(&str, &str); 2] = [("off", "nocluster,noreadahead,nowritelimit"), 
 
 /// Measures both ways on both kinds of device.
 pub fn all(settings: &Settings, table: &mut Table) -> Result<()> {
-    for looped in [false, true] {
+    for medium in Medium::ALL {
         for (way, options) in WAYS {
-            let mounted = Mounted::new(&settings.directory, looped, options)?;
-            rows(&mounted, settings, way, if looped { "loop device" } else { "file" }, table)?;
+            let image = Image::sparse(settings.directory.join("clusters.img"), SIZE_BYTES)?;
+            let mounted = Mounted::new(Contender::Spindle, options, &image, medium)?;
+            rows(&mounted, settings, way, medium.name(), table)?;
         }
     }
     Ok(())
 }
 
-fn rows(mounted: &Mounted, settings: &Settings, way: &str, kind: &str, table: &mut Table) -> Result<()> {
+fn rows(mounted: &Mounted<'_>, settings: &Settings, way: &str, kind: &str, table: &mut Table) -> Result<()> {
     let mut row = |name: &str, (amount, unit): (u64, &'static str), work: &dyn Fn() -> io::Result<()>| {
         let took = time(name, work)?;
         // Amounts are far below 2^52.
@@ -44,7 +44,7 @@ fn rows(mounted: &Mounted, settings: &Settings, way: &str, kind: &str, table: &m
         Result::Ok(())
     };
     let mib = settings.scaled(512);
-    let (large, small) = (mounted.directory.join("large"), mounted.directory.join("small"));
+    let (large, small) = (mounted.directory().join("large"), mounted.directory().join("small"));
     for (name, path, request) in
         [("write by 1 MiB, fsync", &large, 1 << 20), ("write by 8 KiB, fsync", &small, 8 << 10)]
     {
@@ -56,7 +56,7 @@ fn rows(mounted: &Mounted, settings: &Settings, way: &str, kind: &str, table: &m
         })?;
     }
     let archive = sources(settings)?;
-    let tree = mounted.directory.join("tree");
+    let tree = mounted.directory().join("tree");
     fs::create_dir(&tree).map_err(Failure::of(tree.display()))?;
     let listed = run(command("tar").arg("-tf").arg(&archive))?;
     let entries = ((listed.split(|&byte| byte == b'\n').count() - 1) as u64, "/s");
@@ -87,63 +87,4 @@ fn rows(mounted: &Mounted, settings: &Settings, way: &str, kind: &str, table: &m
         (0..count)
             .try_for_each(|_| file.read_exact_at(&mut buffer, rng.random_range(0..mib * 256 - 5) * 4096))
     })
-}
-
-/// A mounted image, unmounted and deleted with this value.
-struct Mounted {
-    image: PathBuf,
-    /// The loop device, or the image itself.
-    device: PathBuf,
-    directory: PathBuf,
-    options: &'static str,
-}
-
-impl Mounted {
-    fn new(at: &Path, looped: bool, options: &'static str) -> Result<Self> {
-        let image = at.join("clusters.img");
-        let directory = at.join("clusters.mnt");
-        fs::create_dir_all(&directory).map_err(Failure::of(directory.display()))?;
-        File::create(&image)
-            .and_then(|file| file.set_len(SIZE_BYTES))
-            .map_err(Failure::of(image.display()))?;
-        let device = if looped {
-            let shown = run(command("losetup").args(["--find", "--show", "--direct-io=on"]).arg(&image))?;
-            PathBuf::from(String::from_utf8_lossy(&shown).trim())
-        } else {
-            image.clone()
-        };
-        let mounted = Self { image, device, directory, options };
-        run(command(spindle()).arg("newfs").arg(&mounted.device))?;
-        mounted.mount()?;
-        Ok(mounted)
-    }
-
-    fn mount(&self) -> Result<()> {
-        run(command(spindle()).args(["mount", "-o", self.options]).arg(&self.device).arg(&self.directory))
-            .map(drop)
-    }
-
-    fn unmount(&self) -> Result<()> {
-        run(command(spindle()).arg("umount").arg(&self.directory)).map(drop)
-    }
-
-    fn make_cold(&self) -> Result<()> {
-        self.unmount()?;
-        rustix::fs::sync();
-        fs::write("/proc/sys/vm/drop_caches", "3").map_err(Failure::of("/proc/sys/vm/drop_caches"))?;
-        self.mount()
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        if self.unmount().is_err() {
-            let _ = run(command("umount").arg("--lazy").arg(&self.directory));
-        }
-        if self.device != self.image {
-            let _ = run(command("losetup").arg("--detach").arg(&self.device));
-        }
-        // What cannot be deleted will be written over.
-        let _ = fs::remove_file(&self.image);
-    }
 }

@@ -1,21 +1,16 @@
 //! The file systems compared: how each is made, mounted and unmounted.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use spindle_interop::tool::{command, repository, run};
 use spindle_interop::{Failure, Result};
 
-/// Bytes of each image; sparse, so that only what is written takes room.
-const SIZE_BYTES: u64 = 8 << 30;
-
-/// Inodes of ext4, which makes fewer by itself than the largest directory has names.
-const MOST_FILES: &str = "1200000";
-
 /// A file system to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contender {
-    /// The kernel's ext4 on a loop device: the measure of all.
+    /// The kernel's ext4: the measure of all. In an image file it is mounted over a loop device.
     Ext4,
     /// `fuse2fs` of e2fsprogs: what users of FUSE have.
     Fuse2fs,
@@ -36,14 +31,14 @@ impl Contender {
         }
     }
 
-    fn make(self, image: &Path) -> Result<()> {
-        let file = File::create(image).map_err(Failure::of(image.display()))?;
-        file.set_len(SIZE_BYTES).map_err(Failure::of(image.display()))?;
+    fn make(self, device: &Path) -> Result<()> {
         let mut make = match self {
-            // Everything is initialised at once, so that no background thread works during a measurement.
             Self::Ext4 | Self::Fuse2fs => {
                 let mut make = command("mkfs.ext4");
-                make.args(["-q", "-F", "-N", MOST_FILES, "-E", "lazy_itable_init=0,lazy_journal_init=0"]);
+                // Everything is initialised at once, so that no background thread works during a measurement; what has been
+                // written of an image stays so; and there are more inodes than usual, for a million names in 8 GiB.
+                let extended = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
+                make.args(["-q", "-F", "-i", "7168", "-E", extended]);
                 make
             }
             Self::Spindle => {
@@ -52,21 +47,7 @@ impl Contender {
                 make
             }
         };
-        run(make.arg(image)).map(drop)
-    }
-
-    fn mount(self, image: &Path, directory: &Path) -> Result<()> {
-        let mut mount = match self {
-            Self::Ext4 => command("mount"),
-            Self::Fuse2fs => command("fuse2fs"),
-            Self::Spindle => command(spindle()),
-        };
-        match self {
-            Self::Ext4 => mount.args(["-o", "loop"]),
-            Self::Fuse2fs => &mut mount,
-            Self::Spindle => mount.arg("mount"),
-        };
-        run(mount.arg(image).arg(directory)).map(drop)
+        run(make.arg(device)).map(drop)
     }
 }
 
@@ -75,23 +56,94 @@ pub fn spindle() -> PathBuf {
     repository().join("target/release/spindle")
 }
 
-/// A mounted file system, unmounted and deleted with this value.
+/// Where a file system lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// In an image file.
+    File,
+    /// On a loop device over an image file, which it reads and writes past the page cache.
+    Loop,
+}
+
+impl Medium {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::File, Self::Loop];
+
+    /// As the table names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Loop => "loop device",
+        }
+    }
+}
+
+/// A file to make a file system in, deleted with this value.
 #[derive(Debug)]
-pub struct Mounted {
+pub struct Image(PathBuf);
+
+impl Image {
+    /// A new one of `bytes`, without blocks of its own: only what is written takes room.
+    pub fn sparse(path: PathBuf, bytes: u64) -> Result<Self> {
+        let made = File::create(&path).and_then(|file| file.set_len(bytes));
+        made.map_err(Failure::of(path.display()))?;
+        Ok(Self(path))
+    }
+
+    /// A new one of `bytes` that are all written: that its own blocks must be found is no part of any measurement.
+    pub fn written(path: PathBuf, bytes: u64) -> Result<Self> {
+        let zeros = vec![0; 1 << 20];
+        let image = Self::sparse(path, bytes)?;
+        let write = || {
+            let mut file = OpenOptions::new().write(true).open(&image.0)?;
+            (0..bytes).step_by(zeros.len()).try_for_each(|_| file.write_all(&zeros))?;
+            file.sync_all()
+        };
+        write().map_err(Failure::of(image.0.display()))?;
+        Ok(image)
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        // What cannot be deleted will be written over.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// A mounted file system, unmounted with this value.
+#[derive(Debug)]
+pub struct Mounted<'a> {
     contender: Contender,
-    image: PathBuf,
+    options: &'static str,
+    image: &'a Image,
+    /// The loop device, or the image itself.
+    device: PathBuf,
     directory: PathBuf,
 }
 
-impl Mounted {
-    /// Makes a new file system below `at` and mounts it.
-    pub fn new(contender: Contender, at: &Path) -> Result<Self> {
-        let image = at.join(format!("{}.img", contender.name()));
-        let directory = at.join(format!("{}.mnt", contender.name()));
+impl<'a> Mounted<'a> {
+    /// Makes a new file system in the image and mounts it beside it, with `options` as `-o` takes them.
+    pub fn new(
+        contender: Contender,
+        options: &'static str,
+        image: &'a Image,
+        medium: Medium,
+    ) -> Result<Self> {
+        let directory = image.0.with_extension("mnt");
         fs::create_dir_all(&directory).map_err(Failure::of(directory.display()))?;
-        contender.make(&image)?;
-        contender.mount(&image, &directory)?;
-        Ok(Self { contender, image, directory })
+        let device = match medium {
+            Medium::File => image.0.clone(),
+            Medium::Loop => {
+                let mut setup = command("losetup");
+                let shown = run(setup.args(["--find", "--show", "--direct-io=on"]).arg(&image.0))?;
+                PathBuf::from(String::from_utf8_lossy(&shown).trim())
+            }
+        };
+        let mounted = Self { contender, options, image, device, directory };
+        contender.make(&mounted.device)?;
+        mounted.mount()?;
+        Ok(mounted)
     }
 
     /// Where it is mounted.
@@ -99,26 +151,60 @@ impl Mounted {
         &self.directory
     }
 
+    /// Mounts it again after [`Self::unmount`].
+    pub fn mount(&self) -> Result<()> {
+        let mut mount = match self.contender {
+            Contender::Ext4 => command("mount"),
+            Contender::Fuse2fs => command("fuse2fs"),
+            Contender::Spindle => command(spindle()),
+        };
+        match self.contender {
+            Contender::Ext4 if self.device == self.image.0 => mount.args(["-o", "loop"]),
+            Contender::Ext4 | Contender::Fuse2fs => &mut mount,
+            Contender::Spindle => mount.arg("mount"),
+        };
+        run(mount.args(["-o", self.options]).arg(&self.device).arg(&self.directory)).map(drop)
+    }
+
+    /// Unmounts it; everything is in the image then.
+    pub fn unmount(&self) -> Result<()> {
+        match self.contender {
+            Contender::Ext4 => run(command("umount").arg(&self.directory))?,
+            Contender::Fuse2fs => {
+                run(command("umount").arg(&self.directory))?;
+                // A daemon writes on after umount has returned, and holds its lock until it is done.
+                run(command("flock").arg(&self.device).arg("true"))?
+            }
+            Contender::Spindle => run(command(spindle()).arg("umount").arg(&self.directory))?,
+        };
+        Ok(())
+    }
+
     /// Unmounts and mounts again, and empties the kernel's caches in between: nothing of the file system is in
     /// memory then.
     pub fn make_cold(&self) -> Result<()> {
-        run(command("umount").arg(&self.directory))?;
-        // A daemon writes on after umount has returned, and holds its lock until it is done.
-        run(command("flock").arg(&self.image).arg("true"))?;
+        self.unmount()?;
         rustix::fs::sync();
         fs::write("/proc/sys/vm/drop_caches", "3").map_err(Failure::of("/proc/sys/vm/drop_caches"))?;
-        self.contender.mount(&self.image, &self.directory)
+        self.mount()
+    }
+
+    /// Makes everything durable that was done in it: `syncfs`, and `fsync` of the top directory, which is what a daemon
+    /// hears of.
+    pub fn sync(&self) -> io::Result<()> {
+        let top = File::open(&self.directory)?;
+        rustix::fs::syncfs(&top)?;
+        top.sync_all()
     }
 }
 
-impl Drop for Mounted {
+impl Drop for Mounted<'_> {
     fn drop(&mut self) {
-        for way in [&[][..], &["--lazy"]] {
-            if run(command("umount").args(way).arg(&self.directory)).is_ok() {
-                break;
-            }
+        if self.unmount().is_err() {
+            let _ = run(command("umount").arg("--lazy").arg(&self.directory));
         }
-        // What cannot be deleted will be written over.
-        let _ = fs::remove_file(&self.image);
+        if self.device != self.image.0 {
+            let _ = run(command("losetup").arg("--detach").arg(&self.device));
+        }
     }
 }

@@ -10,10 +10,12 @@
 //!
 //! The images are made in DIRECTORY, by default `target/bench`. `--scale 10` does a tenth of the work, for trying
 //! out. The groups are `large`, `one`, `spread`, `tree`, `names`, `image`; `clusters`, which compares Spindle with
-//! itself, without and with clustering; and `events`, the speed of simulations.
+//! itself, without and with clustering; `durable`, what surviving crashes costs; and `events`, the speed of simulations.
 
 mod clusters;
 mod contender;
+mod counts;
+mod durable;
 mod events;
 mod images;
 mod measure;
@@ -55,7 +57,13 @@ fn run() -> Result<()> {
             events::all(&settings, &mut table)?;
         }
     }
+    if settings.wants("durable") {
+        durable::all(&settings, &mut table)?;
+    }
     print!("{}", table.markdown());
+    if settings.wants("durable") {
+        print!("\n{}", counts::all()?);
+    }
     Ok(())
 }
 

@@ -13,11 +13,13 @@ use rand::{Rng, SeedableRng};
 use spindle_interop::tool::{command, run};
 use spindle_interop::{Failure, Result};
 
-use crate::contender::{Contender, Mounted};
+use crate::contender::{Contender, Image, Medium, Mounted};
 use crate::measure::{Settings, time};
 use crate::table::Table;
 
 const MIB: u64 = 1 << 20;
+/// Bytes of each image.
+const SIZE_BYTES: u64 = 8 << 30;
 /// Directories over which files are spread.
 const DIRECTORIES: u64 = 200;
 
@@ -26,7 +28,9 @@ pub fn all(contender: Contender, settings: &Settings, table: &mut Table) -> Resu
     if !["large", "one", "spread", "tree", "names"].iter().any(|group| settings.wants(group)) {
         return Ok(());
     }
-    let bench = Bench { contender, settings, mounted: Mounted::new(contender, &settings.directory)? };
+    let image = Image::sparse(settings.directory.join(format!("{}.img", contender.name())), SIZE_BYTES)?;
+    let mounted = Mounted::new(contender, "rw", &image, Medium::File)?;
+    let bench = Bench { contender, settings, mounted };
     if settings.wants("large") {
         bench.large_file(table)?;
     }
@@ -49,7 +53,7 @@ pub fn all(contender: Contender, settings: &Settings, table: &mut Table) -> Resu
 struct Bench<'a> {
     contender: Contender,
     settings: &'a Settings,
-    mounted: Mounted,
+    mounted: Mounted<'a>,
 }
 
 impl Bench<'_> {

@@ -1,11 +1,98 @@
 //! Loss of power at every write.
+//!
+//! `SPINDLE_CRASH` repeats one state, or a whole workload, and tells what is done; `SPINDLE_BUDGET` is for how many seconds
+//! workloads are tried (those of one and two operations are all done, however long it takes); `SPINDLE_CASES` tries so many; without
+//! any, a sample. `SPINDLE_SEED` is the seed of what is sampled.
 
+use rand::rngs::SmallRng;
+use rand::{RngCore, SeedableRng};
 use spindle_ffs::LogUse;
-use spindle_torture::crash::explore::{Budget, Explorer};
+use spindle_ffs::newfs::{self, Parameters, Plan};
+use spindle_torture::crash::explore::{Budget, Explorer, Id};
+use spindle_torture::crash::images;
+use spindle_torture::crash::operation::Driver;
+use spindle_torture::crash::recorder::Recorder;
+use spindle_torture::crash::workload::{Name, Workload};
+use spindle_torture::overlay::Allowance;
+use spindle_vfs::FileSystem;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Workloads of the sample.
+const SAMPLE: usize = 60;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+/// Promise: after a loss of power at any instant nothing acknowledged is lost, operations are there in order and wholly or
+/// not at all, no file shows bytes that it never had, and the check finds nothing.
+#[test]
+fn torture_crash() {
+    let explorer = Explorer::new(LogUse::Wanted);
+    if let Ok(id) = std::env::var("SPINDLE_CRASH") {
+        let id: Id = id.parse().unwrap_or_else(|e| panic!("SPINDLE_CRASH: {e}"));
+        let report = explorer.repeat(&id);
+        println!("{report}");
+        assert_eq!(report.violated, 0, "{}", report.told());
+        return;
+    }
+    let seed = number("SPINDLE_SEED").unwrap_or_else(|| SmallRng::from_os_rng().next_u64());
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-torture --test crash");
+    let budget = match (number("SPINDLE_CASES"), number("SPINDLE_BUDGET")) {
+        (Some(cases), _) => Budget::Sample(usize::try_from(cases).expect("a number of workloads")),
+        (None, Some(seconds)) => Budget::Time(Duration::from_secs(seconds)),
+        (None, None) => Budget::Sample(SAMPLE),
+    };
+    let report = explorer.explore(seed, budget);
+    println!("{report}");
+    assert_eq!(report.violated, 0, "\n{}\n{report}", report.told());
+}
 
 /// Promise: without a log the explorer sees violations: it can fail. What was unmounted is good all the same.
 #[test]
 fn sees_that_there_is_no_log() {
     let report = Explorer::new(LogUse::Never).explore(1, Budget::Sample(8));
     assert!(report.violated > 0 && report.violated < report.states, "{report}");
+}
+
+/// Promise: recovery reads no more than the log and a bounded part, however large the file system is.
+#[test]
+fn recovery_does_not_grow_with_the_size() {
+    const LOG: u64 = 64 << 10;
+    let costs = [4 << 20, 32 << 20, 256 << 20].map(|size_bytes| {
+        let parameters = Parameters { snap_dir: false, ..Parameters::new(size_bytes) };
+        let device = Arc::new(Recorder::new(vec![0; usize::try_from(size_bytes).unwrap()]));
+        let plan = Plan::new(&parameters).unwrap();
+        newfs::write(&plan, &*device, &*images::clock(), &mut SmallRng::seed_from_u64(1), &mut |_, _| ())
+            .unwrap();
+        let cost = |log| {
+            device.allow(Allowance { requests: u64::MAX, bytes: u64::MAX });
+            let fs = images::open(device.clone(), images::clock(), log).unwrap();
+            assert!(!fs.read_only(), "{:?}", fs.read_only_reasons());
+            (fs, device.usage())
+        };
+        let (fs, _) = cost(LogUse::Wanted);
+        fs.unmount().unwrap();
+        drop(fs);
+        let (fs, clean) = cost(LogUse::IfThere);
+        let mut driver = Driver::new(&fs);
+        let workload = Workload::new(Name::Long(3), &fs.limits());
+        for (n, op) in
+            images::tree(&fs.limits()).iter().chain(workload.steps.iter().map(|s| &s.op)).enumerate()
+        {
+            driver.apply(op, n as u64, usize::MAX).unwrap();
+        }
+        fs.fsync(fs.root(), false).unwrap();
+        // Power is lost here.
+        drop(fs);
+        let (fs, recovery) = cost(LogUse::IfThere);
+        fs.unmount().unwrap();
+        println!("{} MiB: {clean:?} to mount, {recovery:?} to recover", size_bytes >> 20);
+        (recovery.requests - clean.requests, recovery.bytes - clean.bytes)
+    });
+    let (requests, bytes) = costs[0];
+    for (more_requests, more_bytes) in costs {
+        assert!(more_requests <= requests + 40 && more_bytes <= bytes + LOG && bytes <= 8 * LOG, "{costs:?}");
+    }
 }

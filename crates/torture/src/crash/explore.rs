@@ -74,7 +74,7 @@ impl std::str::FromStr for Id {
 /// The command that repeats a state.
 #[must_use]
 pub fn repeat(id: &Id) -> String {
-    format!("SPINDLE_CRASH={id} cargo test -p spindle-torture --test crash -- --nocapture torture_crash")
+    format!("SPINDLE_CRASH={id} make torture")
 }
 
 /// What came out.
@@ -310,8 +310,10 @@ impl Explorer {
         let format = (0..self.formats.len()).find(|&format| self.name(format) == id.format);
         let format = format.unwrap_or_else(|| panic!("there is no format {}", id.format));
         let only = (!id.points.is_empty()).then_some(&id.points[..]);
+        let start = SystemClock.monotonic();
         let findings = self.base(format, &id.workload).run(&id.workload, only, true);
         report.add(&id.format, &id.workload, findings, None);
+        report.time = SystemClock.monotonic().saturating_sub(start);
         report
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Serial numbers of the writes that made the tree; those of workloads are below.
 const FIRST_SERIAL: u64 = 1 << 32;
 /// Bytes of the log.
-const LOG_BYTES: u64 = 64 << 10;
+const LOG_BYTES: u64 = 32 << 10;
 
 /// A format to crash.
 #[derive(Clone, Debug)]

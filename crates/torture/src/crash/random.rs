@@ -83,9 +83,9 @@ impl Dice {
 
     fn sync(&mut self) -> Sync {
         match self.rng.random_range(0..20) {
-            0..11 => Sync::None,
-            11..15 => Sync::Fsync,
-            15..17 => Sync::Fdatasync,
+            0..9 => Sync::None,
+            9..15 => Sync::Fsync,
+            15..18 => Sync::Fdatasync,
             _ => Sync::All,
         }
     }
@@ -109,7 +109,7 @@ pub(super) fn steps(seed: u64, limits: &Limits, full: bool) -> Vec<Step> {
     for step in &steps {
         driver.apply(&step.op, 0, usize::MAX).expect("the model has room");
     }
-    let count = steps.len() + dice.rng.random_range(20..60);
+    let count = steps.len() + dice.rng.random_range(20..100);
     let mut open = false;
     while steps.len() < count {
         let mut op = dice.op();

@@ -41,21 +41,24 @@ impl Recording {
     /// What was done and what went to the device, for people.
     #[must_use]
     pub fn story(&self, workload: &Workload) -> String {
-        let line = |(at, event): (usize, &Event)| match event {
-            Event::Write(write) => {
-                Some(format!("{at}: write {} bytes at {}", write.bytes.len(), write.offset))
+        story(&self.events, |mark| match mark {
+            Mark::Begins(version) => {
+                format!("operation {version}: {}", workload.steps[version - 1].op)
             }
-            Event::Landed(_) => None,
-            Event::Flush => Some(format!("{at}: flush")),
-            Event::Mark(Mark::Begins(version)) => {
-                Some(format!("{at}: operation {version}: {}", workload.steps[version - 1].op))
-            }
-            Event::Mark(Mark::Promised(count)) => {
-                Some(format!("{at}: promise: {:?}", self.history.promises()[count - 1]))
-            }
-        };
-        self.events.iter().enumerate().filter_map(line).collect::<Vec<_>>().join("\n")
+            Mark::Promised(count) => format!("promise: {:?}", self.history.promises()[count - 1]),
+        })
     }
+}
+
+/// What went to a device, for people, with what is to be said of the marks.
+pub(super) fn story(events: &[Event], mark: impl Fn(Mark) -> String) -> String {
+    let line = |(at, event): (usize, &Event)| match event {
+        Event::Write(write) => Some(format!("{at}: write {} bytes at {}", write.bytes.len(), write.offset)),
+        Event::Landed(_) => None,
+        Event::Flush => Some(format!("{at}: flush")),
+        Event::Mark(noted) => Some(format!("{at}: {}", mark(*noted))),
+    };
+    events.iter().enumerate().filter_map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn run(image: &Image, workload: &Workload, device: &Arc<Recorder>) -> Result<History, String> {

@@ -3,7 +3,7 @@
 //! The recorder holds the medium. While the journal of the run is gone through, what is durable is put on the medium for good;
 //! each state of the window after it is put on top, looked at, and taken back.
 
-use super::record::Recording;
+use super::record::{Recording, story};
 use super::recorder::{Event, Mark, Recorder, SECTOR, Write};
 use super::recovery::{Recovered, recover};
 use super::states::{Shape, State, states};
@@ -35,16 +35,16 @@ impl Depth {
     pub const fn of(name: &Name) -> Self {
         match name {
             Name::Sequence(entries) if entries.len() == 1 => {
-                Self { states: 200, nested_share: 4, nested_states: 24, cut_share: 1, work_share: 2 }
+                Self { states: 200, nested_share: 8, nested_states: 16, cut_share: 1, work_share: 2 }
             }
             Name::FirstMount(..) => {
-                Self { states: 100, nested_share: 8, nested_states: 24, cut_share: 1, work_share: 2 }
+                Self { states: 100, nested_share: 8, nested_states: 16, cut_share: 1, work_share: 2 }
             }
             Name::Sequence(_) => {
-                Self { states: 40, nested_share: 64, nested_states: 12, cut_share: 1, work_share: 16 }
+                Self { states: 24, nested_share: 64, nested_states: 12, cut_share: 1, work_share: 16 }
             }
             Name::Long(_) | Name::Full(_) => {
-                Self { states: 12, nested_share: 32, nested_states: 8, cut_share: 3, work_share: 16 }
+                Self { states: 12, nested_share: 32, nested_states: 6, cut_share: 3, work_share: 16 }
             }
         }
     }
@@ -139,6 +139,9 @@ impl<'a> Trial<'a> {
                 let bounds = (scene.promises, scene.latest);
                 let only = only.map(|points| &points[1..]);
                 let most = self.depth.nested_states;
+                if only.is_some() {
+                    println!("the recovery:\n{}", story(&recovered.events, |mark| format!("{mark:?}")));
+                }
                 self.scenes(&recovered.events, bounds, most, only, seen, &mut |again, _| {
                     findings.nested += 1;
                     self.show(again, &[scene.point], &mut findings, only.is_some());
