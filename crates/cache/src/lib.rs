@@ -341,8 +341,11 @@ impl Cache {
         }
     }
 
-    /// Refuses after a failed write.
-    fn check(&self) -> Result<()> {
+    /// Refuses after a failed write, as everything does that changes something.
+    ///
+    /// # Errors
+    /// [`Error::Latched`].
+    pub fn check(&self) -> Result<()> {
         match &*self.failure.lock() {
             None => Ok(()),
             Some(reason) => {

@@ -107,8 +107,10 @@ impl Ffs {
         Ok(())
     }
 
-    /// Does something again that found no space, if a commit makes some.
-    pub(crate) fn with_space<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    /// Carries out an operation that changes something: again, if it found no space and a commit makes some; and not at all once
+    /// nothing can be changed any more, for what is in memory may then be half an operation.
+    pub(crate) fn changing<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+        self.cache.check()?;
         match attempt() {
             Err(Error::NoSpace) if self.pending.frags() > 0 => {
                 self.commit()?;

@@ -325,7 +325,8 @@ impl Ffs {
         self.sync_all()?;
         self.cache.bring_home()?;
         self.read_only.store(true, Ordering::Relaxed);
-        let clean = self.was_clean && !self.damaged.load(Ordering::Relaxed);
+        // What could not be freed is on the log's list, for the next mount.
+        let clean = self.was_clean && freed.is_ok() && !self.damaged.load(Ordering::Relaxed);
         if self.is_marked() && clean {
             self.write_superblock(true)?;
         }

@@ -385,7 +385,7 @@ impl FileSystem for Ffs {
     }
 
     fn setattr(&self, ino: Ino, set: &SetAttr, by: Privilege) -> Result<Attr> {
-        self.with_space(|| self.set_attributes(ino, set, by))
+        self.changing(|| self.set_attributes(ino, set, by))
     }
 
     fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
@@ -459,7 +459,7 @@ impl FileSystem for Ffs {
     }
 
     fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr> {
-        self.with_space(|| {
+        self.changing(|| {
             if matches!(name, b"." | b"..") {
                 return Err(Error::Exists);
             }
@@ -495,7 +495,7 @@ impl FileSystem for Ffs {
     }
 
     fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr> {
-        self.with_space(|| {
+        self.changing(|| {
             if matches!(name, b"." | b"..") {
                 return Err(Error::Exists);
             }
@@ -535,14 +535,14 @@ impl FileSystem for Ffs {
     }
 
     fn unlink(&self, dir: Ino, name: &[u8]) -> Result<()> {
-        let result = self.remove(dir, name, false);
+        let result = self.changing(|| self.remove(dir, name, false));
         self.note(result)
     }
 
     fn rmdir(&self, dir: Ino, name: &[u8]) -> Result<()> {
         let result = match name {
             b".." => Err(Error::NotEmpty),
-            _ => self.remove(dir, name, true),
+            _ => self.changing(|| self.remove(dir, name, true)),
         };
         self.note(result)
     }
@@ -556,7 +556,7 @@ impl FileSystem for Ffs {
         mode: RenameMode,
         by: Privilege,
     ) -> Result<()> {
-        self.with_space(|| {
+        self.changing(|| {
             let result = self.rename_entry((from_dir, from), (to_dir, to), mode, by);
             self.note(result)
         })
@@ -592,7 +592,7 @@ impl FileSystem for Ffs {
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize> {
-        self.with_space(|| {
+        self.changing(|| {
             let inode = self.iget_ino(ino)?;
             let mut state = write_regular(&inode)?;
             if data.is_empty() {
@@ -616,7 +616,7 @@ impl FileSystem for Ffs {
     }
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64, by: Privilege) -> Result<()> {
-        self.with_space(|| {
+        self.changing(|| {
             let end = offset.checked_add(len).ok_or(Error::TooBig)?;
             if len == 0 {
                 return Err(Error::Invalid);
@@ -660,7 +660,7 @@ impl FileSystem for Ffs {
     }
 
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode, by: Privilege) -> Result<()> {
-        self.with_space(|| self.change_xattr(ino, name, Some((value, mode)), by))
+        self.changing(|| self.change_xattr(ino, name, Some((value, mode)), by))
     }
 
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
@@ -671,7 +671,7 @@ impl FileSystem for Ffs {
     }
 
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
-        self.change_xattr(ino, name, None, Privilege::Root)
+        self.changing(|| self.change_xattr(ino, name, None, Privilege::Root))
     }
 
     fn unmount(&self) -> Result<()> {
