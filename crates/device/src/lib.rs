@@ -18,6 +18,7 @@ mod memory;
 mod patched;
 mod spec;
 mod tickets;
+mod trial;
 #[cfg(target_os = "linux")]
 mod uring;
 mod window;
@@ -30,6 +31,7 @@ pub use label::{Partition, Scheme, Table, partitions};
 pub use memory::MemoryDevice;
 pub use patched::Patched;
 pub use spec::{Part, Spec, open_spec};
+pub use trial::Trial;
 pub use window::Window;
 
 /// What a device says of itself.

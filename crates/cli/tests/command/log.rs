@@ -134,3 +134,42 @@ fn a_failing_image() {
     said(&bench, "umount mnt");
     bench.check("a.img");
 }
+
+/// Promise: on a crashed image `fsck -n` looks at what the log makes and changes nothing, `fsck -p` carries the log out, both find no
+/// damage; info tells where the log is, how large and in what state.
+#[test]
+fn checked_and_told() {
+    for newfs in ["", "-O1 --dialect 44bsd --endian big", "-O2 --dialect netbsd"] {
+        let bench = Bench::new();
+        crashed(&bench, newfs);
+        let before = std::fs::read(bench.path("a.img")).unwrap();
+        let told = bench.ok("fsck -n a.img");
+        assert!(told.contains("checking what its log (") && told.contains("no damage found\n"), "{told}");
+        let log = bench.json("info --json a.img")["file_system"]["log"].clone();
+        assert_eq!(
+            (&log["state"], &log["len"], &log["writer"]),
+            (&"recovery".into(), &(1 << 20).into(), &"Spindle".into())
+        );
+        assert!(log["blocks"].as_u64().unwrap() > 0 && log["ino"].as_u64().unwrap() > 2, "{log}");
+        assert!(bench.ok("info a.img").contains(" blocks to be carried out, written by Spindle\n"));
+        assert!(std::fs::read(bench.path("a.img")).unwrap() == before, "{newfs}");
+        let told = bench.ok("fsck -p a.img");
+        assert!(told.contains("recovered ") && told.contains("no damage found\n"), "{told}");
+        assert_eq!(bench.json("info --json a.img")["file_system"]["log"]["state"], "empty");
+        assert_eq!(bench.ok("cat a.img:/kept"), "synced");
+        assert!(!bench.ok("fsck -n a.img").contains("log"));
+    }
+}
+
+/// Promise: a log that must not be believed is told with the reason.
+#[test]
+fn useless_logs() {
+    let bench = Bench::new();
+    crashed(&bench, "--no-check-hashes");
+    // As another system that writes the superblock: its time is another.
+    bench.shell("printf '\\001' | dd bs=1 seek=$((65536 + 1072 + 3)) conv=notrunc of=a.img status=none");
+    let told = bench.run("fsck -n a.img").out;
+    assert!(told.contains("another system has written to it"), "{told}");
+    let told = bench.ok("info a.img");
+    assert!(told.contains("useless: another system") && told.contains("mounts read-only"), "{told}");
+}

@@ -7,7 +7,7 @@ use serde::Serialize;
 use spindle_clock::Timestamp;
 use spindle_device::Device;
 use spindle_ffs::ondisk::{FS_OPTSPACE, flags};
-use spindle_ffs::{CheckHashes, Dialect, Superblock, Version};
+use spindle_ffs::{CheckHashes, Dialect, FoundLog, LogPlace, Replay, Superblock, Version};
 use spindle_vfs::Objection;
 
 /// A file system. The names are those of `fs.h`.
@@ -30,6 +30,7 @@ pub struct FileSystemInfo {
     last_written: String,
     flags: Vec<&'static str>,
     check_hashes: CheckHashes,
+    log: Option<LogInfo>,
     fs_bsize: u32,
     fs_fsize: u32,
     fs_frag: u32,
@@ -79,6 +80,54 @@ struct Geometry {
     cgoffset: u32,
 }
 
+/// The log of a file system.
+#[derive(Debug, Serialize)]
+struct LogInfo {
+    /// Where it begins, its length, and whose inode its space is.
+    #[serde(flatten)]
+    place: LogPlace,
+    /// Who wrote it last: `Spindle`, or the system whose format it is.
+    writer: Option<&'static str>,
+    /// `empty`, `ready` (clean, whatever it holds), `recovery` or `useless`.
+    state: &'static str,
+    /// Blocks of 512 bytes to be carried out.
+    blocks: usize,
+    /// Why it is useless.
+    reason: Option<String>,
+}
+
+impl LogInfo {
+    fn of(superblock: &Superblock, device: &dyn Device) -> spindle_vfs::Result<Option<Self>> {
+        let Some(place) = superblock.log_place() else { return Ok(None) };
+        let (state, blocks, writer, reason) = match FoundLog::look(device, superblock)? {
+            FoundLog::None => return Ok(None),
+            FoundLog::Ready(replay) if replay.is_empty() => ("empty", 0, Some(writer(&replay)), None),
+            FoundLog::Ready(replay) => ("ready", 0, Some(writer(&replay)), None),
+            FoundLog::Recovery(replay) => ("recovery", replay.blocks(), Some(writer(&replay)), None),
+            FoundLog::Useless(reason) => ("useless", 0, None, Some(reason)),
+        };
+        Ok(Some(Self { place, writer, state, blocks, reason }))
+    }
+
+    fn words(&self) -> String {
+        let LogPlace { at, len, ino } = self.place;
+        let place = ino.map_or_else(|| "behind the file system".into(), |ino| format!("inode {ino}"));
+        let state = match (self.state, &self.reason) {
+            ("recovery", _) => format!("{} blocks to be carried out", self.blocks),
+            ("ready", _) => "nothing to be carried out".into(),
+            (_, Some(reason)) => format!("useless: {reason}"),
+            (state, None) => state.into(),
+        };
+        let writer = self.writer.map_or_else(String::new, |writer| format!(", written by {writer}"));
+        format!("{} at byte {at}, {place}, {state}{writer}", text::bytes(len))
+    }
+}
+
+/// Who wrote a log last.
+fn writer(replay: &Replay) -> &'static str {
+    if replay.stamp().is_some() { "Spindle" } else { "NetBSD" }
+}
+
 impl FileSystemInfo {
     /// From a superblock, and what else its dialect keeps on the device.
     pub fn of(superblock: &Superblock, device: &dyn Device) -> spindle_vfs::Result<Self> {
@@ -120,6 +169,7 @@ impl FileSystemInfo {
             last_written: text::exact(Timestamp::new(time, 0)),
             flags: flag_names(*dialect, superblock.flags()),
             check_hashes: superblock.check_hashes(),
+            log: LogInfo::of(superblock, device)?,
             fs_bsize: layout.fs_bsize,
             fs_fsize: layout.fs_fsize,
             fs_frag: layout.fs_frag,
@@ -190,6 +240,9 @@ impl FileSystemInfo {
         .collect();
         if !hashes.is_empty() {
             row("check-hashes", hashes.join(", "))?;
+        }
+        if let Some(log) = &self.log {
+            row("log", log.words())?;
         }
         row("blocks", format!("bsize {} fsize {} frag {}", self.fs_bsize, self.fs_fsize, self.fs_frag))?;
         row(
