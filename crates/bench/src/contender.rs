@@ -43,7 +43,7 @@ impl Contender {
             }
             Self::Spindle => {
                 let mut make = command(spindle());
-                make.arg("newfs");
+                make.args(["newfs", "--force"]);
                 make
             }
         };
