@@ -1,14 +1,14 @@
 # Everything a developer or CI calls. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build check test demo torture bench install
+.PHONY: help setup build check test demo torture torture-selftest bench install
 
 # `make torture`: seconds for mutated images and for crashes (each), and how many cases each other random test tries.
 BUDGET ?= 600
 CASES ?= 20000
 
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install what the tests need beside Rust (Debian packages, Python environment, cargo tools)
 	scripts/setup
@@ -34,6 +34,9 @@ ifndef SPINDLE_CRASH
 	SPINDLE_BUDGET=$(BUDGET) cargo test --profile torture -p spindle-torture -- torture_ --nocapture --skip torture_crash
 endif
 	SPINDLE_BUDGET=$(BUDGET) cargo test --quiet --profile torture -p spindle-torture --test crash -- torture_crash --nocapture
+
+torture-selftest: ## Planted bugs, each of which the crash explorer or the fault campaign must see: make torture-selftest [BUGS="name ..."]
+	scripts/torture-selftest $(BUGS)
 
 bench: setup build ## Ratios to kernel ext4 and fuse2fs, as in docs/PERFORMANCE.md: make bench [BENCH="--rounds 5"]
 	cargo run --release --quiet -p spindle-bench -- $(BENCH)

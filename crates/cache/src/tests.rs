@@ -108,8 +108,14 @@ fn files_do_not_pile_up() {
     assert_eq!(device.to_bytes()[(3 * PENDING_STREAMS - 1) * 4096], 7);
 }
 
-/// A device whose writes can be made to fail.
-struct Failing(MemoryDevice, AtomicBool);
+/// A device whose writes can be made to fail, and whose flushes can.
+struct Failing(MemoryDevice, AtomicBool, AtomicBool);
+
+impl Failing {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(MemoryDevice::new(1 << 20), AtomicBool::new(false), AtomicBool::new(false)))
+    }
+}
 
 impl Device for Failing {
     fn info(&self) -> &Info {
@@ -125,6 +131,9 @@ impl Device for Failing {
         self.0.wait(ticket)
     }
     fn flush(&self) -> Result<()> {
+        if self.2.load(Ordering::Relaxed) {
+            return Err(Error::io("failing", "flush", std::io::ErrorKind::Other.into()));
+        }
         self.0.flush()
     }
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
@@ -135,7 +144,8 @@ impl Device for Failing {
 /// Promise: after a failed write nothing more is accepted, also when the device works again, and reads go on.
 #[test]
 fn a_failed_write_latches() {
-    let device = Arc::new(Failing(MemoryDevice::new(1 << 20), AtomicBool::new(true)));
+    let device = Failing::new();
+    device.1.store(true, Ordering::Relaxed);
     let cache = Cache::new(device.clone(), Arc::new(SystemClock), Settings::default());
     let tx = cache.begin().unwrap();
     cache.get(0, 512, None).unwrap().write(&tx)[0] = 1;
@@ -144,6 +154,67 @@ fn a_failed_write_latches() {
     device.1.store(false, Ordering::Relaxed);
     assert!(matches!(cache.begin(), Err(Error::Latched { .. })));
     assert!(cache.get(4096, 512, None).is_ok());
+}
+
+/// A log that is as good as its device.
+struct Barrier(Arc<Failing>);
+
+impl Log for Barrier {
+    fn group_bytes(&self) -> usize {
+        1 << 20
+    }
+    fn has_room(&self, _group: &Group) -> bool {
+        true
+    }
+    fn commit(&self, _group: &Group) -> Result<()> {
+        self.0.flush()
+    }
+    fn wants_trim(&self) -> bool {
+        false
+    }
+    fn trim(&self) {}
+}
+
+/// Promise: a failed barrier, a commit that fails, a failure past the buffers and a change that is given up halfway all end
+/// changes and promises for good, also when the device works again; reads go on.
+#[test]
+fn every_failure_latches() {
+    type Way<'a> = (&'a str, bool, &'a dyn Fn(&Cache) -> Result<()>);
+    let change = |cache: &Cache| {
+        let tx = cache.begin().unwrap();
+        cache.get(0, 512, None).unwrap().write(&tx)[0] = 1;
+        tx.commit();
+    };
+    let commit = |cache: &Cache| cache.commit::<Error>(cache.group(), |_| Ok(()));
+    let give_up = |cache: &Cache| {
+        let tx = cache.begin()?;
+        cache.get(0, 512, None)?.write(&tx)[0] = 1;
+        Err(Error::io("failing", "an operation", std::io::ErrorKind::Other.into()))
+    };
+    let ways: [Way<'_>; 4] = [
+        ("barrier", false, &|cache| cache.sync()),
+        ("commit", true, &commit),
+        ("past the buffers", true, &|cache| cache.directly(|device| device.flush())),
+        ("given up", true, &give_up),
+    ];
+    for (way, logged, fail) in ways {
+        let device = Failing::new();
+        let (clock, settings) = (Arc::new(SystemClock), Settings::default());
+        let cache = if logged {
+            Cache::with_log(device.clone(), clock, settings, Arc::new(Barrier(device.clone())))
+        } else {
+            Cache::new(device.clone(), clock, settings)
+        };
+        change(&cache);
+        device.2.store(true, Ordering::Relaxed);
+        assert!(fail(&cache).is_err(), "{way}");
+        device.2.store(false, Ordering::Relaxed);
+        assert!(matches!(cache.begin(), Err(Error::Latched { .. })), "{way}");
+        let promise = if logged { commit(&cache) } else { cache.sync() };
+        assert!(matches!(promise, Err(Error::Latched { .. })), "{way}");
+        assert!(matches!(cache.directly(|device| device.flush()), Err(Error::Latched { .. })), "{way}");
+        assert!(cache.get(4096, 512, None).is_ok(), "{way}");
+    }
 }
 
 /// Promise: what a flush takes never has half of a transaction: two buffers always changed together are

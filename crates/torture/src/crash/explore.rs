@@ -94,6 +94,8 @@ pub struct Report {
     pub violations: BTreeMap<String, (Id, String, u64)>,
     /// Broken promises in all.
     pub violated: u64,
+    /// States judged when the first broken promise was seen.
+    pub first: Option<u64>,
 }
 
 impl fmt::Display for Report {
@@ -117,6 +119,9 @@ impl Report {
         self.nested += findings.nested;
         self.recovery = self.recovery.max(findings.recovery);
         self.violated += findings.violations.len() as u64;
+        if self.violated > 0 {
+            self.first.get_or_insert(self.states);
+        }
         let place = place.map(|place| format!("\nthe last panic was at {place}")).unwrap_or_default();
         for (points, what) in findings.violations {
             // Those that differ in numbers only are of one kind; the first line says where power was lost.
@@ -135,7 +140,8 @@ impl Report {
         kinds.sort_by_key(|(.., count)| Reverse(*count));
         let told = kinds.into_iter().take(TOLD);
         let told = told.map(|(id, what, count)| format!("{count} like this: {}\n{what}\n", repeat(id)));
-        told.collect::<Vec<_>>().join("\n")
+        let first = self.first.map(|states| format!("the first after {states} states\n"));
+        first.into_iter().chain(told).collect::<Vec<_>>().join("\n")
     }
 }
 

@@ -108,8 +108,9 @@ impl<'a> Running<'a> {
         for (n, step) in trial.workload.steps.iter().enumerate() {
             clock.advance(1);
             let latched = self.latched();
-            let done = self.step(&mut driver, &step.op, n as u64)?;
-            changed |= done;
+            let changes = Self::changes(&driver, &step.op);
+            let done = self.step(&mut driver, &step.op, n as u64, changes)?;
+            changed |= done && changes;
             whole &= done;
             if !latched {
                 reached.version = n + 1;
@@ -118,7 +119,7 @@ impl<'a> Running<'a> {
                 break;
             }
             let kept = step.sync == Sync::None || self.sync(&driver, &step.op, step.sync, changed)?;
-            if !latched && kept {
+            if !latched && done && kept {
                 reached.promises = trial.promises[n + 1];
             }
             after += usize::from(self.latched());
@@ -128,9 +129,10 @@ impl<'a> Running<'a> {
             }
         }
         if matches!(self.plan.fault.among(), Among::Writes | Among::Flushes) {
+            // Who reads what has just failed to be written may be told, as long as the device fails.
             let read = || Tree::of(&fs, driver.held());
-            // Who reads what has just failed to be written may be told, once.
-            read().or_else(|_| read()).map_err(|e| format!("reading on: {e}"))?;
+            let retry = |result: Result<_, _>, _| result.or_else(|_: String| read());
+            (0..self.tries).fold(read(), retry).map_err(|e| format!("reading on: {e}"))?;
         }
         if unmount {
             let latched = self.latched();
@@ -144,15 +146,22 @@ impl<'a> Running<'a> {
         Ok(reached)
     }
 
-    /// Carries out an operation; false if the device did not let it.
-    fn step(&self, driver: &mut Driver<'_>, op: &Op, serial: u64) -> Result<bool, String> {
-        let latched = self.latched();
-        let changes = match op {
+    /// True if an operation that succeeds changes something.
+    fn changes(driver: &Driver<'_>, op: &Op) -> bool {
+        match op {
             Op::Open(..) | Op::Close(_) => false,
             // Two names of one file stay as they are.
-            Op::Rename(from, to, _) => driver.resolve(from).ok() != driver.resolve(to).ok(),
+            Op::Rename(from, to, _) => match (driver.resolve(from), driver.resolve(to)) {
+                (Err(Error::Device(_)), _) | (_, Err(Error::Device(_))) => false,
+                (from, to) => from.ok() != to.ok(),
+            },
             _ => true,
-        };
+        }
+    }
+
+    /// Carries out an operation, which `changes` something or not; false if the device did not let it.
+    fn step(&self, driver: &mut Driver<'_>, op: &Op, serial: u64, changes: bool) -> Result<bool, String> {
+        let latched = self.latched();
         match self.tried(op, || driver.apply(op, serial, usize::MAX)) {
             Ok(_) if latched && changes => Err(format!("{op}: done after a write had failed")),
             Ok(_) => Ok(true),
@@ -160,7 +169,12 @@ impl<'a> Running<'a> {
                 Err(format!("{op}: {error}, although the device works again"))
             }
             Err(Refusal::Device(_)) => Ok(false),
-            Err(Refusal::Other(error)) => Self::explained(op, &error, latched),
+            Err(Refusal::Other(error)) => {
+                // What was given up halfway may be seen in memory before the file system says that it has stopped.
+                let stopped =
+                    || matches!(self.tried(&"sync", || driver.sync(op, Sync::All)), Err(Refusal::Device(_)));
+                Self::explained(op, &error, latched || (stopped() && self.latched()))
+            }
         }
     }
 
