@@ -2,11 +2,11 @@
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use spindle_clock::ManualClock;
+use spindle_clock::{Clock, ManualClock};
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::check::{self, Severity, check};
 use spindle_ffs::newfs::{self, Format, Parameters, Plan};
-use spindle_ffs::{Dialect, Ffs, FoundLog, LogUse, OpenOptions, Superblock};
+use spindle_ffs::{Dialect, Ffs, FoundLog, LogUse, OpenOptions, Superblock, remove_log};
 use spindle_ondisk::Endian;
 use spindle_vfs::{Error, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr};
 use std::sync::Arc;
@@ -268,4 +268,31 @@ fn a_removed_log_is_left_alone() {
     assert!(content(&fs, "filler").unwrap().iter().all(|&b| b == 5));
     fs.unmount().unwrap();
     assert_eq!(disk.damage(), Vec::<String>::new());
+}
+
+/// Promise: a log is taken off with its file and space, whatever the dialect; the check finds nothing, and a new one can be made.
+#[test]
+fn logs_are_taken_off() {
+    for (name, parameters) in formats() {
+        let disk = Disk::new(&parameters);
+        let fs = disk.open(LogUse::IfThere);
+        let free = fs.statfs().unwrap();
+        fs.unmount().unwrap();
+        let fs = disk.open(LogUse::Wanted);
+        file(&fs, "a", b"some");
+        fs.unlink(fs.root(), b"a").unwrap();
+        fs.unmount().unwrap();
+        let (device, clock): (Arc<dyn Device>, Arc<dyn Clock>) = (disk.device.clone(), disk.clock.clone());
+        assert!(remove_log(&device, &clock).unwrap().is_some(), "{name}");
+        assert!(remove_log(&device, &clock).unwrap().is_none(), "{name}");
+        assert!(matches!(disk.found(), FoundLog::None), "{name}");
+        assert_eq!(disk.damage(), Vec::<String>::new(), "{name}");
+        let fs = disk.open(LogUse::IfThere);
+        let now = fs.statfs().unwrap();
+        assert_eq!((now.bfree, now.ffree), (free.bfree, free.ffree), "{name}");
+        fs.unmount().unwrap();
+        disk.open(LogUse::Wanted).unmount().unwrap();
+        assert!(matches!(disk.found(), FoundLog::Ready(_)), "{name}");
+        assert_eq!(disk.damage(), Vec::<String>::new(), "{name}");
+    }
 }
