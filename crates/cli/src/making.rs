@@ -9,10 +9,11 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::{Clock, ManualClock, SystemClock};
 use spindle_device::{Device, FileDevice, Part, partitions};
-use spindle_ffs::Dialect;
 use spindle_ffs::newfs::{Format, Geometry, Optimization, Parameters, Plan};
 use spindle_ffs::ondisk::flags;
+use spindle_ffs::{Dialect, Ffs, LogPlace, LogUse, OpenOptions};
 use spindle_ondisk::Endian;
+use spindle_vfs::FileSystem;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -340,4 +341,39 @@ pub fn make(plan: &Plan, device: &dyn Device, timestamp: Option<i64>) -> Result<
         progress.add(group_bytes);
     })?;
     Ok(())
+}
+
+/// Makes a log in a file system that is not mounted, of `bytes` or as large as a mount would; gives where it is then.
+pub fn make_log(device: &Arc<dyn Device>, bytes: Option<u64>, timestamp: Option<i64>) -> Result<LogPlace> {
+    let options = OpenOptions {
+        log: LogUse::Wanted,
+        log_bytes: bytes,
+        seed: seed(timestamp),
+        ..OpenOptions::default()
+    };
+    let ffs = Ffs::open(Arc::clone(device), clock(timestamp), &options)?;
+    if ffs.read_only() {
+        return Err(Failure::new(image::reasons(ffs.read_only_reasons())));
+    }
+    ffs.unmount()?;
+    ffs.superblock().log_place().ok_or_else(|| Failure::new("it has no log"))
+}
+
+/// The size of a log: bytes, or nothing for as large as a mount would make it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSize(pub Option<u64>);
+
+impl std::str::FromStr for LogSize {
+    type Err = String;
+
+    fn from_str(words: &str) -> Result<Self, String> {
+        const LEAST: u64 = 64 << 10;
+        match words {
+            "" => Ok(Self(None)),
+            _ => match text::parse_bytes(words)? {
+                bytes if bytes >= LEAST => Ok(Self(Some(bytes))),
+                _ => Err("give at least 64k".into()),
+            },
+        }
+    }
 }

@@ -3,11 +3,13 @@
 mod old;
 
 use crate::error::{Context, Failure, Result};
-use crate::making::{FsArgs, Place, make, open_new};
+use crate::image;
+use crate::making::{FsArgs, LogSize, Place, make, make_log, open_new};
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
 use spindle_ffs::newfs::Plan;
+use spindle_ffs::{Dialect, LogPlace};
 use spindle_v7::Format;
 use std::process::ExitCode;
 
@@ -23,6 +25,7 @@ use std::process::ExitCode;
     disable_help_flag = true,
     after_long_help = "EXAMPLES
     spindle newfs -s 1g disk.img                     UFS2 as FreeBSD makes it
+    spindle newfs -s 1g --log disk.img               with a log, which the first mount would make otherwise
     spindle newfs -O1 --dialect openbsd disk.img@a   UFS1 in a partition, as OpenBSD makes it
     spindle newfs -O1 --endian big -s 64m sun.img --dialect sun
     spindle newfs -t v7 -s 2m rk.img                 Seventh Edition on a disk of the PDP-11
@@ -56,6 +59,9 @@ pub struct Args {
     /// All times are this one, in seconds since 1970, and random numbers start there: for images that are the same every time
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     timestamp: Option<i64>,
+    /// Make a log, of this size or as large as a mount would make it
+    #[arg(short = 'j', long, value_name = "BYTES", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    log: Option<LogSize>,
     #[command(flatten)]
     fs: FsArgs,
     /// The file, block device or partition
@@ -94,6 +100,8 @@ struct Told<'a> {
     image: &'a str,
     version: &'static str,
     dialect: String,
+    #[serde(skip)]
+    whose: Dialect,
     inode_format: &'static str,
     #[serde(skip)]
     format: &'static str,
@@ -108,6 +116,10 @@ struct Told<'a> {
     free_bytes: u64,
     free_inodes: i64,
     superblocks: Vec<u64>,
+    /// Where the log is, if one was made.
+    log: Option<LogPlace>,
+    /// A log was asked for.
+    log_wanted: bool,
     notes: &'a [String],
     written: bool,
 }
@@ -117,6 +129,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let image = &args.image;
     let place = Place { image, size: args.size, force: args.force };
     if let Kind::Old(format) = args.kind {
+        if args.log.is_some() {
+            return Err(Failure::usage("an old file system cannot have a log"));
+        }
         return old::run(args, &place, format);
     }
     if args.inodes.is_some() || args.gap.is_some() {
@@ -135,7 +150,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         make(&plan, &**device, args.timestamp).context(image).inspect_err(|_| created.undo())?;
     }
     let mut out = Output::stdout();
-    let told = tell(image, &plan, device.is_some());
+    let log = match (&device, args.log) {
+        (Some((device, _)), Some(LogSize(bytes))) => {
+            Some(make_log(device, bytes, args.timestamp).context(image)?)
+        }
+        _ => None,
+    };
+    let told = Told { log, log_wanted: args.log.is_some(), ..tell(image, &plan, device.is_some()) };
     if args.json {
         out.json(&told)?;
     } else {
@@ -153,6 +174,7 @@ fn tell<'a>(image: &'a str, plan: &'a Plan, written: bool) -> Told<'a> {
         image,
         version: text::version_name(layout.version),
         dialect: plan.dialect.to_string(),
+        whose: plan.dialect,
         inode_format: text::inode_format(layout.inode_format),
         format: text::version(layout.version, layout.inode_format),
         byte_order: text::endian(layout.endian),
@@ -166,6 +188,8 @@ fn tell<'a>(image: &'a str, plan: &'a Plan, written: bool) -> Told<'a> {
         free_bytes: u64::try_from(frags).unwrap_or(0) << layout.fs_fshift,
         free_inodes: totals.cs_nifree,
         superblocks: plan.replicas().collect(),
+        log: None,
+        log_wanted: false,
         notes: &plan.notes,
         written,
     }
@@ -191,6 +215,11 @@ fn show(out: &mut Output, told: &Told<'_>) -> Result<()> {
         told.fs_minfree,
     ))?;
     out.line(format!("free: {}, {} inodes", text::bytes(told.free_bytes), told.free_inodes))?;
+    match told.log {
+        Some(log) => out.line(format!("log: {}, {}", text::bytes(log.len), image::log_file(told.whose)))?,
+        None if told.log_wanted => out.line("log: one would be made")?,
+        None => {}
+    }
     for note in told.notes {
         out.line(format!("note: {note}"))?;
     }

@@ -2,15 +2,17 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Found, WriteArgs};
-use crate::making::parse_optimization;
+use crate::making::{LogSize, clock, make_log, parse_optimization};
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
-use spindle_ffs::Superblock;
+use spindle_device::Device;
 use spindle_ffs::newfs::Optimization;
 use spindle_ffs::tunefs::{Change, Options, Parameter, Tuning, Value, settings, tune};
+use spindle_ffs::{LogPlace, Superblock};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Tune a file system
 ///
@@ -32,6 +34,7 @@ EXIT CODES
 EXAMPLES
     spindle tunefs -p disk.img
     spindle tunefs -a 15 -A disk.img@s1a     clusters of 15 blocks, in all superblocks
+    spindle tunefs --log=4m disk.img         a log of 4 MiB
     spindle tunefs -m 0 -o space disk.img    no reserve
     spindle tunefs -a 1 -d 4 vax.img         laid out by rotation, as in 1984
     spindle tunefs -p --json disk.img | jq '.settings.maxcontig'")]
@@ -63,6 +66,10 @@ pub struct Args {
     /// Whether to use soft updates when BSD mounts it: enable or disable
     #[arg(short = 'n', long, value_name = "enable|disable", value_parser = parse_switch)]
     soft_updates: Option<bool>,
+    /// Make a log of this size, or as large as a mount would; or take it off (none), which the next mount that writes undoes unless
+    /// it has the option nolog
+    #[arg(long, value_name = "BYTES|none", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = parse_log)]
+    log: Option<LogWish>,
     /// Write all copies of the superblock, even if nothing changes
     #[arg(short = 'A', long)]
     all: bool,
@@ -77,6 +84,17 @@ pub struct Args {
     /// The file, block device or partition
     #[arg(value_name = "IMAGE")]
     image: String,
+}
+
+/// What is to become of the log.
+#[derive(Clone, Copy, Debug)]
+enum LogWish {
+    Off,
+    On(LogSize),
+}
+
+fn parse_log(text: &str) -> Result<LogWish, String> {
+    if text == "none" { Ok(LogWish::Off) } else { text.parse().map(LogWish::On) }
 }
 
 fn parse_maxcontig(text: &str) -> Result<u32, String> {
@@ -103,6 +121,8 @@ struct Told<'a> {
     notes: &'a [String],
     superblock_copies_written: u32,
     settings: BTreeMap<String, Value>,
+    /// Where the log is.
+    log: Option<LogPlace>,
 }
 
 /// What was done, with the superblock as it is then.
@@ -117,7 +137,7 @@ struct Done {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let image = &args.image;
     let tuning = args.tuning();
-    let looks_only = tuning.is_empty() && !args.all;
+    let looks_only = tuning.is_empty() && !args.all && args.log.is_none();
     if looks_only && !args.print {
         return Err(Failure::usage(format!("{image}: say what to change, or -p to see what is set")));
     }
@@ -133,7 +153,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             return Err(Failure::new(format!("{image}: the old file system has nothing to tune")));
         }
     };
-    let done = if looks_only {
+    let before = superblock.log_place();
+    let mut done = if looks_only {
         Done { changes: Vec::new(), notes: Vec::new(), replicas: 0, superblock }
     } else {
         let options = Options { force: args.write.force, replicas: args.all };
@@ -145,6 +166,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             superblock: report.superblock,
         }
     };
+    if let Some(wish) = args.log {
+        set_log(&device, wish, before).context(image)?;
+        done.superblock = Superblock::open(&*device).context(image)?;
+    }
     let mut out = Output::stdout();
     if args.json {
         out.json(&Told {
@@ -153,12 +178,40 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             notes: &done.notes,
             superblock_copies_written: done.replicas,
             settings: named(&done.superblock),
+            log: done.superblock.log_place(),
         })?;
     } else {
+        if args.log.is_some() {
+            let (old, new) = (log_words(before), log_words(done.superblock.log_place()));
+            out.line(if old == new {
+                format!("log remains {new}")
+            } else {
+                format!("log changes from {old} to {new}")
+            })?;
+        }
         show(&mut out, args, &done)?;
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a log or takes it off; one of another size is replaced.
+fn set_log(device: &Arc<dyn Device>, wish: LogWish, now: Option<LogPlace>) -> Result<()> {
+    let replaced = match wish {
+        LogWish::Off => true,
+        LogWish::On(LogSize(bytes)) => bytes.is_some_and(|bytes| now.is_some_and(|now| now.len != bytes)),
+    };
+    if replaced {
+        spindle_ffs::remove_log(device, &clock(None))?;
+    }
+    if let LogWish::On(LogSize(bytes)) = wish {
+        make_log(device, bytes, None)?;
+    }
+    Ok(())
+}
+
+fn log_words(place: Option<LogPlace>) -> String {
+    place.map_or_else(|| "none".into(), |place| text::bytes(place.len))
 }
 
 impl Args {
@@ -207,6 +260,7 @@ fn show(out: &mut Output, args: &Args, done: &Done) -> Result<()> {
             let option = option(parameter);
             out.line(format!("-{option}  {:<13} {}", parameter.name(), words(parameter, &value)))?;
         }
+        out.line(format!("--log              {}", log_words(done.superblock.log_place())))?;
     }
     Ok(())
 }

@@ -173,3 +173,25 @@ fn useless_logs() {
     let told = bench.ok("info a.img");
     assert!(told.contains("useless: another system") && told.contains("mounts read-only"), "{told}");
 }
+
+/// Promise: newfs and tunefs make a log, tunefs changes its size and takes it off, and the image has no damage after each.
+#[test]
+fn made_and_taken_off() {
+    for newfs in ["", "-O1 --dialect sun", "-O2 --dialect netbsd"] {
+        let bench = Bench::new();
+        assert!(
+            bench.ok(&format!("newfs -N -s 32m --log {newfs} a.img")).contains("log: one would be made\n")
+        );
+        let made = bench.json(&format!("newfs -s 32m --log --json {newfs} a.img"));
+        assert_eq!(made["log"]["len"], 1 << 20);
+        bench.check("a.img");
+        assert_eq!(bench.ok("tunefs --log a.img"), "log remains 1 MiB\n");
+        assert_eq!(bench.ok("tunefs --log=512k a.img"), "log changes from 1 MiB to 512 KiB\n");
+        bench.check("a.img");
+        assert!(bench.ok("tunefs -p a.img").ends_with("--log              512 KiB\n"));
+        assert_eq!(bench.ok("tunefs --log=none a.img"), "log changes from 512 KiB to none\n");
+        bench.check("a.img");
+        assert_eq!(bench.json("tunefs -p --json a.img")["log"], serde_json::Value::Null);
+    }
+    Bench::new().fails("newfs -t v7 -s 2m --log old.img", 2, &["cannot have a log"]);
+}
