@@ -24,10 +24,11 @@ use spindle_interop::spindle::spindle;
 use spindle_vfs::random::seed;
 use tempfile::TempDir;
 
-/// What differs most: FreeBSD's newfs by default, small blocks of the other byte order, a log as NetBSD has it.
+/// What differs most: FreeBSD's newfs by default; small blocks of the other byte order, and a log that comes round in no time; a log as
+/// NetBSD has it.
 const FORMATS: [(&[&str], &str); 3] = [
     (&[], OPTIONS),
-    (&["-O1", "-b8192", "-f1024", "--endian", "big"], OPTIONS),
+    (&["-O1", "-b8192", "-f1024", "--endian", "big"], "commit=1,logsize=256k"),
     (&["-O2", "-b16384", "-f2048", "--dialect", "netbsd"], "commit=1,dialect=netbsd"),
 ];
 /// Commits by the timer are to fall among the others.

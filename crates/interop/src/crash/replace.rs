@@ -88,14 +88,25 @@ impl Testimony for Versions {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.kept == 0 => return Ok(0),
             Err(error) => return Err(Failure::new(format!("{TARGET}: {error}"))),
         };
-        let number = bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-        match number {
-            Some(number) if !(self.kept..=self.begun).contains(&number) => Err(Failure::new(format!(
-                "{TARGET}: version {number}; {} was acknowledged, {} begun",
-                self.kept, self.begun
-            ))),
-            Some(number) if bytes == self.content(number) => Ok(self.kept),
-            _ => Err(Failure::new(format!("{TARGET}: {} bytes that are no whole version", bytes.len()))),
+        for version in self.kept..=self.begun {
+            if version > 0 && bytes == self.content(version) {
+                return Ok(self.kept);
+            }
         }
+        // Of each version around, how much of it the file has, in pieces of 512 bytes.
+        let near = self.kept.saturating_sub(1)..=self.begun + 2;
+        let share = |version: u64| {
+            let content = self.content(version);
+            let same =
+                content.chunks(512).zip(bytes.chunks(512)).filter(|(mine, found)| mine == found).count();
+            format!("{same} pieces are of version {version}, which has {} bytes", content.len())
+        };
+        Err(Failure::new(format!(
+            "{TARGET}: {} bytes that are no whole version; {} was acknowledged, {} begun; {}",
+            bytes.len(),
+            self.kept,
+            self.begun,
+            near.map(share).collect::<Vec<_>>().join("; ")
+        )))
     }
 }
