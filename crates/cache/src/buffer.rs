@@ -23,7 +23,12 @@ struct Data {
     bytes: AlignedBuf,
     loaded: bool,
     before: Before,
+    /// Bytes of the log that the group's changes are taken to need.
+    expected: usize,
 }
+
+/// Bytes of the log that one change of a buffer is taken to need until the commit knows.
+const CHANGE_BYTES: usize = 1024;
 
 /// What a buffer was when the group of transactions began that has changed it; only with a log.
 #[derive(Default)]
@@ -38,12 +43,17 @@ enum Before {
 }
 
 impl Data {
-    /// Keeps what the bytes are before they change.
-    fn keep(&mut self) {
+    /// Keeps what the bytes are before they change, and gives how many more bytes of the log that is taken to need: all changes
+    /// together no more than the buffer has.
+    fn keep(&mut self) -> usize {
         if let Before::Same = self.before {
             self.before =
                 if self.loaded { Before::Bytes(AlignedBuf::from(&self.bytes[..])) } else { Before::Nothing };
         }
+        let rest = self.bytes.len() - self.expected;
+        let more = if let Before::Nothing = self.before { rest } else { rest.min(CHANGE_BYTES) };
+        self.expected += more;
+        more
     }
 }
 
@@ -69,7 +79,7 @@ impl Slot {
         Self {
             at,
             len: bytes.len(),
-            data: RwLock::new(Data { bytes, loaded, before: Before::Same }),
+            data: RwLock::new(Data { bytes, loaded, before: Before::Same, expected: 0 }),
             seal,
             touched: AtomicBool::new(true),
             in_flight: AtomicBool::new(false),
@@ -142,6 +152,7 @@ impl Slot {
             seal.seal(&mut data.bytes);
         }
         let before = std::mem::take(&mut data.before);
+        data.expected = 0;
         let changed = |n: usize| match &before {
             Before::Same => false,
             Before::Nothing => true,
@@ -212,8 +223,7 @@ impl<'a> Buffer<'a> {
         tx.changed.store(true, Ordering::Relaxed);
         let mut guard = self.slot.data.write();
         if let Some(journal) = &self.cache.journal {
-            guard.keep();
-            journal.changes(&self.slot);
+            journal.expect(guard.keep());
         }
         self.cache.note_dirty(&self.slot);
         BufferMut(guard)

@@ -23,9 +23,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 /// A group of transactions, by number; later ones have greater numbers.
 pub type GroupId = u64;
 
-/// Bytes of the log that one change of a buffer is taken to need until the commit knows.
-const CHANGE_BYTES: usize = 1024;
-
 /// The log of a cache, and what stands between it and the device.
 pub(crate) struct Journal {
     log: Arc<dyn Log>,
@@ -53,9 +50,9 @@ impl Journal {
         }
     }
 
-    /// A buffer is about to change, once more.
-    pub(crate) fn changes(&self, slot: &Slot) {
-        self.estimate.fetch_add(CHANGE_BYTES.min(slot.len()), Ordering::Relaxed);
+    /// A change is about to be made that may need so many bytes of the log.
+    pub(crate) fn expect(&self, bytes: usize) {
+        self.estimate.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// True if the device does not have the committed bytes of the buffer at `at`.
