@@ -23,6 +23,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 /// A group of transactions, by number; later ones have greater numbers.
 pub type GroupId = u64;
 
+/// When transactions may go on after a commit has taken its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    /// At once, while the group is written to the log.
+    Taken,
+    /// When the group is durable: it has made space free, and until then nothing must be written there.
+    Committed,
+}
+
 /// The log of a cache, and what stands between it and the device.
 pub(crate) struct Journal {
     log: Arc<dyn Log>,
@@ -106,7 +115,8 @@ impl Cache {
     }
 
     /// Makes every group up to `through` durable, with all file data written before. `prepare` is called first, while
-    /// no other transaction is open: its changes belong to the group. If it fails, nothing is committed.
+    /// no other transaction is open: its changes belong to the group. It says when others may go on; if it fails, nothing is
+    /// committed.
     ///
     /// # Errors
     /// When the device or the log fails; the cache accepts no changes after that. As `prepare`; if it has changed something
@@ -114,7 +124,7 @@ impl Cache {
     pub fn commit<E: From<spindle_device::Error>>(
         &self,
         through: GroupId,
-        prepare: impl FnOnce(&Tx<'_>) -> std::result::Result<(), E>,
+        prepare: impl FnOnce(&Tx<'_>) -> std::result::Result<Resume, E>,
     ) -> std::result::Result<(), E> {
         let Some(journal) = &self.journal else { return Ok(self.sync()?) };
         let _one = self.flushing.lock();
@@ -124,16 +134,17 @@ impl Cache {
         }
         // Most of the data while transactions go on, so that they are kept out for a short time only.
         self.start_delayed()?;
-        let (number, taken) = {
-            let _gate = self.gate.write();
-            let tx = Tx { cache: self, changed: AtomicBool::new(false), at_once: None, _gate: None };
-            // What fails here is half done, if it has changed anything: then `tx` is given up.
-            prepare(&tx)?;
-            tx.commit();
-            (journal.group.fetch_add(1, Ordering::AcqRel), self.take_group(journal))
-        };
+        let gate = self.gate.write();
+        let tx = Tx { cache: self, changed: AtomicBool::new(false), at_once: None, _gate: None };
+        // What fails here is half done, if it has changed anything: then `tx` is given up.
+        let resume = prepare(&tx)?;
+        tx.commit();
+        let number = journal.group.fetch_add(1, Ordering::AcqRel);
+        let taken = self.take_group(journal);
+        let gate = (resume == Resume::Committed).then_some(gate);
         taken.and_then(|taken| self.log_group(journal, taken)).map_err(|error| self.fail(error))?;
         journal.durable.store(number, Ordering::Release);
+        drop(gate);
         if journal.log.wants_trim() {
             self.checkpoint(journal).map_err(|error| self.fail(error))?;
         }

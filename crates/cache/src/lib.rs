@@ -27,7 +27,7 @@ mod stream;
 mod wal;
 
 pub use buffer::{Buffer, BufferGuard, BufferMut, Seal};
-pub use commit::GroupId;
+pub use commit::{GroupId, Resume};
 pub use settings::{DataSettings, Naming, Settings};
 pub use stream::{Extent, Space, Stream};
 pub use wal::{Change, Group, Log};
@@ -111,12 +111,15 @@ impl Drop for Tx<'_> {
             self.cache.fail(Error::io(&self.cache.device.info().name, "an operation", reason));
             return;
         }
-        for slot in self.at_once.take().map(Mutex::into_inner).unwrap_or_default() {
-            // A failure ends all further changes, so whoever asks next is told.
-            if self.cache.write_slot(&slot).is_err() {
-                return;
-            }
-        }
+        let Some(slots) = self.at_once.take().map(Mutex::into_inner) else { return };
+        let durable = self.cache.settings.naming == Naming::Durable && !slots.is_empty();
+        let written = slots.iter().try_for_each(|slot| self.cache.write_slot(slot));
+        // A failure ends all further changes, so whoever asks next is told.
+        let _ = written.and_then(
+            |()| {
+                if durable { self.cache.directly(|device| device.flush()) } else { Ok(()) }
+            },
+        );
     }
 }
 
@@ -198,7 +201,7 @@ impl Cache {
     /// As [`Self::begin`].
     pub fn begin_naming(&self) -> Result<Tx<'_>> {
         let mut tx = self.begin()?;
-        if self.journal.is_none() && self.settings.naming == Naming::Synchronous {
+        if self.journal.is_none() && self.settings.naming != Naming::Delayed {
             tx.at_once = Some(Mutex::default());
         }
         Ok(tx)

@@ -33,6 +33,9 @@ pub enum Naming {
     Delayed,
     /// Before the operation returns, one block after the other, as the fast file system had it in 1984.
     Synchronous,
+    /// As [`Self::Synchronous`], and durable: the same on devices that keep what they have taken in a memory of their own, as those of
+    /// 1984 did not.
+    Durable,
 }
 
 /// How file data moves between a file and its device: the clustering paper's design as settings.

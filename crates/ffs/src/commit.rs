@@ -11,7 +11,7 @@
 use crate::group::isset;
 use crate::mount::{Ffs, ROOT_INO};
 use crate::units::Frag;
-use spindle_cache::{GroupId, Tx};
+use spindle_cache::{GroupId, Resume, Tx};
 use spindle_clock::Mutex;
 use spindle_vfs::{Error, FileKind, Result};
 use std::collections::BTreeMap;
@@ -86,16 +86,16 @@ impl Ffs {
     /// Makes every group up to `group` durable.
     pub(crate) fn commit_through(&self, group: GroupId) -> Result<()> {
         self.cache.commit(group, |tx| {
-            let result = self.free_pending(tx);
+            let resume = self.free_pending(tx)?;
             if let Some(log) = &self.log {
                 log.set_nameless(self.pending.nameless.lock().clone());
             }
-            result
+            Ok(resume)
         })
     }
 
-    /// Enters what the group has freed into the maps.
-    fn free_pending(&self, tx: &Tx<'_>) -> Result<()> {
+    /// Enters what the group has freed into the maps. They offer it to the next transaction, whose data would be written there.
+    fn free_pending(&self, tx: &Tx<'_>) -> Result<Resume> {
         let freed = self.pending.take_freed();
         for (nth, &(at, count)) in freed.iter().enumerate() {
             // What is damaged must not keep the rest from being freed.
@@ -104,7 +104,7 @@ impl Ffs {
                 return Err(error);
             }
         }
-        Ok(())
+        Ok(if freed.is_empty() { Resume::Taken } else { Resume::Committed })
     }
 
     /// Carries out an operation that changes something: again, if it found no space and a commit makes some; and not at all once

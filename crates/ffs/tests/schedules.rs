@@ -51,6 +51,25 @@ impl Power {
     }
 }
 
+/// A byte that client `number` writes: nobody else does, and it is not 0.
+fn byte_of(number: u64, chance: u8) -> u8 {
+    (u8::try_from(number).unwrap() + 1) << 5 | chance >> 3
+}
+
+/// Fails if a file has bytes that its client has not written.
+fn check_owners(fs: &Ffs, place: &str) {
+    for number in 0..CLIENTS {
+        let Ok(dir) = fs.lookup(fs.root(), format!("dir{number}").as_bytes()) else { continue };
+        for name in 0..6 {
+            let Ok(attr) = fs.lookup(dir.ino, format!("f{name}").as_bytes()) else { continue };
+            let mut bytes = vec![0; usize::try_from(attr.size).unwrap()];
+            fs.read(attr.ino, 0, &mut bytes).unwrap();
+            let foreign = bytes.iter().position(|&byte| byte != 0 && byte >> 5 != byte_of(number, 0) >> 5);
+            assert_eq!(foreign, None, "{place}: dir{number}/f{name}");
+        }
+    }
+}
+
 fn damage(device: &MemoryDevice) -> Vec<String> {
     let report = check(device, &check::Options::default(), &mut |_| ()).unwrap();
     let damage = report.findings.iter().filter(|f| f.severity == Severity::Damage);
@@ -74,7 +93,8 @@ fn client(fs: &Ffs, number: u64, seed: u64, shared: Ino, power: &Power) {
                     (fs.create(own, &name, &file(), Privilege::Root).unwrap().ino, Vec::new())
                 });
                 let offset = random.random_range(0..=bytes.len());
-                let data: Vec<u8> = (0..random.random_range(1..30_000)).map(|_| random.random()).collect();
+                let data: Vec<u8> =
+                    (0..random.random_range(1..30_000)).map(|_| byte_of(number, random.random())).collect();
                 assert_eq!(fs.write(*ino, offset as u64, &data, Privilege::Root).unwrap(), data.len());
                 bytes.resize(bytes.len().max(offset + data.len()), 0);
                 bytes[offset..offset + data.len()].copy_from_slice(&data);
@@ -177,6 +197,7 @@ fn run(seed: u64) -> Time {
         let clock = Arc::new(ManualClock::at(HostClock::EPOCH));
         let fs = Ffs::open(store.clone(), clock, &OpenOptions::default()).unwrap();
         assert!(!fs.read_only(), "seed {seed}, loss {nth}: {:?}", fs.read_only_reasons());
+        check_owners(&fs, &format!("seed {seed}, loss {nth}"));
         fs.unmount().unwrap();
         assert_eq!(damage(&store), Vec::<String>::new(), "seed {seed}, loss {nth}");
     }
@@ -184,7 +205,7 @@ fn run(seed: u64) -> Time {
 }
 
 /// Promise: whoever runs when, every client finds its own bytes, nobody waits for ever, and the image checks clean; so does, with
-/// a log, what a loss of power at any moment leaves.
+/// a log, what a loss of power at any moment leaves, where no file has bytes of another client's.
 #[test]
 fn torture_any_schedule() {
     let cases = std::env::var("SPINDLE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(40_u64).min(2000);

@@ -127,7 +127,7 @@ fn settings(options: &MountOptions) -> Settings {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let usual = DataSettings::THROUGH;
     Settings {
-        naming: if options.synchronous_names { Naming::Synchronous } else { Naming::Delayed },
+        naming: if options.synchronous_names { Naming::Durable } else { Naming::Delayed },
         data: DataSettings {
             cluster_bytes: options.cluster_bytes.map(bytes),
             // Block by block means large requests, too.
@@ -215,7 +215,7 @@ mod tests {
             assert_eq!(settings_of(text).data, data, "{text}");
             assert_eq!(settings_of(text).naming, Naming::Delayed, "{text}");
         }
-        assert_eq!((settings_of("sync").naming, settings_of("sync").data), (Naming::Synchronous, usual));
+        assert_eq!((settings_of("sync").naming, settings_of("sync").data), (Naming::Durable, usual));
         assert_eq!(settings_of("sync,async").naming, Naming::Delayed);
     }
 
