@@ -161,6 +161,44 @@ fn data_alone_is_enough_to_find_it() {
     assert_eq!(content(&disk.crash().open(LogUse::IfThere), "b").unwrap().len(), 14_000);
 }
 
+/// Promise: a full file system takes as much again each time that it was emptied, without a sync between.
+#[test]
+fn no_space_is_lost() {
+    for (name, parameters) in formats() {
+        let disk = Disk::new(&parameters);
+        let fs = disk.open(LogUse::Wanted);
+        let fill = || {
+            let mut written = 0;
+            for n in 0.. {
+                let ino = file(&fs, &format!("f{n}"), b"");
+                let mut size = 0;
+                while let Ok(more) = fs.write(ino, size, &[7; 40_000], Privilege::Root) {
+                    size += more as u64;
+                    if size > 1 << 20 {
+                        break;
+                    }
+                }
+                fs.forget(ino, 1);
+                written += size;
+                if size <= 1 << 20 {
+                    return (n, written);
+                }
+            }
+            unreachable!()
+        };
+        let first = fill();
+        for _ in 0..3 {
+            for n in 0..=first.0 {
+                fs.unlink(fs.root(), format!("f{n}").as_bytes()).unwrap();
+            }
+            let again = fill();
+            assert!(again.1 + 100_000 >= first.1, "{name}: {first:?}, {again:?}");
+        }
+        fs.unmount().unwrap();
+        assert_eq!(disk.damage(), Vec::<String>::new(), "{name}");
+    }
+}
+
 /// Promise: a clean unmount leaves an empty log and a superblock that its own system takes for clean; the mount that follows
 /// goes on with the same log.
 #[test]
