@@ -40,11 +40,11 @@ impl Ffs {
     fn remove_log_file(&self, ino: u32) -> Result<()> {
         if self.dialect == Dialect::NetBsd {
             let inode = self.iget(ino)?;
-            self.transact_naming(|tx| {
+            {
                 let mut state = inode.state.write();
                 state.di.nlink = 0;
-                self.store(tx, ino, &state.di)
-            })?;
+                self.transact_naming(|tx| self.store(tx, ino, &state.di))?;
+            }
             return self.free_nameless(&inode);
         }
         let (root, ino) = (Ino(ROOT_INO.into()), Ino(ino.into()));
