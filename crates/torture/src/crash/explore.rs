@@ -215,6 +215,7 @@ impl Explorer {
         let syncs = 0..operation::Sync::ALL.len();
         let entries = |format: usize| catalogue(&self.formats[format].logged.image.limits).len();
         for format in 0..self.formats.len() {
+            fixed.extend((0..2).map(|of| (format, Name::Reuse(of))));
             for entry in 0..entries(format) {
                 fixed.extend(syncs.clone().map(|sync| (format, Name::Sequence(vec![(entry, sync)]))));
                 if self.log == LogUse::Wanted {
@@ -262,6 +263,8 @@ impl Explorer {
         let lots = match budget {
             Budget::Sample(count) => {
                 fixed.shuffle(&mut SmallRng::seed_from_u64(seed));
+                // Nothing else is likely to show what these show.
+                fixed.sort_by_key(|(_, name)| !matches!(name, Name::Reuse(_)));
                 fixed.truncate(count - count / 4);
                 workers::Budget::Cases(count as u64 / 4)
             }

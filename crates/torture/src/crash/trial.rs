@@ -40,7 +40,7 @@ impl Depth {
             Name::FirstMount(..) => {
                 Self { states: 100, nested_share: 8, nested_states: 16, cut_share: 1, work_share: 2 }
             }
-            Name::Sequence(_) => {
+            Name::Sequence(_) | Name::Reuse(_) => {
                 Self { states: 24, nested_share: 64, nested_states: 12, cut_share: 1, work_share: 16 }
             }
             Name::Long(_) | Name::Full(_) => {
