@@ -31,15 +31,17 @@ const FORMATS: [(&[&str], &str); 3] = [
     (&["-O1", "-b8192", "-f1024", "--endian", "big"], "commit=1,logsize=256k"),
     (&["-O2", "-b16384", "-f2048", "--dialect", "netbsd"], "commit=1,dialect=netbsd"),
 ];
+/// Bytes of an image, where it does not matter.
+const SIZE: &str = "256m";
 /// Commits by the timer are to fall among the others.
 const OPTIONS: &str = "commit=1";
 
 /// An empty file system in a directory of its own.
-fn image(newfs: &[&str]) -> Result<(TempDir, PathBuf)> {
+fn image(newfs: &[&str], size: &str) -> Result<(TempDir, PathBuf)> {
     let directory = tempfile::tempdir().expect("temporary directory");
     let path = directory.path().join("image");
     let place = path.to_str().expect("a path in UTF-8");
-    spindle(["newfs", "-s", "256m"].iter().chain(newfs).chain(&[place]))?;
+    spindle(["newfs", "-s", size].iter().chain(newfs).chain(&[place]))?;
     Ok((directory, path))
 }
 
@@ -95,7 +97,7 @@ fn crash(
 fn torture_kills() -> Result<()> {
     let seed = seed_of("torture_kills");
     for (newfs, options) in FORMATS {
-        let (_directory, image) = image(newfs)?;
+        let (_directory, image) = image(newfs, SIZE)?;
         crash(&image, options, seed, crashes(2), files)?;
     }
     Ok(())
@@ -105,7 +107,7 @@ fn torture_kills() -> Result<()> {
 #[test]
 fn torture_copies() -> Result<()> {
     let seed = seed_of("torture_copies");
-    let (_directory, image) = image(&[])?;
+    let (_directory, image) = image(&[], SIZE)?;
     let mut rounds = Rounds::new(&image, OPTIONS, seed);
     rounds.copies(&files(seed), crashes(3))?;
     println!("{:?}", rounds.tally);
@@ -117,9 +119,21 @@ fn torture_copies() -> Result<()> {
 #[test]
 fn torture_block_device() -> Result<()> {
     let seed = seed_of("torture_block_device");
-    let (_directory, image) = image(&[])?;
+    let (_directory, image) = image(&[], SIZE)?;
     let device = Loopback::new(&image)?;
     crash(device.path(), OPTIONS, seed, crashes(2), files)
+}
+
+/// Promise: space that was given back shows its old content after a crash that undoes that, however soon it is wanted again.
+#[test]
+fn torture_little_space() -> Result<()> {
+    let seed = seed_of("torture_little_space");
+    let (_directory, image) = image(&[], "24m")?;
+    let device = Loopback::new(&image)?;
+    let replacing = |seed| -> Loads {
+        (0..4).map(|n| (format!("replace-{n}"), Box::new(Replace::new(seed ^ n)) as _)).collect()
+    };
+    crash(device.path(), OPTIONS, seed, crashes(3), replacing)
 }
 
 /// Promise: `SQLite` loses no transaction that it has acknowledged, and none is there in part.
@@ -132,7 +146,7 @@ fn torture_databases() -> Result<()> {
             .map(|(journal, sync)| (format!("{journal}-{sync}"), Box::new(Database::new(journal, sync)) as _))
             .into()
     };
-    let (_directory, image) = image(&[])?;
+    let (_directory, image) = image(&[], SIZE)?;
     crash(&image, OPTIONS, seed, crashes(3), databases)
 }
 
@@ -143,6 +157,6 @@ fn torture_git() -> Result<()> {
     let repositories = |seed| -> Loads {
         vec![("git-1".into(), Box::new(Git::new(seed))), ("git-2".into(), Box::new(Git::new(seed ^ 1)))]
     };
-    let (_directory, image) = image(&[])?;
+    let (_directory, image) = image(&[], SIZE)?;
     crash(&image, OPTIONS, seed, crashes(3), repositories)
 }
