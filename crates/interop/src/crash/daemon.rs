@@ -88,10 +88,11 @@ impl Daemon {
     }
 
     fn end(&mut self) -> Result<ExitStatus> {
-        // The daemon may have ended already.
+        // The daemon may have ended already, or not have mounted yet.
         let _ = self.child.kill();
+        // One that waits for its own mount cannot end before that is taken away.
+        let _ = cut_off(&self.path());
         let status = self.child.wait().map_err(Failure::of("spindle mount"))?;
-        // It may have died before it had mounted.
         let _ = cut_off(&self.path());
         Ok(status)
     }
