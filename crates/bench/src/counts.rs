@@ -28,7 +28,7 @@ const DIRECTORIES: u64 = 10;
 const WAYS: [(&str, LogUse, Naming); 3] = [
     ("log", LogUse::Wanted, Naming::Delayed),
     ("nolog", LogUse::Never, Naming::Delayed),
-    ("sync", LogUse::Never, Naming::Synchronous),
+    ("sync", LogUse::Never, Naming::Durable),
 ];
 
 /// A table of all ways.
