@@ -100,8 +100,7 @@ impl Cache {
     pub fn wants_commit(&self) -> bool {
         self.journal.as_ref().is_some_and(|journal| {
             journal.estimate.load(Ordering::Relaxed) > journal.log.group_bytes()
-                || self.dirty_bytes.load(Ordering::Relaxed) + self.pool.dirty_bytes()
-                    > self.settings.dirty_limit_bytes
+                || self.dirty_bytes.load(Ordering::Relaxed) > self.settings.dirty_limit_bytes
         })
     }
 

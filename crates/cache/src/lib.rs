@@ -178,16 +178,18 @@ impl Cache {
         work(&*self.device).map_err(|error| self.fail(error))
     }
 
-    /// Opens a transaction, after flushing if too much has changed since the last flush and there is no log.
+    /// Opens a transaction, after flushing if too much has changed since the last flush; with a log, only file data.
     ///
     /// # Errors
     /// When an earlier write failed, or this flush does.
     pub fn begin(&self) -> Result<Tx<'_>> {
-        let behind = self.dirty_bytes.load(Ordering::Relaxed) + self.pool.dirty_bytes();
+        let data = self.pool.dirty_bytes();
+        let behind = self.dirty_bytes.load(Ordering::Relaxed) + data;
         if self.journal.is_none() && behind > self.settings.dirty_limit_bytes {
             self.flush()?;
-        } else if self.pool.pending_streams() > PENDING_STREAMS {
-            // Streams that wait for a flush stay in memory, and so do their owners.
+        } else if data > self.settings.dirty_limit_bytes || self.pool.pending_streams() > PENDING_STREAMS {
+            // Streams that wait for a flush stay in memory, and so do their owners. With a log, data that goes early saves a
+            // commit its waiting.
             let streams = self.start_delayed()?;
             self.land_delayed(&streams)?;
         }

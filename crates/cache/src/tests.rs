@@ -185,7 +185,7 @@ fn every_failure_latches() {
         cache.get(0, 512, None).unwrap().write(&tx)[0] = 1;
         tx.commit();
     };
-    let commit = |cache: &Cache| cache.commit::<Error>(cache.group(), |_| Ok(()));
+    let commit = |cache: &Cache| cache.commit::<Error>(cache.group(), |_| Ok(Resume::Taken));
     let give_up = |cache: &Cache| {
         let tx = cache.begin()?;
         cache.get(0, 512, None)?.write(&tx)[0] = 1;

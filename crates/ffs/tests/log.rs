@@ -167,12 +167,13 @@ fn no_space_is_lost() {
     for (name, parameters) in formats() {
         let disk = Disk::new(&parameters);
         let fs = disk.open(LogUse::Wanted);
+        let piece = vec![7; 40_000];
         let fill = || {
             let mut written = 0;
             for n in 0.. {
                 let ino = file(&fs, &format!("f{n}"), b"");
                 let mut size = 0;
-                while let Ok(more) = fs.write(ino, size, &[7; 40_000], Privilege::Root) {
+                while let Ok(more) = fs.write(ino, size, &piece, Privilege::Root) {
                     size += more as u64;
                     if size > 1 << 20 {
                         break;
