@@ -121,7 +121,7 @@ fn unsafe_has_a_reason() {
 }
 
 /// Promise: every file has a user: a Rust file is a module of another or a target of cargo, every other file is named
-/// by one that is used.
+/// by one that is used, or is one of all of its kind in a directory that is.
 #[test]
 fn every_file_is_used() {
     let files = files();
@@ -149,7 +149,16 @@ fn every_file_is_used() {
         let used = if is(file, "rs") {
             in_tests || declared_as_module(file, &all)
         } else {
-            files.iter().any(|other| other != file && text(other).contains(name))
+            let (dir, extension) = (file.rsplit_once('/').map(|(dir, _)| dir), name.rsplit_once('.'));
+            let among = |text: &str| match (dir, extension) {
+                (Some(dir), Some((_, kind))) => text.contains(dir) && text.contains(&format!("/*.{kind}")),
+                _ => false,
+            };
+            files
+                .iter()
+                .filter(|other| *other != file)
+                .map(|other| text(other))
+                .any(|t| t.contains(name) || among(&t))
         };
         if !used {
             unused.push(file.as_str());
