@@ -11,7 +11,7 @@
 use crate::group::isset;
 use crate::mount::{Ffs, ROOT_INO};
 use crate::units::Frag;
-use spindle_cache::{GroupId, Resume, Tx};
+use spindle_cache::{Resume, Tx};
 use spindle_clock::Mutex;
 use spindle_vfs::{Error, FileKind, Result};
 use std::collections::BTreeMap;
@@ -80,12 +80,7 @@ impl Ffs {
 
     /// Makes every ended transaction durable.
     pub(crate) fn commit(&self) -> Result<()> {
-        self.commit_through(self.cache.group())
-    }
-
-    /// Makes every group up to `group` durable.
-    pub(crate) fn commit_through(&self, group: GroupId) -> Result<()> {
-        self.cache.commit(group, |tx| {
+        self.cache.commit(self.cache.group(), |tx| {
             let resume = self.free_pending(tx)?;
             if let Some(log) = &self.log {
                 log.set_nameless(self.pending.nameless.lock().clone());
