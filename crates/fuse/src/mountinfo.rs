@@ -21,6 +21,8 @@ impl std::fmt::Display for MountDevice {
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountEntry {
+    /// Tells the mounts of one file system apart.
+    id: u32,
     pub(crate) device: MountDevice,
     pub(crate) mount_point: PathBuf,
     pub(crate) fs_type: String,
@@ -33,7 +35,13 @@ pub(crate) fn mounted_on(dir: &Path) -> Result<Option<MountEntry>> {
     Ok(all()?.into_iter().rfind(|entry| entry.mount_point == dir))
 }
 
-/// True if the file system is mounted anywhere that this process sees.
+/// True if the file system of `mount` is mounted at another place, too, that this process sees. To be asked while `mount` is
+/// there: afterwards its device number may be another file system's.
+pub(crate) fn is_elsewhere(mount: &MountEntry) -> Result<bool> {
+    Ok(all()?.iter().any(|entry| entry.device == mount.device && entry.id != mount.id))
+}
+
+/// True if a file system of this number is mounted anywhere that this process sees.
 pub(crate) fn is_mounted(device: MountDevice) -> Result<bool> {
     Ok(all()?.iter().any(|entry| entry.device == device))
 }
@@ -48,7 +56,8 @@ fn all() -> Result<Vec<MountEntry>> {
 /// super-block options.
 fn parse_line(line: &[u8]) -> Option<MountEntry> {
     let mut fields = line.split(|&b| b == b' ');
-    let device = std::str::from_utf8(fields.nth(2)?).ok()?;
+    let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let device = std::str::from_utf8(fields.nth(1)?).ok()?;
     let (major, minor) = device.split_once(':')?;
     let mount_point = unescape(fields.nth(1)?);
     let mut fields = fields.skip_while(|&field| field != b"-").skip(1);
@@ -58,7 +67,7 @@ fn parse_line(line: &[u8]) -> Option<MountEntry> {
         .split(|&b| b == b',')
         .find_map(|option| std::str::from_utf8(option.strip_prefix(b"user_id=")?).ok()?.parse().ok());
     let device = MountDevice { major: major.parse().ok()?, minor: minor.parse().ok()? };
-    Some(MountEntry { device, mount_point: OsString::from_vec(mount_point).into(), fs_type, user_id })
+    Some(MountEntry { id, device, mount_point: OsString::from_vec(mount_point).into(), fs_type, user_id })
 }
 
 /// Space, tab, newline and backslash are written as three octal digits.
@@ -98,6 +107,7 @@ mod tests {
     fn lines_are_read() {
         let line = br"98 30 0:45 / /mnt/a\040b rw,nosuid shared:3 master:1 - fuse.spindle a\054b rw,user_id=7,group_id=0";
         let entry = parse_line(line).unwrap();
+        assert_eq!(entry.id, 98);
         assert_eq!(entry.device, MountDevice { major: 0, minor: 45 });
         assert_eq!(entry.mount_point, Path::new("/mnt/a b"));
         assert_eq!((entry.fs_type.as_str(), entry.user_id), ("fuse.spindle", Some(7)));

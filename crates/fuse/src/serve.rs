@@ -60,8 +60,9 @@ pub fn umount(dir: &Path) -> Result<()> {
         return Err(Error::State(format!("{dir} is a mount of type {found}, not ours to unmount")));
     }
     let waiter = Waiter::find(&entry);
+    let is_elsewhere = mountinfo::is_elsewhere(&entry)?;
     kernel::unmount(&dir, entry.device, Unmount::Unused)?;
-    if mountinfo::is_mounted(entry.device)? {
+    if is_elsewhere {
         return Err(Error::State(format!("{} is unmounted, but mounted elsewhere as well", dir.display())));
     }
     match waiter {
