@@ -103,6 +103,21 @@ impl From<spindle_lab::Error> for Failure {
     }
 }
 
+impl From<spindle_report::Error> for Failure {
+    fn from(error: spindle_report::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<spindle_trace::Error> for Failure {
+    fn from(error: spindle_trace::Error) -> Self {
+        match error {
+            spindle_trace::Error::Refused(text) => Self::usage(text),
+            other => Self::new(other.to_string()),
+        }
+    }
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         let text = without_number(&error.to_string());

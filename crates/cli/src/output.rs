@@ -29,6 +29,12 @@ impl Output {
         self.line(text)
     }
 
+    /// Writes a value as a line of JSON.
+    pub fn json_line(&mut self, value: &impl serde::Serialize) -> Result<()> {
+        let text = serde_json::to_string(value).map_err(|e| Failure::new(e.to_string()))?;
+        self.line(text)
+    }
+
     /// Writes what is still buffered.
     pub fn finish(mut self) -> Result<()> {
         told(self.0.flush())

@@ -49,6 +49,15 @@ impl Progress {
         self.0.set_message(what.to_owned());
     }
 
+    /// Such a part of the whole, from 0 to 1, is done; nothing is known to change if it is not.
+    pub fn fraction(&self, done: Option<f64>) {
+        if let Some(done) = done {
+            // A part of a thousand, by construction.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            self.0.set_position((done * 1000.0) as u64);
+        }
+    }
+
     /// So many bytes more.
     pub fn add(&self, bytes: u64) {
         self.0.inc(bytes);

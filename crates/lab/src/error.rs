@@ -18,14 +18,6 @@ pub enum Error {
     /// A machine that was asked for is not described, or cannot be.
     #[error(transparent)]
     Preset(#[from] spindle_sim::preset::Error),
-    /// A picture could not be drawn.
-    #[error("drawing {figure}: {why}")]
-    Drawing {
-        /// Its title.
-        figure: String,
-        /// What the drawing library says.
-        why: String,
-    },
     /// What was measured contradicts itself.
     #[error("{0}")]
     Contradiction(String),

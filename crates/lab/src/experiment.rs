@@ -2,6 +2,7 @@
 
 use crate::experiments;
 use crate::{Outcome, Result};
+use spindle_report::render;
 
 /// Told how far an experiment is. Called from any thread.
 pub trait Progress: Sync {
@@ -33,6 +34,14 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// What it is, and what came out, as text.
+    #[must_use]
+    pub fn text(&self, outcome: &Outcome) -> String {
+        let Self { id, title, paper, section, stand_in, .. } = self;
+        let stand_ins = render::wrapped(&format!("stand-ins: {stand_in}"), "");
+        format!("{id}: {title}\n{paper}, {section}\n{stand_ins}\n{}", render::text(outcome))
+    }
+
     /// Carries it out.
     ///
     /// # Errors

@@ -1,8 +1,7 @@
 //! The papers' experiments, rerun by the shipped file systems on modelled disks.
 //!
-//! The one idea: an [`Experiment`] is a function from nothing to an [`Outcome`], and an outcome is data: tables whose
-//! cells hold the paper's figure beside ours, figures as series of numbers, and sentences. How it is shown (on a terminal, as
-//! JSON, as SVG) is the business of [`render`], which knows no experiment.
+//! The one idea: an [`Experiment`] is a function from nothing to an [`Outcome`], and an outcome is data (crate
+//! `report`): tables whose cells hold the paper's figure beside ours, figures as series of numbers, and sentences.
 //!
 //! Invariants: the same program gives the same outcome to the byte, on any day and machine: no experiment reads a clock
 //! that runs by itself, random numbers start from written-down seeds, and nothing is shown in the order of a hash
@@ -15,12 +14,10 @@ mod bench;
 mod error;
 mod experiment;
 mod experiments;
-pub mod outcome;
 pub mod population;
-pub mod render;
 pub mod waste;
 
 pub use error::{Error, Result};
 pub use experiment::{Experiment, Progress, Silent, all, find};
-pub use outcome::Outcome;
+pub use spindle_report::Outcome;
 pub use spindle_sim::preset;

@@ -1,7 +1,8 @@
 //! What holds for every experiment.
 
-use spindle_lab::outcome::Verdict;
-use spindle_lab::{Silent, all, find, render};
+use spindle_lab::{Silent, all, find};
+use spindle_report::outcome::Verdict;
+use spindle_report::render;
 
 /// Experiments that take minutes without optimisation. What they are made of repeats, and so do the quick ones.
 const SLOW: [&str; 5] = ["ffs-inodes", "ffs-table2", "ffs-aging", "cluster-extents", "beyond"];
@@ -15,7 +16,7 @@ fn experiments_repeat() {
         let [first, second] = [(), ()].map(|()| {
             let outcome = experiment.run(&Silent).unwrap();
             let drawn: Vec<_> = outcome.figures.iter().map(|figure| render::svg(figure).unwrap()).collect();
-            (render::text(experiment, &outcome), serde_json::to_string(&outcome).unwrap(), drawn, outcome)
+            (experiment.text(&outcome), serde_json::to_string(&outcome).unwrap(), drawn, outcome)
         });
         assert_eq!(first.0, second.0);
         assert_eq!(first.1, second.1);

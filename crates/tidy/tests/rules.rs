@@ -14,8 +14,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("spindle-v7", &["clock", "ondisk", "device", "cache", "vfs"]),
     ("spindle-fuse", &["clock", "device", "vfs"]),
     ("spindle-sim", &["clock", "device"]),
-    ("spindle-lab", &["clock", "ondisk", "device", "cache", "vfs", "ffs", "v7", "sim"]),
-    ("spindle", &["clock", "ondisk", "device", "cache", "vfs", "ffs", "v7", "fuse", "lab"]),
+    ("spindle-report", &[]),
+    ("spindle-trace", &["clock", "cache", "vfs", "report"]),
+    ("spindle-lab", &["clock", "ondisk", "device", "cache", "vfs", "ffs", "v7", "sim", "report", "trace"]),
+    (
+        "spindle",
+        &["clock", "ondisk", "device", "cache", "vfs", "ffs", "v7", "fuse", "lab", "report", "trace"],
+    ),
     ("spindle-tidy", &[]),
 ];
 

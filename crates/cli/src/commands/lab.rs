@@ -4,9 +4,10 @@ use crate::error::{Context, FAILED, Failure, Result};
 use crate::output::Output;
 use crate::progress::Progress as Bar;
 use serde::Serialize;
-use spindle_lab::outcome::Verdict;
 use spindle_lab::preset::{Figure, Library, Model, Preset};
-use spindle_lab::{Experiment, Outcome, Progress, all, find, render};
+use spindle_lab::{Experiment, Outcome, Progress, all, find};
+use spindle_report::outcome::Verdict;
+use spindle_report::render;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -235,7 +236,7 @@ fn carry_out(experiments: &[&Experiment], how: &How) -> Result<ExitCode> {
         let shown = Shown(Bar::of_parts(experiment.id));
         let outcome = experiment.run(&shown).context(experiment.id)?;
         drop(shown);
-        let text = render::text(experiment, &outcome);
+        let text = experiment.text(&outcome);
         if let Some(dir) = &how.output {
             write(dir, experiment, &outcome, &text)?;
         }

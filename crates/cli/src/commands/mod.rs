@@ -16,6 +16,7 @@ mod mv;
 mod newfs;
 mod rm;
 mod stat;
+mod trace;
 mod tunefs;
 mod umount;
 mod waste;
@@ -83,6 +84,7 @@ pub enum Command {
     Export(export::Args),
     Waste(waste::Args),
     Lab(lab::Args),
+    Trace(trace::Args),
     #[command(hide = true)]
     Man(man::Args),
 }
@@ -109,6 +111,7 @@ impl Command {
             Self::Export(args) => export::run(args),
             Self::Waste(args) => waste::run(args),
             Self::Lab(args) => lab::run(args),
+            Self::Trace(args) => trace::run(args),
             Self::Man(args) => man::run(args),
         }
     }

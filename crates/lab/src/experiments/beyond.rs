@@ -5,12 +5,12 @@ use crate::bench::machine::Rate;
 use crate::bench::media;
 use crate::bench::storm::{Storm, weather};
 use crate::bench::subject::Disk;
-use crate::outcome::{Cell, Column, Figure, Plot, Table};
 use crate::population::Sizes;
 use crate::{Outcome, Progress, Result};
 use spindle_cache::Naming;
 use spindle_device::Op;
 use spindle_ffs::Allocation;
+use spindle_report::outcome::{Cell, Column, Figure, Plot, Table};
 
 /// A host whose processor takes no time to speak of.
 const TODAY: &str = "today";

@@ -3,12 +3,12 @@
 use crate::bench::ageing::Ageing;
 use crate::bench::process::Process;
 use crate::bench::subject::{Disk, Kind, Subject};
-use crate::outcome::{Column, Comparison, Figure, Plot, Series, Table};
 use crate::population::Sizes;
 use crate::{Error, Outcome, Progress, Result};
 use spindle_cache::Settings;
 use spindle_clock::ManualClock;
 use spindle_device::{Device, MemoryDevice};
+use spindle_report::outcome::{Column, Comparison, Figure, Plot, Series, Table};
 use spindle_vfs::{FileKind, Ino};
 use std::sync::Arc;
 

@@ -4,13 +4,13 @@ use crate::bench::era::{RUNS, Run};
 use crate::bench::machine::{Machine, Rate};
 use crate::bench::process::Process;
 use crate::bench::subject::{Disk, Kind};
-use crate::outcome::{Column, Comparison, Figure, Plot, Table};
 use crate::{Outcome, Progress, Result};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use spindle_clock::ManualClock;
 use spindle_device::MemoryDevice;
+use spindle_report::outcome::{Column, Comparison, Figure, Plot, Table};
 use spindle_vfs::{FileKind, FileSystem, Ino};
 use std::sync::Arc;
 

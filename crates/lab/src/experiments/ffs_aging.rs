@@ -4,12 +4,12 @@ use crate::bench::ageing::Ageing;
 use crate::bench::era;
 use crate::bench::streaming::{Streamed, Streaming};
 use crate::bench::subject::{Disk, Kind};
-use crate::outcome::{Cell, Column, Comparison, Figure, Plot, Series, Table};
 use crate::population::Sizes;
 use crate::{Outcome, Progress, Result};
 use spindle_cache::Settings;
 use spindle_clock::ManualClock;
 use spindle_device::MemoryDevice;
+use spindle_report::outcome::{Cell, Column, Comparison, Figure, Plot, Series, Table};
 use std::sync::Arc;
 
 const SEED: u64 = 1984;

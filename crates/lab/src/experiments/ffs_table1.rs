@@ -2,7 +2,6 @@
 
 use crate::bench::process::Process;
 use crate::bench::subject::Kind;
-use crate::outcome::{Cell, Column, Comparison, Figure, Plot, Table};
 use crate::population::{FILES_PER_DIRECTORY, size_1984};
 use crate::waste::{ORGANISATIONS, Object, Organisation, Survey};
 use crate::{Error, Outcome, Progress, Result};
@@ -11,6 +10,7 @@ use rand::rngs::StdRng;
 use spindle_cache::Settings;
 use spindle_clock::ManualClock;
 use spindle_device::{Device, MemoryDevice};
+use spindle_report::outcome::{Cell, Column, Comparison, Figure, Plot, Table};
 use spindle_v7::Format;
 use spindle_vfs::FileKind;
 use std::sync::Arc;

@@ -4,9 +4,9 @@ use crate::bench::ageing::aged;
 use crate::bench::era;
 use crate::bench::streaming::Streaming;
 use crate::bench::subject::{Disk, Kind};
-use crate::outcome::{Column, Comparison, Table};
 use crate::population::Sizes;
 use crate::{Outcome, Progress, Result};
+use spindle_report::outcome::{Column, Comparison, Table};
 
 const SEED: u64 = 1984;
 /// Days of use, and the part of the disk that is in use.

@@ -4,34 +4,32 @@ mod plot;
 mod svg;
 mod table;
 
+pub use plot::plot;
 pub use svg::svg;
 pub use table::table;
 
+use crate::Outcome;
 use crate::outcome::Verdict;
-use crate::{Experiment, Outcome};
 use std::fmt::Write;
 
 /// Columns of text on which everything is written.
 pub const WIDTH: usize = 100;
 
-/// An experiment and its outcome as text.
+/// An outcome as text: tables, figures, findings, and how its comparisons came out. Each part begins with an empty line.
 #[must_use]
-pub fn text(experiment: &Experiment, outcome: &Outcome) -> String {
+pub fn text(outcome: &Outcome) -> String {
     let mut out = String::new();
     let mut line = |text: &str| {
         out.push_str(text);
         out.push('\n');
     };
-    line(&format!("{}: {}", experiment.id, experiment.title));
-    line(&format!("{}, {}", experiment.paper, experiment.section));
-    line(&wrapped(&format!("stand-ins: {}", experiment.stand_in), ""));
     for found in &outcome.tables {
         line("");
         line(table(found).trim_end());
     }
     for figure in &outcome.figures {
         line("");
-        line(plot::plot(figure).trim_end());
+        line(plot(figure).trim_end());
     }
     if !outcome.findings.is_empty() {
         line("");
@@ -60,8 +58,9 @@ pub fn summary([held, explained, outside]: [usize; 3]) -> String {
     out
 }
 
-/// Breaks text at blanks; lines after the first begin with `indent`.
-fn wrapped(text: &str, indent: &str) -> String {
+/// Breaks text at blanks to lines of [`WIDTH`]; those after the first begin with `indent`.
+#[must_use]
+pub fn wrapped(text: &str, indent: &str) -> String {
     let mut out = String::new();
     let mut column = 0;
     for word in text.split_whitespace() {

@@ -30,7 +30,7 @@ type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
 /// A figure as the text of an SVG file.
 ///
 /// # Errors
-/// [`Error::Drawing`] when the drawing library cannot.
+/// [`Error`] when the drawing library cannot.
 pub fn svg(figure: &Figure) -> Result<String> {
     let mut out = String::new();
     {
@@ -41,7 +41,7 @@ pub fn svg(figure: &Figure) -> Result<String> {
         });
         drawn
             .and_then(|()| Ok(area.present()?))
-            .map_err(|why| Error::Drawing { figure: figure.title.clone(), why: why.to_string() })?;
+            .map_err(|why| Error { figure: figure.title.clone(), why: why.to_string() })?;
     }
     out.push('\n');
     Ok(out)

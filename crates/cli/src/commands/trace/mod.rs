@@ -1,0 +1,32 @@
+//! `spindle trace`: each thing it can do is a file of its own here.
+
+mod import;
+mod show;
+
+use crate::error::Result;
+use std::process::ExitCode;
+
+/// Record what programs do with files, and learn what storage that needs
+///
+/// A trace is a file of events: opens, closes, seeks, deletions, with the bytes that were read and written between them.
+/// It is kept as Parquet, so DuckDB, Polars and Spark read it as it is (docs/SPEC-trace.md). Where a command wants a
+/// TRACE, any format that "spindle trace import" knows will do as well.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum What {
+    Import(import::Args),
+    Show(show::Args),
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    match &args.what {
+        What::Import(args) => import::run(args),
+        What::Show(args) => show::run(args),
+    }
+}

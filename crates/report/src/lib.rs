@@ -1,0 +1,12 @@
+//! Findings as data, and how they are shown.
+//!
+//! The one idea: what an experiment or an analysis found is an [`Outcome`]: tables whose cells may hold a paper's figure beside
+//! ours, figures as series of numbers, and sentences. How it is shown is the business of [`render`], which knows neither
+//! experiments nor traces; JSON is what `serde` makes of it.
+
+mod error;
+pub mod outcome;
+pub mod render;
+
+pub use error::{Error, Result};
+pub use outcome::Outcome;

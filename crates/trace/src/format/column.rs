@@ -1,0 +1,81 @@
+//! The columns of a file, and which field of an event each holds.
+//!
+//! A column is moved as a whole, in one direction or the other, so that the loop over its values knows its field.
+
+use crate::event::{Event, Symbol};
+use std::ops::BitOr;
+
+/// A set of columns. What is not read is 0 or empty in the events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Columns(u32);
+
+impl Columns {
+    /// Everything that is a number, and the kind.
+    pub const NUMBERS: Self = Self((1 << WORDS) - 1);
+    /// The name of the program.
+    pub const COMMAND: Self = Self(1 << WORDS);
+    /// Both names of the file.
+    pub const PATHS: Self = Self(0b11 << (WORDS + 1));
+    /// Everything.
+    pub const ALL: Self = Self((1 << COLUMNS.len()) - 1);
+
+    /// True if the column of this number is among them.
+    pub(super) const fn has(self, number: usize) -> bool {
+        self.0 >> number & 1 == 1
+    }
+}
+
+impl BitOr for Columns {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// How a column moves from events into values, and back. The vectors and slices are as long as there are events.
+pub(super) enum Column {
+    Kind,
+    Wide { take: fn(&[Event], &mut Vec<i64>), put: fn(&mut [Event], &[i64]) },
+    Narrow { take: fn(&[Event], &mut Vec<i32>), put: fn(&mut [Event], &[i32]) },
+    Word { get: fn(&Event) -> Symbol, at: fn(&mut Event) -> &mut Symbol },
+}
+
+macro_rules! column {
+    ($variant:ident, |$e:ident| $field:expr, $signed:ident, $unsigned:ident) => {
+        Column::$variant {
+            take: |events, values| values.extend(events.iter().map(|$e| $field.$signed())),
+            put: |events, values| {
+                for ($e, value) in events.iter_mut().zip(values) {
+                    $field = value.$unsigned();
+                }
+            },
+        }
+    };
+    ($variant:ident, |$e:ident| $field:expr) => {
+        column!($variant, |$e| $field, cast_signed, cast_unsigned)
+    };
+}
+
+/// The first column of words; all after it are, too.
+const WORDS: usize = 14;
+
+/// All columns, in the order of the schema.
+pub(super) const COLUMNS: [Column; 17] = [
+    column!(Wide, |e| e.time, clone, clone),
+    Column::Kind,
+    column!(Narrow, |e| e.flags.0),
+    column!(Wide, |e| e.open),
+    column!(Wide, |e| e.file.device),
+    column!(Wide, |e| e.file.inode),
+    column!(Narrow, |e| e.user),
+    column!(Narrow, |e| e.process),
+    column!(Wide, |e| e.size),
+    column!(Wide, |e| e.position),
+    column!(Wide, |e| e.read),
+    column!(Wide, |e| e.written),
+    column!(Wide, |e| e.new_position),
+    column!(Narrow, |e| e.calls),
+    Column::Word { get: |e| e.command, at: |e| &mut e.command },
+    Column::Word { get: |e| e.path, at: |e| &mut e.path },
+    Column::Word { get: |e| e.new_path, at: |e| &mut e.new_path },
+];

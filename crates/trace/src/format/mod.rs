@@ -1,0 +1,52 @@
+//! The file of a trace: Parquet with the schema of `docs/SPEC-trace.md`.
+//!
+//! The one idea: an event is a row, all columns are required, and everything is as plain as it can be, so that any tool that reads
+//! Parquet reads a trace. What the trace says of itself is in the file's key-value metadata.
+
+mod column;
+mod reader;
+mod writer;
+
+pub use column::Columns;
+pub use reader::Reader;
+pub use writer::Writer;
+
+/// The version of the schema; a file with a larger one is refused.
+pub const VERSION: u32 = 1;
+
+/// The schema as Parquet tells it.
+pub const SCHEMA: &str = "message event {
+    REQUIRED INT64 time (TIMESTAMP(NANOS,true));
+    REQUIRED BYTE_ARRAY kind (STRING);
+    REQUIRED INT32 flags (INTEGER(32,false));
+    REQUIRED INT64 open (INTEGER(64,false));
+    REQUIRED INT64 device (INTEGER(64,false));
+    REQUIRED INT64 inode (INTEGER(64,false));
+    REQUIRED INT32 user (INTEGER(32,false));
+    REQUIRED INT32 process (INTEGER(32,false));
+    REQUIRED INT64 size (INTEGER(64,false));
+    REQUIRED INT64 position (INTEGER(64,false));
+    REQUIRED INT64 read (INTEGER(64,false));
+    REQUIRED INT64 written (INTEGER(64,false));
+    REQUIRED INT64 new_position (INTEGER(64,false));
+    REQUIRED INT32 calls (INTEGER(32,false));
+    REQUIRED BYTE_ARRAY command (STRING);
+    REQUIRED BYTE_ARRAY path (STRING);
+    REQUIRED BYTE_ARRAY new_path (STRING);
+}";
+
+/// The schema, understood.
+fn schema() -> parquet::schema::types::Type {
+    parquet::schema::parser::parse_message_type(SCHEMA).expect("the schema is well-formed")
+}
+
+/// Keys of the metadata.
+mod key {
+    pub(super) const VERSION: &str = "spindle.trace";
+    pub(super) const SOURCE: &str = "spindle.source";
+    pub(super) const LOST: &str = "spindle.lost";
+    pub(super) const NOTE: &str = "spindle.note";
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! Reading a trace.
+
+use super::column::{COLUMNS, Column, Columns};
+use super::{VERSION, key, schema};
+use crate::{Batch, Error, Event, Info, Kind, Names, Result, Source, Symbol};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, DataType};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+/// Events given at a time: what fits a processor's second-level cache.
+const BATCH: usize = 1 << 13;
+
+/// Reads a trace; what it holds in memory are the pages of the columns that it is at.
+pub struct Reader {
+    path: PathBuf,
+    file: SerializedFileReader<File>,
+    columns: Columns,
+    info: Info,
+    /// The next row group, and what is left of the one before.
+    group: usize,
+    open: Option<Group>,
+    given: u64,
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").field("path", &self.path).field("given", &self.given).finish_non_exhaustive()
+    }
+}
+
+/// A row group that is being read.
+struct Group {
+    readers: Vec<(usize, ColumnReader)>,
+    left: usize,
+}
+
+impl Reader {
+    /// True if the file begins as Parquet files do.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn recognises(path: &Path) -> Result<bool> {
+        let mut magic = [0; 4];
+        match File::open(path).and_then(|mut file| file.read_exact(&mut magic)) {
+            Ok(()) => Ok(&magic == b"PAR1"),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(Error::io(path, error)),
+        }
+    }
+
+    /// Opens a file, of which only `columns` will be read.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Malformed`] when it is not a trace, or one of a later version.
+    pub fn open(path: &Path, columns: Columns) -> Result<Self> {
+        let file = File::open(path).map_err(|e| Error::io(path, e))?;
+        let file = SerializedFileReader::new(file).map_err(|e| problem(path, "footer", e))?;
+        let wanted = schema();
+        let found = file.metadata().file_metadata();
+        let bad = |what: String| Error::malformed(path, "footer", what);
+        let mut info = Info::default();
+        let mut version = None;
+        for pair in found.key_value_metadata().into_iter().flatten() {
+            let value = pair.value.clone().unwrap_or_default();
+            match pair.key.as_str() {
+                key::VERSION => {
+                    version = Some(value.parse::<u32>().map_err(|e| bad(format!("version {value}: {e}")))?);
+                }
+                key::SOURCE => info.source = value,
+                key::LOST => {
+                    info.lost = value.parse().map_err(|e| bad(format!("lost events {value}: {e}")))?;
+                }
+                key::NOTE => info.notes.push(value),
+                _ => {}
+            }
+        }
+        match version {
+            None => return Err(bad("this Parquet file is not a trace of Spindle's".into())),
+            Some(version) if version > VERSION => {
+                return Err(bad(format!("a trace of version {version}: this Spindle reads up to {VERSION}")));
+            }
+            Some(_) => {}
+        }
+        for (wanted, found) in wanted.get_fields().iter().zip(found.schema().get_fields()) {
+            if wanted.name() != found.name()
+                || wanted.get_physical_type() != found.get_physical_type()
+                || found.is_optional()
+            {
+                return Err(bad(format!("column {} stands where {} should", found.name(), wanted.name())));
+            }
+        }
+        if found.schema().get_fields().len() < wanted.get_fields().len() {
+            return Err(bad("columns are missing".into()));
+        }
+        Ok(Self { path: path.to_owned(), file, columns, info, group: 0, open: None, given: 0 })
+    }
+
+    /// Number of events in the file.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.file.metadata().file_metadata().num_rows().try_into().unwrap_or(0)
+    }
+
+    /// True if there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The row group with events left, opened if need be.
+    fn group(&mut self) -> Result<Option<Group>> {
+        if let Some(group) = self.open.take().filter(|group| group.left > 0) {
+            return Ok(Some(group));
+        }
+        while self.group < self.file.num_row_groups() {
+            let place = format!("row group {}", self.group);
+            let reader = self.file.get_row_group(self.group).map_err(|e| problem(&self.path, &place, e))?;
+            self.group += 1;
+            let wanted = (0..COLUMNS.len()).filter(|&number| self.columns.has(number));
+            let readers = wanted
+                .map(|number| {
+                    Ok((
+                        number,
+                        reader.get_column_reader(number).map_err(|e| problem(&self.path, &place, e))?,
+                    ))
+                })
+                .collect::<Result<Vec<_>>>()?;
+            let left = usize::try_from(reader.metadata().num_rows()).unwrap_or(0);
+            if left > 0 {
+                return Ok(Some(Group { readers, left }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Source for Reader {
+    fn info(&self) -> Info {
+        self.info.clone()
+    }
+
+    fn next(&mut self, batch: &mut Batch) -> Result<bool> {
+        batch.clear();
+        let Some(mut group) = self.group()? else { return Ok(false) };
+        let count = group.left.min(BATCH);
+        batch.events.resize(count, Event::default());
+        for (number, reader) in &mut group.readers {
+            fill(reader, &COLUMNS[*number], batch)
+                .map_err(|what| Error::malformed(&self.path, format!("events from {}", self.given), what))?;
+        }
+        group.left -= count;
+        self.given += count as u64;
+        self.open = Some(group);
+        Ok(true)
+    }
+
+    fn progress(&self) -> Option<f64> {
+        // Rounding does not matter to a progress bar.
+        #[allow(clippy::cast_precision_loss)]
+        Some(self.given as f64 / self.len().max(1) as f64)
+    }
+}
+
+/// Reads as many values of a column as the batch has events, and puts them there.
+fn fill(reader: &mut ColumnReader, column: &Column, batch: &mut Batch) -> std::result::Result<(), String> {
+    let count = batch.events.len();
+    match (column, reader) {
+        (Column::Wide { put, .. }, ColumnReader::Int64ColumnReader(reader)) => {
+            put(&mut batch.events, &values(reader, count)?);
+        }
+        (Column::Narrow { put, .. }, ColumnReader::Int32ColumnReader(reader)) => {
+            put(&mut batch.events, &values(reader, count)?);
+        }
+        (Column::Kind, ColumnReader::ByteArrayColumnReader(reader)) => {
+            for (event, name) in batch.events.iter_mut().zip(values(reader, count)?) {
+                let unknown = || format!("kind {:?} is unknown", String::from_utf8_lossy(name.data()));
+                event.kind = Kind::from_name(name.data()).ok_or_else(unknown)?;
+            }
+        }
+        (Column::Word { at, .. }, ColumnReader::ByteArrayColumnReader(reader)) => {
+            let mut last: Option<(*const u8, Symbol)> = None;
+            for (event, word) in batch.events.iter_mut().zip(&values(reader, count)?) {
+                // Equal words of a dictionary are one word: most often the one before.
+                let symbol = match last {
+                    Some((same, symbol)) if same == word.data().as_ptr() => symbol,
+                    _ => symbol(&mut batch.names, word)?,
+                };
+                last = Some((word.data().as_ptr(), symbol));
+                *at(event) = symbol;
+            }
+        }
+        _ => return Err("a column has another type than its schema says".into()),
+    }
+    Ok(())
+}
+
+fn symbol(names: &mut Names, word: &ByteArray) -> std::result::Result<Symbol, String> {
+    std::str::from_utf8(word.data()).map(|word| names.symbol(word)).map_err(|e| e.to_string())
+}
+
+fn values<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    count: usize,
+) -> std::result::Result<Vec<T::T>, String> {
+    let mut values = Vec::with_capacity(count);
+    while values.len() < count {
+        let (read, ..) =
+            reader.read_records(count - values.len(), None, None, &mut values).map_err(|e| e.to_string())?;
+        if read == 0 {
+            return Err(format!("a column ends {} values early", count - values.len()));
+        }
+    }
+    Ok(values)
+}
+
+fn problem(path: &Path, place: &str, error: ParquetError) -> Error {
+    match error {
+        ParquetError::External(inner) if inner.is::<std::io::Error>() => {
+            Error::io(path, *inner.downcast::<std::io::Error>().expect("it is one"))
+        }
+        other => Error::malformed(path, place, other),
+    }
+}

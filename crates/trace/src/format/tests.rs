@@ -1,0 +1,143 @@
+//! Tests of the file.
+
+use super::*;
+use crate::{Batch, Error, Event, FileId, Flags, Info, Kind, Source, open};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+/// Events with anything in every field.
+fn anything(count: usize, seed: u64) -> Batch {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut batch = Batch::default();
+    for _ in 0..count {
+        let kind = Kind::ALL[rng.random_range(0..Kind::ALL.len())];
+        let words = ["", "/a", "/ü/b c", "cc"].map(|word| batch.names.symbol(word));
+        let mut word = || words[rng.random_range(0..words.len())];
+        let [command, path, new_path] = [word(), word(), word()];
+        batch.events.push(Event {
+            time: rng.random(),
+            kind,
+            flags: Flags(rng.random()),
+            open: rng.random(),
+            file: FileId { device: rng.random(), inode: rng.random() },
+            user: rng.random(),
+            process: rng.random(),
+            size: rng.random(),
+            position: rng.random(),
+            read: rng.random(),
+            written: rng.random(),
+            new_position: rng.random(),
+            calls: rng.random(),
+            command,
+            path,
+            new_path,
+        });
+    }
+    batch
+}
+
+/// An event with its words, to compare across batches.
+fn told(batch: &Batch, event: &Event) -> (Event, [String; 3]) {
+    let words = [event.command, event.path, event.new_path].map(|symbol| batch.names.word(symbol).to_owned());
+    let [command, path, new_path] = Default::default();
+    (Event { command, path, new_path, ..*event }, words)
+}
+
+/// Promise: what is written is read, every field and word of it, over the borders of batches and row groups.
+#[test]
+fn what_is_written_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.trace");
+    let batch = anything(300_000, 7);
+    let info = Info { source: "a test".into(), lost: 3, notes: vec!["one".into(), "two".into()] };
+    let mut writer = Writer::create(&path).unwrap();
+    writer.write(&batch).unwrap();
+    assert_eq!(writer.finish(&info).unwrap(), 300_000);
+
+    let mut source = open(&path, Columns::ALL).unwrap();
+    assert_eq!(source.info(), info);
+    let (mut n, mut found) = (0, Batch::default());
+    while source.next(&mut found).unwrap() {
+        for event in &found.events {
+            assert_eq!(told(&found, event), told(&batch, &batch.events[n]), "event {n}");
+            n += 1;
+        }
+    }
+    assert_eq!(n, 300_000);
+}
+
+/// Promise: columns that are not wanted are not there, the others are.
+#[test]
+fn some_columns() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.trace");
+    let batch = anything(100, 8);
+    let mut writer = Writer::create(&path).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish(&Info::default()).unwrap();
+    for (columns, words) in [
+        (Columns::NUMBERS, [false, false, false]),
+        (Columns::NUMBERS | Columns::COMMAND, [true, false, false]),
+        (Columns::NUMBERS | Columns::PATHS, [false, true, true]),
+    ] {
+        let mut found = Batch::default();
+        assert!(Reader::open(&path, columns).unwrap().next(&mut found).unwrap());
+        for (event, expected) in found.events.iter().zip(&batch.events) {
+            let (numbers, mut names) = told(&batch, expected);
+            for (name, there) in names.iter_mut().zip(words) {
+                if !there {
+                    name.clear();
+                }
+            }
+            assert_eq!(told(&found, event), (numbers, names));
+        }
+    }
+}
+
+/// Promise: what is not a trace or was not finished is refused with a reason; in what is damaged a structure that makes no sense is
+/// refused, and a value that could be is read (pages have no checksum), but nothing panics.
+#[test]
+fn bad_files_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.trace");
+    let mut writer = Writer::create(&path).unwrap();
+    writer.write(&anything(50_000, 9)).unwrap();
+    writer.finish(&Info::default()).unwrap();
+    let good = std::fs::read(&path).unwrap();
+
+    let refused = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        let read = || -> crate::Result<()> {
+            let mut source = open(&path, Columns::ALL)?;
+            let mut batch = Batch::default();
+            while source.next(&mut batch)? {}
+            Ok(())
+        };
+        read()
+    };
+    for bytes in [&b""[..], b"PAR", b"nothing of the kind", &good[..good.len() / 2], &good[..good.len() - 1]]
+    {
+        assert!(matches!(refused(bytes), Err(Error::Malformed { .. })));
+    }
+    let mut seen = 0;
+    for at in (4..good.len()).step_by(good.len() / 199) {
+        let mut bad = good.clone();
+        bad[at] ^= 0x55;
+        seen += u32::from(refused(&bad).is_err());
+    }
+    assert!(seen > 5, "{seen} of 199 damaged files were noticed");
+}
+
+/// Promise: the document tells the schema that is written, and every kind and flag with its bit.
+#[test]
+fn the_document_is_true() {
+    let document = include_str!("../../../../docs/SPEC-trace.md");
+    assert!(document.contains(SCHEMA));
+    assert!(document.starts_with(&format!("# The trace file, version {VERSION}\n")));
+    for kind in Kind::ALL {
+        assert!(document.contains(&format!("`{}`", kind.name())), "{kind:?}");
+    }
+    for (bit, (_, name)) in Flags::ALL.into_iter().enumerate() {
+        assert!(document.contains(&format!("\n| {bit} | `{name}` |")), "{name}");
+    }
+}
