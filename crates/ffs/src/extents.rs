@@ -1,7 +1,7 @@
 //! Where a file lies: for who measures layout, from outside.
 
+use crate::attr::check_regular;
 use crate::mount::Ffs;
-use crate::ops::check_regular;
 use crate::units::Lbn;
 use spindle_vfs::{Extent, Ino, Result};
 

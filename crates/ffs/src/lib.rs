@@ -12,6 +12,7 @@
 //! `file`, `dir` and `ops`. The order of locks is told in `inode`.
 
 mod alloc;
+mod attr;
 mod bmap;
 pub mod check;
 mod ckhash;
@@ -29,6 +30,7 @@ mod journal;
 mod layout;
 mod makelog;
 mod mount;
+mod names;
 pub mod newfs;
 pub mod ondisk;
 mod ops;

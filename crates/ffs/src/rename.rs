@@ -8,7 +8,7 @@
 use crate::inode::{Inode, State};
 use crate::layout::Version;
 use crate::mount::{Ffs, ROOT_INO};
-use crate::ops::{LINK_MAX, check_alive, check_name, dangling};
+use crate::names::{LINK_MAX, check_alive, check_name, dangling};
 use spindle_cache::Tx;
 use spindle_clock::{MutexGuard, RwLockWriteGuard};
 use spindle_vfs::{Error, FileKind, Ino, Privilege, RenameMode, Result};

@@ -1,0 +1,160 @@
+//! Attributes: what an inode says of its file, as front-ends have it, and changing it.
+
+use crate::dinode::Dinode;
+use crate::file::Content;
+use crate::inode::{Inode, State};
+use crate::layout::{InodeFormat, Version};
+use crate::mount::Ffs;
+use spindle_cache::GroupId;
+use spindle_clock::Timestamp;
+use spindle_vfs::{AtimePolicy, Attr, Error, FileKind, Ino, Privilege, Rdev, Result, SetAttr, SetTime};
+use std::cmp::Ordering;
+
+/// Seconds after which a relative access time is renewed.
+const DAY: i64 = 86_400;
+
+impl Ffs {
+    pub(crate) fn attr(&self, inode: &Inode, state: &State) -> Attr {
+        let di = &state.di;
+        let kind = di.kind().unwrap_or(FileKind::Regular);
+        let device = matches!(kind, FileKind::BlockDevice | FileKind::CharDevice);
+        Attr {
+            ino: Ino(inode.ino.into()),
+            generation: di.r#gen.into(),
+            kind,
+            perm: u32::from(di.mode) & 0o7777,
+            nlink: di.nlink.into(),
+            uid: di.uid,
+            gid: di.gid,
+            rdev: if device { di.rdev(self.dialect) } else { Rdev::default() },
+            size: di.size,
+            blocks512: di.blocks,
+            blksize: self.layout.fs_bsize,
+            atime: state.atime_pending.lock().unwrap_or(di.atime),
+            mtime: di.mtime,
+            ctime: di.ctime,
+            birthtime: (self.layout.version == Version::Ufs2).then_some(di.birthtime),
+            flags: di.flags,
+        }
+    }
+
+    /// A time as this format can keep it.
+    fn storable(&self, time: Timestamp) -> Timestamp {
+        if self.layout.version == Version::Ufs2 {
+            return time;
+        }
+        let secs = time.secs.clamp(i32::MIN.into(), i32::MAX.into());
+        let nanos = match self.layout.inode_format {
+            InodeFormat::Old => 0,
+            InodeFormat::Sun => time.nanos / 1000 * 1000,
+            InodeFormat::New => time.nanos,
+        };
+        Timestamp::new(secs, if secs == time.secs { nanos } else { 0 })
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.storable(self.clock.now())
+    }
+
+    pub(crate) fn check_id(&self, id: u32) -> Result<u32> {
+        if self.layout.inode_format == InodeFormat::Old && id > 0xffff {
+            Err(Error::Overflow)
+        } else {
+            Ok(id)
+        }
+    }
+
+    /// Notes that a file was read.
+    pub(crate) fn touch(&self, state: &State) {
+        let now = self.now();
+        let mut pending = state.atime_pending.lock();
+        let last = pending.unwrap_or(state.di.atime);
+        let due = match self.atime {
+            AtimePolicy::Never => false,
+            AtimePolicy::Always => true,
+            AtimePolicy::Relative => {
+                last <= state.di.mtime || last <= state.di.ctime || last.secs.saturating_add(DAY) <= now.secs
+            }
+        };
+        if due && !self.is_read_only() {
+            *pending = Some(now);
+        }
+    }
+
+    pub(crate) fn set_attributes(&self, ino: Ino, set: &SetAttr, by: Privilege) -> Result<Attr> {
+        let inode = self.iget_ino(ino)?;
+        self.check_not_log(inode.ino)?;
+        let mut state = inode.state.write();
+        let now = self.now();
+        if let Some(size) = set.size {
+            check_regular(&state.di)?;
+            // Until it has succeeded, no commit is the one that made all of it durable.
+            state.mapped_in = GroupId::MAX;
+            if size < state.di.size {
+                let result = self.shrink_in_steps(&inode, &mut state.di, size);
+                self.note(result)?;
+            }
+        }
+        self.transact(|tx| {
+            if let Some(size) = set.size {
+                let di = &mut state.di;
+                let result = match size.cmp(&di.size) {
+                    Ordering::Less => {
+                        self.shrink_exactly(tx, inode.ino, di, size, Content::Data(&inode.stream))
+                    }
+                    Ordering::Greater => self.extend_file(tx, &inode, di, size, by),
+                    Ordering::Equal => Ok(()),
+                };
+                self.store(tx, inode.ino, &state.di)?;
+                self.note(result)?;
+                state.mapped_in = self.cache.group();
+            }
+            let di = &mut state.di;
+            if set.size.is_some() {
+                di.mtime = now;
+            }
+            if let Some(uid) = set.uid {
+                di.uid = self.check_id(uid)?;
+            }
+            if let Some(gid) = set.gid {
+                di.gid = self.check_id(gid)?;
+            }
+            if let Some(perm) = set.perm {
+                di.mode = di.mode & 0o170_000 | u16::try_from(perm & 0o7777).unwrap_or(0);
+            }
+            if let Some(flags) = set.flags {
+                if self.layout.inode_format != InodeFormat::New {
+                    return Err(Error::NotSupported);
+                }
+                di.flags = flags;
+            }
+            let given = |time: SetTime| match time {
+                SetTime::Now => now,
+                SetTime::At(time) => self.storable(time),
+            };
+            if let Some(atime) = set.atime {
+                di.atime = given(atime);
+            }
+            if let Some(mtime) = set.mtime {
+                di.mtime = given(mtime);
+            }
+            if let Some(birthtime) = set.birthtime {
+                di.birthtime = birthtime;
+            }
+            di.ctime = set.ctime.map_or(now, |ctime| self.storable(ctime));
+            if set.atime.is_some() {
+                *state.atime_pending.lock() = None;
+            }
+            self.store(tx, inode.ino, &state.di)?;
+            Ok(self.attr(&inode, &state))
+        })
+    }
+}
+
+pub(crate) fn check_regular(di: &Dinode) -> Result<()> {
+    match di.kind() {
+        Some(FileKind::Regular) => Ok(()),
+        Some(FileKind::Directory) => Err(Error::IsDirectory),
+        _ => Err(Error::Invalid),
+    }
+}
