@@ -1,10 +1,7 @@
-//! Policies of file data as pure functions over small state: what to read ahead, when delayed writes go, what to give up.
+//! Who reads or writes a file in sequence: what to read ahead, and when delayed writes go.
 //!
-//! Blocks are counted from the start of a file. Nothing here does I/O, takes a lock or knows a device, so a simulator can run
-//! the same code on a trace.
+//! Blocks are counted from the start of a file.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
 use std::ops::Range;
 
 /// Predicts a reader (clustering paper, figures 2, 3 and 6): whoever reads the block after the last one reads on.
@@ -83,56 +80,6 @@ impl Delay {
     /// Forgets what was delayed: it is written, or will never be.
     pub fn clear(&mut self) {
         self.blocks = 0..0;
-    }
-}
-
-/// Keys in the order of their last use.
-#[derive(Clone, Debug)]
-pub struct Lru<K> {
-    stamps: HashMap<K, u64>,
-    order: BTreeMap<u64, K>,
-    uses: u64,
-}
-
-impl<K> Default for Lru<K> {
-    fn default() -> Self {
-        Self { stamps: HashMap::new(), order: BTreeMap::new(), uses: 0 }
-    }
-}
-
-impl<K: Copy + Eq + Hash> Lru<K> {
-    /// `key` is used, for the first time perhaps.
-    pub fn touch(&mut self, key: K) {
-        self.uses += 1;
-        if let Some(old) = self.stamps.insert(key, self.uses) {
-            self.order.remove(&old);
-        }
-        self.order.insert(self.uses, key);
-    }
-
-    /// `key` is gone.
-    pub fn remove(&mut self, key: K) {
-        if let Some(stamp) = self.stamps.remove(&key) {
-            self.order.remove(&stamp);
-        }
-    }
-
-    /// The key that was used longest ago.
-    #[must_use]
-    pub fn oldest(&self) -> Option<K> {
-        self.order.first_key_value().map(|(_, &key)| key)
-    }
-
-    /// Number of keys.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    /// True if there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
     }
 }
 
@@ -234,16 +181,5 @@ mod tests {
         assert_eq!(delay.wrote(2, false, 1), None);
         assert_eq!(delay.wrote(7, true, 1), Some(2..3));
         assert_eq!(delay.wrote(8, true, 1), Some(7..9));
-    }
-
-    /// Promise: the oldest key is the one used longest ago.
-    #[test]
-    fn least_recently_used() {
-        let mut lru = Lru::default();
-        for key in [1, 2, 3, 1, 4, 2] {
-            lru.touch(key);
-        }
-        lru.remove(1);
-        assert_eq!((lru.len(), lru.oldest()), (3, Some(3)));
     }
 }

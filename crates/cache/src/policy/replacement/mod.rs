@@ -1,0 +1,141 @@
+//! What a cache of a fixed number of blocks gives up: the policies, over blocks that are named by small numbers.
+//!
+//! Numbers index arrays, so an access neither hashes nor allocates; arrays grow to the largest number seen. Each policy is made from its
+//! paper, with the parameters called and set as published; its file says which. A cache may be emptied block by block
+//! ([`Replacement::remove`]), which none of the papers has: a block that is gone leaves every list and history, as its number
+//! may stand for other data next.
+
+mod lru;
+
+pub use lru::Lru;
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+/// A replacement policy for blocks that are named by small numbers.
+pub trait Replacement {
+    /// Block `key` is used: true if it was there. If not it is there now, and `evicted` is told each block that had to leave for it.
+    ///
+    /// # Panics
+    /// With a number close to 2^32.
+    fn access(&mut self, key: u32, evicted: impl FnMut(u32)) -> bool;
+
+    /// Block `key` is gone (its file was deleted): it leaves without being evicted. False if it was not there.
+    fn remove(&mut self, key: u32) -> bool;
+
+    /// True if block `key` is there.
+    fn contains(&self, key: u32) -> bool;
+
+    /// Blocks that are there.
+    fn len(&self) -> usize;
+
+    /// True if no block is there.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Declares the policies once: variant, name, what it is.
+macro_rules! policies {
+    ($($variant:ident $name:literal $summary:literal,)*) => {
+        /// What a policy is called.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum PolicyName {
+            $(#[doc = $summary] $variant,)*
+        }
+
+        impl PolicyName {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The name, as users write it.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What it does, in a line.
+            #[must_use]
+            pub const fn summary(self) -> &'static str {
+                match self { $(Self::$variant => $summary,)* }
+            }
+        }
+
+        /// Any policy.
+        #[derive(Clone, Debug)]
+        pub enum Policy {
+            $(#[doc = $summary] $variant($variant),)*
+        }
+
+        impl Policy {
+            /// The policy of this name for a cache of `capacity` blocks, with the parameters that its paper gives it.
+            #[must_use]
+            pub fn new(name: PolicyName, capacity: NonZeroU32) -> Self {
+                match name { $(PolicyName::$variant => Self::$variant($variant::new(capacity)),)* }
+            }
+
+            /// Its name.
+            #[must_use]
+            pub const fn name(&self) -> PolicyName {
+                match self { $(Self::$variant(_) => PolicyName::$variant,)* }
+            }
+        }
+
+        impl Replacement for Policy {
+            #[inline]
+            fn access(&mut self, key: u32, evicted: impl FnMut(u32)) -> bool {
+                match self { $(Self::$variant(policy) => policy.access(key, evicted),)* }
+            }
+
+            fn remove(&mut self, key: u32) -> bool {
+                match self { $(Self::$variant(policy) => policy.remove(key),)* }
+            }
+
+            #[inline]
+            fn contains(&self, key: u32) -> bool {
+                match self { $(Self::$variant(policy) => policy.contains(key),)* }
+            }
+
+            fn len(&self) -> usize {
+                match self { $(Self::$variant(policy) => policy.len(),)* }
+            }
+        }
+    };
+}
+
+policies! {
+    Lru "lru" "gives up the block that was used longest ago",
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// No policy has this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownPolicy(String);
+
+impl fmt::Display for UnknownPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known: Vec<_> = PolicyName::ALL.iter().map(|name| name.as_str()).collect();
+        write!(f, "no replacement policy is called {:?}; there are {}", self.0, known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownPolicy {}
+
+impl FromStr for PolicyName {
+    type Err = UnknownPolicy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
+        let wanted = text.to_ascii_lowercase();
+        let found = Self::ALL.iter().find(|name| name.as_str() == wanted);
+        found.copied().ok_or_else(|| UnknownPolicy(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests;
