@@ -255,8 +255,8 @@ impl Ffs {
     fn write_superblock(&self, clean: bool) -> Result<()> {
         let mut superblock = self.superblock.lock();
         let (before, now) = (superblock.identity(), self.clock.now());
-        // With each write another time, so that the log can tell them apart; UFS1 keeps 32 bits.
-        let secs = now.secs.max(before.time.wrapping_add(1)).clamp(i32::MIN.into(), i32::MAX.into());
+        // With each write another time, so that the log can tell them apart.
+        let secs = now.secs.max(before.time.wrapping_add(1)).min(superblock.latest_time());
         let now = Timestamp::new(secs, now.nanos);
         if !clean {
             superblock.note_mount(now);

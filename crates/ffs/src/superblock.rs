@@ -258,6 +258,11 @@ impl Superblock {
         }
     }
 
+    /// The latest time that the superblock can hold, in seconds: some keep 32 bits.
+    pub(crate) fn latest_time(&self) -> i64 {
+        if self.has_new_fields() { i64::MAX } else { i32::MAX.into() }
+    }
+
     /// What the log knows it by: the bytes as last read, written or sealed.
     #[must_use]
     pub fn identity(&self) -> Identity {
