@@ -70,11 +70,12 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-const TESTS: [(&str, fn()); 13] = [
+const TESTS: [(&str, fn()); 14] = [
     ("a_daemon_is_live_when_its_parent_ends", a_daemon_is_live_when_its_parent_ends),
     ("failure_is_told", failure_is_told),
     ("sigterm_leaves_everything_written", sigterm_leaves_everything_written),
     ("systemd_is_told", systemd_is_told),
+    ("mounts_elsewhere_are_told", mounts_elsewhere_are_told),
     ("a_killed_daemon_is_noticed", a_killed_daemon_is_noticed),
     ("only_mounts_of_ours_are_unmounted", only_mounts_of_ours_are_unmounted),
     ("dead_mounts_can_be_unmounted", dead_mounts_can_be_unmounted),
@@ -271,6 +272,20 @@ fn only_mounts_of_ours_are_unmounted() {
     assert_eq!(file.read(&mut [0]).unwrap(), 0);
     drop(file);
     umount(&place.mount_point).unwrap();
+}
+
+/// Promise: one of two mounts of a file system goes, and `umount` says that the image is still in use; the last one waits for it.
+fn mounts_elsewhere_are_told() {
+    use nix::mount::{MsFlags, mount};
+    let (place, elsewhere) = (Place::new(), Place::new());
+    assert!(place.daemon("").status.success());
+    let nothing = None::<&str>;
+    mount(Some(&place.mount_point), &elsewhere.mount_point, nothing, MsFlags::MS_BIND, nothing).unwrap();
+    let error = umount(&place.mount_point).unwrap_err().to_string();
+    assert!(error.contains("mounted elsewhere as well"), "{error}");
+    assert!(!place.is_mounted() && elsewhere.is_mounted());
+    umount(&elsewhere.mount_point).unwrap();
+    assert!(place.report().exists());
 }
 
 /// Promise: a mount whose daemon is dead answers nothing, but can be replaced.
