@@ -225,7 +225,7 @@ impl Event {
     /// Bytes of the run that this event ends.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
-        self.read + self.written
+        self.read.saturating_add(self.written)
     }
 
     /// Where the run ended: after `close` the paper's final position, after `seek` its previous one.

@@ -14,6 +14,7 @@
 
 mod error;
 mod event;
+pub mod follow;
 pub mod format;
 mod source;
 
