@@ -91,6 +91,19 @@ impl<const N: usize> Lists<N> {
         }
     }
 
+    /// Moves a number from one list to the front of another.
+    #[inline]
+    pub(crate) fn transfer(&mut self, from: usize, to: usize, key: u32) {
+        self.unlink(from, key);
+        self.push_front(to, key);
+    }
+
+    /// The number before this one, towards the front of the list that it is in.
+    #[inline]
+    pub(crate) fn before(&self, key: u32) -> Option<u32> {
+        self.nodes[key as usize + N].before.checked_sub(N as u32)
+    }
+
     /// The number at the back.
     #[inline]
     pub(crate) fn back(&self, list: usize) -> Option<u32> {

@@ -5,9 +5,28 @@
 //! ([`Replacement::remove`]), which none of the papers has: a block that is gone leaves every list and history, as its number
 //! may stand for other data next.
 
+mod arc;
+mod clock;
+mod fifo;
+mod lirs;
 mod lru;
+mod marks;
+mod opt;
+mod s3_fifo;
+mod sieve;
+mod two_q;
+mod w_tiny_lfu;
 
+pub use arc::Arc;
+pub use clock::Clock;
+pub use fifo::Fifo;
+pub use lirs::Lirs;
 pub use lru::Lru;
+pub use opt::Opt;
+pub use s3_fifo::S3Fifo;
+pub use sieve::Sieve;
+pub use two_q::TwoQ;
+pub use w_tiny_lfu::WTinyLfu;
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -106,6 +125,14 @@ macro_rules! policies {
 
 policies! {
     Lru "lru" "gives up the block that was used longest ago",
+    Fifo "fifo" "gives up the block that came first",
+    Clock "clock" "a queue that gives blocks used since a second chance",
+    TwoQ "2q" "a short queue for new blocks, a list for those asked for again after it",
+    Arc "arc" "recency and frequency, with a border that what was lost moves",
+    Lirs "lirs" "keeps blocks whose last two uses were close to each other",
+    S3Fifo "s3-fifo" "a small queue before the main one, and a memory of what the small one lost",
+    Sieve "sieve" "a queue whose hand spares used blocks where they are",
+    WTinyLfu "w-tinylfu" "a window before a main part that only what is used more often enters",
 }
 
 impl fmt::Display for PolicyName {

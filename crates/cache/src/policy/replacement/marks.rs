@@ -1,0 +1,23 @@
+//! A byte for each block: where a policy keeps it, and what it remembers of it.
+
+/// Bytes by block number; blocks never marked have 0.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Marks(Vec<u8>);
+
+impl Marks {
+    /// The mark of `key`.
+    #[inline]
+    pub(super) fn get(&self, key: u32) -> u8 {
+        self.0.get(key as usize).copied().unwrap_or(0)
+    }
+
+    /// Changes the mark of `key`.
+    #[inline]
+    pub(super) fn set(&mut self, key: u32, mark: u8) {
+        let key = key as usize;
+        if key >= self.0.len() {
+            self.0.resize(key + 1, 0);
+        }
+        self.0[key] = mark;
+    }
+}
