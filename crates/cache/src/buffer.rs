@@ -146,14 +146,13 @@ impl Slot {
     }
 
     /// Seals the bytes and appends the runs of sectors that the group has changed.
-    pub(crate) fn take_changes(&self, sector: usize, changes: &mut Vec<Change>) {
+    pub(crate) fn copy_changes(&self, sector: usize, changes: &mut Vec<Change>) {
         let mut data = self.data.write();
         if let Some(seal) = &self.seal {
             seal.seal(&mut data.bytes);
         }
-        let before = std::mem::take(&mut data.before);
-        data.expected = 0;
-        let changed = |n: usize| match &before {
+        let data = &*data;
+        let changed = |n: usize| match &data.before {
             Before::Same => false,
             Before::Nothing => true,
             Before::Bytes(bytes) => {
@@ -174,6 +173,13 @@ impl Slot {
             }
             n += 1;
         }
+    }
+
+    /// The group ends with the bytes as they are; what changes from now on belongs to the next.
+    pub(crate) fn end_group(&self) {
+        let mut data = self.data.write();
+        data.before = Before::Same;
+        data.expected = 0;
     }
 
     /// Copies the bytes, sealed, into `out`.

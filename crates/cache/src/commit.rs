@@ -172,7 +172,8 @@ impl Cache {
         self.device.flush().map_err(|error| self.fail(error))
     }
 
-    /// Takes the changes of the present group, while no transaction is open, and starts writing all file data.
+    /// Takes the changes of the present group, while no transaction is open, and starts writing all file data. If the log has no
+    /// room for them, what is committed goes home first.
     fn take_group(&self, journal: &Journal) -> Result<Taken> {
         let slots: Vec<_> = std::mem::take(&mut *self.dirty.lock()).into_values().collect();
         self.dirty_bytes.store(0, Ordering::Relaxed);
@@ -180,7 +181,14 @@ impl Cache {
         let sector = self.device.info().sector_bytes as usize;
         let mut group = Group { revoked: std::mem::take(&mut *journal.revoked.lock()), changes: Vec::new() };
         for slot in &slots {
-            slot.take_changes(sector, &mut group.changes);
+            slot.copy_changes(sector, &mut group.changes);
+        }
+        // Not later: the buffers still tell what is committed from what this group has changed, and nobody changes them.
+        if !journal.log.has_room(&group) {
+            self.checkpoint(journal)?;
+        }
+        for slot in &slots {
+            slot.end_group();
         }
         Ok(Taken { slots, group, streams: self.start_delayed()? })
     }
@@ -191,9 +199,6 @@ impl Cache {
         self.land_delayed(&streams)?;
         if group.changes.is_empty() && group.revoked.is_empty() {
             return if streams.is_empty() { Ok(()) } else { self.device.flush() };
-        }
-        if !journal.log.has_room(&group) {
-            self.checkpoint(journal)?;
         }
         journal.log.commit(&group)?;
         journal.committed(&group, slots);

@@ -175,6 +175,69 @@ impl Log for Barrier {
     fn trim(&self) {}
 }
 
+/// A log that takes every group, and has the room that it is told to have.
+#[derive(Default)]
+struct Book {
+    full: AtomicBool,
+    committed: Mutex<Vec<Group>>,
+}
+
+impl Log for Book {
+    fn group_bytes(&self) -> usize {
+        1 << 20
+    }
+    fn has_room(&self, _group: &Group) -> bool {
+        !self.full.swap(false, Ordering::Relaxed)
+    }
+    fn commit(&self, group: &Group) -> Result<()> {
+        self.committed.lock().push(group.clone());
+        Ok(())
+    }
+    fn wants_trim(&self) -> bool {
+        false
+    }
+    fn trim(&self) {}
+}
+
+/// Promise: only committed bytes go home, also of a buffer that has changed since: when everything is brought home, and when
+/// a group has no room in the log, which then gets what that group has changed.
+#[test]
+fn only_what_is_committed_goes_home() {
+    let device = Arc::new(MemoryDevice::new(1 << 20));
+    let log = Arc::new(Book::default());
+    let cache = Cache::with_log(device.clone(), Arc::new(SystemClock), Settings::default(), log.clone());
+    let change = |at: usize, byte| {
+        let tx = cache.begin().unwrap();
+        cache.get(0, 4096, None).unwrap().write(&tx)[at] = byte;
+        tx.commit();
+    };
+    let commit = || cache.commit::<Error>(cache.group(), |_| Ok(Resume::Taken)).unwrap();
+    let home = || {
+        let bytes = device.to_bytes();
+        (bytes[0], bytes[512])
+    };
+    change(0, 1);
+    commit();
+    assert_eq!(home(), (0, 0));
+    change(0, 2);
+    cache.bring_home().unwrap();
+    assert_eq!(home(), (1, 0));
+    commit();
+    change(512, 3);
+    log.full.store(true, Ordering::Relaxed);
+    commit();
+    assert_eq!(home(), (2, 0));
+    let expected = |at, byte| {
+        let mut bytes = vec![0; 512];
+        bytes[0] = byte;
+        vec![Change { at, bytes }]
+    };
+    let committed: Vec<_> = log.committed.lock().iter().map(|group| group.changes.clone()).collect();
+    assert_eq!(committed, [expected(0, 1), expected(0, 2), expected(512, 3)]);
+    cache.bring_home().unwrap();
+    assert_eq!(home(), (2, 3));
+}
+
 /// Promise: a failed barrier, a commit that fails, a failure past the buffers and a change that is given up halfway all end
 /// changes and promises for good, also when the device works again; reads go on.
 #[test]

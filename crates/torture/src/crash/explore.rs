@@ -1,5 +1,6 @@
 //! Many workloads on all processors: those that are always done, then sampled ones until the budget ends.
 
+use super::aimed::Aim;
 use super::images::{Image, shapes};
 use super::operation;
 use super::record::{Recording, message};
@@ -13,18 +14,14 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use spindle_clock::{Clock, Mutex, SystemClock};
 use spindle_ffs::LogUse;
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Kinds of violations told.
-const TOLD: usize = 20;
-/// Violations after which nothing more is to be learnt.
-const ENOUGH: u64 = 20_000;
+/// Violations that end a campaign.
+const ENOUGH: usize = 20;
 /// Between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(5);
 
@@ -90,24 +87,21 @@ pub struct Report {
     pub recovery: Usage,
     /// How long it took.
     pub time: Duration,
-    /// Broken promises: the first of each kind, and how many there were.
-    pub violations: BTreeMap<String, (Id, String, u64)>,
-    /// Broken promises in all.
-    pub violated: u64,
-    /// States judged when the first broken promise was seen.
-    pub first: Option<u64>,
+    /// Broken promises, with the states judged by the end of their workload.
+    pub violations: Vec<(Id, String, u64)>,
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { workloads, states, nested, recovery, time, violated, .. } = self;
+        let Self { workloads, states, nested, recovery, time, violations } = self;
         let rate = u128::from(*states) * 1000 / time.as_millis().max(1);
         write!(
             f,
             "{workloads} workloads, {states} states ({nested} with a second crash), {rate} per second, a recovery took at most \
-             {} requests and {} KiB, {violated} violations",
+             {} requests and {} KiB, {} violations",
             recovery.requests,
-            recovery.bytes >> 10
+            recovery.bytes >> 10,
+            violations.len()
         )
     }
 }
@@ -118,30 +112,19 @@ impl Report {
         self.states += findings.states;
         self.nested += findings.nested;
         self.recovery = self.recovery.max(findings.recovery);
-        self.violated += findings.violations.len() as u64;
-        if self.violated > 0 {
-            self.first.get_or_insert(self.states);
-        }
         let place = place.map(|place| format!("\nthe last panic was at {place}")).unwrap_or_default();
         for (points, what) in findings.violations {
-            // Those that differ in numbers only are of one kind; the first line says where power was lost.
-            let kind =
-                what.lines().skip(usize::from(!points.is_empty())).take(3).collect::<Vec<_>>().join("\n");
-            let kind = kind.replace(|c: char| c.is_ascii_hexdigit(), "");
             let id = Id { format: format.to_owned(), workload: name.clone(), points };
-            self.violations.entry(kind).or_insert_with(|| (id, format!("{what}{place}"), 0)).2 += 1;
+            self.violations.push((id, format!("{what}{place}"), self.states));
         }
     }
 
     /// The broken promises, with the commands that repeat them.
     #[must_use]
     pub fn told(&self) -> String {
-        let mut kinds: Vec<_> = self.violations.values().collect();
-        kinds.sort_by_key(|(.., count)| Reverse(*count));
-        let told = kinds.into_iter().take(TOLD);
-        let told = told.map(|(id, what, count)| format!("{count} like this: {}\n{what}\n", repeat(id)));
-        let first = self.first.map(|states| format!("the first after {states} states\n"));
-        first.into_iter().chain(told).collect::<Vec<_>>().join("\n")
+        let told = self.violations.iter();
+        let told = told.map(|(id, what, states)| format!("after {states} states: {}\n{what}\n", repeat(id)));
+        told.collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -215,7 +198,8 @@ impl Explorer {
         let syncs = 0..operation::Sync::ALL.len();
         let entries = |format: usize| catalogue(&self.formats[format].logged.image.limits).len();
         for format in 0..self.formats.len() {
-            fixed.extend((0..2).map(|of| (format, Name::Reuse(of))));
+            let aims = Aim::on(&self.formats[format].logged.image.limits);
+            fixed.extend(aims.map(|aim| (format, Name::Aimed(aim))));
             for entry in 0..entries(format) {
                 fixed.extend(syncs.clone().map(|sync| (format, Name::Sequence(vec![(entry, sync)]))));
                 if self.log == LogUse::Wanted {
@@ -264,7 +248,7 @@ impl Explorer {
             Budget::Sample(count) => {
                 fixed.shuffle(&mut SmallRng::seed_from_u64(seed));
                 // Nothing else is likely to show what these show.
-                fixed.sort_by_key(|(_, name)| !matches!(name, Name::Reuse(_)));
+                fixed.sort_by_key(|(_, name)| !matches!(name, Name::Aimed(_)));
                 fixed.truncate(count - count / 4);
                 workers::Budget::Cases(count as u64 / 4)
             }
@@ -286,7 +270,11 @@ impl Explorer {
                     told = report.time;
                     eprintln!("{report}; {} of {total} fixed workloads", report.workloads.min(total));
                 }
-                if report.violated < ENOUGH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                if report.violations.len() < ENOUGH {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
             };
             let id = |id| {
                 let (format, workload) = case(id);

@@ -12,6 +12,7 @@
 //!
 //! A state is repeated by its number alone: `FORMAT/WORKLOAD/CUT.VARIANT`, with `/CUT.VARIANT` of the recovery after it.
 
+pub mod aimed;
 pub mod explore;
 pub mod images;
 pub mod operation;

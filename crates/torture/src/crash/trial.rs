@@ -12,7 +12,11 @@ use crate::overlay::Usage;
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::ControlFlow;
 use std::sync::Arc;
+
+/// Violations after which a workload has nothing more to tell.
+const MOST_OF_ONE: usize = 3;
 
 /// How closely a workload is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +44,7 @@ impl Depth {
             Name::FirstMount(..) => {
                 Self { states: 100, nested_share: 8, nested_states: 16, cut_share: 1, work_share: 2 }
             }
-            Name::Sequence(_) | Name::Reuse(_) => {
+            Name::Sequence(_) | Name::Aimed(_) => {
                 Self { states: 24, nested_share: 64, nested_states: 12, cut_share: 1, work_share: 16 }
             }
             Name::Long(_) | Name::Full(_) => {
@@ -84,6 +88,10 @@ impl Findings {
     pub fn broken(what: String) -> Self {
         Self { violations: vec![(Vec::new(), what)], ..Self::default() }
     }
+
+    const fn go_on(&self) -> ControlFlow<()> {
+        if self.violations.len() < MOST_OF_ONE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
 }
 
 /// The states that were looked at: content, and promises given.
@@ -126,13 +134,14 @@ impl<'a> Trial<'a> {
         self.device.fingerprint().is_multiple_of(share)
     }
 
-    /// Looks at the states of a recording: all that belong to its depth, or only the one at `only`.
+    /// Looks at the states of a recording: all that belong to its depth, or only the one at `only`. Ends early when enough has been
+    /// found.
     #[must_use]
     pub fn explore(&self, only: Option<&[Point]>) -> Findings {
         let mut findings = Findings::default();
         let mut seen = Seen::new();
         let events = &self.recording.events;
-        self.scenes(events, (0, 0), self.depth.states, only, &mut seen, &mut |scene, seen| {
+        let _ = self.scenes(events, (0, 0), self.depth.states, only, &mut seen, &mut |scene, seen| {
             let nest = only.map_or_else(|| self.falls_to(self.depth.nested_share), |points| points.len() > 1);
             let recovered = self.show(scene, &[], &mut findings, only.is_some());
             if let Some(recovered) = recovered.filter(|_| nest) {
@@ -145,8 +154,10 @@ impl<'a> Trial<'a> {
                 self.scenes(&recovered.events, bounds, most, only, seen, &mut |again, _| {
                     findings.nested += 1;
                     self.show(again, &[scene.point], &mut findings, only.is_some());
-                });
+                    findings.go_on()
+                })?;
             }
+            findings.go_on()
         });
         findings
     }
@@ -187,7 +198,7 @@ impl<'a> Trial<'a> {
         recovered.ok()
     }
 
-    /// Puts state after state on the medium and shows it.
+    /// Puts state after state on the medium and shows it, until `show` breaks.
     fn scenes(
         &self,
         events: &[Event],
@@ -195,8 +206,8 @@ impl<'a> Trial<'a> {
         most: usize,
         only: Option<&[Point]>,
         seen: &mut Seen,
-        show: &mut dyn FnMut(&Scene<'_>, &mut Seen),
-    ) {
+        show: &mut dyn FnMut(&Scene<'_>, &mut Seen) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let start = self.device.position();
         let mut window: Vec<usize> = Vec::new();
         let mut landed = vec![None; events.len()];
@@ -248,14 +259,17 @@ impl<'a> Trial<'a> {
                     let sectors = shapes[pick.write].sectors;
                     self.put(write_of(&events[window[pick.write]]), |n| pick.part.has(n, sectors));
                 }
+                let mut flow = ControlFlow::Continue(());
                 if seen.insert((self.device.fingerprint(), promises)) || only.is_some() {
                     let point = Point { cut, variant };
-                    show(&Scene { point, window: &window, state, promises, latest }, seen);
+                    flow = show(&Scene { point, window: &window, state, promises, latest }, seen);
                 }
-                self.device.rewind(base);
+                self.device.rewind(if flow.is_continue() { base } else { start });
+                flow?;
             }
         }
         self.device.rewind(start);
+        ControlFlow::Continue(())
     }
 
     fn put(&self, write: &Write, has: impl Fn(usize) -> bool) {

@@ -4,6 +4,7 @@
 //! Where an operation needs what an earlier one has taken away, it is made first; where something is in the way, it is renamed
 //! aside. A workload is told by its name alone, and is the same each time.
 
+use super::aimed::Aim;
 use super::images;
 use super::operation::{Driver, Op, Sync, split};
 use super::random;
@@ -27,9 +28,8 @@ pub enum Name {
     Sequence(Vec<(usize, usize)>),
     /// The first mount that makes a log, and an entry of the catalogue with its way.
     FirstMount(usize, usize),
-    /// Space that held metadata becomes file data while the log still holds what it was: an indirect block's (0), or a
-    /// directory's (1).
-    Reuse(usize),
+    /// One that is aimed at something.
+    Aimed(Aim),
     /// A long random one.
     Long(u64),
     /// A long random one on a file system that is nearly full.
@@ -46,7 +46,7 @@ impl fmt::Display for Name {
                 Ok(())
             }
             Self::FirstMount(entry, sync) => write!(f, "mount-{entry}.{sync}"),
-            Self::Reuse(of) => write!(f, "reuse-{of}"),
+            Self::Aimed(aim) => aim.fmt(f),
             Self::Long(seed) => write!(f, "long-{seed}"),
             Self::Full(seed) => write!(f, "full-{seed}"),
         }
@@ -62,9 +62,11 @@ impl std::str::FromStr for Name {
             let (entry, sync) = text.split_once('.').ok_or_else(wrong)?;
             Ok((entry.parse().map_err(|_| wrong())?, sync.parse().map_err(|_| wrong())?))
         };
+        if let Some(&aim) = Aim::ALL.iter().find(|aim| aim.to_string() == text) {
+            return Ok(Self::Aimed(aim));
+        }
         match text.split_once('-') {
             Some(("mount", rest)) => entry(rest).map(|(entry, sync)| Self::FirstMount(entry, sync)),
-            Some(("reuse", rest)) => rest.parse().map(Self::Reuse).map_err(|_| wrong()),
             Some(("long", rest)) => number(rest).map(Self::Long),
             Some(("full", rest)) => number(rest).map(Self::Full),
             _ => text.split('-').map(entry).collect::<Result<_, _>>().map(Self::Sequence),
@@ -167,38 +169,12 @@ impl Workload {
         let steps = match &name {
             Name::Sequence(entries) => sequence(entries, limits),
             Name::FirstMount(entry, sync) => sequence(&[(*entry, *sync)], limits),
-            Name::Reuse(of) => reuse(*of),
+            Name::Aimed(aim) => aim.steps(),
             Name::Long(seed) => random::steps(*seed, limits, false),
             Name::Full(seed) => random::steps(*seed, limits, true),
         };
         Self { name, steps }
     }
-}
-
-fn reuse(of: usize) -> Vec<Step> {
-    let path = |name: &str| name.to_owned();
-    let mut ops = if of == 0 {
-        let (new, bytes) = (path("new"), 90_000);
-        let made = vec![Op::Create(new.clone(), FileKind::Regular), Op::Write(new.clone(), 0, bytes)];
-        vec![made, vec![Op::Unlink(new)]]
-    } else {
-        let dirs: Vec<_> = (0..6).map(|n| format!("newdir{n}")).collect();
-        let made = dirs.iter().map(|dir| Op::Create(dir.clone(), FileKind::Directory)).collect();
-        vec![made, dirs.iter().map(|dir| Op::Rmdir(dir.clone())).collect()]
-    };
-    // Without an indirect block of their own, all over what is free: a file's group is its directory's.
-    for n in 0..12 {
-        let name = format!("{}data{n}", ["", "A/", "B/", "D/"][n % 4]);
-        ops.push(vec![Op::Create(name.clone(), FileKind::Regular), Op::Write(name, 0, 45_000)]);
-    }
-    let mut steps = Vec::new();
-    for group in ops {
-        steps.extend(group.into_iter().map(|op| Step { op, sync: Sync::None }));
-        if let Some(last) = steps.last_mut() {
-            last.sync = Sync::All;
-        }
-    }
-    steps
 }
 
 fn sequence(entries: &[(usize, usize)], limits: &Limits) -> Vec<Step> {
