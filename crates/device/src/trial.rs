@@ -1,4 +1,4 @@
-//! A device that is changed in memory only: for finding out what something would make of it.
+//! A device that is changed in memory only: for finding out what something would make of it, and for looking at what that is.
 
 use crate::{AlignedBuf, Device, Info, Op, Request, Result, Ticket};
 use spindle_clock::Mutex;
@@ -16,8 +16,16 @@ pub struct Trial {
 struct State {
     /// By address.
     written: HashMap<u64, Vec<u8>>,
-    finished: HashMap<u64, AlignedBuf>,
+    under_way: HashMap<u64, UnderWay>,
     tickets: u64,
+}
+
+/// A request that is waited for.
+enum UnderWay {
+    /// A read from this address, which the other device carries out.
+    Read(u64, Ticket),
+    /// A write, done.
+    Written(AlignedBuf),
 }
 
 impl Trial {
@@ -28,8 +36,21 @@ impl Trial {
         Self { inner, info, state: Mutex::default() }
     }
 
-    fn sectors(&self, offset: u64) -> impl Iterator<Item = u64> + use<> {
-        (offset..).step_by(self.info.sector_bytes as usize)
+    /// What has come of it, not to be changed any more.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.info.read_only = true;
+        self
+    }
+
+    /// The sectors of `buf` and their addresses, from `offset` on.
+    fn sectors<'a>(
+        &self,
+        offset: u64,
+        buf: &'a mut [u8],
+    ) -> impl Iterator<Item = (u64, &'a mut [u8])> + use<'a> {
+        let sector = self.info.sector_bytes as usize;
+        (offset..).step_by(sector).zip(buf.chunks_mut(sector))
     }
 }
 
@@ -41,25 +62,34 @@ impl Device for Trial {
     fn submit(&self, request: Request) -> Result<Ticket> {
         let Request { op, offset, mut buf } = request;
         self.info.check(op, offset, buf.len())?;
-        let sector = self.info.sector_bytes as usize;
-        if op == Op::Read {
-            self.inner.read_at(offset, &mut buf)?;
-        }
-        let mut state = self.state.lock();
-        for (at, bytes) in self.sectors(offset).zip(buf.chunks_mut(sector)) {
-            match op {
-                Op::Write => drop(state.written.insert(at, bytes.to_vec())),
-                Op::Read => state.written.get(&at).into_iter().for_each(|new| bytes.copy_from_slice(new)),
+        let under_way = match op {
+            Op::Read => UnderWay::Read(offset, self.inner.submit(Request { op, offset, buf })?),
+            Op::Write => {
+                let mut state = self.state.lock();
+                state.written.extend(self.sectors(offset, &mut buf).map(|(at, bytes)| (at, bytes.to_vec())));
+                UnderWay::Written(buf)
             }
-        }
+        };
+        let mut state = self.state.lock();
         state.tickets += 1;
         let id = state.tickets;
-        state.finished.insert(id, buf);
+        state.under_way.insert(id, under_way);
         Ok(Ticket::new(id))
     }
 
     fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
-        Ok(self.state.lock().finished.remove(&ticket.id()).expect("each ticket is waited for once"))
+        let under_way = self.state.lock().under_way.remove(&ticket.id());
+        match under_way.expect("each ticket is waited for once") {
+            UnderWay::Written(buf) => Ok(buf),
+            UnderWay::Read(offset, ticket) => {
+                let mut buf = self.inner.wait(ticket)?;
+                let state = self.state.lock();
+                for (at, bytes) in self.sectors(offset, &mut buf) {
+                    state.written.get(&at).into_iter().for_each(|new| bytes.copy_from_slice(new));
+                }
+                Ok(buf)
+            }
+        }
     }
 
     fn flush(&self) -> Result<()> {
@@ -76,7 +106,8 @@ mod tests {
     use super::*;
     use crate::MemoryDevice;
 
-    /// Promise: what is written is read back, the rest is the device's own, and the device stays as it is.
+    /// Promise: what is written is read back wherever it falls in a request, the rest is the device's own, and the device stays
+    /// as it is; once it is read-only, nothing can be written.
     #[test]
     fn writes_stay_in_memory() {
         let inner = Arc::new(MemoryDevice::from_bytes(&[1; 4096]));
@@ -87,6 +118,11 @@ mod tests {
         device.read_at(0, &mut all).unwrap();
         assert!(all[..512] == [1; 512] && all[512..1536] == [2; 1024] && all[1536..] == [1; 2560]);
         assert!(device.write_at(4096, &[2; 512]).is_err() && device.write_at(1, &[2; 512]).is_err());
+        let device = device.read_only();
+        let mut part = vec![0; 1024];
+        device.read_at(1024, &mut part).unwrap();
+        assert!(part[..512] == [2; 512] && part[512..] == [1; 512]);
+        assert!(device.write_at(0, &part).is_err() && device.discard(0, 512).is_err());
         assert!(inner.to_bytes() == [1; 4096]);
     }
 }

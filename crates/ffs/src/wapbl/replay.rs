@@ -9,7 +9,7 @@ use super::format::{
 };
 use super::ring::Ring;
 use crate::units::index;
-use spindle_device::{Device, Patched};
+use spindle_device::{Device, Trial};
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, Result};
 use std::collections::BTreeMap;
@@ -189,8 +189,9 @@ impl Replay {
     /// # Errors
     /// As [`Self::changes`].
     pub fn view(&self, device: Arc<dyn Device>) -> Result<Arc<dyn Device>> {
-        let changes = self.changes(&*device)?;
-        Ok(Arc::new(Patched::new(device, changes)))
+        let trial = Trial::new(device);
+        self.carry_out(&trial)?;
+        Ok(Arc::new(trial.read_only()))
     }
 }
 
