@@ -4,11 +4,13 @@
 //! repeats it.
 
 use spindle_clock::{Clock, Condvar, Mutex, SystemClock};
+use std::cell::RefCell;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long one case may take before it counts as hanging. A case takes milliseconds.
+/// How long a case may go without a [`pulse`] before it counts as hanging. It takes milliseconds, and more on a busy machine.
 const HANGING: Duration = Duration::from_secs(60);
 const WORKER: &str = "torture worker";
 
@@ -35,12 +37,25 @@ pub struct Done<T> {
     pub time: Duration,
 }
 
-/// What one worker is at, for the watchdog: the case, and when it began.
+/// What one worker is at, for the watchdog: the case, and when it began or had its last pulse.
 type Post = Mutex<Option<(u64, Duration)>>;
 
 thread_local! {
     /// Where this thread panicked last.
-    static PLACE: std::cell::RefCell<Option<String>> = const { std::cell::RefCell::new(None) };
+    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// Where this thread is on watch.
+    static POST: RefCell<Option<Arc<Post>>> = const { RefCell::new(None) };
+}
+
+/// Tells the watchdog that the case of this thread goes on: a long one calls it after each of its steps.
+pub fn pulse() {
+    POST.with_borrow(|post| {
+        if let Some((_, since)) =
+            post.as_ref().map(|post| post.lock()).as_deref_mut().and_then(Option::as_mut)
+        {
+            *since = SystemClock.monotonic();
+        }
+    });
 }
 
 /// Keeps quiet about panics of cases and remembers where they were.
@@ -88,12 +103,13 @@ pub fn work<T: Send>(
     let next = AtomicU64::new(first);
     let stopped = AtomicBool::new(false);
     let take = Mutex::new(take);
-    let posts: Vec<Post> = (0..workers).map(|_| Mutex::new(None)).collect();
+    let posts: Vec<Arc<Post>> = (0..workers).map(|_| Arc::default()).collect();
     let finished = (Mutex::new(0), Condvar::new());
     std::thread::scope(|scope| {
         for post in &posts {
             let worker = || {
                 let _end = End { post, finished: &finished };
+                POST.set(Some(post.clone()));
                 loop {
                     let now = SystemClock.monotonic();
                     let id = next.fetch_add(1, Ordering::Relaxed);
@@ -131,7 +147,7 @@ impl Drop for End<'_> {
 }
 
 /// Waits for all workers; ends the process if one hangs.
-fn watch(posts: &[Post], finished: &(Mutex<usize>, Condvar), repeat: impl Fn(u64) -> String) {
+fn watch(posts: &[Arc<Post>], finished: &(Mutex<usize>, Condvar), repeat: impl Fn(u64) -> String) {
     let mut count = finished.0.lock();
     while *count < posts.len() {
         finished.1.wait_for(&mut count, Duration::from_secs(1));

@@ -9,6 +9,7 @@ use super::recovery::{Recovered, recover};
 use super::states::{Shape, State, states};
 use super::workload::Name;
 use crate::overlay::Usage;
+use crate::workers;
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -170,6 +171,7 @@ impl<'a> Trial<'a> {
         findings: &mut Findings,
         tell: bool,
     ) -> Option<Recovered> {
+        workers::pulse();
         let here = self.device.position();
         let recovered = recover(&self.device, self.falls_to(self.depth.work_share));
         self.device.rewind(here);

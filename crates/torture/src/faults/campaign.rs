@@ -4,7 +4,7 @@ use super::trial::{Case, Trial};
 use crate::crash::images::{Image, shapes};
 use crate::crash::operation::Sync;
 use crate::crash::workload::{Name, Workload, catalogue};
-use crate::workers::{Budget, Done, work};
+use crate::workers::{Budget, Done, pulse, work};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::{Clock, Mutex, SystemClock};
@@ -141,6 +141,7 @@ impl Campaign {
         let (mut faults, mut violations) = (0, Vec::new());
         for case in trial.cases(MOST_REQUESTS, &mut SmallRng::seed_from_u64(seed)) {
             at(id(Some(case.clone())));
+            pulse();
             match trial.strike(&case, false) {
                 Ok(struck) => faults += u64::from(struck > 0),
                 Err(what) => violations.push((id(Some(case)), what)),
