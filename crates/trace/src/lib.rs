@@ -17,12 +17,16 @@
 pub mod curve;
 mod error;
 mod event;
+mod fold;
 pub mod follow;
 pub mod format;
+mod import;
 pub mod policy;
 pub mod requests;
 mod source;
 
 pub use error::{Error, Result};
 pub use event::{Batch, Event, FileId, Flags, Kind, Names, Symbol};
-pub use source::{Info, Source, open};
+pub use format::Columns;
+pub use import::{FORMATS, Format};
+pub use source::{Info, Source, open, open_as};

@@ -1,7 +1,7 @@
 //! Where events come from.
 
 use crate::format::{Columns, Reader};
-use crate::{Batch, Error, Result};
+use crate::{Batch, Result, import};
 use std::path::Path;
 
 /// What a trace says of itself.
@@ -32,13 +32,22 @@ pub trait Source {
     }
 }
 
-/// Opens a trace in any format that is known by its content. Of our own format only `columns` are read.
+/// Opens a trace in any format that is known by its content: ours, or another tool's. Of our own format only `columns` are read.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Malformed`] when it is none of the formats.
+/// [`crate::Error::Io`]; [`crate::Error::Malformed`] when it is none of the formats.
 pub fn open(path: &Path, columns: Columns) -> Result<Box<dyn Source>> {
-    if Reader::recognises(path)? {
+    open_as(path, None, columns)
+}
+
+/// Opens a trace whose format was perhaps said: `NAME` or `NAME:SETTING=VALUE,…` of [`crate::FORMATS`]. The path `-` is
+/// standard input, for other tools' formats only.
+///
+/// # Errors
+/// As [`open`]; [`crate::Error::Refused`] for a format or a setting that there is not.
+pub fn open_as(path: &Path, format: Option<&str>, columns: Columns) -> Result<Box<dyn Source>> {
+    if format.is_none() && path != Path::new("-") && Reader::recognises(path)? {
         return Ok(Box::new(Reader::open(path, columns)?));
     }
-    Err(Error::malformed(path, "start", "this is no trace in a format that Spindle knows"))
+    import::open(path, format)
 }

@@ -1,31 +1,46 @@
 //! `spindle trace import`
 
 use crate::error::Result;
+use crate::output::Output;
 use crate::progress::Progress;
 use spindle_trace::format::{Columns, Writer};
-use spindle_trace::{Batch, open};
+use spindle_trace::{Batch, FORMATS, open_as};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Turn another tool's trace into one of ours
 ///
-/// The format is known by its content.
+/// The format is known by its content, where it can be; --format says it otherwise. What is compressed with gzip or zstd is
+/// read as it is. What the format cannot tell, and what was not understood, is kept in the file as notes; -v tells it.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
-    0  done    1  the trace cannot be read or written    2  the command line makes no sense")]
+    0  done    1  the trace cannot be read or written    2  the command line makes no sense
+
+EXAMPLES
+    strace -f -ttt -y -o make.strace make; spindle trace import make.strace make.trace
+    blktrace -d /dev/sdb -o - | blkparse -i - | spindle trace import - sdb.trace
+    spindle trace import src1_0.csv.gz src1_0.trace
+    spindle trace import --format csv:time-col=2,obj-id-col=5,obj-size-col=4 requests.csv requests.trace")]
 pub struct Args {
-    /// The trace to read
-    #[arg(value_name = "TRACE")]
-    from: PathBuf,
+    /// The format, if its content does not say: NAME, or NAME:SETTING=VALUE,...
+    #[arg(long, value_name = "NAME")]
+    format: Option<String>,
+    /// List the formats and their settings
+    #[arg(long, exclusive = true)]
+    list_formats: bool,
+    /// The trace to read; - for standard input
+    #[arg(value_name = "TRACE", required_unless_present = "list_formats")]
+    from: Option<PathBuf>,
     /// The file to write
-    #[arg(value_name = "FILE")]
-    to: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "list_formats")]
+    to: Option<PathBuf>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let mut source = open(&args.from, Columns::ALL)?;
-    let mut writer = Writer::create(&args.to)?;
+    let (Some(from), Some(to)) = (&args.from, &args.to) else { return list() };
+    let mut source = open_as(from, args.format.as_deref(), Columns::ALL)?;
+    let mut writer = Writer::create(to)?;
     let bar = Progress::of_parts("importing");
     let mut batch = Batch::default();
     while source.next(&mut batch)? {
@@ -33,7 +48,23 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         bar.fraction(source.progress());
     }
     drop(bar);
-    let events = writer.finish(&source.info())?;
-    log::info!("{}: {events} events", args.to.display());
+    let info = source.info();
+    let events = writer.finish(&info)?;
+    for note in &info.notes {
+        log::info!("{}: {note}", from.display());
+    }
+    log::info!("{}: {events} events", to.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list() -> Result<ExitCode> {
+    let mut out = Output::stdout();
+    for format in FORMATS {
+        out.line(format!("{:<16} {}", format.name, format.about))?;
+        for (name, what) in format.settings {
+            out.line(format!("    {name:<12} {what}"))?;
+        }
+    }
+    out.finish()?;
     Ok(ExitCode::SUCCESS)
 }

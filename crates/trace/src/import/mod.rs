@@ -1,0 +1,122 @@
+//! Traces of other tools, as [`Source`]s.
+//!
+//! The one idea: a format is a line of [`FORMATS`]: its name, how it is recognised by the first bytes of a file, and what opens it.
+//! Most formats are lines of text or records of one size; for those it is enough to say what one of them means
+//! ([`text::Decode`], [`records::Decode`]), and everything else (reading, decompression, places in errors, batches) is common.
+//!
+//! Invariants: nothing a file contains makes a decoder panic or keep more than what it tells of (names of files, and what is
+//! open); what is not understood is an error that names file and place, or, where such lines are common, counted and told in
+//! [`crate::Info::notes`].
+
+mod binary;
+mod input;
+mod msr;
+mod records;
+mod strace;
+mod text;
+
+#[cfg(test)]
+mod mutations;
+
+use crate::{Error, Result, Source};
+use input::Input;
+use std::path::Path;
+
+/// A format of traces that can be imported.
+pub struct Format {
+    /// What it is called after `--format`.
+    pub name: &'static str,
+    /// Whose it is, in a line.
+    pub about: &'static str,
+    /// The settings that it takes, as `name=value` pairs behind its name, each with what it means.
+    pub settings: &'static [(&'static str, &'static str)],
+    recognises: fn(&[u8]) -> bool,
+    open: fn(Input, &Settings<'_>) -> Result<Box<dyn Source>>,
+}
+
+impl std::fmt::Debug for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Format").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// All formats, in the order in which they are tried on a file whose format was not said: the more certain ones first.
+pub static FORMATS: &[Format] =
+    &[strace::FORMAT, msr::FORMAT, binary::LCS, binary::ORACLE_GENERAL, binary::BINARY];
+
+/// What was said of a format behind its name.
+pub(crate) struct Settings<'a>(Vec<(&'a str, &'a str)>);
+
+impl<'a> Settings<'a> {
+    /// Understands `name=value,name=value`; a comma is a value only in `delimiter=,`.
+    fn parse(format: &Format, text: &'a str) -> Result<Self> {
+        let mut pairs = Vec::new();
+        let mut rest = text.trim();
+        while !rest.is_empty() {
+            let refuse = |what: String| Error::Refused(format!("format {}: {what}", format.name));
+            let (name, value) =
+                rest.split_once('=').ok_or_else(|| refuse(format!("{rest:?} is not name=value")))?;
+            let name = name.trim();
+            let end = value.find(',').map_or(value.len(), |comma| if comma == 0 { 1 } else { comma });
+            let (value, after) = value.split_at(end);
+            if !format.settings.iter().any(|(known, _)| *known == name) {
+                let known: Vec<_> = format.settings.iter().map(|(known, _)| *known).collect();
+                let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+                return Err(refuse(format!("there is no setting {name:?}; there is: {known}")));
+            }
+            pairs.push((name, value.trim()));
+            rest = after.trim_start_matches([',', ' ']);
+        }
+        Ok(Self(pairs))
+    }
+
+    /// The last value of a setting.
+    fn get(&self, name: &str) -> Option<&'a str> {
+        self.0.iter().rev().find(|(known, _)| *known == name).map(|&(_, value)| value)
+    }
+}
+
+/// Opens a foreign trace. `format` is `NAME` or `NAME:SETTING=VALUE,…` of [`FORMATS`]; without it the content says.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Refused`] for a format or a setting that there is not; [`Error::Malformed`] when it is none of the formats.
+pub(crate) fn open(path: &Path, format: Option<&str>) -> Result<Box<dyn Source>> {
+    let (name, settings) = match format {
+        Some(text) => text.split_once(':').map_or((Some(text), ""), |(name, rest)| (Some(name), rest)),
+        None => (None, ""),
+    };
+    let named = name.map(|name| {
+        FORMATS.iter().find(|format| format.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
+            let names: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
+            Error::Refused(format!("there is no format {name:?}; there are: {}", names.join(", ")))
+        })
+    });
+    let named = named.transpose()?;
+    let input = Input::open(path)?;
+    let start = input.start();
+    let format = match named {
+        Some(format) => format,
+        None => FORMATS.iter().find(|format| (format.recognises)(&start)).ok_or_else(|| {
+            let what = if start.starts_with(b"PAR1") {
+                "a trace of Spindle's can be read from a file only"
+            } else if start.is_empty() {
+                "the file is empty"
+            } else {
+                "this is no trace in a format that Spindle knows; some must be named (spindle trace import --list-formats)"
+            };
+            Error::malformed(input.path(), "start", what)
+        })?,
+    };
+    (format.open)(input, &Settings::parse(format, settings)?)
+}
+
+/// The complete lines of the start of a text, at most `count`; none if it is not text.
+fn lines(start: &[u8], count: usize) -> Vec<String> {
+    if start.contains(&0) {
+        return Vec::new();
+    }
+    let text = String::from_utf8_lossy(start);
+    let whole =
+        if start.len() < 1 << 16 { &text } else { text.rsplit_once('\n').map_or("", |(whole, _)| whole) };
+    whole.lines().map(str::to_owned).filter(|line| !line.trim().is_empty()).take(count).collect()
+}

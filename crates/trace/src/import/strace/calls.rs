@@ -1,0 +1,459 @@
+//! What each call does to the [`State`], and what it tells.
+//!
+//! Calls that failed changed nothing. What is not here does nothing to files that is recorded.
+
+use super::files::absolute;
+use super::state::{State, Who, is_device, tell};
+use super::syntax::{Call, Label, descriptor, field, integer, text};
+use crate::{Batch, Event, Flags, Kind};
+
+/// Bytes of a program's name that the system keeps.
+const COMMAND: usize = 15;
+
+impl State {
+    /// A call has returned.
+    pub(super) fn call(&mut self, process: u32, time: i64, call: &Call<'_>, out: &mut Batch) {
+        let who = self.who(process, time);
+        let mut at = At { state: self, process, who: &who, out };
+        if call.name == "exit_group" {
+            return at.state.exit_process(process, time, at.out);
+        }
+        if !call.succeeded() {
+            return;
+        }
+        match call.name {
+            "open" => at.open(call, None, 0, 1),
+            "creat" => at.open_with(call, None, 0, "O_WRONLY|O_CREAT|O_TRUNC"),
+            "openat" => at.open(call, Some(0), 1, 2),
+            "openat2" => at.open_with(call, Some(0), 1, field(call.arg(2), "flags").unwrap_or("")),
+            "close" => at.close(call),
+            "close_range" => at.close_range(call),
+            "dup" => at.duplicate(call, false),
+            "dup2" | "dup3" if call.arg(0) != call.arg(1) => {
+                at.duplicate(call, call.arg(2).contains("CLOEXEC"));
+            }
+            "fcntl" | "fcntl64" => at.fcntl(call),
+            "read" | "readv" => at.transfer(call, 0, None, false),
+            "write" | "writev" => at.transfer(call, 0, None, true),
+            "pread64" | "pread" | "preadv" | "preadv2" => at.transfer(call, 0, Some(3), false),
+            "pwrite64" | "pwrite" | "pwritev" | "pwritev2" => at.transfer(call, 0, Some(3), true),
+            "sendfile" | "sendfile64" => at.copy(call, (1, Some(2)), (0, None)),
+            "copy_file_range" | "splice" => at.copy(call, (0, Some(1)), (2, Some(3))),
+            "lseek" => at.seek(call),
+            "mmap" | "mmap2" => at.map(call),
+            "getdents" | "getdents64" => at.directory(call),
+            "fsync" | "fdatasync" => at.sync(call),
+            "ftruncate" | "ftruncate64" => at.cut_open(call, call.number(1)),
+            "fallocate" if call.arg(1) == "0" => at.extend(call),
+            "truncate" | "truncate64" => at.truncate(call),
+            "unlink" => at.unlink(call, None, 0),
+            "unlinkat" if call.arg(2).contains("AT_REMOVEDIR") => {
+                at.directory_change(Kind::Rmdir, call, Some(0), 1);
+            }
+            "unlinkat" => at.unlink(call, Some(0), 1),
+            "rmdir" => at.directory_change(Kind::Rmdir, call, None, 0),
+            "mkdir" => at.directory_change(Kind::Mkdir, call, None, 0),
+            "mkdirat" => at.directory_change(Kind::Mkdir, call, Some(0), 1),
+            "rename" => at.rename(call, (None, 0), (None, 1)),
+            "renameat" | "renameat2" => at.rename(call, (Some(0), 1), (Some(2), 3)),
+            "link" => at.link(call, (None, 0), (None, 1)),
+            "linkat" => at.link(call, (Some(0), 1), (Some(2), 3)),
+            "execve" => at.exec(call, None, 0),
+            "execveat" => at.exec(call, Some(0), 1),
+            "clone" | "clone3" | "fork" | "vfork" => at.fork(call),
+            "chdir" => at.change_directory(call),
+            "fchdir" => at.change_to_open_directory(call),
+            "fstat" | "fstat64" => at.stat_open(call, 0, 1),
+            "newfstatat" | "fstatat64" | "statx" => at.stat_at(call),
+            "stat" | "stat64" | "lstat" | "lstat64" => at.stat(call, None, 0, 1),
+            "getuid" | "geteuid" => {
+                at.state.task(process).user = call.returned().unwrap_or(0).try_into().unwrap_or(0);
+            }
+            "setuid" => at.state.task(process).user = call.number(0).unwrap_or(0).try_into().unwrap_or(0),
+            "io_submit" | "io_uring_enter" => at.state.counts.unseen_transfers += 1,
+            _ => {}
+        }
+    }
+}
+
+/// Where an argument with a name is, and before it the directory that it is relative to.
+type Named = (Option<usize>, usize);
+
+/// A call being told.
+struct At<'a> {
+    state: &'a mut State,
+    process: u32,
+    who: &'a Who,
+    out: &'a mut Batch,
+}
+
+impl At<'_> {
+    /// The name in an argument, absolute if that can be had.
+    fn name(&mut self, call: &Call<'_>, (directory, name): Named) -> Option<String> {
+        let name = text(call.arg(name))?;
+        let base = match directory.map(|directory| descriptor(call.arg(directory))) {
+            Some(Some((fd, Label::File(path) | Label::Deleted(path)))) => {
+                if fd.is_none() {
+                    self.state.task(self.process).directory = Some(path.as_str().into());
+                }
+                Some(path)
+            }
+            Some(Some((Some(fd), _))) => {
+                let open = self.state.open_of(self.process, &fd.to_string(), self.who, self.out);
+                open.and_then(|open| self.state.get(open)).map(|open| open.path.to_string())
+            }
+            _ => self.state.task(self.process).directory.as_deref().map(str::to_owned),
+        };
+        let whole = absolute(base.as_deref(), &name);
+        self.state.counts.relative += u64::from(!whole.starts_with('/'));
+        Some(whole)
+    }
+
+    fn open_of(&mut self, arg: &str) -> Option<u64> {
+        self.state.open_of(self.process, arg, self.who, self.out)
+    }
+
+    /// Of a file that was open before and is closed now, this is the first that is heard.
+    fn meet(&mut self, arg: &str) {
+        if arg.contains('<') {
+            self.open_of(arg);
+        }
+    }
+
+    fn open(&mut self, call: &Call<'_>, directory: Option<usize>, name: usize, flags: usize) {
+        self.open_with(call, directory, name, call.arg(flags));
+    }
+
+    fn open_with(&mut self, call: &Call<'_>, directory: Option<usize>, name: usize, words: &str) {
+        let Some((Some(fd), label)) = descriptor(call.result) else { return };
+        let has = |word: &str| words.split('|').any(|one| one == word);
+        let named = self.name(call, (directory, name));
+        // What the system calls the file is better than what the program did.
+        let path = match (label, named) {
+            (Label::Other, _) => None,
+            (Label::File(path) | Label::Deleted(path), _) => Some(path),
+            (Label::Unknown, named) => named,
+        };
+        let Some(path) = path.filter(|path| !is_device(path) && !has("O_PATH")) else {
+            return self.state.install(self.process, fd, 0, has("O_CLOEXEC"), self.who, self.out);
+        };
+        let mut flags = if has("O_RDWR") {
+            Flags::READ | Flags::WRITE
+        } else if has("O_WRONLY") {
+            Flags::WRITE
+        } else {
+            Flags::READ
+        };
+        for (word, flag) in
+            [("O_APPEND", Flags::APPEND), ("O_DIRECT", Flags::DIRECT), ("O_DIRECTORY", Flags::DIRECTORY)]
+        {
+            if has(word) {
+                flags |= flag;
+            }
+        }
+        if has("O_TMPFILE") {
+            let file = self.state.files.nameless();
+            self.state.files.get(file).exact = true;
+            let flags = Flags(flags.0 & !Flags::DIRECTORY.0) | Flags::NAMELESS;
+            let open = self.state.open(Kind::Create, file, &path, flags, self.who, self.out);
+            return self.state.install(self.process, fd, open, has("O_CLOEXEC"), self.who, self.out);
+        }
+        let met = self.state.files.is_known(&path);
+        let (file, _) = self.state.files.named(&path);
+        let creates = has("O_CREAT") && (has("O_EXCL") || !met);
+        if creates {
+            self.state.counts.taken_for_new += u64::from(!has("O_EXCL"));
+            *self.state.files.get(file) = super::files::Known { names: 1, exact: true, ..Default::default() };
+        } else if has("O_TRUNC") {
+            flags |= Flags::TRUNCATED;
+        }
+        let kind = if creates { Kind::Create } else { Kind::Open };
+        let open = self.state.open(kind, file, &path, flags, self.who, self.out);
+        if has("O_TRUNC") {
+            let known = self.state.files.get(file);
+            (known.size, known.exact) = (0, true);
+        }
+        self.state.install(self.process, fd, open, has("O_CLOEXEC"), self.who, self.out);
+    }
+
+    fn close(&mut self, call: &Call<'_>) {
+        self.meet(call.arg(0));
+        if let Some((Some(fd), _)) = descriptor(call.arg(0)) {
+            self.state.close(self.process, fd, fd, self.who, self.out);
+        }
+    }
+
+    fn close_range(&mut self, call: &Call<'_>) {
+        let fd = |arg: usize| call.number(arg).map_or(i32::MAX, |fd| i32::try_from(fd).unwrap_or(i32::MAX));
+        if call.arg(2).contains("CLOSE_RANGE_CLOEXEC") {
+            self.state.set_close_on_exec(self.process, fd(0), fd(1), true);
+        } else {
+            self.state.close(self.process, fd(0), fd(1), self.who, self.out);
+        }
+    }
+
+    fn duplicate(&mut self, call: &Call<'_>, close_on_exec: bool) {
+        let open = self.open_of(call.arg(0)).unwrap_or(0);
+        if let Some((Some(fd), _)) = descriptor(call.result) {
+            // What was under the number is closed, even if nobody saw it being opened.
+            if call.name != "dup" && call.name != "fcntl" {
+                self.meet(call.arg(1));
+            }
+            self.state.install(self.process, fd, open, close_on_exec, self.who, self.out);
+        }
+    }
+
+    fn fcntl(&mut self, call: &Call<'_>) {
+        match call.arg(1) {
+            "F_DUPFD" => self.duplicate(call, false),
+            "F_DUPFD_CLOEXEC" => self.duplicate(call, true),
+            "F_SETFD" => {
+                if let Some((Some(fd), _)) = descriptor(call.arg(0)) {
+                    let set = call.arg(2).contains("FD_CLOEXEC");
+                    self.state.set_close_on_exec(self.process, fd, fd, set);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn transfer(&mut self, call: &Call<'_>, fd: usize, position: Option<usize>, writes: bool) {
+        let (Some(open), Some(bytes)) = (self.open_of(call.arg(fd)), call.returned()) else { return };
+        // `preadv2` takes -1 for the file's own position.
+        let position = position.and_then(|position| call.number(position));
+        self.state.transfer(open, position, bytes, writes, self.who, self.out);
+        let asked = if call.name.contains('v') { None } else { call.number(2) };
+        if !writes && asked.is_some_and(|asked| bytes < asked) {
+            self.came_to_the_end(open, position, bytes);
+        }
+    }
+
+    /// A read that got less than it asked for tells where the file ends.
+    fn came_to_the_end(&mut self, open: u64, position: Option<u64>, bytes: u64) {
+        let Some(found) = self.state.get(open) else { return };
+        let end = position.map_or(found.run.end(), |position| position.saturating_add(bytes));
+        // A read that got nothing may have begun beyond the end.
+        let reached = bytes > 0 || (position.is_none() && !found.run.is_empty());
+        let file = found.file;
+        let known = self.state.files.get(file);
+        if reached && !known.exact {
+            (known.size, known.exact) = (known.size.max(end), true);
+        }
+    }
+
+    /// From one file to another, each with a position of its own or the file's.
+    fn copy(&mut self, call: &Call<'_>, from: (usize, Option<usize>), to: (usize, Option<usize>)) {
+        let Some(bytes) = call.returned() else { return };
+        for ((fd, position), writes) in [(from, false), (to, true)] {
+            let position =
+                position.and_then(|at| integer(call.arg(at).strip_prefix('[')?.split(']').next()?));
+            if let Some(open) = self.open_of(call.arg(fd)) {
+                self.state.transfer(open, position, bytes, writes, self.who, self.out);
+            }
+        }
+    }
+
+    fn seek(&mut self, call: &Call<'_>) {
+        let (Some(open), Some(to)) = (self.open_of(call.arg(0)), call.returned()) else { return };
+        if call.arg(2) == "SEEK_END" && call.arg(1) == "0" {
+            self.state.learn_size(open, to, self.out);
+        }
+        self.state.seek(open, to, self.who, self.out);
+    }
+
+    fn map(&mut self, call: &Call<'_>) {
+        if call.arg(3).contains("MAP_ANON") || call.arg(2) == "PROT_NONE" {
+            return;
+        }
+        let (Some(open), Some(len), Some(position)) =
+            (self.open_of(call.arg(4)), call.number(1), call.number(5))
+        else {
+            return;
+        };
+        let Some(found) = self.state.get(open) else { return };
+        let (file, path, flags) = (found.file, found.path.clone(), found.flags | Flags::MAPPED);
+        let known = self.state.files.get(file);
+        let position = position.min(i64::MAX as u64);
+        let there =
+            if known.exact { known.size.saturating_sub(position) } else { i64::MAX as u64 - position };
+        let bytes = len.min(there);
+        if bytes == 0 {
+            return;
+        }
+        let writes = call.arg(2).contains("PROT_WRITE") && call.arg(3).contains("MAP_SHARED");
+        let (read, written) = if writes { (0, bytes) } else { (bytes, 0) };
+        tell(file, &path, self.who, self.out, |all| Event {
+            kind: Kind::Run,
+            flags,
+            open,
+            position,
+            read,
+            written,
+            calls: 1,
+            ..all
+        });
+    }
+
+    /// Only a directory has entries.
+    fn directory(&mut self, call: &Call<'_>) {
+        let open = self.open_of(call.arg(0));
+        if let Some(found) = open.and_then(|open| self.state.get(open)) {
+            found.flags |= Flags::DIRECTORY;
+        }
+    }
+
+    fn sync(&mut self, call: &Call<'_>) {
+        let open = self.open_of(call.arg(0));
+        if let Some((number, found)) = open.and_then(|open| Some((open, self.state.get(open)?))) {
+            let (file, path) = (found.file, found.path.clone());
+            tell(file, &path, self.who, self.out, |all| Event { kind: Kind::Sync, open: number, ..all });
+        }
+    }
+
+    fn cut_open(&mut self, call: &Call<'_>, size: Option<u64>) {
+        let open = self.open_of(call.arg(0));
+        let (Some(found), Some(size)) = (open.and_then(|open| self.state.get(open)), size) else { return };
+        let (file, path) = (found.file, found.path.clone());
+        self.cut(file, &path, size);
+    }
+
+    fn truncate(&mut self, call: &Call<'_>) {
+        let (Some(path), Some(size)) = (self.name(call, (None, 0)), call.number(1)) else { return };
+        let (file, _) = self.state.files.named(&path);
+        self.cut(file, &path, size);
+    }
+
+    fn cut(&mut self, file: u64, path: &str, size: u64) {
+        let known = self.state.files.get(file);
+        (known.size, known.exact) = (size, true);
+        tell(file, path, self.who, self.out, |all| Event { kind: Kind::Truncate, size, ..all });
+    }
+
+    /// `fallocate` that may make the file longer.
+    fn extend(&mut self, call: &Call<'_>) {
+        let (Some(from), Some(len)) = (call.number(2), call.number(3)) else { return };
+        let end = from.saturating_add(len);
+        let open = self.open_of(call.arg(0));
+        let Some(found) = open.and_then(|open| self.state.get(open)) else { return };
+        let (file, path) = (found.file, found.path.clone());
+        let known = self.state.files.get(file);
+        if known.exact && known.size < end {
+            self.cut(file, &path, end);
+        }
+    }
+
+    fn unlink(&mut self, call: &Call<'_>, directory: Option<usize>, name: usize) {
+        if let Some(path) = self.name(call, (directory, name)) {
+            self.remove(&path, Flags::NONE);
+        }
+    }
+
+    fn remove(&mut self, path: &str, how: Flags) {
+        let (file, last) = self.state.files.unlink(path);
+        let size = self.state.files.get(file).size;
+        let flags = if last { how | Flags::LAST } else { how };
+        tell(file, path, self.who, self.out, |all| Event { kind: Kind::Unlink, flags, size, ..all });
+        self.state.files.settle(file);
+    }
+
+    fn directory_change(&mut self, kind: Kind, call: &Call<'_>, directory: Option<usize>, name: usize) {
+        let Some(path) = self.name(call, (directory, name)) else { return };
+        let file = match kind {
+            Kind::Rmdir => self.state.files.unlink(&path).0,
+            _ => self.state.files.named(&path).0,
+        };
+        tell(file, &path, self.who, self.out, |all| Event { kind, flags: Flags::DIRECTORY, ..all });
+        self.state.files.settle(file);
+    }
+
+    fn rename(&mut self, call: &Call<'_>, from: Named, to: Named) {
+        let (Some(from), Some(to)) = (self.name(call, from), self.name(call, to)) else { return };
+        if from == to {
+            return;
+        }
+        let told = [(&from, &to), (&to, &from)];
+        let exchanges = call.arg(4).contains("RENAME_EXCHANGE");
+        if !exchanges && self.state.files.is_known(&to) {
+            if self.state.files.named(&from).0 == self.state.files.named(&to).0 {
+                return; // Two names of one file stay as they are.
+            }
+            self.remove(&to, Flags::REPLACED);
+        }
+        for (from, to) in if exchanges { &told[..] } else { &told[..1] } {
+            let (file, _) = self.state.files.named(from);
+            let new_path = self.out.names.symbol(to);
+            tell(file, from, self.who, self.out, |all| Event { kind: Kind::Rename, new_path, ..all });
+        }
+        if exchanges {
+            self.state.files.exchange(&from, &to);
+        } else {
+            self.state.files.rename(&from, &to);
+        }
+    }
+
+    fn link(&mut self, call: &Call<'_>, from: Named, to: Named) {
+        if let (Some(from), Some(to)) = (self.name(call, from), self.name(call, to)) {
+            self.state.files.link(&from, &to);
+        }
+    }
+
+    fn exec(&mut self, call: &Call<'_>, directory: Option<usize>, name: usize) {
+        let Some(path) = self.name(call, (directory, name)) else { return };
+        let command: String = path.rsplit('/').next().unwrap_or("").chars().take(COMMAND).collect();
+        self.state.exec(self.process, &command, self.who, self.out);
+        // The event is the new program's.
+        let who = self.state.who(self.process, self.who.time);
+        let (file, _) = self.state.files.named(&path);
+        let size = self.state.files.get(file).size;
+        tell(file, &path, &who, self.out, |all| Event { kind: Kind::Exec, size, ..all });
+    }
+
+    fn fork(&mut self, call: &Call<'_>) {
+        if let Some(child) = call.returned().and_then(|child| u32::try_from(child).ok()) {
+            self.state.fork(self.process, child, &call.args.join(","));
+        }
+    }
+
+    fn change_directory(&mut self, call: &Call<'_>) {
+        let name = self.name(call, (None, 0));
+        self.state.task(self.process).directory = name.filter(|name| name.starts_with('/')).map(Into::into);
+    }
+
+    fn change_to_open_directory(&mut self, call: &Call<'_>) {
+        let open = self.open_of(call.arg(0));
+        let path = open.and_then(|open| self.state.get(open)).map(|open| open.path.clone());
+        self.state.task(self.process).directory = path;
+    }
+
+    fn stat_open(&mut self, call: &Call<'_>, fd: usize, structure: usize) {
+        let Some(size) = regular_size(call.arg(structure)) else { return };
+        if let Some(open) = self.open_of(call.arg(fd)) {
+            self.state.learn_size(open, size, self.out);
+        }
+    }
+
+    fn stat_at(&mut self, call: &Call<'_>) {
+        let structure = if call.name == "statx" { 4 } else { 2 };
+        if call.arg(1) == "\"\"" {
+            self.stat_open(call, 0, structure);
+        } else {
+            self.stat(call, Some(0), 1, structure);
+        }
+    }
+
+    fn stat(&mut self, call: &Call<'_>, directory: Option<usize>, name: usize, structure: usize) {
+        let Some(size) = regular_size(call.arg(structure)) else { return };
+        if let Some(path) = self.name(call, (directory, name)) {
+            let (file, _) = self.state.files.named(&path);
+            let known = self.state.files.get(file);
+            (known.size, known.exact) = (size, true);
+        }
+    }
+}
+
+/// The size in a `stat` structure of a regular file.
+fn regular_size(structure: &str) -> Option<u64> {
+    let mode = field(structure, "st_mode").or_else(|| field(structure, "stx_mode"))?;
+    let size = field(structure, "st_size").or_else(|| field(structure, "stx_size"))?;
+    if mode.starts_with("S_IFREG") { integer(size) } else { None }
+}

@@ -1,0 +1,239 @@
+//! Tests of the strace importer: on a log written by hand, and on logs of the real strace, compared with what the program did.
+
+use crate::import::mutations::{events, read};
+use crate::{Batch, Event, Flags};
+use std::path::Path;
+use std::process::Command;
+
+/// Two processes, threads, unfinished calls, descriptors passed in, and lines that are commonly odd.
+pub(crate) const SAMPLE: &str = r#"100  1700000000.000001 execve("/usr/bin/make", ["make"], 0x7ffc /* 9 vars */) = 0
+100  1700000000.000002 getuid() = 1000
+100  1700000000.000003 openat(AT_FDCWD</w>, "in", O_RDONLY|O_CLOEXEC) = 3</w/in>
+100  1700000000.000004 newfstatat(3</w/in>, "", {st_mode=S_IFREG|0644, st_size=300, ...}, AT_EMPTY_PATH) = 0
+100  1700000000.000005 read(3</w/in>, "aaa"..., 200) = 200
+100  1700000000.000006 openat(AT_FDCWD</w>, "sub/new", O_RDWR|O_CREAT|O_EXCL, 0666) = 4</w/sub/new>
+100  1700000000.000007 clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD <unfinished ...>
+101  1700000000.000008 write(4</w/sub/new>, "b"..., 10 <unfinished ...>
+100  1700000000.000009 <... clone resumed>, child_tidptr=0x7f) = 101
+101  1700000000.000010 <... write resumed>) = 10
+101  1700000000.000011 write(1</dev/pts/0<char 136:0>>, "x", 1) = 1
+101  1700000000.000012 execve("/bin/cc", ["cc"], 0x7ffc /* 9 vars */) = 0
+101  1700000000.000013 pwrite64(4</w/sub/new>, "c", 1, 100) = 1
+what is this line
+101  1700000000.000014 exit_group(0 <unfinished ...>) = ?
+101  1700000000.000015 +++ exited with 0 +++
+100  1700000000.000016 --- SIGCHLD {si_signo=SIGCHLD, si_pid=101} ---
+100  1700000000.000017 read(3</w/in>, "aaa"..., 200) = 100
+100  1700000000.000018 read(3</w/in>, "", 200) = 0
+100  1700000000.000019 lseek(4</w/sub/new>, 0, SEEK_SET) = 0
+100  1700000000.000020 read(4</w/sub/new>, "b"..., 4) = 4
+100  1700000000.000021 rename("sub/new", "in") = 0
+100  1700000000.000022 unlink("gone") = -1 ENOENT (No such file or directory)
+100  1700000000.000023 close(3</w/in>(deleted)) = 0
+100  1700000000.000024 unlinkat(AT_FDCWD</w>, "in", 0) = 0
+100  1700000000.000025 ftruncate(4</w/in>(deleted), 3) = 0
+100  1700000000.000026 +++ killed by SIGKILL +++
+"#;
+
+/// What an event tells, without time and who.
+fn told(batch: &Batch, event: &Event) -> String {
+    let mut text = event.kind.name().to_owned();
+    for (flag, name) in Flags::ALL {
+        if event.flags.has(flag) {
+            text += "+";
+            text += name;
+        }
+    }
+    for (name, value) in [
+        ("size", event.size),
+        ("at", event.position),
+        ("read", event.read),
+        ("written", event.written),
+        ("to", event.new_position),
+        ("calls", event.calls.into()),
+    ] {
+        if value != 0 {
+            text.extend([" ", name, "=", &value.to_string()]);
+        }
+    }
+    for word in [event.path, event.new_path] {
+        if !batch.names.word(word).is_empty() {
+            text += " ";
+            text += batch.names.word(word);
+        }
+    }
+    text
+}
+
+/// Promise: calls become the events of the format: runs are folded through both processes that share an open file, what ends with a
+/// process or an exec is implicit, replaced and deleted files end as such, and odd lines are counted.
+#[test]
+fn a_log_by_hand() {
+    let (batch, info) = events(SAMPLE, None).unwrap();
+    let all: Vec<_> = batch.events.iter().map(|event| told(&batch, event)).collect();
+    assert_eq!(
+        all,
+        [
+            "exec /usr/bin/make",
+            "open+read size=300 /w/in",
+            "create+read+write /w/sub/new",
+            "exec /bin/cc",
+            "seek+read+write written=10 calls=1 /w/sub/new",
+            "unlink+last+replaced size=300 /w/in",
+            "rename /w/sub/new /w/in",
+            "close+read+last size=300 read=300 calls=3 /w/in",
+            "unlink+last size=101 /w/in",
+            "truncate size=3 /w/sub/new",
+            "run+read+write+positional at=100 written=1 calls=1 /w/sub/new",
+            "close+read+write+implicit+last size=3 read=4 calls=1 /w/sub/new",
+        ]
+    );
+    let who = |at: usize| {
+        let event = batch.events[at];
+        (event.process, event.user, batch.names.word(event.command))
+    };
+    assert_eq!(who(0), (100, 0, "make"));
+    assert_eq!(who(2), (100, 1000, "make"));
+    assert_eq!(who(3), (101, 1000, "cc"));
+    assert_eq!(batch.events[1].time, 1_700_000_000_000_003_000);
+    let file = |at: usize| batch.events[at].file;
+    assert_eq!(file(2), file(8));
+    assert_ne!(file(1), file(2));
+    assert!(info.notes.iter().any(|note| note.contains("1 lines were not understood, the first is line 14")));
+}
+
+/// Promise: without times, processes and names, what can be known is told: relative names, and what was opened in the log.
+#[test]
+fn a_bare_log() {
+    let log = "openat(AT_FDCWD, \"in\", O_RDONLY) = 3\nread(3, \"a\", 9) = 1\nread(9, \"a\", 9) = 1\n\
+        chdir(\"/w\") = 0\nopen(\"x\", O_WRONLY|O_CREAT|O_TRUNC, 0666) = 4\ndup2(4, 5) = 5\nclose(4) = 0\n\
+        write(5, \"abc\", 3) = 3\nfcntl(5, F_SETFD, FD_CLOEXEC) = 0\nexecve(\"/bin/y\", [], []) = 0\n+++ exited with 0 +++\n";
+    let (batch, info) = events(log, None).unwrap();
+    let all: Vec<_> = batch.events.iter().map(|event| told(&batch, event)).collect();
+    assert_eq!(
+        all,
+        [
+            "open+read in",
+            "create+write /w/x",
+            "close+write+implicit size=3 written=3 calls=1 /w/x",
+            "exec /bin/y",
+            "close+read+implicit size=1 read=1 calls=1 in",
+        ]
+    );
+    for part in ["no dates", "1 calls on descriptors", "1 names are relative", "1 files opened with O_CREAT"]
+    {
+        assert!(info.notes.iter().any(|note| note.contains(part)), "{part}: {:?}", info.notes);
+    }
+}
+
+/// Promise: times of day go on over midnight, and relative ones add up.
+#[test]
+fn times_without_a_date() {
+    let call = "mkdir(\"/a\", 0777) = 0";
+    for (log, expected) in [
+        (format!("23:59:59.5 {call}\n00:00:00.5 {call}\n"), [86_399_500_000_000, 86_400_500_000_000]),
+        (format!("     0.000000 {call}\n     2.000001 {call}\n"), [0, 2_000_001_000]),
+        (
+            format!("1700000000.0 {call} <0.000001>\n1700000000.5 {call}\n"),
+            [1_700_000_000_000_001_000, 1_700_000_000_500_000_000],
+        ),
+    ] {
+        let times: Vec<_> = events(log, None).unwrap().0.events.iter().map(|event| event.time).collect();
+        assert_eq!(times, expected);
+    }
+}
+
+/// What the program of the test with the real strace does, below the directory that it is started in.
+const PROGRAM: &str = "
+import mmap, os
+a = os.open('a', os.O_RDWR | os.O_CREAT, 0o644)
+os.write(a, b'x' * 5000); os.write(a, b'y' * 1000)
+os.lseek(a, 100, os.SEEK_SET)
+os.read(a, 50); os.read(a, 50)
+os.pread(a, 10, 4000); os.pwrite(a, b'zz', 10)
+b = os.open('b', os.O_WRONLY | os.O_CREAT, 0o644)
+os.copy_file_range(a, b, 70, 0)
+os.sendfile(b, a, 200, 30)
+os.fsync(b)
+c = os.dup(b)
+os.close(b)
+os.write(c, b'w' * 7)
+os.close(c)
+os.truncate('b', 50)
+os.rename('b', 'd')
+if os.fork() == 0:
+    os.read(a, 25)
+    os._exit(0)
+os.wait()
+os.ftruncate(a, 4096)
+m = mmap.mmap(a, 4096); m.close()
+os.unlink('a')
+os.close(a)
+os.mkdir('e'); os.rmdir('e')
+e = os.open('d', os.O_RDONLY)
+os.read(e, 1000)
+os.unlink('d')
+";
+
+/// Promise: what the real strace saw of a program is told as what the program did, whichever way strace shows descriptors.
+#[test]
+fn logs_of_the_real_strace() {
+    for show in [&["-y", "-T"][..], &["-yy"], &[]] {
+        let dir = tempfile::tempdir().unwrap();
+        let inside = dir.path().join("w");
+        std::fs::create_dir(&inside).unwrap();
+        let log = dir.path().join("log");
+        let traced = Command::new("strace")
+            .args(["-f", "-ttt", "-o"])
+            .arg(&log)
+            .args(show)
+            .args(["/usr/bin/python3", "-I", "-S", "-c", PROGRAM])
+            .current_dir(&inside)
+            .status()
+            .expect("strace is a Debian package that `make setup` installs");
+        assert!(traced.success());
+        check(&log, &inside, show.contains(&"-y") || show.contains(&"-yy"));
+    }
+}
+
+fn check(log: &Path, inside: &Path, named: bool) {
+    let (batch, info) = read(log, None).unwrap();
+    assert_eq!(info.source, "import strace");
+    assert!(!info.notes.iter().any(|note| note.contains("not understood")), "{:?}", info.notes);
+    let prefix = if named { format!("{}/", inside.canonicalize().unwrap().display()) } else { String::new() };
+    let ours = |word: &str| {
+        let name = word.strip_prefix(&prefix).unwrap_or("");
+        (name.len() == 1).then(|| name.to_owned())
+    };
+    let events: Vec<_> =
+        batch.events.iter().filter(|event| ours(batch.names.word(event.path)).is_some()).collect();
+    let all: Vec<_> = events.iter().map(|event| told(&batch, event).replace(&prefix, "")).collect();
+    assert_eq!(
+        all,
+        [
+            "create+read+write a",
+            "seek+read+write written=6000 to=100 calls=2 a",
+            "run+read+write+positional at=4000 read=10 calls=1 a",
+            "create+write b",
+            "run+read+write+positional at=10 written=2 calls=1 a",
+            "run+read+write+positional read=70 calls=1 a",
+            "sync b",
+            "close+write size=107 written=107 calls=3 b",
+            "truncate size=50 b",
+            "rename b d",
+            "truncate size=4096 a",
+            "run+read+write+mapped written=4096 calls=1 a",
+            "unlink+last size=4096 a",
+            "run+read+write+positional at=200 read=30 calls=1 a",
+            "close+read+write+last size=4096 at=100 read=125 calls=3 a",
+            "mkdir+directory e",
+            "rmdir+directory e",
+            "open+read size=50 d",
+            "unlink+last size=50 d",
+            "close+read+implicit+last size=50 read=50 calls=1 d",
+        ]
+    );
+    let processes: std::collections::BTreeSet<_> = events.iter().map(|event| event.process).collect();
+    assert_eq!(processes.len(), 1);
+    assert!(events.iter().all(|event| batch.names.word(event.command) == "python3"));
+}

@@ -1,0 +1,81 @@
+//! Formats that are lines of text.
+
+use super::input::Input;
+use crate::{Batch, Error, Info, Result, Source};
+
+/// Events given at a time, or a few more.
+pub(super) const BATCH: usize = 1 << 13;
+
+/// What the lines of a format mean.
+pub(super) trait Decode {
+    /// Adds the events of a line to `out`. `out` is emptied between lines only.
+    ///
+    /// # Errors
+    /// What is wrong with it, as a part of a sentence.
+    fn line(&mut self, line: &str, out: &mut Batch) -> std::result::Result<(), String>;
+
+    /// Adds the events that are known only at the end.
+    fn end(&mut self, _out: &mut Batch) {}
+
+    /// Called when `out` has been given away and is empty again.
+    fn given(&mut self) {}
+
+    /// What is to be known of the trace so far.
+    fn info(&self) -> Info;
+}
+
+/// A text being read.
+pub(super) struct Lines<D> {
+    input: Input,
+    decode: D,
+    line: Vec<u8>,
+    number: u64,
+    ended: bool,
+}
+
+impl<D: Decode> Lines<D> {
+    pub(super) fn new(input: Input, decode: D) -> Self {
+        Self { input, decode, line: Vec::new(), number: 0, ended: false }
+    }
+}
+
+impl<D: Decode> Source for Lines<D> {
+    fn info(&self) -> Info {
+        self.decode.info()
+    }
+
+    fn next(&mut self, batch: &mut Batch) -> Result<bool> {
+        batch.clear();
+        self.decode.given();
+        while batch.events.len() < BATCH && !self.ended {
+            if !self.input.line(self.number + 1, &mut self.line)? {
+                self.ended = true;
+                self.decode.end(batch);
+                break;
+            }
+            self.number += 1;
+            let line = String::from_utf8_lossy(&self.line);
+            self.decode
+                .line(&line, batch)
+                .map_err(|what| Error::malformed(self.input.path(), format!("line {}", self.number), what))?;
+        }
+        Ok(!batch.events.is_empty())
+    }
+
+    fn progress(&self) -> Option<f64> {
+        self.input.progress()
+    }
+}
+
+/// A number of a column, by name.
+pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> std::result::Result<T, String> {
+    text.trim().parse().map_err(|_| format!("{what} is {:?}, not a number that fits", shown(text)))
+}
+
+/// As much of a text as fits in a message.
+pub(super) fn shown(text: &str) -> &str {
+    match text.char_indices().nth(60) {
+        Some((end, _)) => &text[..end],
+        None => text,
+    }
+}
