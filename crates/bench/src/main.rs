@@ -10,8 +10,10 @@
 //!
 //! The images are made in DIRECTORY, by default `target/bench`. `--scale 10` does a tenth of the work, for trying
 //! out. The groups are `large`, `one`, `spread`, `tree`, `names`, `image`; `clusters`, which compares Spindle with
-//! itself, without and with clustering; `durable`, what surviving crashes costs; and `events`, the speed of simulations.
+//! itself, without and with clustering; `durable`, what surviving crashes costs; `events`, the speed of simulations; and `analysis`,
+//! that of the analyser of traces.
 
+mod analysis;
 mod clusters;
 mod contender;
 mod counts;
@@ -55,6 +57,9 @@ fn run() -> Result<()> {
         }
         if settings.wants("events") {
             events::all(&settings, &mut table)?;
+        }
+        if settings.wants("analysis") {
+            analysis::all(&settings, &mut table)?;
         }
     }
     if settings.wants("durable") {

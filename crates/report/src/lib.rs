@@ -9,4 +9,4 @@ pub mod outcome;
 pub mod render;
 
 pub use error::{Error, Result};
-pub use outcome::Outcome;
+pub use outcome::{Outcome, Section};

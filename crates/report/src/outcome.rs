@@ -30,6 +30,20 @@ impl Outcome {
     }
 }
 
+/// A part of something larger that was found, with a name of its own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Section {
+    /// Its name in files and links: small letters, digits and `-`.
+    pub id: String,
+    /// Its heading.
+    pub title: String,
+    /// What is to be known before it is looked at.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub text: String,
+    /// What was found.
+    pub outcome: Outcome,
+}
+
 /// A table: the first cell of each row names it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
@@ -39,12 +53,15 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Rows of as many cells as there are columns.
     pub rows: Vec<Row>,
+    /// What has to be known of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 impl Table {
     /// An empty table with these columns.
     pub fn new(title: impl Into<String>, columns: impl IntoIterator<Item = Column>) -> Self {
-        Self { title: title.into(), columns: columns.into_iter().collect(), rows: Vec::new() }
+        Self { title: title.into(), columns: columns.into_iter().collect(), rows: Vec::new(), note: None }
     }
 
     /// Adds a row.
@@ -57,6 +74,11 @@ impl Table {
         self.rows.push(row);
         let last = self.rows.len() - 1;
         &mut self.rows[last]
+    }
+
+    /// Says what has to be known of it.
+    pub fn explain(&mut self, note: impl Into<String>) {
+        self.note = Some(note.into());
     }
 
     /// How many comparisons were judged so, with the notes of their rows.
@@ -120,8 +142,54 @@ pub enum Cell {
     Text(String),
     /// A number of ours alone.
     Number(f64),
+    /// A number with what belongs to it.
+    Measured(Measured),
     /// A number of the paper's and ours.
     Compared(Comparison),
+}
+
+/// A number that has digits of its own, a share of something, or a deviation.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// The number.
+    pub value: f64,
+    /// Digits behind the point, instead of those of the column.
+    #[serde(skip)]
+    pub decimals: usize,
+    /// What part it is of something, from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// Its standard deviation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deviation: Option<f64>,
+}
+
+impl Measured {
+    /// A number shown with so many digits behind the point.
+    #[must_use]
+    pub const fn new(value: f64, decimals: usize) -> Self {
+        Self { value, decimals, share: None, deviation: None }
+    }
+
+    /// With the part that it is of something; nothing if that is not known.
+    #[must_use]
+    pub const fn of(mut self, share: Option<f64>) -> Self {
+        self.share = share;
+        self
+    }
+
+    /// With its standard deviation.
+    #[must_use]
+    pub const fn within(mut self, deviation: f64) -> Self {
+        self.deviation = Some(deviation);
+        self
+    }
+}
+
+impl From<Measured> for Cell {
+    fn from(measured: Measured) -> Self {
+        Self::Measured(measured)
+    }
 }
 
 impl From<&str> for Cell {
@@ -230,6 +298,19 @@ pub enum Plot {
         /// The curves.
         series: Vec<Series>,
     },
+    /// Cumulative distributions over an axis whose units are powers.
+    Cumulative {
+        /// What the values are.
+        x: String,
+        /// What they are counted in.
+        unit: Unit,
+        /// What is counted: the share of it, from 0 to 1, that is not above a value. A curve may end below 1.
+        y: String,
+        /// The curves: value and share, from left to right.
+        series: Vec<Series>,
+        /// What others found.
+        marks: Vec<Mark>,
+    },
     /// Groups of bars.
     Bars {
         /// Name and unit of their lengths.
@@ -239,6 +320,27 @@ pub enum Plot {
         /// For each kind of bar its name, and its length in each group.
         series: Vec<(String, Vec<f64>)>,
     },
+}
+
+/// What the values of a distribution are counted in, and so which powers its axis shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Bytes: KiB, MiB …
+    Bytes,
+    /// Seconds: milliseconds, minutes, hours …
+    Seconds,
+}
+
+/// What somebody else found: at a value a share, or a range of shares.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Mark {
+    /// The value.
+    pub x: f64,
+    /// The share that is not above it: from, and to.
+    pub y: (f64, f64),
+    /// Who says so, and what.
+    pub text: String,
 }
 
 /// A curve.

@@ -1,15 +1,18 @@
-//! How an outcome is shown: as text on a terminal, and its figures as SVG. JSON is what `serde` makes of it.
+//! How an outcome is shown: as text on a terminal, as CSV, and its figures as SVG. JSON is what `serde` makes of it.
 
+mod axis;
+mod csv;
 mod plot;
 mod svg;
 mod table;
 
+pub use csv::{csv, figure_csv};
 pub use plot::plot;
 pub use svg::svg;
 pub use table::table;
 
-use crate::Outcome;
 use crate::outcome::Verdict;
+use crate::{Outcome, Section};
 use std::fmt::Write;
 
 /// Columns of text on which everything is written.
@@ -43,6 +46,29 @@ pub fn text(outcome: &Outcome) -> String {
         line(&summary(counts));
     }
     out
+}
+
+/// Sections as text; a heading is left out where it is that of the only table or figure.
+#[must_use]
+pub fn sections(sections: &[Section]) -> String {
+    let mut out = String::new();
+    for section in sections {
+        if !says_the_same(section) {
+            let _ = write!(out, "\n{}\n", wrapped(&section.title, "  "));
+        }
+        if !section.text.is_empty() {
+            let _ = write!(out, "\n{}\n", wrapped(&section.text, ""));
+        }
+        out.push_str(&text(&section.outcome));
+    }
+    out
+}
+
+/// True if the heading of a section is that of the only thing in it.
+fn says_the_same(section: &Section) -> bool {
+    let tables = section.outcome.tables.iter().map(|table| &table.title);
+    let mut titles = tables.chain(section.outcome.figures.iter().map(|figure| &figure.title));
+    titles.next() == Some(&section.title)
 }
 
 /// How the comparisons came out, in a line: held, explained, outside.

@@ -1,6 +1,8 @@
 //! Figures on a terminal: curves as marks on a grid of characters, bars as runs of blocks.
 
-use crate::outcome::{Figure, Plot, Series};
+use super::axis::Axis;
+use super::wrapped;
+use crate::outcome::{Figure, Mark, Plot, Series, Unit};
 use std::fmt::Write;
 
 /// Characters of the plotting area.
@@ -14,9 +16,10 @@ const MARKS: [char; 8] = ['●', '○', '▲', '△', '◆', '◇', '■', '□'
 pub fn plot(figure: &Figure) -> String {
     let body = match &figure.plot {
         Plot::Lines { x, y, series } => lines(x, y, series),
+        Plot::Cumulative { x, unit, y, series, marks } => cumulative(x, *unit, y, series, marks),
         Plot::Bars { y, groups, series } => bars(y, groups, series),
     };
-    format!("{}\n\n{body}", figure.title)
+    format!("{}\n\n{body}", wrapped(&figure.title, "  "))
 }
 
 /// A number with as many digits as a reader of an axis needs.
@@ -53,45 +56,108 @@ pub(super) fn extent(series: &[Series]) -> (f64, f64, f64) {
 
 /// The height of a curve at `x`, between its points.
 fn height(points: &[(f64, f64)], x: f64) -> Option<f64> {
-    let next = points.iter().position(|p| p.0 >= x)?;
-    let (x1, y1) = points[next];
+    let next = points.partition_point(|p| p.0 < x);
+    let &(x1, y1) = points.get(next)?;
     let Some(&(x0, y0)) = next.checked_sub(1).and_then(|n| points.get(n)) else {
         return (x1 - x).abs().le(&(x1.abs() * 1e-9)).then_some(y1);
     };
     Some(if x1 > x0 { y0 + (y1 - y0) * (x - x0) / (x1 - x0) } else { y1 })
 }
 
-fn lines(x: &str, y: &str, series: &[Series]) -> String {
-    let (low, high, top) = extent(series);
-    let mut grid = vec![[' '; COLUMNS]; LINES];
-    for (n, curve) in series.iter().enumerate() {
-        let mark = MARKS[n % MARKS.len()];
+/// The plotting area.
+struct Grid([[char; COLUMNS]; LINES]);
+
+impl Grid {
+    const fn new() -> Self {
+        Self([[' '; COLUMNS]; LINES])
+    }
+
+    /// Puts a mark at a part of the width and of the height.
+    fn put(&mut self, column: usize, height: f64, mark: char) {
+        let step = as_usize(height * as_f64(LINES - 1)).min(LINES - 1);
+        if let Some(place) = self.0[LINES - 1 - step].get_mut(column) {
+            *place = mark;
+        }
+    }
+
+    fn curve(&mut self, points: &[(f64, f64)], (low, high): (f64, f64), top: f64, mark: char) {
         for column in 0..COLUMNS {
             let at = low + (high - low) * as_f64(column) / as_f64(COLUMNS - 1);
-            let Some(value) = height(&curve.points, at) else { continue };
-            let step = as_usize(value / top * as_f64(LINES - 1)).min(LINES - 1);
-            if let Some(place) = grid[LINES - 1 - step].get_mut(column) {
-                *place = mark;
+            if let Some(value) = height(points, at) {
+                self.put(column, value / top, mark);
             }
         }
     }
-    let mut out = format!("  {y}\n");
-    for (n, line) in grid.iter().enumerate() {
-        // A tick at the top, the middle and the bottom.
-        let tick = match n {
-            0 => label(top),
-            n if n == LINES - 1 => "0".into(),
-            _ => String::new(),
-        };
-        let text: String = line.iter().collect();
-        let _ = writeln!(out, "{tick:>8} │{}", text.trim_end());
+
+    /// The area with its axis upwards and a line below.
+    fn text(&self, y: &str, top: &str) -> String {
+        let mut out = format!("  {y}\n");
+        for (n, line) in self.0.iter().enumerate() {
+            // A tick at the top and the bottom.
+            let tick = match n {
+                0 => top,
+                n if n == LINES - 1 => "0",
+                _ => "",
+            };
+            let text: String = line.iter().collect();
+            let _ = writeln!(out, "{tick:>8} │{}", text.trim_end());
+        }
+        let _ = writeln!(out, "{:>8} └{}", "", "─".repeat(COLUMNS));
+        out
     }
-    let (left, right) = (label(low), label(high));
-    let fill = COLUMNS.saturating_sub(left.len() + right.len() + x.chars().count()) / 2;
-    let _ = writeln!(out, "{:>8} └{}", "", "─".repeat(COLUMNS));
-    let _ = writeln!(out, "{:>9} {left}{}{x}{}{right}", "", " ".repeat(fill), " ".repeat(fill));
+}
+
+fn names(out: &mut String, series: &[Series]) {
     for (n, curve) in series.iter().enumerate() {
         let _ = writeln!(out, "{:>9} {} {}", "", MARKS[n % MARKS.len()], curve.name);
+    }
+}
+
+fn lines(x: &str, y: &str, series: &[Series]) -> String {
+    let (low, high, top) = extent(series);
+    let mut grid = Grid::new();
+    for (n, curve) in series.iter().enumerate() {
+        grid.curve(&curve.points, (low, high), top, MARKS[n % MARKS.len()]);
+    }
+    let mut out = grid.text(y, &label(top));
+    let (left, right) = (label(low), label(high));
+    let fill = COLUMNS.saturating_sub(left.len() + right.len() + x.chars().count()) / 2;
+    let _ = writeln!(out, "{:>9} {left}{}{x}{}{right}", "", " ".repeat(fill), " ".repeat(fill));
+    names(&mut out, series);
+    out
+}
+
+/// Distributions; what others found stands as a cross, or as a bar from the one share to the other.
+fn cumulative(x: &str, unit: Unit, y: &str, series: &[Series], marks: &[Mark]) -> String {
+    let axis = Axis::of(unit, series, marks);
+    let mut grid = Grid::new();
+    for (n, curve) in series.iter().enumerate() {
+        let points: Vec<_> = curve.points.iter().map(|p| (axis.place(p.0), p.1)).collect();
+        grid.curve(&points, (axis.low, axis.high), 1.0, MARKS[n % MARKS.len()]);
+    }
+    for mark in marks {
+        let column = as_usize(axis.part(mark.x) * as_f64(COLUMNS - 1));
+        let (from, to) = mark.y;
+        for step in 0..=4 {
+            grid.put(column, from + (to - from) * as_f64(step) / 4.0, '╳');
+        }
+    }
+    let mut out = grid.text(y, "100 %");
+    let mut below = vec![' '; COLUMNS + 12];
+    for tick in axis.ticks(7) {
+        let text = axis.label(tick);
+        let middle = as_usize((tick - axis.low) / (axis.high - axis.low) * as_f64(COLUMNS - 1)) + 1;
+        let from = middle.saturating_sub(text.chars().count() / 2);
+        for (place, letter) in below[from..].iter_mut().zip(text.chars()) {
+            *place = letter;
+        }
+    }
+    let below: String = below.iter().collect();
+    let _ = writeln!(out, "{:>9}{}", "", below.trim_end());
+    let _ = writeln!(out, "{:>9} {}{x}", "", " ".repeat(COLUMNS.saturating_sub(x.chars().count()) / 2));
+    names(&mut out, series);
+    for mark in marks {
+        let _ = writeln!(out, "{:>9} ╳ {}", "", mark.text);
     }
     out
 }

@@ -1,7 +1,8 @@
 //! Figures as SVG.
 
+use super::axis::Axis;
 use super::plot::{extent, label, round_up};
-use crate::outcome::{Figure, Plot, Series};
+use crate::outcome::{Figure, Mark, Plot, Series, Unit};
 use crate::{Error, Result};
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -37,6 +38,9 @@ pub fn svg(figure: &Figure) -> Result<String> {
         let area = SVGBackend::with_string(&mut out, SIZE).into_drawing_area();
         let drawn = area.fill(&WHITE).map_err(Into::into).and_then(|()| match &figure.plot {
             Plot::Lines { x, y, series } => lines(&area, &figure.title, x, y, series),
+            Plot::Cumulative { x, unit, y, series, marks } => {
+                cumulative(&area, &figure.title, (x, *unit, y), series, marks)
+            }
             Plot::Bars { y, groups, series } => bars(&area, &figure.title, y, groups, series),
         });
         drawn
@@ -81,6 +85,62 @@ fn lines(area: &Area<'_>, title: &str, x: &str, y: &str, series: &[Series]) -> D
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::UpperRight)
+        .label_font(("sans-serif", LABEL))
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK.mix(0.3))
+        .draw()?;
+    Ok(())
+}
+
+/// Distributions as steps; what others found as grey bars.
+fn cumulative(
+    area: &Area<'_>,
+    title: &str,
+    (x, unit, y): (&str, Unit, &str),
+    series: &[Series],
+    marks: &[Mark],
+) -> Drawn {
+    const GREY: RGBColor = RGBColor(128, 128, 128);
+    let axis = Axis::of(unit, series, marks);
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, ("sans-serif", TITLE))
+        .margin(12)
+        .margin_right(24)
+        .x_label_area_size(48)
+        .y_label_area_size(72)
+        .build_cartesian_2d(axis.low..axis.high, 0.0..1.0)?;
+    chart
+        .configure_mesh()
+        .x_desc(x)
+        .y_desc(y)
+        .x_labels(8)
+        .x_label_formatter(&|&n| axis.label(n))
+        .y_label_formatter(&|n| format!("{:.0} %", n * 100.0))
+        .light_line_style(TRANSPARENT)
+        .label_style(("sans-serif", LABEL))
+        .axis_desc_style(("sans-serif", LABEL))
+        .draw()?;
+    for (n, mark) in marks.iter().enumerate() {
+        let (at, (from, to)) = (axis.place(mark.x), mark.y);
+        let style = GREY.stroke_width(6);
+        let drawn = chart.draw_series([PathElement::new([(at, from - 0.006), (at, to + 0.006)], style)])?;
+        if n == 0 {
+            drawn
+                .label("the papers' figures")
+                .legend(move |(x, y)| PathElement::new([(x + 9, y - 6), (x + 9, y + 6)], style));
+        }
+    }
+    for (n, curve) in series.iter().enumerate() {
+        let style = colour(n).stroke_width(2);
+        let points = curve.points.iter().map(|&(value, share)| (axis.place(value), share));
+        chart
+            .draw_series(LineSeries::new(points, style))?
+            .label(&curve.name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerRight)
         .label_font(("sans-serif", LABEL))
         .background_style(WHITE.mix(0.8))
         .border_style(BLACK.mix(0.3))

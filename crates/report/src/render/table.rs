@@ -2,7 +2,8 @@
 //! outside its tolerance is marked with `!`, and with a number in brackets where a note explains it.
 
 use super::wrapped;
-use crate::outcome::{Cell, Column, Row, Table, Verdict};
+use crate::outcome::{Cell, Column, Measured, Row, Table, Verdict};
+use std::fmt::Write;
 
 const GAP: &str = "  ";
 const SUB: [&str; 3] = ["paper", "ours", "ratio"];
@@ -59,6 +60,10 @@ pub fn table(table: &Table) -> String {
         });
         push(&mut out, cells);
     }
+    if let Some(note) = &table.note {
+        out.push_str(&wrapped(note, ""));
+        out.push('\n');
+    }
     for (n, note) in notes.iter().enumerate() {
         out.push_str(&wrapped(&format!("[{}] {note}", n + 1), "    "));
         out.push('\n');
@@ -83,6 +88,7 @@ fn line<'a>(table: &'a Table, row: &'a Row, notes: &mut Vec<&'a str>) -> Line {
             Cell::Empty => vec![String::new()],
             Cell::Text(text) => vec![text.clone()],
             Cell::Number(number) => vec![digits(*number, column)],
+            Cell::Measured(found) => vec![measured(found)],
             Cell::Compared(found) => {
                 let mut ratio = format!("{:.2}", found.ratio());
                 if row.verdict(cell) != Some(Verdict::Held) {
@@ -102,6 +108,39 @@ fn line<'a>(table: &'a Table, row: &'a Row, notes: &mut Vec<&'a str>) -> Line {
 
 fn digits(number: f64, column: &Column) -> String {
     format!("{number:.*}", column.decimals)
+}
+
+/// A number with so many digits behind the point, and a comma before every third digit of a long one.
+pub(super) fn grouped(number: f64, decimals: usize) -> String {
+    let text = format!("{number:.decimals$}");
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let digits = whole.trim_start_matches('-').len();
+    // Four digits are read at a glance.
+    if digits < 5 || !number.is_finite() {
+        return text;
+    }
+    let mut out = String::new();
+    for (n, digit) in whole.chars().enumerate() {
+        let left = whole.len() - n;
+        if left % 3 == 0 && left < digits {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out + rest
+}
+
+/// A number with what belongs to it.
+pub(super) fn measured(found: &Measured) -> String {
+    let mut text = grouped(found.value, found.decimals);
+    if let Some(deviation) = found.deviation {
+        let _ = write!(text, " (± {})", grouped(deviation, found.decimals));
+    }
+    if let Some(share) = found.share {
+        let percent = format!("({:.1} %)", share * 100.0);
+        let _ = write!(text, " {percent:>9}");
+    }
+    text
 }
 
 /// The widths of the sub-columns of column `c`.

@@ -12,6 +12,8 @@ pub struct Columns(u32);
 impl Columns {
     /// Everything that is a number, and the kind.
     pub const NUMBERS: Self = Self((1 << WORDS) - 1);
+    /// What the analysis of usage needs: numbers, but no processes, and no positions after seeks, as the next run tells where it began.
+    pub const USAGE: Self = Self(Self::NUMBERS.0 & !(1 << PROCESS | 1 << NEW_POSITION));
     /// The name of the program.
     pub const COMMAND: Self = Self(1 << WORDS);
     /// Both names of the file.
@@ -56,6 +58,8 @@ macro_rules! column {
     };
 }
 
+const PROCESS: usize = 7;
+const NEW_POSITION: usize = 12;
 /// The first column of words; all after it are, too.
 const WORDS: usize = 14;
 

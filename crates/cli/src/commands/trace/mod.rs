@@ -1,5 +1,6 @@
 //! `spindle trace`: each thing it can do is a file of its own here.
 
+mod analyze;
 mod import;
 mod show;
 
@@ -19,6 +20,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum What {
+    Analyze(analyze::Args),
     Import(import::Args),
     Show(show::Args),
 }
@@ -26,6 +28,7 @@ enum What {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
+        What::Analyze(args) => analyze::run(args),
         What::Import(args) => import::run(args),
         What::Show(args) => show::run(args),
     }
