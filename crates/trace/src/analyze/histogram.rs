@@ -14,7 +14,7 @@ const FINE: u32 = 6;
 /// Values below it have a bucket each.
 const EXACT: u64 = 2 << FINE;
 /// Buckets for every `u64`.
-const BUCKETS: usize = (EXACT as usize) + ((63 - FINE as usize) << FINE);
+const BUCKETS: usize = (2 << FINE) + ((63 - FINE as usize) << FINE);
 
 /// How often values occurred, and what weight they had.
 #[derive(Clone, PartialEq, Eq)]

@@ -114,7 +114,9 @@ fn figures_1_to_3() {
     let patterns = analysed(small()).patterns;
     let made = |values: &[(u64, u64)]| {
         let mut histogram = Histogram::default();
-        values.iter().for_each(|&(value, weight)| histogram.add(value, weight));
+        for &(value, weight) in values {
+            histogram.add(value, weight);
+        }
         histogram
     };
     assert_eq!(
@@ -189,7 +191,7 @@ fn figure_4() {
 fn today() {
     let today = analysed(small()).today;
     let calls: Vec<_> = today.requests.buckets().map(|b| (b.from, b.count, b.weight)).collect();
-    assert_eq!(calls, [(25, 1, 4), (500 - 500 % 4, 1, 2), (4000 - 4000 % 32, 1, 1)]);
+    assert_eq!(calls, [(25, 1, 4), (500, 1, 2), (4000, 1, 1)]);
     assert_eq!((today.synced, today.synced_bytes, today.open_most), (1, 100, 1));
     assert_eq!((today.overwritten, today.appended, today.runs), (100, 5000, 6));
     let flagged = |flags, open| Event { flags, open, read: 10, ..event(0, Kind::Run, 1, R) };
