@@ -15,6 +15,7 @@
 //! [`Kind::Create`] to its [`Kind::Close`]; a file id names one file until an [`Kind::Unlink`] with [`Flags::LAST`].
 
 pub mod analyze;
+pub mod cachesim;
 pub mod curve;
 mod error;
 mod event;

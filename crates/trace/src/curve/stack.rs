@@ -65,6 +65,14 @@ impl Stack {
         depth
     }
 
+    /// How deep block `key` lies, which is not used by this: LRU caches of at least this many blocks have it, none of them if it is not in
+    /// the stack.
+    #[must_use]
+    pub fn depth(&self, key: u32) -> Option<u32> {
+        let place = self.places.get(key as usize).copied().filter(|&place| place != NOWHERE);
+        place.map(|place| self.line.depth(place))
+    }
+
     /// The data of block `key` is gone. False if it was not in the stack.
     pub fn remove(&mut self, key: u32) -> bool {
         let place = self.take(key);

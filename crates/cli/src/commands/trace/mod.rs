@@ -1,6 +1,7 @@
 //! `spindle trace`: each thing it can do is a file of its own here.
 
 mod analyze;
+mod cachesim;
 mod import;
 mod show;
 
@@ -21,6 +22,7 @@ pub struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum What {
     Analyze(analyze::Args),
+    Cachesim(cachesim::Args),
     Import(import::Args),
     Show(show::Args),
 }
@@ -29,6 +31,7 @@ enum What {
 pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::Analyze(args) => analyze::run(args),
+        What::Cachesim(args) => cachesim::run(args),
         What::Import(args) => import::run(args),
         What::Show(args) => show::run(args),
     }

@@ -1,0 +1,181 @@
+//! Events by hand, and the accesses that must come of them. Blocks have 100 bytes.
+
+use super::*;
+
+/// An event of file 1, at `time`.
+pub(crate) fn event(time: i64, kind: Kind, flags: Flags) -> Event {
+    Event { time, kind, flags, file: FileId { device: 1, inode: 1 }, open: 1, ..Event::default() }
+}
+
+fn wrote(position: u64, written: u64, size: u64) -> Event {
+    Event { size, position, written, ..event(0, Kind::Close, Flags::WRITE) }
+}
+
+fn read(position: u64, read: u64, size: u64) -> Event {
+    Event { size, position, read, ..event(0, Kind::Close, Flags::READ) }
+}
+
+fn open(size: u64) -> Event {
+    Event { size, ..event(0, Kind::Open, Flags::READ | Flags::WRITE) }
+}
+
+/// What comes of events: numbers of blocks behind `r`, `m`, `w` or `d`.
+fn done(events: &[Event], programs: bool) -> String {
+    let mut blocks = Blocks::new(100, programs);
+    let (mut at, mut accesses, mut out) = (0, Vec::new(), Vec::new());
+    loop {
+        blocks.fill(events, &mut at, &mut accesses).unwrap();
+        if accesses.is_empty() && at == events.len() && blocks.is_idle() {
+            return out.join(" ");
+        }
+        out.extend(accesses.iter().map(|access| {
+            let op = match access.op {
+                Op::Read => 'r',
+                Op::Modify => 'm',
+                Op::Overwrite => 'w',
+                Op::Delete => 'd',
+            };
+            format!("{op}{}", access.block)
+        }));
+    }
+}
+
+/// Promise: a run is an access of each block that it touches, from its first byte's to its last byte's; an empty run is none.
+#[test]
+fn runs_become_blocks() {
+    assert_eq!(done(&[open(1000), read(99, 2, 1000)], false), "r0 r1");
+    assert_eq!(done(&[open(1000), read(100, 100, 1000)], false), "r0");
+    assert_eq!(done(&[open(1000), read(0, 250, 1000), open(1000), read(150, 1, 1000)], false), "r0 r1 r2 r1");
+    assert_eq!(done(&[open(1000), read(50, 0, 1000)], false), "");
+}
+
+/// Promise: a block needs its old data if a part of it stays that the file has, at its front or its back, and not otherwise.
+#[test]
+fn partial_writes_need_the_block() {
+    assert_eq!(done(&[open(1000), wrote(50, 200, 1000)], false), "m0 w1 m2");
+    assert_eq!(done(&[open(1000), wrote(0, 100, 1000)], false), "w0");
+    // The file ends in the block: what is behind the end need not be kept.
+    assert_eq!(done(&[open(130), wrote(100, 30, 130)], false), "w0");
+    assert_eq!(done(&[open(130), wrote(100, 29, 130)], false), "m0");
+    assert_eq!(done(&[open(130), wrote(110, 50, 160)], false), "m0");
+    // Behind the end, also with a hole before it.
+    assert_eq!(done(&[open(130), wrote(250, 30, 280)], false), "w0");
+    assert_eq!(done(&[open(200), wrote(200, 30, 230)], false), "w0");
+}
+
+/// Promise: a new file's blocks need no read; when it grows on in its last block, in another run, that block is modified.
+#[test]
+fn a_growing_file() {
+    let create = event(0, Kind::Create, Flags::WRITE);
+    let grow = Event { kind: Kind::Seek, ..wrote(0, 150, 0) };
+    assert_eq!(done(&[create, grow, wrote(150, 100, 250)], false), "w0 w1 m1 w2");
+}
+
+/// Promise: the last name's end deletes all blocks at once if nobody has the file open, and at the last close otherwise;
+/// what is billed at that close is written first. Another name's end deletes nothing.
+#[test]
+fn deletion() {
+    let last = event(0, Kind::Unlink, Flags::LAST);
+    let name = event(0, Kind::Unlink, Flags::NONE);
+    assert_eq!(done(&[open(0), wrote(0, 150, 150), name, last], false), "w0 w1 d0 d1");
+    assert_eq!(
+        done(&[open(0), wrote(0, 150, 150), open(150), last, wrote(0, 50, 150)], false),
+        "w0 w1 m0 d0 d1"
+    );
+    let gone = Event { flags: Flags::LAST, ..wrote(0, 50, 50) };
+    assert_eq!(done(&[event(0, Kind::Create, Flags::NAMELESS), gone], false), "w0 d0");
+    assert_eq!(done(&[last], false), "");
+    // Replaced by a rename.
+    let replaced = event(0, Kind::Unlink, Flags::LAST | Flags::REPLACED);
+    assert_eq!(done(&[open(100), read(0, 100, 100), replaced], false), "r0 d0");
+}
+
+/// Promise: a file id that was given again is another file: its blocks are new, whatever is left of the old one's.
+#[test]
+fn file_ids_are_used_again() {
+    let create = event(0, Kind::Create, Flags::WRITE);
+    let last = event(0, Kind::Unlink, Flags::LAST);
+    assert_eq!(done(&[open(90), read(0, 90, 90), last, create, wrote(0, 10, 10)], false), "r0 d0 w0");
+    assert_eq!(done(&[open(90), read(0, 90, 90), create, wrote(0, 10, 10)], false), "r0 d0 w0");
+}
+
+/// Promise: `truncate` deletes the blocks behind the end, and not the one that it is in; opening with truncation deletes all. What is
+/// written afterwards needs no read, and what `truncate` adds is a hole.
+#[test]
+fn truncation() {
+    let cut = |size| Event { size, ..event(0, Kind::Truncate, Flags::NONE) };
+    let all = [open(1000), Event { kind: Kind::Seek, ..read(0, 300, 0) }];
+    let with = |more: &[Event]| done(&[&all[..], more].concat(), false);
+    assert_eq!(with(&[cut(150), wrote(200, 10, 210)]), "r0 r1 r2 d2 w2");
+    assert_eq!(with(&[cut(200)]), "r0 r1 r2 d2");
+    assert_eq!(with(&[cut(150), wrote(100, 50, 150)]), "r0 r1 r2 d2 w1");
+    assert_eq!(with(&[cut(150), cut(400), wrote(120, 50, 400)]), "r0 r1 r2 d2 m1");
+    assert_eq!(with(&[cut(150), cut(400), wrote(220, 50, 400)]), "r0 r1 r2 d2 w2");
+    let truncating = Event { size: 1000, ..event(0, Kind::Open, Flags::WRITE | Flags::TRUNCATED) };
+    assert_eq!(with(&[truncating, wrote(0, 10, 10)]), "r0 r1 r2 d0 d1 d2 w2");
+}
+
+/// Promise: a size of 0 that an event does not know takes nothing away.
+#[test]
+fn unknown_sizes() {
+    assert_eq!(done(&[open(0), read(0, 100, 0), open(0), wrote(10, 10, 0)], false), "r0 m0");
+}
+
+/// Promise: a disk, which nobody opens, has all its blocks.
+#[test]
+fn disks_have_no_end() {
+    let run = Event { open: 0, kind: Kind::Run, ..wrote(1 << 50, 150, 0) };
+    assert_eq!(done(&[run], false), "m0 m1");
+    let whole = Event { position: 1000, written: 100, ..run };
+    assert_eq!(done(&[whole], false), "w0");
+}
+
+/// Promise: a program load is a read of the whole file if that is asked for, and nothing otherwise.
+#[test]
+fn programs() {
+    let exec = Event { size: 201, ..event(0, Kind::Exec, Flags::NONE) };
+    assert_eq!(done(&[exec], true), "r0 r1 r2");
+    assert_eq!(done(&[exec], false), "");
+    let mut blocks = Blocks::new(100, true);
+    blocks.fill(&[Event { file: FileId::default(), ..exec }], &mut 0, &mut Vec::new()).unwrap();
+    assert_eq!(blocks.unknown_programs(), 1);
+}
+
+/// Promise: directories do not count.
+#[test]
+fn directories() {
+    let directory = |event: Event| Event { flags: event.flags | Flags::DIRECTORY, ..event };
+    assert_eq!(done(&[directory(open(1000)), directory(read(0, 100, 1000))], false), "");
+}
+
+/// Promise: a run longer than a chunk comes in pieces, the same as in one; times never go back.
+#[test]
+fn long_runs_come_in_pieces() {
+    let count = 3 * CHUNK as u64 + 5;
+    let events = [Event { time: 9, ..open(0) }, Event { time: 5, ..wrote(0, count * 100, count * 100) }];
+    let mut blocks = Blocks::new(100, false);
+    let (mut at, mut accesses, mut next) = (0, Vec::new(), 0);
+    loop {
+        blocks.fill(&events, &mut at, &mut accesses).unwrap();
+        assert!(accesses.len() <= 2 * CHUNK);
+        for access in &accesses {
+            assert_eq!(*access, Access { time: 9, block: next, op: Op::Overwrite });
+            next += 1;
+        }
+        if accesses.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(u64::from(next), count);
+    assert_eq!(blocks.footprint(), count);
+}
+
+/// Promise: a run that no file can have is refused, and names its event; one at the end of all addresses is not.
+#[test]
+fn absurd_runs_are_refused() {
+    let mut blocks = Blocks::new(512, false);
+    let absurd = wrote(0, u64::MAX, 0);
+    let error = blocks.fill(&[open(0), absurd], &mut 0, &mut Vec::new()).unwrap_err().to_string();
+    assert!(error.contains("event 2") && error.contains("18446744073709551615 bytes"), "{error}");
+    assert_eq!(done(&[wrote(u64::MAX - 150, 150, 0)], false), "m0 w1 w2");
+}

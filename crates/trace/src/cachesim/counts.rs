@@ -1,0 +1,97 @@
+//! What a simulation counts, and the policies of writing it is about.
+
+use std::fmt;
+use std::time::Duration;
+
+/// When modified blocks go to the disk (1985 paper, 6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Write {
+    /// At once.
+    Through,
+    /// All that have been modified since the last time, every so often from the first event on.
+    Flush(Duration),
+    /// When they have to leave the cache.
+    Delayed,
+}
+
+impl Write {
+    /// The policies of the paper's Table VI, in its order.
+    pub const PAPER: [Self; 4] = [
+        Self::Through,
+        Self::Flush(Duration::from_secs(30)),
+        Self::Flush(Duration::from_secs(300)),
+        Self::Delayed,
+    ];
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Through => f.pad("through"),
+            Self::Delayed => f.pad("delayed"),
+            Self::Flush(every) => match (every.as_secs(), every.subsec_nanos()) {
+                (seconds, 0) if seconds % 3600 == 0 => write!(f, "flush:{}h", seconds / 3600),
+                (seconds, 0) if seconds % 60 == 0 => write!(f, "flush:{}m", seconds / 60),
+                (seconds, 0) => write!(f, "flush:{seconds}s"),
+                _ => write!(f, "flush:{}s", every.as_secs_f64()),
+            },
+        }
+    }
+}
+
+/// What a cache did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Accesses of blocks that read them.
+    pub reads: u64,
+    /// Accesses of blocks that write them.
+    pub writes: u64,
+    /// Blocks that came from the disk.
+    pub disk_reads: u64,
+    /// Blocks that went to the disk.
+    pub disk_writes: u64,
+    /// Modified blocks whose data was deleted before they were written.
+    pub dropped: u64,
+    /// Modified blocks that were in the cache at the end. They are in no other count: a longer trace would show whether they
+    /// had to be written, and the paper does not tell.
+    pub left: u64,
+}
+
+impl Counts {
+    /// Accesses of blocks.
+    #[must_use]
+    pub const fn accesses(&self) -> u64 {
+        self.reads + self.writes
+    }
+
+    /// Disk accesses.
+    #[must_use]
+    pub const fn ios(&self) -> u64 {
+        self.disk_reads + self.disk_writes
+    }
+
+    /// The paper's miss ratio: disk accesses in parts of accesses of blocks. 0 without any.
+    #[must_use]
+    pub fn miss_ratio(&self) -> f64 {
+        ratio(self.ios(), self.accesses())
+    }
+
+    /// The part of the written blocks that never went to the disk, because they were written again or deleted before.
+    #[must_use]
+    pub fn never_written(&self) -> f64 {
+        ratio(self.writes.saturating_sub(self.disk_writes + self.left), self.writes)
+    }
+}
+
+/// A part of a whole; 0 of nothing.
+pub(super) fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { number(part) / number(whole) }
+}
+
+/// A count as a number to compute with.
+pub(super) const fn number(count: u64) -> f64 {
+    // Counts are far below 2^53.
+    #[expect(clippy::cast_precision_loss)]
+    let count = count as f64;
+    count
+}

@@ -1,0 +1,135 @@
+//! Any caches as tables and curves.
+
+use super::counts::{Write, number, ratio};
+use super::model::Ages;
+use super::sweep::{Cell as Found, Lot, Simulated};
+use spindle_cache::policy::replacement::PolicyName;
+use spindle_report::Outcome;
+use spindle_report::outcome::{Cell, Column, Figure, Plot, Series, Table};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A size as the paper writes it.
+pub(super) fn kbytes(size: u64) -> String {
+    let kbytes = size / 1024;
+    if size.is_multiple_of(1024) && kbytes.is_multiple_of(1024) {
+        format!("{} Mbyte{}", kbytes / 1024, if kbytes == 1024 { "" } else { "s" })
+    } else if size.is_multiple_of(1024) {
+        format!("{kbytes} kbyte{}", if kbytes == 1 { "" } else { "s" })
+    } else {
+        format!("{size} bytes")
+    }
+}
+
+/// The miss ratio over the size of the cache, for a lot with one policy of replacement.
+pub(super) fn series(name: &str, lot: &Lot, write: Write) -> Series {
+    let cells = lot.cells.iter().filter(|cell| cell.write == write);
+    curve(name.into(), cells)
+}
+
+fn curve<'a>(name: String, cells: impl Iterator<Item = &'a Found>) -> Series {
+    let point = |cell: &Found| (number(cell.size) / number(1 << 20), 100.0 * cell.counts.miss_ratio());
+    let mut points: Vec<_> = cells.map(point).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Series { name, points }
+}
+
+/// What came out for any lanes, as one table, with a picture for each lane. Sizes in `rows` have a row of the table; the picture
+/// has all.
+#[must_use]
+pub fn shown(simulated: &Simulated, rows: &[u64]) -> Outcome {
+    let lots = &simulated.lots;
+    let aged = lots.iter().flat_map(|lot| &lot.cells).any(|cell| cell.ages.is_some());
+    let numbers = [
+        ("miss ratio %", 1),
+        ("accesses", 0),
+        ("disk reads", 0),
+        ("disk writes", 0),
+        ("never written %", 1),
+        ("left dirty", 0),
+    ];
+    let seconds = [1, 2, 3].map(|which| (which, format!("dirty > {} %", duration(Ages::OVER[which]))));
+    let words = ["block", "cache", "policy", "write"].map(|name| Column::new(name, 0));
+    let columns = words.into_iter().chain(numbers.map(|(name, decimals)| Column::new(name, decimals)));
+    let columns =
+        columns.chain(seconds.iter().filter(|_| aged).map(|(_, name)| Column::new(name.clone(), 1)));
+    let mut table = Table::new("Caches over this trace", columns);
+    for cell in lots.iter().flat_map(|lot| &lot.cells).filter(|cell| rows.contains(&cell.size)) {
+        let Found { block, size, policy, write, counts, ages } = cell;
+        let words = [kbytes((*block).into()), kbytes(*size), policy.to_string(), write.to_string()];
+        let numbers = [
+            100.0 * counts.miss_ratio(),
+            number(counts.accesses()),
+            number(counts.disk_reads),
+            number(counts.disk_writes),
+            100.0 * counts.never_written(),
+            number(counts.left),
+        ];
+        let over = seconds.iter().filter(|_| aged).map(|(which, _)| match ages {
+            Some((dirty, _)) if !dirty.is_empty() => Cell::Number(100.0 * dirty.over(*which)),
+            _ => Cell::Empty,
+        });
+        table.row(words.map(Cell::from).into_iter().chain(numbers.map(Cell::from)).chain(over));
+    }
+    let mut by_block: BTreeMap<u32, Vec<&Found>> = BTreeMap::new();
+    for cell in lots.iter().flat_map(|lot| &lot.cells) {
+        by_block.entry(cell.block).or_default().push(cell);
+    }
+    let figures = by_block.iter().filter_map(|(&block, cells)| figure(block, cells)).collect();
+    Outcome { tables: vec![table], figures, findings: findings(simulated) }
+}
+
+/// Seconds in the largest unit that fits.
+fn duration(seconds: u32) -> String {
+    match seconds {
+        s if s % 3600 == 0 => format!("{} h", s / 3600),
+        s if s % 60 == 0 => format!("{} min", s / 60),
+        s => format!("{s} s"),
+    }
+}
+
+/// The miss ratio over sizes of caches for blocks of one size; none where every cache has one size only.
+fn figure(block: u32, cells: &[&Found]) -> Option<Figure> {
+    let mut kinds: Vec<(PolicyName, Write)> = Vec::new();
+    for cell in cells {
+        if !kinds.contains(&(cell.policy, cell.write)) {
+            kinds.push((cell.policy, cell.write));
+        }
+    }
+    let writes = kinds.iter().any(|(_, write)| *write != kinds[0].1);
+    let series = kinds.into_iter().map(|(policy, write)| {
+        let name = if writes { format!("{policy}, {write}") } else { policy.to_string() };
+        curve(name, cells.iter().copied().filter(|cell| (cell.policy, cell.write) == (policy, write)))
+    });
+    let series: Vec<_> = series.filter(|series| series.points.len() > 1).collect();
+    let title = format!("Miss ratio by size of cache, blocks of {}", kbytes(block.into()));
+    let (x, y) = ("size of cache (Mbytes)".into(), "miss ratio (%)".into());
+    (!series.is_empty()).then_some(Figure { title, plot: Plot::Lines { x, y, series } })
+}
+
+fn findings(simulated: &Simulated) -> Vec<String> {
+    let Simulated { lots, info, events, span } = simulated;
+    let mut findings =
+        vec![format!("The trace has {events} events in {:.1} hours.", span.as_secs_f64() / 3600.0)];
+    let mut told = BTreeSet::new();
+    for lot in lots {
+        let Some(cell) = lot.cells.first().filter(|cell| told.insert(cell.block)) else { continue };
+        let block = u64::from(cell.block);
+        findings.push(format!(
+            "In blocks of {}: {} accesses, {:.1}% of them writes, of {} blocks that held data at once ({}): the largest cache that makes sense.",
+            kbytes(block),
+            cell.counts.accesses(),
+            100.0 * ratio(cell.counts.writes, cell.counts.accesses()),
+            lot.footprint,
+            kbytes(lot.footprint * block),
+        ));
+        if lot.unknown_programs > 0 {
+            let unknown = lot.unknown_programs;
+            findings
+                .push(format!("{unknown} program loads do not count: the trace does not tell their files."));
+        }
+    }
+    if info.lost > 0 {
+        findings.push(format!("{} events were lost while recording: accesses are a lower bound.", info.lost));
+    }
+    findings
+}
