@@ -20,7 +20,7 @@ pub trait Source {
     /// What the trace says of itself; what is only known at its end is there when [`Source::next`] has given `false`.
     fn info(&self) -> Info;
 
-    /// Replaces what is in `batch` by the next events, some tens of thousands; false if there are no more (the batch is then empty).
+    /// Replaces what is in `batch` by the next events, some thousands; false if there are no more (the batch is then empty).
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::Malformed`]; what came before is good.

@@ -9,6 +9,7 @@ mod table;
 pub use csv::{csv, figure_csv};
 pub use plot::plot;
 pub use svg::svg;
+pub(crate) use table::measured;
 pub use table::table;
 
 use crate::outcome::Verdict;

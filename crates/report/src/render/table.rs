@@ -131,7 +131,7 @@ pub(super) fn grouped(number: f64, decimals: usize) -> String {
 }
 
 /// A number with what belongs to it.
-pub(super) fn measured(found: &Measured) -> String {
+pub(crate) fn measured(found: &Measured) -> String {
     let mut text = grouped(found.value, found.decimals);
     if let Some(deviation) = found.deviation {
         let _ = write!(text, " (± {})", grouped(deviation, found.decimals));

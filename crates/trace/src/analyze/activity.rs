@@ -84,8 +84,9 @@ impl Sums {
 #[derive(Debug)]
 struct Series {
     length: i64,
-    /// The number of the window of the latest event, and what was in it and in the one before.
+    /// The number of the window of the latest event, when it began, and what was in the one before and in it.
     now: i64,
+    begin: i64,
     open: [(u64, u64); 2],
     active: Sums,
     throughput: Sums,
@@ -95,12 +96,17 @@ struct Series {
 impl Series {
     fn new(length: i64) -> Self {
         let (active, throughput) = (Sums::default(), Sums::default());
-        Self { length, now: 0, open: [(0, 0); 2], active, throughput, done: Windows::default() }
+        Self { length, now: 0, begin: 0, open: [(0, 0); 2], active, throughput, done: Windows::default() }
     }
 
     /// The window of a moment `since` the beginning.
     fn at(&self, since: i64) -> i64 {
-        (since / self.length).max(self.now - 1)
+        // Most often that of the event before, which is known without a division.
+        if (0..self.length).contains(&(since - self.begin)) {
+            self.now
+        } else {
+            (since / self.length).max(self.now - 1)
+        }
     }
 
     fn advance(&mut self, to: i64) {
@@ -119,6 +125,7 @@ impl Series {
                 self.open = [present, (0, 0)];
             }
             self.now = to;
+            self.begin = to.saturating_mul(self.length);
         }
     }
 

@@ -8,6 +8,8 @@
 //! Times of an event are when its call returned; bytes count at the event that ends their run ("billing", section 3.1).
 
 mod activity;
+mod groups;
+mod heavy;
 mod histogram;
 mod lifetimes;
 mod outcome;
@@ -15,6 +17,7 @@ pub mod paper;
 mod patterns;
 
 pub use activity::{Activity, LENGTHS, Moments, Windows};
+pub use groups::{Amounts, Dimension, Group, Measure};
 pub use histogram::{Bucket, By, Histogram};
 pub use lifetimes::{Lifetimes, Lives, YOUNG};
 pub use outcome::Show;
@@ -23,7 +26,8 @@ pub use patterns::{Orders, Patterns};
 use crate::follow::{Access, Follow, Step};
 use crate::{Batch, Event, Flags, Info, Kind, Result, Source};
 use activity::Watch;
-use lifetimes::Alive;
+use groups::{Charge, Names, Nobody};
+use lifetimes::{Alive, Ended};
 use serde::Serialize;
 
 /// What a trace says of how files are used.
@@ -39,6 +43,8 @@ pub struct Findings {
     pub lifetimes: Lifetimes,
     /// What the paper did not have to ask.
     pub today: Today,
+    /// Who does it: what was asked for.
+    pub groups: Vec<Group>,
 }
 
 /// Counts over the whole trace.
@@ -120,22 +126,6 @@ pub struct Today {
     pub open_most: u64,
 }
 
-/// What is charged to whoever caused it; [`Nobody`] for nobody.
-trait Charge {
-    /// Who: kept with each open file and each life of data.
-    type Tag: Clone;
-    /// Who caused an event.
-    fn who(&mut self, event: &Event, batch: &Batch) -> Self::Tag;
-}
-
-/// Nobody is told of.
-struct Nobody;
-
-impl Charge for Nobody {
-    type Tag = ();
-    fn who(&mut self, _: &Event, _: &Batch) {}
-}
-
 /// Goes through events.
 struct Pass<C: Charge> {
     charge: C,
@@ -145,18 +135,30 @@ struct Pass<C: Charge> {
     found: Findings,
 }
 
-/// Analyses a trace to its end; `progress` is told now and then how much of it is done, from 0 to 1, if that is known.
+/// Analyses a trace to its end; `progress` is told now and then how much of it is done, from 0 to 1, if that is known. It wants the
+/// columns [`crate::format::Columns::USAGE`].
 ///
 /// # Errors
 /// Those of the source.
-pub fn analyze(source: &mut dyn Source, mut progress: impl FnMut(Option<f64>)) -> Result<Findings> {
-    let mut pass = Pass::new(Nobody);
-    let mut batch = Batch::default();
-    while source.next(&mut batch)? {
-        pass.batch(&batch);
-        progress(source.progress());
+pub fn analyze(source: &mut dyn Source, progress: impl FnMut(Option<f64>)) -> Result<Findings> {
+    Pass::new(Nobody).all(source, progress)
+}
+
+/// The same, and who does it, by each of these dimensions the `top` largest of each measure. By program it wants the column of
+/// commands, too, by directory those of paths.
+///
+/// # Errors
+/// Those of the source.
+pub fn analyze_by(
+    source: &mut dyn Source,
+    wanted: &[Dimension],
+    top: usize,
+    progress: impl FnMut(Option<f64>),
+) -> Result<Findings> {
+    if wanted.is_empty() {
+        return analyze(source, progress);
     }
-    Ok(pass.finish(source.info()))
+    Pass::new(Names::new(wanted, top)).all(source, progress)
 }
 
 impl<C: Charge> Pass<C> {
@@ -165,10 +167,16 @@ impl<C: Charge> Pass<C> {
         Self { charge, follow, watch, alive, found: Findings::default() }
     }
 
-    fn batch(&mut self, batch: &Batch) {
-        for event in &batch.events {
-            self.event(event, batch);
+    fn all(mut self, source: &mut dyn Source, mut progress: impl FnMut(Option<f64>)) -> Result<Findings> {
+        let mut batch = Batch::default();
+        while source.next(&mut batch)? {
+            self.charge.begin(&batch);
+            for event in &batch.events {
+                self.event(event, &batch);
+            }
+            progress(source.progress());
         }
+        Ok(self.finish(source.info()))
     }
 
     fn event(&mut self, event: &Event, batch: &Batch) {
@@ -188,11 +196,19 @@ impl<C: Charge> Pass<C> {
             return;
         }
         if event.kind.ends_run() && event.bytes() > 0 {
-            self.run(event);
+            self.found.patterns.run(event.bytes());
+            self.found.today.run(event);
+            if event.written > 0 {
+                let ended = self.alive.written(event);
+                self.ended(ended);
+            }
         }
         match self.follow.event(event, || self.charge.who(event, batch)) {
             Step::Opened(access) => {
-                self.alive.opened(event, access.created, &access.tag);
+                let ended = self.alive.opened(event, access.created, &access.tag);
+                self.charge.charge(&access.tag, Measure::Opens, 1);
+                self.charge.charge(&access.tag, Measure::Created, u64::from(access.created));
+                self.ended(ended);
             }
             Step::During(access) => {
                 self.found.patterns.interval(access, event);
@@ -200,12 +216,15 @@ impl<C: Charge> Pass<C> {
             }
             Step::Closed(access) => {
                 self.found.patterns.interval(&access, event);
-                self.found.today.written(&access, event);
                 self.found.patterns.closed(&access, event.size);
-                self.alive.closed(&access, event);
+                self.found.today.written(&access, event);
                 self.found.today.access(&access);
+                self.charge.charge(&access.tag, Measure::Read, access.read);
+                self.charge.charge(&access.tag, Measure::Written, access.written);
+                let ended = self.alive.closed(&access, event);
+                self.ended(ended);
             }
-            Step::Unknown => self.found.today.unknown(event),
+            Step::Unknown => self.unknown(event, batch),
             Step::Apart => self.apart(event, batch),
         }
     }
@@ -214,29 +233,44 @@ impl<C: Charge> Pass<C> {
         self.found.patterns.directories += u64::from(event.kind == Kind::Open);
     }
 
-    fn run(&mut self, event: &Event) {
-        self.found.patterns.run(event.bytes());
-        self.found.today.run(event);
-        if event.written > 0 {
-            self.alive.written(event);
-        }
-    }
-
-    /// What belongs to no open file.
+    /// Takes what belongs to no open file.
     fn apart(&mut self, event: &Event, batch: &Batch) {
         match event.kind {
-            Kind::Unlink if event.flags.has(Flags::LAST) => {
-                self.alive.unlinked(event);
+            Kind::Unlink => {
+                let who = self.charge.who(event, batch);
+                self.charge.charge(&who, Measure::Deleted, 1);
+                if event.flags.has(Flags::LAST) {
+                    let ended = self.alive.unlinked(event);
+                    self.ended(ended);
+                }
             }
             Kind::Truncate => {
                 let who = self.charge.who(event, batch);
-                self.alive.truncated(event, &who);
+                let ended = self.alive.truncated(event, &who);
+                self.ended(ended);
             }
             Kind::Exec => {
                 self.found.totals.loaded = self.found.totals.loaded.saturating_add(event.size);
             }
-            Kind::Close | Kind::Seek | Kind::Run => self.found.today.unknown(event),
+            Kind::Close | Kind::Seek | Kind::Run => self.unknown(event, batch),
             _ => {}
+        }
+    }
+
+    /// Takes a run of no open file that is known.
+    fn unknown(&mut self, event: &Event, batch: &Batch) {
+        if event.bytes() > 0 {
+            let who = self.charge.who(event, batch);
+            self.charge.charge(&who, Measure::Read, event.read);
+            self.charge.charge(&who, Measure::Written, event.written);
+            self.found.today.apart.add(event.bytes());
+        }
+    }
+
+    /// Takes a life that may have ended.
+    fn ended(&mut self, life: Option<Ended<C::Tag>>) {
+        if let Some(life) = life.filter(|life| life.age < YOUNG) {
+            self.charge.charge(&life.tag, Measure::DiedYoung, life.bytes);
         }
     }
 
@@ -248,7 +282,10 @@ impl<C: Charge> Pass<C> {
         for access in self.follow.left() {
             self.found.patterns.unfinished += 1;
             self.found.today.access(access);
+            self.charge.charge(&access.tag, Measure::Read, access.read);
+            self.charge.charge(&access.tag, Measure::Written, access.written);
         }
+        self.found.groups = self.charge.finish();
         self.found.activity = self.watch.finish();
         self.found.lifetimes = self.alive.finish();
         self.found
@@ -270,12 +307,6 @@ impl Today {
             if event.flags.has(flag) {
                 total.add(bytes);
             }
-        }
-    }
-
-    fn unknown(&mut self, event: &Event) {
-        if event.bytes() > 0 {
-            self.apart.add(event.bytes());
         }
     }
 

@@ -1,7 +1,7 @@
 //! How findings are shown: a section for each table and figure, with the paper's figures beside.
 
 use super::paper::{self, Anchor, TRACES, Trace};
-use super::{By, Findings, Histogram, Lives, Orders, Windows};
+use super::{By, Dimension, Findings, Group, Histogram, Lives, Measure, Orders, Windows, YOUNG};
 use crate::Kind;
 use crate::follow::Mode;
 use spindle_report::outcome::{Cell, Column, Figure, Mark, Measured, Plot, Series, Table, Unit};
@@ -12,13 +12,15 @@ use spindle_report::{Outcome, Section};
 pub struct Show {
     /// The figures of 1985 beside ours.
     pub paper: bool,
+    /// Rows of the tables of users, programs and directories.
+    pub top: usize,
     /// What a simulation of caches adds to Table I, a sentence each.
     pub caches: Vec<String>,
 }
 
 impl Default for Show {
     fn default() -> Self {
-        Self { paper: true, caches: Vec::new() }
+        Self { paper: true, top: 10, caches: Vec::new() }
     }
 }
 
@@ -54,6 +56,7 @@ impl Findings {
             vec![self.selected(show), self.table_3(show), self.table_4(show), self.table_5(show)];
         sections.extend(self.figures(show));
         sections.push(self.beyond());
+        sections.extend(self.groups.iter().map(|group| by(group, show.top)));
         sections
     }
 
@@ -342,6 +345,41 @@ impl Findings {
         row("files open at once, at most", count(today.open_most));
         table_section("today", "What today adds", table)
     }
+}
+
+/// Who does it, by one dimension.
+fn by(group: &Group, top: usize) -> Section {
+    let name = group.by.name();
+    let heads = [name, "opens", "MB read", "MB written", "created", "deleted", "MB died young"];
+    let mut table = Table::new("", heads.map(|head| Column::new(head, 0)));
+    let amount = |measure: Measure, amounts: &[u64; 6]| {
+        let (here, all) = (amounts[measure as usize], group.totals[measure as usize]);
+        let shown = match measure {
+            Measure::Read | Measure::Written | Measure::DiedYoung => mega(here),
+            Measure::Opens | Measure::Created | Measure::Deleted => count(here),
+        };
+        Cell::from(shown.of(share(here, all)))
+    };
+    for row in group.rows.iter().take(top) {
+        let who = match (row.name.as_str(), group.by) {
+            ("", Dimension::Directory | Dimension::Program) => "(unknown)",
+            (name, _) => name,
+        };
+        let amounts = Measure::ALL.map(|measure| amount(measure, &row.amounts));
+        table.row(std::iter::once(who.into()).chain(amounts));
+    }
+    let mut note = format!(
+        "The first by bytes read and written. Died young: data of new files, deleted or overwritten within {} seconds.",
+        YOUNG / 1_000_000_000
+    );
+    if group.missed != [0; 6] {
+        let missed = group.missed.map(|amount| amount.to_string()).join(", ");
+        note.push_str(" There are too many to count each one: amounts may be too small, by at most ");
+        note.push_str(&missed);
+        note.push_str(" (opens, bytes, bytes, files, files, bytes).");
+    }
+    table.explain(note);
+    table_section(&format!("by-{name}"), &format!("By {name}"), table)
 }
 
 /// A table of what is here, and what was in 1985.

@@ -12,7 +12,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// Events given at a time: what fits a processor's second-level cache.
-const BATCH: usize = 1 << 13;
+const BATCH: usize = 1 << 11;
 
 /// Reads a trace; what it holds in memory are the pages of the columns that it is at.
 pub struct Reader {
@@ -24,6 +24,7 @@ pub struct Reader {
     group: usize,
     open: Option<Group>,
     given: u64,
+    values: Values,
 }
 
 impl std::fmt::Debug for Reader {
@@ -96,7 +97,16 @@ impl Reader {
         if found.schema().get_fields().len() < wanted.get_fields().len() {
             return Err(bad("columns are missing".into()));
         }
-        Ok(Self { path: path.to_owned(), file, columns, info, group: 0, open: None, given: 0 })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            columns,
+            info,
+            group: 0,
+            open: None,
+            given: 0,
+            values: Values::default(),
+        })
     }
 
     /// Number of events in the file.
@@ -149,7 +159,8 @@ impl Source for Reader {
         let count = group.left.min(BATCH);
         batch.events.resize(count, Event::default());
         for (number, reader) in &mut group.readers {
-            fill(reader, &COLUMNS[*number], batch)
+            self.values
+                .fill(reader, &COLUMNS[*number], batch)
                 .map_err(|what| Error::malformed(&self.path, format!("events from {}", self.given), what))?;
         }
         group.left -= count;
@@ -165,56 +176,104 @@ impl Source for Reader {
     }
 }
 
-/// Reads as many values of a column as the batch has events, and puts them there.
-fn fill(reader: &mut ColumnReader, column: &Column, batch: &mut Batch) -> std::result::Result<(), String> {
-    let count = batch.events.len();
-    match (column, reader) {
-        (Column::Wide { put, .. }, ColumnReader::Int64ColumnReader(reader)) => {
-            put(&mut batch.events, &values(reader, count)?);
-        }
-        (Column::Narrow { put, .. }, ColumnReader::Int32ColumnReader(reader)) => {
-            put(&mut batch.events, &values(reader, count)?);
-        }
-        (Column::Kind, ColumnReader::ByteArrayColumnReader(reader)) => {
-            for (event, name) in batch.events.iter_mut().zip(values(reader, count)?) {
-                let unknown = || format!("kind {:?} is unknown", String::from_utf8_lossy(name.data()));
-                event.kind = Kind::from_name(name.data()).ok_or_else(unknown)?;
+/// Values of a column, before they are in events; kept, so that their memory is.
+#[derive(Default)]
+struct Values {
+    wide: Vec<i64>,
+    narrow: Vec<i32>,
+    words: Vec<ByteArray>,
+}
+
+impl Values {
+    /// Reads as many values of a column as the batch has events, and puts them there.
+    fn fill(
+        &mut self,
+        reader: &mut ColumnReader,
+        column: &Column,
+        batch: &mut Batch,
+    ) -> std::result::Result<(), String> {
+        let count = batch.events.len();
+        match (column, reader) {
+            (Column::Wide { put, .. }, ColumnReader::Int64ColumnReader(reader)) => {
+                read(reader, count, &mut self.wide)?;
+                put(&mut batch.events, &self.wide);
             }
-        }
-        (Column::Word { at, .. }, ColumnReader::ByteArrayColumnReader(reader)) => {
-            let mut last: Option<(*const u8, Symbol)> = None;
-            for (event, word) in batch.events.iter_mut().zip(&values(reader, count)?) {
-                // Equal words of a dictionary are one word: most often the one before.
-                let symbol = match last {
-                    Some((same, symbol)) if same == word.data().as_ptr() => symbol,
-                    _ => symbol(&mut batch.names, word)?,
-                };
-                last = Some((word.data().as_ptr(), symbol));
-                *at(event) = symbol;
+            (Column::Narrow { put, .. }, ColumnReader::Int32ColumnReader(reader)) => {
+                read(reader, count, &mut self.narrow)?;
+                put(&mut batch.events, &self.narrow);
             }
+            (Column::Kind, ColumnReader::ByteArrayColumnReader(reader)) => {
+                read(reader, count, &mut self.words)?;
+                let mut known = Known::default();
+                for (event, name) in batch.events.iter_mut().zip(&self.words) {
+                    let unknown = || format!("kind {:?} is unknown", String::from_utf8_lossy(name.data()));
+                    event.kind = known.get(name, |name| Kind::from_name(name.data()).ok_or_else(unknown))?;
+                }
+            }
+            (Column::Word { at, .. }, ColumnReader::ByteArrayColumnReader(reader)) => {
+                read(reader, count, &mut self.words)?;
+                let mut known = Known::default();
+                for (event, word) in batch.events.iter_mut().zip(&self.words) {
+                    *at(event) = known.get(word, |word| symbol(&mut batch.names, word))?;
+                }
+            }
+            _ => return Err("a column has another type than its schema says".into()),
         }
-        _ => return Err("a column has another type than its schema says".into()),
+        Ok(())
     }
-    Ok(())
+}
+
+/// What some words mean. Equal words of a dictionary lie at one place, so a word is known by its place, without a look at it, as long
+/// as the values that it came with are there.
+struct Known<T>([(*const u8, usize, T); KNOWN]);
+
+/// Places for words, by the middle bits of their addresses.
+const KNOWN: usize = 64;
+
+impl<T: Copy + Default> Default for Known<T> {
+    fn default() -> Self {
+        Self([(std::ptr::null(), 0, T::default()); KNOWN])
+    }
+}
+
+impl<T: Copy> Known<T> {
+    fn get<E>(
+        &mut self,
+        word: &ByteArray,
+        look: impl FnOnce(&ByteArray) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        let (place, len) = (word.data().as_ptr(), word.len());
+        // Words of a dictionary lie some bytes apart, behind their lengths.
+        let at = (place.addr() >> 3) % KNOWN;
+        let (known, known_len, value) = self.0[at];
+        if known == place && known_len == len && len > 0 {
+            return Ok(value);
+        }
+        let value = look(word)?;
+        self.0[at] = (place, len, value);
+        Ok(value)
+    }
 }
 
 fn symbol(names: &mut Names, word: &ByteArray) -> std::result::Result<Symbol, String> {
     std::str::from_utf8(word.data()).map(|word| names.symbol(word)).map_err(|e| e.to_string())
 }
 
-fn values<T: DataType>(
+/// Replaces what is in `values` by the next ones.
+fn read<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     count: usize,
-) -> std::result::Result<Vec<T::T>, String> {
-    let mut values = Vec::with_capacity(count);
+    values: &mut Vec<T::T>,
+) -> std::result::Result<(), String> {
+    values.clear();
     while values.len() < count {
         let (read, ..) =
-            reader.read_records(count - values.len(), None, None, &mut values).map_err(|e| e.to_string())?;
+            reader.read_records(count - values.len(), None, None, values).map_err(|e| e.to_string())?;
         if read == 0 {
             return Err(format!("a column ends {} values early", count - values.len()));
         }
     }
-    Ok(values)
+    Ok(())
 }
 
 fn problem(path: &Path, place: &str, error: ParquetError) -> Error {

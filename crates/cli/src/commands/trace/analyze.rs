@@ -4,8 +4,8 @@ use crate::error::{Context, Failure, Result};
 use crate::output::Output;
 use crate::progress::Progress;
 use serde::Serialize;
-use spindle_report::{Section, render};
-use spindle_trace::analyze::{Findings, Show, analyze};
+use spindle_report::{Section, page, render};
+use spindle_trace::analyze::{Dimension, Findings, Show, analyze_by};
 use spindle_trace::format::Columns;
 use spindle_trace::open;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,8 @@ use std::process::ExitCode;
 
 EXAMPLES
     spindle trace analyze build.trace
-    spindle trace analyze build.trace -o results/
+    spindle trace analyze build.trace --by program,directory --top 20
+    spindle trace analyze build.trace --html build.html -o results/
     spindle trace analyze --json build.trace | jq .findings.totals.events")]
 pub struct Args {
     /// Tell it as JSON: the raw numbers, and the tables and figures made of them
@@ -35,6 +36,15 @@ pub struct Args {
     /// Write analysis.txt and analysis.json into this directory as well, and a CSV file for each table and figure, an SVG file for each figure
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Write a page with everything, for a browser, into this file as well; without --by it tells of users, programs and directories
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Tell who does it, too: opens, bytes, files made and deleted, data that dies young; more than one with commas
+    #[arg(long, value_name = "WHOM", value_delimiter = ',')]
+    by: Vec<By>,
+    /// Of these so many, the largest
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
     /// Show what was found in 1985 beside it; this is the default
     #[arg(long, overrides_with = "no_paper")]
     paper: bool,
@@ -46,6 +56,29 @@ pub struct Args {
     trace: PathBuf,
 }
 
+/// By what it is told who does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    User,
+    Program,
+    Directory,
+}
+
+impl Args {
+    /// By what to tell who does it.
+    fn wanted(&self) -> Vec<Dimension> {
+        if self.by.is_empty() && self.html.is_some() {
+            return Dimension::ALL.to_vec();
+        }
+        let dimension = |by: &By| match by {
+            By::User => Dimension::User,
+            By::Program => Dimension::Program,
+            By::Directory => Dimension::Directory,
+        };
+        Dimension::ALL.into_iter().filter(|all| self.by.iter().any(|by| dimension(by) == *all)).collect()
+    }
+}
+
 /// What is told as JSON.
 #[derive(Serialize)]
 struct Told<'a> {
@@ -55,16 +88,28 @@ struct Told<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let mut source = open(&args.trace, Columns::USAGE)?;
+    let wanted = args.wanted();
+    let mut columns = Columns::USAGE;
+    for dimension in &wanted {
+        columns = match dimension {
+            Dimension::User => columns,
+            Dimension::Program => columns | Columns::COMMAND,
+            Dimension::Directory => columns | Columns::PATHS,
+        };
+    }
+    let mut source = open(&args.trace, columns)?;
     let bar = Progress::of_parts("analysing");
-    let mut findings = analyze(&mut *source, |done| bar.fraction(done))?;
+    let mut findings = analyze_by(&mut *source, &wanted, args.top, |done| bar.fraction(done))?;
     drop(bar);
     findings.totals.file_bytes = std::fs::metadata(&args.trace).ok().map(|found| found.len());
-    let show = Show { paper: !args.no_paper, ..Show::default() };
+    let show = Show { paper: !args.no_paper, top: args.top, ..Show::default() };
     let sections = findings.sections(&show);
     let told = Told { findings: &findings, sections: &sections };
     if let Some(dir) = &args.output {
         write(dir, &told)?;
+    }
+    if let Some(file) = &args.html {
+        std::fs::write(file, html(&args.trace, &told)?).context(file.display())?;
     }
     let mut out = Output::stdout();
     if args.json {
@@ -87,6 +132,23 @@ fn tables(sections: &[Section]) -> impl Iterator<Item = (&str, String)> {
         let figures = section.outcome.figures.iter().map(render::figure_csv);
         tables.chain(figures).map(|csv| (section.id.as_str(), csv))
     })
+}
+
+/// The page.
+fn html(trace: &Path, told: &Told<'_>) -> Result<String> {
+    let totals = &told.findings.totals;
+    let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();
+    let mut lead = vec![format!(
+        "How files are used, after the 1985 study of the UNIX 4.2 BSD file system (Ousterhout et al.). {} events in {:.0} seconds.",
+        totals.records(),
+        totals.seconds()
+    )];
+    if !totals.source.is_empty() {
+        lead.push(format!("Made by {}.", totals.source));
+    }
+    lead.extend(totals.notes.iter().cloned());
+    let foot = concat!("spindle ", env!("CARGO_PKG_VERSION"), " trace analyze");
+    Ok(page(&format!("Trace {name}"), &lead, told.sections, foot)?)
 }
 
 fn write(dir: &Path, told: &Told<'_>) -> Result<()> {

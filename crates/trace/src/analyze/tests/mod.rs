@@ -258,7 +258,7 @@ fn nothing_and_too_much() {
 fn shown() {
     let found = analysed(small());
     let text = |paper| {
-        let show = Show { paper, caches: vec!["A cache helps.".into()] };
+        let show = Show { paper, caches: vec!["A cache helps.".into()], ..Show::default() };
         spindle_report::render::sections(&found.sections(&show))
     };
     let with = text(true);

@@ -1,0 +1,211 @@
+//! A page for a browser: one file with everything in it.
+//!
+//! The one idea: sections as they are, with their tables as HTML and their figures as SVG, no script, nothing fetched from anywhere.
+//! Colours follow the reader's choice of light or dark, those of the figures, too; wide tables scroll by themselves; print has its own style.
+
+use crate::outcome::{Cell, Figure, Plot, Row, Table, Verdict};
+use crate::render::{measured, svg};
+use crate::{Result, Section};
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("page.css");
+
+/// Sections as a page; `lead` stands below the title, a paragraph each, `foot` at the end.
+///
+/// # Errors
+/// [`crate::Error`] when a figure cannot be drawn.
+pub fn page(title: &str, lead: &[String], sections: &[Section], foot: &str) -> Result<String> {
+    let title = escaped(title);
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+    );
+    for text in lead {
+        let _ = writeln!(out, "<p class=\"lead\">{}</p>", escaped(text));
+    }
+    out.push_str("<nav aria-label=\"Contents\">\n<ol>\n");
+    for section in sections {
+        let _ =
+            writeln!(out, "<li><a href=\"#{}\">{}</a></li>", escaped(&section.id), escaped(&section.title));
+    }
+    out.push_str("</ol>\n</nav>\n<main>\n");
+    for section in sections {
+        part(&mut out, section)?;
+    }
+    let _ = write!(out, "</main>\n<footer>{}</footer>\n</body>\n</html>\n", escaped(foot));
+    Ok(out)
+}
+
+/// Text that stands for itself in HTML, in attributes, too.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+fn part(out: &mut String, section: &Section) -> Result<()> {
+    let (id, title) = (escaped(&section.id), escaped(&section.title));
+    let _ = writeln!(out, "<section id=\"{id}\">\n<h2>{title}</h2>");
+    if !section.text.is_empty() {
+        let _ = writeln!(out, "<p>{}</p>", escaped(&section.text));
+    }
+    for found in &section.outcome.tables {
+        if found.title != section.title {
+            let _ = writeln!(out, "<h3>{}</h3>", escaped(&found.title));
+        }
+        table(out, found);
+    }
+    for found in &section.outcome.figures {
+        // The heading says what the figure is; drawn once is enough.
+        let title = if found.title == section.title { String::new() } else { found.title.clone() };
+        let drawn = svg(&Figure { title, plot: found.plot.clone() })?;
+        let label = escaped(&found.title);
+        let _ = writeln!(out, "<figure aria-label=\"{label}\">\n<div class=\"wide\">{}</div>", drawn.trim());
+        caption(out, &found.plot);
+        out.push_str("</figure>\n");
+    }
+    if !section.outcome.findings.is_empty() {
+        out.push_str("<ul>\n");
+        for finding in &section.outcome.findings {
+            let _ = writeln!(out, "<li>{}</li>", escaped(finding));
+        }
+        out.push_str("</ul>\n");
+    }
+    out.push_str("</section>\n");
+    Ok(())
+}
+
+fn caption(out: &mut String, plot: &Plot) {
+    let Plot::Cumulative { marks, .. } = plot else { return };
+    if marks.is_empty() {
+        return;
+    }
+    out.push_str("<figcaption><ul>\n");
+    for mark in marks {
+        let _ = writeln!(out, "<li>{}</li>", escaped(&mark.text));
+    }
+    out.push_str("</ul></figcaption>\n");
+}
+
+fn table(out: &mut String, found: &Table) {
+    out.push_str("<div class=\"wide\">\n<table>\n<thead><tr>");
+    for column in &found.columns {
+        let _ = write!(out, "<th scope=\"col\">{}</th>", escaped(&column.name));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for row in &found.rows {
+        out.push_str("<tr>");
+        for (n, (text, column)) in row.cells.iter().zip(&found.columns).enumerate() {
+            let html = cell(row, text, column.decimals);
+            match (n, text) {
+                (0, _) => {
+                    let _ = write!(out, "<th scope=\"row\">{html}</th>");
+                }
+                (_, Cell::Text(_)) => {
+                    let _ = write!(out, "<td class=\"text\">{html}</td>");
+                }
+                _ => {
+                    let _ = write!(out, "<td>{html}</td>");
+                }
+            }
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table>\n</div>\n");
+    let cells = found.rows.iter().flat_map(|row| &row.cells);
+    let of_cells = cells.filter_map(|cell| match cell {
+        Cell::Compared(found) => found.note.as_ref(),
+        _ => None,
+    });
+    let notes =
+        found.note.iter().chain(found.rows.iter().filter_map(|row| row.note.as_ref())).chain(of_cells);
+    for note in notes {
+        let _ = writeln!(out, "<p class=\"note\">{}</p>", escaped(note));
+    }
+}
+
+fn cell(row: &Row, cell: &Cell, decimals: usize) -> String {
+    match cell {
+        Cell::Empty => String::new(),
+        Cell::Text(text) => escaped(text),
+        Cell::Number(number) => format!("{number:.decimals$}"),
+        Cell::Measured(found) => {
+            let text = measured(found);
+            // What belongs to the number stands behind it, smaller.
+            match text.split_once(" (") {
+                Some((number, rest)) => format!("{} <small>({rest}</small>", number.trim_end()),
+                None => text,
+            }
+        }
+        Cell::Compared(found) => {
+            let mark = if row.verdict(cell) == Some(Verdict::Held) { "" } else { "!" };
+            let Some(note) = (mark == "!").then_some(found.note.as_ref().or(row.note.as_ref())).flatten()
+            else {
+                return format!(
+                    "{:.decimals$} <small>(paper {:.decimals$}){mark}</small>",
+                    found.ours, found.paper
+                );
+            };
+            let title = escaped(note);
+            format!(
+                "{:.decimals$} <small title=\"{title}\">(paper {:.decimals$}){mark}</small>",
+                found.ours, found.paper
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Outcome;
+    use crate::outcome::{Column, Comparison, Mark, Measured, Series, Unit};
+
+    /// Promise: a page has every section behind its link, tables, figures and sentences, and nothing in it is taken for HTML or
+    /// fetched from elsewhere.
+    #[test]
+    fn everything_is_in_it() {
+        let mut table = Table::new("A & B", ["who", "n", "c"].map(|name| Column::new(name, 1)));
+        let number = Measured::new(12_345.0, 0).of(Some(0.5));
+        table.row(["<script>".into(), number.into(), Comparison::new(2.0, 1.0, 0.1).because("why").into()]);
+        table.explain("as <it> is");
+        let series = vec![Series { name: "runs".into(), points: vec![(1.0, 0.0), (4096.0, 1.0)] }];
+        let marks = vec![Mark { x: 100.0, y: (0.2, 0.4), text: "then & there".into() }];
+        let (x, unit, y) = ("size".into(), Unit::Bytes, "share".into());
+        let plot = Plot::Cumulative { x, unit, y, series, marks };
+        let outcome = Outcome {
+            tables: vec![table],
+            figures: vec![Figure { title: "F".into(), plot }],
+            findings: vec!["It \"is\" so.".into()],
+        };
+        let section = Section { id: "one".into(), title: "A & B".into(), text: "words".into(), outcome };
+        let page = page("T < U", &["lead".into()], &[section], "foot").unwrap();
+        for wanted in [
+            "<title>T &lt; U</title>",
+            "<a href=\"#one\">A &amp; B</a>",
+            "<section id=\"one\">",
+            "<th scope=\"row\">&lt;script&gt;</th>",
+            "<td>12,345 <small>(50.0 %)</small></td>",
+            "1.0 <small title=\"why\">(paper 2.0)!</small>",
+            "as &lt;it&gt; is",
+            "<svg ",
+            "then &amp; there",
+            "<li>It &quot;is&quot; so.</li>",
+            "<footer>foot</footer>",
+        ] {
+            assert!(page.contains(wanted), "{wanted}: {page}");
+        }
+        assert!(!page.contains("<script") && !page.contains("<h3>A &amp; B"));
+        // What has an address are namespaces alone.
+        assert!(page.matches("http").count() == page.matches("http://www.w3.org/2000/svg").count(), "{page}");
+    }
+}
