@@ -10,10 +10,11 @@
 //!
 //! The images are made in DIRECTORY, by default `target/bench`. `--scale 10` does a tenth of the work, for trying
 //! out. The groups are `large`, `one`, `spread`, `tree`, `names`, `image`; `clusters`, which compares Spindle with
-//! itself, without and with clustering; `durable`, what surviving crashes costs; `events`, the speed of simulations; and `analysis`,
-//! that of the analyser of traces.
+//! itself, without and with clustering; `durable`, what surviving crashes costs; `events`, the speed of simulations; `analysis`,
+//! that of the analyser of traces; and `cachesim`, that of cache simulation beside libCacheSim.
 
 mod analysis;
+mod cachesim;
 mod clusters;
 mod contender;
 mod counts;
@@ -23,6 +24,7 @@ mod images;
 mod measure;
 mod mounted;
 mod table;
+mod zipf;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,6 +45,10 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<()> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == cachesim::CHILD) {
+        return cachesim::child(arguments);
+    }
     let settings = settings()?;
     std::fs::create_dir_all(&settings.directory).map_err(Failure::of(settings.directory.display()))?;
     let mut table = Table::default();
@@ -60,6 +66,9 @@ fn run() -> Result<()> {
         }
         if settings.wants("analysis") {
             analysis::all(&settings, &mut table)?;
+        }
+        if settings.wants("cachesim") {
+            cachesim::all(&settings, &mut table)?;
         }
     }
     if settings.wants("durable") {

@@ -57,10 +57,23 @@ impl Curve {
         self.whole.miss_ratio(size)
     }
 
-    /// The standard error of [`Self::at`], estimated from how much disjoint parts of the sample differ; 0 of an exact curve.
+    /// The smallest size of which a sample can tell, in blocks: what stands behind one block of a part of it. Of smaller caches it is
+    /// only known that they miss no less. 1 of an exact curve.
+    #[must_use]
+    pub fn resolution(&self) -> u64 {
+        self.parts.first().map_or(1, |part| part.size(1))
+    }
+
+    /// The standard error of [`Self::at`]; 0 of an exact curve. From [`Self::resolution`] on it is estimated from how much disjoint
+    /// parts of the sample differ. Below, the miss ratio is somewhere between that at the resolution and 1: the error is
+    /// that of not knowing where.
     #[must_use]
     pub fn error(&self, size: u64) -> f64 {
-        histogram::standard_error(&self.parts, size)
+        let resolution = self.resolution();
+        let chance = histogram::standard_error(&self.parts, size.max(resolution));
+        let range = if size < resolution { 1.0 - self.at(resolution) } else { 0.0 };
+        // The standard deviation of what may be anywhere in a range is that over the root of 12.
+        chance.hypot(range / f64::sqrt(12.0))
     }
 
     /// Sizes for a plot or a table: at most `most`, from 1 to [`Self::end`], each larger than the one before by about the same factor.

@@ -135,13 +135,15 @@ fn samples_know_their_error() {
             let named: Vec<_> = requests.iter().map(|request| request.map(|block| (salt, block))).collect();
             let (whole, sample) =
                 (exact(Listed::new(&requests)).unwrap(), sampled(Listed::new(&named), rate).unwrap());
-            for size in [200, 1000, 3000, 6000] {
+            for size in [20, 200, 1000, 3000, 6000] {
                 let off = sample.at(size) - whole.at(size);
                 let error = sample.error(size);
-                squares += off * off;
-                estimated += error * error;
                 outside += u32::from(off.abs() > 3.0 * error);
                 count += 1;
+                if size >= sample.resolution() {
+                    squares += off * off;
+                    estimated += error * error;
+                }
             }
         }
         let (off, said) = (f64::sqrt(squares / f64::from(count)), f64::sqrt(estimated / f64::from(count)));
