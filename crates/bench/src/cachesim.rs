@@ -134,7 +134,7 @@ pub fn all(settings: &Settings, table: &mut Table) -> Result<()> {
             _ => format!("lru, the curve from 1/{one_in} of the objects"),
         };
         let rate = format!("--profiler-params=FIX_RATE,{},42", 1.0 / f64::from(one_in));
-        let size = format!("--size={SIZE}B,{SIZE}B");
+        let size = format!("--size=1000B,10000B,{SIZE}B");
         let options = ["--algo=LRU", "--profiler=SHARDS", &rate, &size, "--ignore-obj-size"];
         let theirs = bench.libcachesim(&row, "mrcProfiler", &options)?;
         let ours = bench.spindle(&row, &["curve", &one_in.to_string()])?.number("miss ratio ")?;

@@ -1,5 +1,5 @@
-//! Beside somebody else's simulator: what `cachesim` of libCacheSim (github.com/1a1a11a/libCacheSim; the source package `libcachesim`
-//! 0.3.5 of PyPI, August 2026) counts on a small trace.
+//! Beside somebody else's simulator: what `cachesim` of libCacheSim (github.com/1a1a11a/libCacheSim; the Python
+//! source package `libcachesim` 0.3.5, August 2026) counts on a small trace.
 //!
 //! Its figures are recorded here, so that nobody needs it for the tests. Who has it, in the directory `SPINDLE_LIBCACHESIM`, has them
 //! measured again, with
