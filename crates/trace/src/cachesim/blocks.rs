@@ -170,19 +170,20 @@ impl Blocks {
                 } else {
                     file.has_size(event.size);
                 }
+                return Ok(());
             }
             Kind::Truncate => {
                 self.delete(event.file, event.size.div_ceil(self.block), accesses);
-                if self.files.knows(event.file) {
-                    let file = self.files.file(event.file);
+                if let Some(file) = self.files.known(event.file) {
                     file.end = file.end.min(event.size);
                 }
             }
-            Kind::Unlink if event.flags.has(Flags::LAST) && self.files.knows(event.file) => {
-                let file = self.files.file(event.file);
-                file.nameless = true;
-                if file.opens == 0 {
-                    self.delete(event.file, 0, accesses);
+            Kind::Unlink if event.flags.has(Flags::LAST) => {
+                if let Some(file) = self.files.known(event.file) {
+                    file.nameless = true;
+                    if file.opens == 0 {
+                        self.delete(event.file, 0, accesses);
+                    }
                 }
             }
             Kind::Close | Kind::Seek | Kind::Run => {
@@ -196,7 +197,9 @@ impl Blocks {
                     return self.run(event, 0..event.size, false, accesses);
                 }
             }
-            Kind::Unlink | Kind::Exec | Kind::Rename | Kind::Mkdir | Kind::Rmdir | Kind::Sync => {}
+            Kind::Unlink | Kind::Exec | Kind::Rename | Kind::Mkdir | Kind::Rmdir | Kind::Sync => {
+                return Ok(());
+            }
         }
         self.files.forget_if_empty(event.file);
         Ok(())
@@ -264,15 +267,18 @@ impl Blocks {
 
     /// What a close does behind its run.
     fn after(&mut self, event: &Event, accesses: &mut Vec<Access>) {
-        if event.kind != Kind::Close || !self.files.knows(event.file) {
+        if event.kind != Kind::Close {
             return;
         }
-        let file = self.files.file(event.file);
+        let Some(file) = self.files.known(event.file) else { return };
         file.opens = file.opens.saturating_sub(1);
         if event.flags.has(Flags::LAST) || (file.nameless && file.opens == 0) {
             self.delete(event.file, 0, accesses);
         } else {
             file.has_size(event.size);
+            if file.is_used() {
+                return;
+            }
         }
         self.files.forget_if_empty(event.file);
     }

@@ -4,45 +4,22 @@
 //! the block was deleted. Memory is therefore that of the blocks that are there, not of those there ever were.
 
 use crate::FileId;
+use foldhash::fast::FixedState;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
 
 /// A block that has no number yet.
 const NONE: u32 = u32::MAX;
 /// Blocks of a file that have their numbers beside it: most files have no more.
 const HEAD: usize = 4;
-/// Blocks of the rest of a file that have their numbers together.
-const GROUP: usize = 16;
+/// Blocks, from the first on, that have theirs in a row if there are more; and those behind, in groups of as many.
+const GROUP: usize = 64;
 
 /// Most blocks at once.
 const MOST: u32 = 1 << 30;
 
-/// A map whose keys are numbers of the trace's: spread by a multiplication, the same in every run.
-pub(super) type Map<K, V> = HashMap<K, V, BuildHasherDefault<Fold>>;
-
-/// Spreads numbers: each is mixed in by a multiplication of 128 bits, folded.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Fold(u64);
-
-impl Hasher for Fold {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(byte.into());
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        let product = u128::from(self.0 ^ number ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
-        // Both halves of the product, on purpose.
-        #[expect(clippy::cast_possible_truncation)]
-        let folded = (product >> 64) as u64 ^ product as u64;
-        self.0 = folded;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
+/// A map whose keys are numbers of the trace's; the same in every run.
+type Map<K, V> = HashMap<K, V, FixedState>;
 
 /// Numbers, in use and free.
 #[derive(Default)]
@@ -73,12 +50,15 @@ pub(super) struct File {
     /// Its last name is gone: its data goes when nobody has it open any more.
     pub nameless: bool,
     head: [u32; HEAD],
+    /// Behind the head, up to [`GROUP`].
+    middle: Vec<u32>,
     rest: Option<Box<Map<u64, [u32; GROUP]>>>,
 }
 
 impl File {
     /// A file of which nothing is known: as long as can be.
-    const UNKNOWN: Self = Self { end: u64::MAX, opens: 0, nameless: false, head: [NONE; HEAD], rest: None };
+    const UNKNOWN: Self =
+        Self { end: u64::MAX, opens: 0, nameless: false, head: [NONE; HEAD], middle: Vec::new(), rest: None };
 
     /// An event tells the size. 0 may mean that it is unknown, and what makes a file empty has events of its own, so 0 shortens nothing.
     pub fn has_size(&mut self, size: u64) {
@@ -87,8 +67,33 @@ impl File {
         }
     }
 
+    /// True if somebody has it open or it has blocks.
+    pub fn is_used(&self) -> bool {
+        self.opens > 0 || !self.is_empty()
+    }
+
     fn is_empty(&self) -> bool {
-        self.head.iter().all(|&number| number == NONE) && self.rest.is_none()
+        self.head.iter().chain(&self.middle).all(|&number| number == NONE) && self.rest.is_none()
+    }
+
+    /// The numbers of the blocks from some block up to `index` on, and which that is; `end` is how far they are wanted.
+    fn slots(&mut self, index: u64, end: u64) -> (&mut [u32], u64) {
+        // What is below GROUP fits.
+        match usize::try_from(index) {
+            Ok(near) if near < HEAD => (&mut self.head, 0),
+            Ok(near) if near < GROUP => {
+                let wanted = usize::try_from(end).unwrap_or(GROUP).min(GROUP) - HEAD;
+                if wanted > self.middle.len() {
+                    self.middle.resize(wanted, NONE);
+                }
+                (&mut self.middle, HEAD as u64)
+            }
+            _ => {
+                let group = index / GROUP as u64;
+                let numbers = self.rest.get_or_insert_default().entry(group).or_insert([NONE; GROUP]);
+                (numbers, group * GROUP as u64)
+            }
+        }
     }
 }
 
@@ -107,9 +112,9 @@ impl Files {
         self.by_id.entry(id).or_insert(File::UNKNOWN)
     }
 
-    /// True if anything is known of this file.
-    pub fn knows(&self, id: FileId) -> bool {
-        self.by_id.contains_key(&id)
+    /// The file of this name, if anything is known of it.
+    pub fn known(&mut self, id: FileId) -> Option<&mut File> {
+        self.by_id.get_mut(&id)
     }
 
     /// Most blocks that held data at the same time.
@@ -117,31 +122,20 @@ impl Files {
         self.most
     }
 
-    /// Calls `visit` with the number of each block of `blocks` of a file, giving numbers to those that have none; false when there are
-    /// no more numbers.
-    pub fn visit(
-        &mut self,
-        id: FileId,
-        blocks: std::ops::Range<u64>,
-        mut visit: impl FnMut(u64, u32),
-    ) -> bool {
+    /// Calls `visit` with each block of `blocks` of a file and its number, giving numbers to blocks that have none; false
+    /// when there are no more numbers.
+    pub fn visit(&mut self, id: FileId, blocks: Range<u64>, mut visit: impl FnMut(u64, u32)) -> bool {
         let Self { by_id, numbers, most } = self;
         let file = by_id.entry(id).or_insert(File::UNKNOWN);
         let mut index = blocks.start;
         while index < blocks.end {
-            let (slots, first) = match usize::try_from(index) {
-                Ok(head) if head < HEAD => (&mut file.head[..], 0),
-                _ => {
-                    let group = index / GROUP as u64;
-                    let rest = file.rest.get_or_insert_default();
-                    (&mut rest.entry(group).or_insert([NONE; GROUP])[..], group * GROUP as u64)
+            let (slots, first) = file.slots(index, blocks.end);
+            // Below GROUP.
+            let from = usize::try_from(index - first).unwrap_or(GROUP);
+            for slot in slots.iter_mut().skip(from) {
+                if index == blocks.end {
+                    break;
                 }
-            };
-            let stop = blocks.end.min(first.saturating_add(slots.len() as u64));
-            while index < stop {
-                // Below GROUP.
-                #[expect(clippy::cast_possible_truncation)]
-                let slot = &mut slots[(index - first) as usize];
                 if *slot == NONE {
                     let Some(number) = numbers.take() else { return false };
                     *slot = number;
@@ -164,7 +158,9 @@ impl Files {
                 *slot = NONE;
             }
         };
-        file.head.iter_mut().zip(0..).filter(|&(_, index)| index >= first).for_each(|(slot, _)| drop(slot));
+        let near = file.head.iter_mut().chain(&mut file.middle).zip(0..);
+        near.filter(|&(_, index)| index >= first).for_each(|(slot, _)| drop(slot));
+        file.middle.truncate(usize::try_from(first).unwrap_or(GROUP).saturating_sub(HEAD));
         let Some(rest) = &mut file.rest else { return };
         let mut groups: Vec<u64> =
             rest.keys().copied().filter(|group| group * GROUP as u64 + (GROUP as u64 - 1) >= first).collect();
@@ -184,7 +180,7 @@ impl Files {
 
     /// Forgets a file that nobody has open and of which no block is there; its next event tells its size anew.
     pub fn forget_if_empty(&mut self, id: FileId) {
-        if self.by_id.get(&id).is_some_and(|file| file.opens == 0 && file.is_empty()) {
+        if self.by_id.get(&id).is_some_and(|file| !file.is_used()) {
             self.by_id.remove(&id);
         }
     }
@@ -194,7 +190,7 @@ impl Files {
 mod tests {
     use super::*;
 
-    fn visited(files: &mut Files, inode: u64, blocks: std::ops::Range<u64>) -> Vec<u32> {
+    fn visited(files: &mut Files, inode: u64, blocks: Range<u64>) -> Vec<u32> {
         let mut numbers = Vec::new();
         assert!(files.visit(FileId { device: 1, inode }, blocks, |_, number| numbers.push(number)));
         numbers
@@ -210,14 +206,16 @@ mod tests {
     #[test]
     fn numbers_are_dense_and_kept() {
         let mut files = Files::default();
-        assert_eq!(visited(&mut files, 1, 0..20), (0..20).collect::<Vec<_>>());
-        assert_eq!(visited(&mut files, 2, 1 << 40..(1 << 40) + 2), [20, 21]);
-        assert_eq!(visited(&mut files, 1, 2..18), (2..18).collect::<Vec<_>>());
-        assert_eq!(deleted(&mut files, 1, 17), [17, 18, 19]);
-        assert_eq!(deleted(&mut files, 1, 17), []);
-        assert_eq!(visited(&mut files, 1, 16..18), [16, 19]);
-        assert_eq!(deleted(&mut files, 1, 0).len(), 18);
-        assert_eq!(files.most(), 22);
+        assert_eq!(visited(&mut files, 1, 0..70), (0..70).collect::<Vec<_>>());
+        assert_eq!(visited(&mut files, 2, 1 << 40..(1 << 40) + 2), [70, 71]);
+        assert_eq!(visited(&mut files, 1, 2..68), (2..68).collect::<Vec<_>>());
+        assert_eq!(deleted(&mut files, 1, 67), [67, 68, 69]);
+        assert_eq!(deleted(&mut files, 1, 67), []);
+        assert_eq!(visited(&mut files, 1, 66..68), [66, 69]);
+        assert_eq!(deleted(&mut files, 1, 10).len(), 58);
+        assert_eq!(visited(&mut files, 1, 9..11)[0], 9);
+        assert_eq!(deleted(&mut files, 1, 0).len(), 11);
+        assert_eq!(files.most(), 72);
     }
 
     /// Promise: a file without blocks that nobody has open takes no memory, an open one is kept.
@@ -227,13 +225,13 @@ mod tests {
         let id = FileId { device: 1, inode: 7 };
         visited(&mut files, 7, 0..1);
         files.forget_if_empty(id);
-        assert!(files.knows(id));
+        assert!(files.known(id).is_some());
         files.file(id).opens = 1;
         deleted(&mut files, 7, 0);
         files.forget_if_empty(id);
-        assert!(files.knows(id));
+        assert!(files.known(id).is_some());
         files.file(id).opens = 0;
         files.forget_if_empty(id);
-        assert!(!files.knows(id));
+        assert!(files.known(id).is_none());
     }
 }
