@@ -1,7 +1,7 @@
 //! How fast caches are simulated, and in how much memory: the paper's caches, and today's policies, over a made trace.
 //!
-//! `cargo bench -p spindle-trace --bench cachesim -- [EVENTS] [FILE]`; with a FILE the trace is written there first and read from it, as a
-//! user's is; without one its events are made while they are used.
+//! `cargo bench -p spindle-trace --bench cachesim -- [EVENTS] [WHAT] [FILE]`: only measurements whose name has WHAT in it; with a FILE the
+//! trace is written there first and read from it, as a user's is, otherwise its events are made while they are used.
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use spindle_cache::policy::PolicyName;
@@ -11,8 +11,8 @@ use spindle_trace::{Batch, Event, FileId, Flags, Info, Kind, Result, Source, ope
 use std::path::Path;
 use std::time::Instant;
 
-/// Files that are there at a time.
-const FILES: usize = 200_000;
+/// The fewest files that are there at a time.
+const FILES: u64 = 200_000;
 
 /// Opens of files, more often of those that were opened lately; a third writes, and most of what is written anew replaces what is there.
 struct Made {
@@ -27,14 +27,16 @@ struct Made {
 impl Made {
     fn new(events: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(1985);
-        let files = (0..FILES as u64).map(|inode| (inode, size(&mut rng))).collect();
-        Self { rng, left: events, time: 0, opens: 0, files, inodes: FILES as u64 }
+        let count = FILES.max(events / 50);
+        let files = (0..count).map(|inode| (inode, size(&mut rng))).collect();
+        Self { rng, left: events, time: 0, opens: 0, files, inodes: count }
     }
 
     /// Some events of one file.
     fn visit(&mut self, events: &mut Vec<Event>) {
-        let rank = self.rng.random::<f64>().powi(4) * FILES as f64;
-        let at = FILES - 1 - (rank as usize).min(FILES - 1);
+        let last = self.files.len() - 1;
+        let rank = self.rng.random::<f64>().powi(4) * self.files.len() as f64;
+        let at = last - (rank as usize).min(last);
         self.time += self.rng.random_range(0..2_000_000);
         self.opens += 1;
         let (mut inode, mut bytes) = self.files[at];
@@ -78,7 +80,7 @@ impl Made {
             }
         }
         // To the front, but for some that stay where they are.
-        let to = if self.rng.random_ratio(1, 3) { FILES - 1 } else { at };
+        let to = if self.rng.random_ratio(1, 3) { last } else { at };
         self.files.swap(at, to);
         self.files[to] = (inode, bytes);
     }
@@ -146,7 +148,8 @@ fn measure(what: &str, events: u64, file: Option<&Path>, lanes: &[Lane]) {
 fn main() {
     let given: Vec<String> = std::env::args().skip(1).filter(|text| !text.starts_with("--")).collect();
     let events = given.first().map_or(1_000_000, |text| text.parse().expect("a number of events"));
-    let file = given.get(1).map(Path::new);
+    let only = given.get(1).map_or("", String::as_str);
+    let file = given.get(2).map(Path::new);
     if let Some(path) = file {
         let (mut source, mut batch) = (Made::new(events), Batch::default());
         let mut writer = Writer::create(path).expect("the file can be made");
@@ -163,10 +166,15 @@ fn main() {
         writes: vec![Write::Delayed],
         ages,
     };
-    measure("nothing", events, file, &[]);
-    measure("nothing but blocks", events, file, &[Lane { sizes: vec![], ..lane(PolicyName::Lru, false) }]);
-    measure("LRU, four sizes in one pass", events, file, &[lane(PolicyName::Lru, false)]);
-    measure("LRU, four sizes with ages", events, file, &[lane(PolicyName::Lru, true)]);
-    measure("S3-FIFO, four sizes", events, file, &[lane(PolicyName::S3Fifo, true)]);
-    measure("the paper's", events, file, &paper::lanes());
+    let todo = [
+        ("nothing", vec![]),
+        ("nothing but blocks", vec![Lane { policies: vec![], ..lane(PolicyName::Lru, false) }]),
+        ("LRU, four sizes in one pass", vec![lane(PolicyName::Lru, false)]),
+        ("LRU, four sizes with ages", vec![lane(PolicyName::Lru, true)]),
+        ("S3-FIFO, four sizes", vec![lane(PolicyName::S3Fifo, true)]),
+        ("the paper's", paper::lanes()),
+    ];
+    for (what, lanes) in todo.iter().filter(|(what, _)| what.contains(only)) {
+        measure(what, events, file, lanes);
+    }
 }
