@@ -3,6 +3,9 @@
 //! `cargo bench -p spindle-trace --bench cachesim -- [EVENTS] [WHAT] [FILE]`: only measurements whose name has WHAT in it; with a FILE the
 //! trace is written there first and read from it, as a user's is, otherwise its events are made while they are used.
 
+// Numbers of a made trace and of a measurement: small, and their last digits do not matter.
+#![expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use spindle_cache::policy::PolicyName;
 use spindle_trace::cachesim::{Lane, Write, paper, simulate};
