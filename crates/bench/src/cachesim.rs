@@ -92,14 +92,14 @@ impl Bench<'_> {
             .arg(&self.trace)
             .arg("oracleGeneral");
         let measured = Measured::of(command.args(arguments))?;
-        self.table.note(row, "libCacheSim", self.requests / 1e6, "million requests/CPU s", measured.cpu);
+        self.table.note(row, "libCacheSim", self.requests / 1e3, "thousand requests/CPU s", measured.cpu);
         Ok(Some(measured))
     }
 
     fn spindle(&mut self, row: &str, arguments: &[&str]) -> Result<Measured> {
         let program = std::env::current_exe().map_err(Failure::of("this program"))?;
         let measured = Measured::of(command(program).arg(CHILD).arg(&self.trace).args(arguments))?;
-        self.table.note(row, "spindle", self.requests / 1e6, "million requests/CPU s", measured.cpu);
+        self.table.note(row, "spindle", self.requests / 1e3, "thousand requests/CPU s", measured.cpu);
         Ok(measured)
     }
 }
