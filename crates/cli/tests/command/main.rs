@@ -1,5 +1,6 @@
 //! The program as users run it: arguments in, output, exit code and images out.
 
+mod analyze;
 mod files;
 mod helpers;
 mod images;

@@ -123,7 +123,7 @@ fn cumulative(
     for (n, mark) in marks.iter().enumerate() {
         let (at, (from, to)) = (axis.place(mark.x), mark.y);
         let style = GREY.stroke_width(6);
-        let drawn = chart.draw_series([PathElement::new([(at, from - 0.006), (at, to + 0.006)], style)])?;
+        let drawn = chart.draw_series([PathElement::new([(at, from - 0.012), (at, to + 0.012)], style)])?;
         if n == 0 {
             drawn
                 .label("the papers' figures")

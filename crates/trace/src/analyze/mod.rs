@@ -8,6 +8,7 @@
 //! Times of an event are when its call returned; bytes count at the event that ends their run ("billing", section 3.1).
 
 mod activity;
+mod caches;
 mod groups;
 mod heavy;
 mod histogram;
@@ -17,6 +18,7 @@ pub mod paper;
 mod patterns;
 
 pub use activity::{Activity, LENGTHS, Moments, Windows};
+pub use caches::Caches;
 pub use groups::{Amounts, Dimension, Group, Measure};
 pub use histogram::{Bucket, By, Histogram};
 pub use lifetimes::{Lifetimes, Lives, YOUNG};

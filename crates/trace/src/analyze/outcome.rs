@@ -1,7 +1,7 @@
 //! How findings are shown: a section for each table and figure, with the paper's figures beside.
 
 use super::paper::{self, Anchor, TRACES, Trace};
-use super::{By, Dimension, Findings, Group, Histogram, Lives, Measure, Orders, Windows, YOUNG};
+use super::{By, Caches, Dimension, Findings, Group, Histogram, Lives, Measure, Orders, Windows, YOUNG};
 use crate::Kind;
 use crate::follow::Mode;
 use spindle_report::outcome::{Cell, Column, Figure, Mark, Measured, Plot, Series, Table, Unit};
@@ -14,13 +14,13 @@ pub struct Show {
     pub paper: bool,
     /// Rows of the tables of users, programs and directories.
     pub top: usize,
-    /// What a simulation of caches adds to Table I, a sentence each.
-    pub caches: Vec<String>,
+    /// What a simulation of caches adds to Table I.
+    pub caches: Option<Caches>,
 }
 
 impl Default for Show {
     fn default() -> Self {
-        Self { paper: true, top: 10, caches: Vec::new() }
+        Self { paper: true, top: 10, caches: None }
     }
 }
 
@@ -35,7 +35,7 @@ fn share(part: u64, whole: u64) -> Option<f64> {
 }
 
 /// A share as a percentage in a sentence.
-fn percent(share: Option<f64>) -> String {
+pub(super) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "an unknown part".into(), |share| format!("{:.1} %", share * 100.0))
 }
 
@@ -77,9 +77,9 @@ impl Findings {
             ));
         } else {
             findings.push(format!(
-                "The trace is shorter than ten minutes, over which the paper averages; {} bytes per second were read or written on \
+                "The trace is shorter than ten minutes, over which the paper averages; {:.0} bytes per second were read or written on \
                  average{}.",
-                Measured::new(self.throughput(), 0).value.round(),
+                self.throughput(),
                 then("300 to 600 for each active user")
             ));
         }
@@ -104,7 +104,7 @@ impl Findings {
             dead(300_000_000_000),
             then("about 50 %")
         ));
-        findings.extend(show.caches.iter().cloned());
+        findings.extend(show.caches.iter().flat_map(|caches| caches.sentences(show.paper)));
         let outcome = Outcome { findings, ..Outcome::default() };
         Section {
             id: "table-1".into(),
@@ -195,7 +195,7 @@ impl Findings {
         let mut table = rows.0;
         table.explain(format!(
             "Behind ± is the standard deviation over all whole windows ({} of ten minutes, {} of ten seconds). A window in which nobody is \
-             active ({} and {} here) counts with 0 users and 0 bytes, which is the only way in which the paper's own figures fit together.",
+             active ({} and {} here) counts with 0 users and 0 bytes: so the paper's own figures fit together best.",
             long.count, short.count, long.idle, short.idle
         ));
         table_section("table-4", "Activity of users (Table IV)", table)
@@ -254,7 +254,7 @@ impl Findings {
                 show,
                 ("figure-1", "Lengths of sequential runs (figure 1)"),
                 ("length of the run", Unit::Bytes),
-                "share of runs and of bytes in runs up to this length",
+                "share of runs and of bytes, up to this length",
                 &[
                     by(&patterns.runs, By::Count, "runs (a)", &paper::RUNS, "of runs"),
                     by(&patterns.runs, By::Weight, "bytes moved (b)", &paper::RUN_BYTES, "of bytes"),
@@ -264,7 +264,7 @@ impl Findings {
                 show,
                 ("figure-2", "Sizes of files when they are closed (figure 2)"),
                 ("size of the file", Unit::Bytes),
-                "share of accesses, and of bytes moved in them, with files up to this size",
+                "share of accesses and of bytes, files up to this size",
                 &[
                     by(&patterns.sizes, By::Count, "accesses (a)", &paper::SIZES, "of accesses"),
                     by(&patterns.sizes, By::Weight, "bytes moved (b)", &paper::SIZE_BYTES, "of bytes"),
@@ -281,7 +281,7 @@ impl Findings {
                 show,
                 ("figure-4", "How long new data lives (figure 4)"),
                 ("time from creation to deletion or overwriting", Unit::Seconds),
-                "share of new files, and of their bytes, dead by this time",
+                "share of new files and of their bytes, dead by then",
                 &[
                     life(By::Count, lives.files, "files (a)", &paper::LIVES, "of new files"),
                     life(By::Weight, lives.bytes, "bytes (b)", &paper::LIFE_BYTES, "of their bytes"),

@@ -5,7 +5,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use serde::Serialize;
 use spindle_report::{Section, page, render};
-use spindle_trace::analyze::{Dimension, Findings, Show, analyze_by};
+use spindle_trace::analyze::{Caches, Dimension, Findings, Show, analyze_by};
 use spindle_trace::format::Columns;
 use spindle_trace::open;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,9 @@ pub struct Args {
     /// Tell who does it, too: opens, bytes, files made and deleted, data that dies young; more than one with commas
     #[arg(long, value_name = "WHOM", value_delimiter = ',')]
     by: Vec<By>,
+    /// Simulate caches, too, for the last two lines of the paper's Table I; "spindle trace cachesim" tells more
+    #[arg(long)]
+    caches: bool,
     /// Of these so many, the largest
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
@@ -102,7 +105,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut findings = analyze_by(&mut *source, &wanted, args.top, |done| bar.fraction(done))?;
     drop(bar);
     findings.totals.file_bytes = std::fs::metadata(&args.trace).ok().map(|found| found.len());
-    let show = Show { paper: !args.no_paper, top: args.top, ..Show::default() };
+    let caches = if args.caches {
+        let mut source = open(&args.trace, Columns::NUMBERS)?;
+        let bar = Progress::of_parts("simulating");
+        Some(Caches::simulate(&mut *source, &|done| bar.fraction(done))?)
+    } else {
+        None
+    };
+    let show = Show { paper: !args.no_paper, top: args.top, caches };
     let sections = findings.sections(&show);
     let told = Told { findings: &findings, sections: &sections };
     if let Some(dir) = &args.output {

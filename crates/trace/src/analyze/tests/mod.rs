@@ -12,7 +12,7 @@ const R: Flags = Flags::READ;
 const W: Flags = Flags::WRITE;
 
 /// Events that are already there.
-struct Given(Option<Batch>, Info);
+pub(super) struct Given(pub(super) Option<Batch>, pub(super) Info);
 
 impl Source for Given {
     fn info(&self) -> Info {
@@ -48,7 +48,7 @@ fn event(ms: i64, kind: Kind, file: u64, flags: Flags) -> Event {
 
 /// User 1 reads a file of 1000 bytes in one go, user 2 makes a file of 5000 bytes in two runs that adjoin, looks at the end of a file of
 /// 20,000 bytes, and deletes what it made; a program is loaded. User 1 works on 100 bytes in place at the end.
-fn small() -> Vec<Event> {
+pub(super) fn small() -> Vec<Event> {
     let two = |event| Event { user: 2, ..event };
     vec![
         Event { size: 1000, ..event(0, Kind::Open, 1, R) },
@@ -258,11 +258,18 @@ fn nothing_and_too_much() {
 fn shown() {
     let found = analysed(small());
     let text = |paper| {
-        let show = Show { paper, caches: vec!["A cache helps.".into()], ..Show::default() };
+        let caches = Some(Caches { saved: Some((0.25, 0.5)), best: None });
+        let show = Show { paper, caches, ..Show::default() };
         spindle_report::render::sections(&found.sections(&show))
     };
     let with = text(true);
-    for wanted in ["168,127  (69.0 %)", "1985: A5", "A cache helps.", "80 % in 1985", "11.7 (± 5.8)"] {
+    for wanted in [
+        "168,127  (69.0 %)",
+        "1985: A5",
+        "between 25.0 % and 50.0 % of all disk",
+        "80 % in 1985",
+        "11.7 (± 5.8)",
+    ] {
         assert!(with.contains(wanted), "{wanted}: {with}");
     }
     assert!(
@@ -270,4 +277,42 @@ fn shown() {
         "{with}"
     );
     assert!(!text(false).contains("1985"), "{}", text(false));
+}
+
+/// Promise: what is done is charged to the user, program and directory that did it, what dies young to whoever made it; rows are in the order
+/// of bytes moved.
+#[test]
+fn who_does_it() {
+    let mut names = Names::default();
+    let [cc, ld] = ["cc", "ld"].map(|word| names.symbol(word));
+    let [tmp, top, bare] = ["/tmp/a/x.o", "/vmunix", "x"].map(|word| names.symbol(word));
+    let by = |event, command, path| Event { command, path, ..event };
+    let events = vec![
+        by(event(0, Kind::Create, 1, W), cc, tmp),
+        // The path is not told again.
+        by(Event { written: 500, size: 500, ..event(1, Kind::Close, 1, W) }, cc, Default::default()),
+        by(event(2, Kind::Open, 2, R), ld, top),
+        by(Event { read: 900, size: 900, ..event(3, Kind::Close, 2, R) }, ld, Default::default()),
+        by(Event { open: 0, user: 9, ..event(4, Kind::Unlink, 1, Flags::LAST) }, ld, tmp),
+        by(Event { open: 0, read: 7, ..event(5, Kind::Run, 3, R) }, ld, bare),
+        // Never closed.
+        by(event(6, Kind::Open, 4, R), cc, top),
+        by(Event { read: 30, ..event(7, Kind::Run, 4, R) }, cc, top),
+    ];
+    let mut source = Given(Some(Batch { events, names }), Info::default());
+    let found = analyze_by(&mut source, &Dimension::ALL, 5, |_| ()).unwrap();
+    let rows = |n: usize| {
+        let rows = found.groups[n].rows.iter();
+        rows.map(|row| (row.name.as_str(), row.amounts)).collect::<Vec<_>>()
+    };
+    // Opens, read, written, created, deleted, died young.
+    assert_eq!(rows(0), [("1", [3, 937, 500, 1, 0, 500]), ("9", [0, 0, 0, 0, 1, 0])]);
+    assert_eq!(rows(1), [("ld", [1, 907, 0, 0, 1, 0]), ("cc", [2, 30, 500, 1, 0, 500])]);
+    assert_eq!(
+        rows(2),
+        [("/", [2, 930, 0, 0, 0, 0]), ("/tmp/a", [1, 0, 500, 1, 1, 500]), ("", [0, 7, 0, 0, 0, 0])]
+    );
+    assert_eq!((found.groups[0].totals, found.groups[0].missed), ([3, 937, 500, 1, 1, 500], [0; 6]));
+    let text = spindle_report::render::sections(&found.sections(&Show::default()));
+    assert!(text.contains("By directory") && text.contains("(unknown)"), "{text}");
 }

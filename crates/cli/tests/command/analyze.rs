@@ -1,0 +1,54 @@
+//! `spindle trace analyze`.
+
+use crate::support::Bench;
+
+/// Makes `x.trace` of a log of `strace`.
+fn traced() -> Bench {
+    let bench = Bench::new();
+    let log = "\
+100 1700000000.000000 openat(AT_FDCWD, \"/tmp/a/x\", O_WRONLY|O_CREAT|O_EXCL, 0644) = 3
+100 1700000000.100000 write(3, \"\"..., 5000) = 5000
+100 1700000000.200000 close(3) = 0
+100 1700000001.000000 openat(AT_FDCWD, \"/tmp/a/x\", O_RDONLY) = 3
+100 1700000001.100000 read(3, \"\"..., 8192) = 5000
+100 1700000001.200000 close(3) = 0
+100 1700000002.000000 unlink(\"/tmp/a/x\") = 0
+";
+    std::fs::write(bench.path("x.strace"), log).unwrap();
+    bench.ok("trace import x.strace x.trace");
+    bench
+}
+
+/// Promise: a trace is told as text, JSON and CSV, and written as files and as a page; 1985 is left out where it is not wanted.
+#[test]
+fn all_ways() {
+    let bench = traced();
+    let text = bench.ok("trace analyze x.trace --by directory --caches -o out --html x.html");
+    for wanted in
+        ["Table III", "1985: A5", "whole-file transfers", "By directory", "/tmp/a", "A cache of 4 MB"]
+    {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    assert_eq!(text, std::fs::read_to_string(bench.path("out/analysis.txt")).unwrap());
+    let page = std::fs::read_to_string(bench.path("x.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg ") && page.contains("/tmp/a"));
+    let csv = std::fs::read_to_string(bench.path("out/table-5.csv")).unwrap();
+    assert!(csv.starts_with(",this trace,this trace share,1985: A5,"), "{csv}");
+    assert!(bench.path("out/figure-4.svg").exists() && bench.path("out/figure-1.csv").exists());
+
+    let told = bench.json("trace analyze --json x.trace");
+    assert_eq!(told["findings"]["totals"]["read"], 5000);
+    assert_eq!(told["findings"]["totals"]["written"], 5000);
+    assert_eq!(told["sections"][1]["id"], "table-3");
+    let alone = bench.ok("trace analyze --no-paper --csv x.trace");
+    assert!(alone.contains("# table-3\r\n") && !alone.contains("1985"), "{alone}");
+}
+
+/// Promise: what is no trace, or makes no sense, is refused.
+#[test]
+fn refused() {
+    let bench = traced();
+    bench.fails("trace analyze none", 1, &["none: no such file or directory"]);
+    bench.fails("trace analyze x.trace --by nobody", 2, &["nobody"]);
+    bench.fails("trace analyze x.trace --json --csv", 2, &["--json", "--csv"]);
+}
