@@ -48,7 +48,7 @@ fn all_ways() {
 #[test]
 fn refused() {
     let bench = traced();
-    bench.fails("trace analyze none", 1, &["none: no such file or directory"]);
+    bench.fails("trace analyze none", 1, &["none: No such file or directory"]);
     bench.fails("trace analyze x.trace --by nobody", 2, &["nobody"]);
     bench.fails("trace analyze x.trace --json --csv", 2, &["--json", "--csv"]);
 }
