@@ -290,9 +290,9 @@ fn who_does_it() {
     let events = vec![
         by(event(0, Kind::Create, 1, W), cc, tmp),
         // The path is not told again.
-        by(Event { written: 500, size: 500, ..event(1, Kind::Close, 1, W) }, cc, Default::default()),
+        by(Event { written: 500, size: 500, ..event(1, Kind::Close, 1, W) }, cc, crate::Symbol::default()),
         by(event(2, Kind::Open, 2, R), ld, top),
-        by(Event { read: 900, size: 900, ..event(3, Kind::Close, 2, R) }, ld, Default::default()),
+        by(Event { read: 900, size: 900, ..event(3, Kind::Close, 2, R) }, ld, crate::Symbol::default()),
         by(Event { open: 0, user: 9, ..event(4, Kind::Unlink, 1, Flags::LAST) }, ld, tmp),
         by(Event { open: 0, read: 7, ..event(5, Kind::Run, 3, R) }, ld, bare),
         // Never closed.
