@@ -49,6 +49,11 @@ impl Progress {
         self.0.set_message(what.to_owned());
     }
 
+    /// `what` is under way.
+    pub fn say(&self, what: &'static str) {
+        self.0.set_message(what);
+    }
+
     /// Such a part of the whole, from 0 to 1, is done; nothing is known to change if it is not.
     pub fn fraction(&self, done: Option<f64>) {
         if let Some(done) = done {

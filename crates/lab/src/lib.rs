@@ -10,6 +10,7 @@
 //! [`waste`] is Table 1 of the 1984 paper as a pure function of a population of files; `spindle waste` feeds it
 //! anyone's.
 
+pub mod advice;
 mod bench;
 mod error;
 mod experiment;

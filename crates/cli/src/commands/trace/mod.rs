@@ -3,6 +3,7 @@
 mod analyze;
 mod cachesim;
 mod import;
+mod report;
 mod show;
 
 use crate::error::Result;
@@ -24,6 +25,7 @@ enum What {
     Analyze(analyze::Args),
     Cachesim(cachesim::Args),
     Import(import::Args),
+    Report(report::Args),
     Show(show::Args),
 }
 
@@ -33,6 +35,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         What::Analyze(args) => analyze::run(args),
         What::Cachesim(args) => cachesim::run(args),
         What::Import(args) => import::run(args),
+        What::Report(args) => report::run(args),
         What::Show(args) => show::run(args),
     }
 }

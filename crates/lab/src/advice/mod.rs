@@ -1,0 +1,50 @@
+//! What a trace asks of storage, in sentences: blocks and fragments, memory, when to write, clusters, devices of their own.
+//!
+//! The one idea: an [`Advice`] is a consequence of figures, and comes with them. What is measured is measured once, in three readings of the
+//! trace ([`Measured::of`]); each rule in [`rules`] is a function from that to an advice, or to nothing where the trace does
+//! not say enough. Thresholds are constants with names, so that they can be argued with.
+
+mod measured;
+mod rules;
+
+pub use measured::{Cache, Measured, Names, Open};
+
+use serde::Serialize;
+use spindle_report::{Outcome, Section};
+
+/// An answer to a question that whoever builds storage asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Advice {
+    /// What it is about.
+    pub topic: &'static str,
+    /// What to do.
+    pub advice: String,
+    /// What was measured that says so.
+    pub because: String,
+}
+
+/// All that the trace says.
+#[must_use]
+pub fn advise(measured: &Measured) -> Vec<Advice> {
+    rules::ALL.iter().filter_map(|rule| rule(measured)).collect()
+}
+
+/// Advice as a section of a report.
+#[must_use]
+pub fn section(advice: &[Advice]) -> Section {
+    let told = |Advice { topic, advice, because }: &Advice| format!("{topic}: {advice} ({because})");
+    let findings = if advice.is_empty() {
+        vec!["The trace is too small to say anything.".into()]
+    } else {
+        advice.iter().map(told).collect()
+    };
+    Section {
+        id: "advice".into(),
+        title: "What these measurements advise".into(),
+        text: "Each with the figures it rests on. They hold for the programs that were recorded, as long as they go on like that.".into(),
+        outcome: Outcome { findings, ..Outcome::default() },
+    }
+}
+
+#[cfg(test)]
+mod tests;
