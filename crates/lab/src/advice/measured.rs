@@ -2,8 +2,9 @@
 
 use crate::waste::{Object, Organisation, Survey};
 use spindle_cache::policy::PolicyName;
-use spindle_trace::analyze::{Findings, analyze};
-use spindle_trace::cachesim::{Ages, Cell, Counts, Lane, Write, simulate};
+use spindle_report::{Outcome, Section};
+use spindle_trace::analyze::{Dimension, Findings, Show, analyze_by};
+use spindle_trace::cachesim::{Ages, Cell, Counts, Lane, Simulated, Write, simulate, table};
 use spindle_trace::{Batch, Event, FileId, Flags, Info, Kind, Result, Source};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -28,6 +29,9 @@ pub const ENOUGH: f64 = 0.9;
 /// For how long changes of names are counted together, in ns: as long as a log may wait for them to go home.
 const WINDOW: i64 = 30 * 1_000_000_000;
 
+/// How many users, programs and directories are told of.
+const TOP: usize = 10;
+
 /// Opens the trace anew.
 pub type Open<'a> = &'a dyn Fn() -> Result<Box<dyn Source>>;
 
@@ -42,6 +46,8 @@ pub struct Measured {
     pub population: Option<Survey>,
     /// LRU caches, for each of [`BLOCKS`].
     pub caches: Vec<Cache>,
+    /// The caches of the usual block as a table and curves.
+    shown: Outcome,
     /// How long blocks are dirty in a cache that is large enough, under [`WRITES`].
     pub dirty: Vec<Ages>,
 }
@@ -94,7 +100,8 @@ impl Measured {
     /// Those of the source.
     pub fn of(open: Open<'_>, progress: &dyn Fn(&'static str, Option<f64>)) -> Result<Self> {
         let mut watched = Watched { inner: open()?, watch: Watch::default() };
-        let findings = analyze(&mut watched, |done| progress("how files are used", done))?;
+        let told = |done| progress("how files are used", done);
+        let findings = analyze_by(&mut watched, &Dimension::ALL, TOP, told)?;
         let Watch { names, sizes, .. } = watched.watch;
 
         let lane = |block, sizes, ages| Lane {
@@ -106,7 +113,7 @@ impl Measured {
             ages,
         };
         let lanes = BLOCKS.map(|block| lane(block, CACHES.map(doubling).collect(), false));
-        let simulated = simulate(&mut *open()?, &lanes, &|done| progress("caches of all sizes", done))?;
+        let mut simulated = simulate(&mut *open()?, &lanes, &|done| progress("caches of all sizes", done))?;
         let caches: Vec<_> = BLOCKS
             .into_iter()
             .zip(&simulated.lots)
@@ -117,6 +124,7 @@ impl Measured {
             })
             .collect();
 
+        let shown = shown(&mut simulated);
         let dirty = match caches[0].enough() {
             Some(&(size, _)) => {
                 let lanes = [lane(BLOCK, vec![size], true)];
@@ -127,8 +135,51 @@ impl Measured {
             }
             None => Vec::new(),
         };
-        Ok(Self { findings, names, population: survey(&sizes), caches, dirty })
+        Ok(Self { findings, names, population: survey(&sizes), caches, shown, dirty })
     }
+
+    /// Everything as sections of a report: how files are used, caches, and last the advice.
+    #[must_use]
+    pub fn sections(&self, advice: &[super::Advice], paper: bool) -> Vec<Section> {
+        let mut sections = self.findings.sections(&Show { paper, caches: self.selected(paper), top: TOP });
+        sections.push(Section {
+            id: "caches".into(),
+            title: "Caches".into(),
+            text: "Disk accesses for file data that a cache would have needed, in parts of the accesses of blocks.".into(),
+            outcome: self.shown.clone(),
+        });
+        sections.push(super::section(advice));
+        sections
+    }
+
+    /// What Table I says of caches.
+    fn selected(&self, paper: bool) -> Vec<String> {
+        let then = |text: &str| if paper { format!(" (1985: {text})") } else { String::new() };
+        let Some((size, counts)) = self.caches[0].enough().filter(|(_, counts)| counts[0].accesses() > 0)
+        else {
+            return Vec::new();
+        };
+        #[allow(clippy::cast_precision_loss)] // Percentages.
+        let saved = |counts: &Counts| 100.0 * (1.0 - disk(counts) as f64 / counts.accesses() as f64);
+        let sentence = format!(
+            "A cache of {} kbytes eliminates between {:.0} % and {:.0} % of all disk accesses for file data, depending on the write policy{}.",
+            size / 1024,
+            saved(&counts[0]),
+            saved(&counts[WRITES.len() - 1]),
+            then("4 Mbytes, between 65 % and 90 %")
+        );
+        vec![sentence]
+    }
+}
+
+/// The caches of the usual block, those that are of any use, with a row for every fourth size.
+fn shown(simulated: &mut Simulated) -> Outcome {
+    let Simulated { lots, .. } = simulated;
+    lots.truncate(1);
+    let useful = lots[0].footprint * u64::from(BLOCK) * 2;
+    lots[0].cells.retain(|cell| cell.size <= useful.max(doubling(*CACHES.start())));
+    let rows: Vec<_> = CACHES.step_by(4).map(doubling).collect();
+    table::shown(simulated, &rows)
 }
 
 /// A size of cache: two for each doubling.

@@ -2,6 +2,7 @@
 
 use super::Advice;
 use super::measured::{BLOCKS, Cache, Counted, ENOUGH, Measured, WRITES, disk};
+use crate::waste::Survey;
 use spindle_trace::Kind;
 use spindle_trace::analyze::By;
 use spindle_trace::cachesim::{Ages, Counts};
@@ -192,7 +193,7 @@ fn control(measured: &Measured) -> Option<Advice> {
     let data = disk(delayed(counts));
     let names = measured.names.changes;
     let advice = if names > data {
-        let files = measured.population.as_ref().map_or(0, |survey| survey.objects());
+        let files = measured.population.as_ref().map_or(0, Survey::objects);
         let size = (files * PER_FILE).next_power_of_two();
         format!(
             "a device of its own would take more than half of the work; {} hold it for {files} files",

@@ -119,7 +119,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         write(dir, &told)?;
     }
     if let Some(file) = &args.html {
-        std::fs::write(file, html(&args.trace, &told)?).context(file.display())?;
+        std::fs::write(file, html(&args.trace, "analyze", &findings, &sections)?).context(file.display())?;
     }
     let mut out = Output::stdout();
     if args.json {
@@ -144,9 +144,9 @@ fn tables(sections: &[Section]) -> impl Iterator<Item = (&str, String)> {
     })
 }
 
-/// The page.
-fn html(trace: &Path, told: &Told<'_>) -> Result<String> {
-    let totals = &told.findings.totals;
+/// The page of `spindle trace COMMAND`.
+pub fn html(trace: &Path, command: &str, findings: &Findings, sections: &[Section]) -> Result<String> {
+    let totals = &findings.totals;
     let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();
     let mut lead = vec![format!(
         "How files are used, after the 1985 study of the UNIX 4.2 BSD file system (Ousterhout et al.). {} events in {:.0} seconds.",
@@ -157,8 +157,8 @@ fn html(trace: &Path, told: &Told<'_>) -> Result<String> {
         lead.push(format!("Made by {}.", totals.source));
     }
     lead.extend(totals.notes.iter().cloned());
-    let foot = concat!("spindle ", env!("CARGO_PKG_VERSION"), " trace analyze");
-    Ok(page(&format!("Trace {name}"), &lead, told.sections, foot)?)
+    let foot = format!("spindle {} trace {command}", env!("CARGO_PKG_VERSION"));
+    Ok(page(&format!("Trace {name}"), &lead, sections, &foot)?)
 }
 
 fn write(dir: &Path, told: &Told<'_>) -> Result<()> {

@@ -1,9 +1,10 @@
 //! `spindle trace report`
 
-use crate::error::Result;
+use super::analyze::html;
+use crate::error::{Context, Result};
 use crate::output::Output;
 use crate::progress::Progress;
-use spindle_lab::advice::{Advice, Measured, advise, section};
+use spindle_lab::advice::{Measured, advise};
 use spindle_report::render;
 use spindle_trace::format::Columns;
 use spindle_trace::open;
@@ -14,18 +15,28 @@ use std::process::ExitCode;
 ///
 /// Analyses the trace, simulates caches over it, and says what that advises: size of blocks and fragments, size of the cache and when
 /// it should write, clusters, whether control data and the log want devices of their own. Each advice comes with the
-/// figures that it rests on.
+/// figures that it rests on. Before it stands what "spindle trace analyze" and "spindle trace cachesim" tell.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0  done    1  the trace cannot be read, or the report not written    2  the command line makes no sense
 
 EXAMPLES
-    spindle trace report build.trace
+    spindle trace report --brief build.trace
+    spindle trace report --html build.html build.trace
     spindle trace report --json build.trace | jq -r '.[] | \"\\(.topic): \\(.advice)\"'")]
 pub struct Args {
+    /// Tell the advice alone
+    #[arg(short, long)]
+    brief: bool,
     /// Tell the advice as JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "brief")]
     json: bool,
+    /// Write a page with everything, for a browser, into this file as well
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Do not show what was found in 1985 beside it
+    #[arg(long)]
+    no_paper: bool,
     /// The trace
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
@@ -34,17 +45,24 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let bar = Progress::of_parts("reading");
-    let measured = Measured::of(&|| open(&args.trace, Columns::NUMBERS), &|what, done| {
+    let mut measured = Measured::of(&|| open(&args.trace, Columns::ALL), &|what, done| {
         bar.say(what);
         bar.fraction(done);
     })?;
     drop(bar);
-    let advice: Vec<Advice> = advise(&measured);
+    measured.findings.totals.file_bytes = std::fs::metadata(&args.trace).ok().map(|found| found.len());
+    let advice = advise(&measured);
+    let sections = measured.sections(&advice, !args.no_paper);
+    if let Some(file) = &args.html {
+        let text = html(&args.trace, "report", &measured.findings, &sections)?;
+        std::fs::write(file, text).context(file.display())?;
+    }
     let mut out = Output::stdout();
     if args.json {
         out.json(&advice)?;
     } else {
-        out.bytes(render::sections(&[section(&advice)]).trim_start().as_bytes())?;
+        let told = if args.brief { &sections[sections.len() - 1..] } else { &sections };
+        out.bytes(render::sections(told).trim_start().as_bytes())?;
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
