@@ -3,7 +3,7 @@
 use crate::waste::{Object, Organisation, Survey};
 use spindle_cache::policy::PolicyName;
 use spindle_report::{Outcome, Section};
-use spindle_trace::analyze::{Dimension, Findings, Show, analyze_by};
+use spindle_trace::analyze::{Caches, Dimension, Findings, Show, analyze_by};
 use spindle_trace::cachesim::{Ages, Cell, Counts, Lane, Simulated, Write, simulate, table};
 use spindle_trace::{Batch, Event, FileId, Flags, Info, Kind, Result, Source};
 use std::collections::HashMap;
@@ -46,6 +46,8 @@ pub struct Measured {
     pub population: Option<Survey>,
     /// LRU caches, for each of [`BLOCKS`].
     pub caches: Vec<Cache>,
+    /// What Table I of the 1985 paper says of caches.
+    selected: Caches,
     /// The caches of the usual block as a table and curves.
     shown: Outcome,
     /// How long blocks are dirty in a cache that is large enough, under [`WRITES`].
@@ -94,7 +96,7 @@ impl Cache {
 }
 
 impl Measured {
-    /// Reads the trace three times. `progress` is told how much of a reading is done, and which it is.
+    /// Reads the trace four times. `progress` is told how much of a reading is done, and which it is.
     ///
     /// # Errors
     /// Those of the source.
@@ -125,6 +127,7 @@ impl Measured {
             .collect();
 
         let shown = shown(&mut simulated);
+        let selected = Caches::simulate(&mut *open()?, &|done| progress("the caches of 1985", done))?;
         let dirty = match caches[0].enough() {
             Some(&(size, _)) => {
                 let lanes = [lane(BLOCK, vec![size], true)];
@@ -135,13 +138,14 @@ impl Measured {
             }
             None => Vec::new(),
         };
-        Ok(Self { findings, names, population: survey(&sizes), caches, shown, dirty })
+        Ok(Self { findings, names, population: survey(&sizes), caches, selected, shown, dirty })
     }
 
     /// Everything as sections of a report: how files are used, caches, and last the advice.
     #[must_use]
     pub fn sections(&self, advice: &[super::Advice], paper: bool) -> Vec<Section> {
-        let mut sections = self.findings.sections(&Show { paper, caches: self.selected(paper), top: TOP });
+        let mut sections =
+            self.findings.sections(&Show { paper, caches: Some(self.selected.clone()), top: TOP });
         sections.push(Section {
             id: "caches".into(),
             title: "Caches".into(),
@@ -150,25 +154,6 @@ impl Measured {
         });
         sections.push(super::section(advice));
         sections
-    }
-
-    /// What Table I says of caches.
-    fn selected(&self, paper: bool) -> Vec<String> {
-        let then = |text: &str| if paper { format!(" (1985: {text})") } else { String::new() };
-        let Some((size, counts)) = self.caches[0].enough().filter(|(_, counts)| counts[0].accesses() > 0)
-        else {
-            return Vec::new();
-        };
-        #[allow(clippy::cast_precision_loss)] // Percentages.
-        let saved = |counts: &Counts| 100.0 * (1.0 - disk(counts) as f64 / counts.accesses() as f64);
-        let sentence = format!(
-            "A cache of {} kbytes eliminates between {:.0} % and {:.0} % of all disk accesses for file data, depending on the write policy{}.",
-            size / 1024,
-            saved(&counts[0]),
-            saved(&counts[WRITES.len() - 1]),
-            then("4 Mbytes, between 65 % and 90 %")
-        );
-        vec![sentence]
     }
 }
 
