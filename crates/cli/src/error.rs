@@ -118,6 +118,16 @@ impl From<spindle_trace::Error> for Failure {
     }
 }
 
+impl From<spindle_record::Error> for Failure {
+    fn from(error: spindle_record::Error) -> Self {
+        match error {
+            spindle_record::Error::Refused(text) => Self::usage(text),
+            spindle_record::Error::Trace(error) => error.into(),
+            other => Self::new(other.to_string()),
+        }
+    }
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         let text = without_number(&error.to_string());

@@ -16,10 +16,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("spindle-sim", &["clock", "device"]),
     ("spindle-report", &[]),
     ("spindle-trace", &["clock", "cache", "vfs", "report"]),
+    ("spindle-record", &["clock", "trace"]),
     ("spindle-lab", &["clock", "ondisk", "device", "cache", "vfs", "ffs", "v7", "sim", "report", "trace"]),
     (
         "spindle",
-        &["clock", "ondisk", "device", "cache", "vfs", "ffs", "v7", "fuse", "lab", "report", "trace"],
+        &[
+            "clock", "ondisk", "device", "cache", "vfs", "ffs", "v7", "fuse", "lab", "report", "trace",
+            "record",
+        ],
     ),
     ("spindle-tidy", &[]),
 ];

@@ -4,6 +4,7 @@ mod analyze;
 mod cachesim;
 mod import;
 mod report;
+mod record;
 mod show;
 
 use crate::error::Result;
@@ -26,6 +27,7 @@ enum What {
     Cachesim(cachesim::Args),
     Import(import::Args),
     Report(report::Args),
+    Record(record::Args),
     Show(show::Args),
 }
 
@@ -36,6 +38,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         What::Cachesim(args) => cachesim::run(args),
         What::Import(args) => import::run(args),
         What::Report(args) => report::run(args),
+        What::Record(args) => record::run(args),
         What::Show(args) => show::run(args),
     }
 }

@@ -1,0 +1,108 @@
+/* Names of files, from the kernel's own tree of names. */
+#pragma once
+#include "state.h"
+
+/* More components than this, and the name begins in the middle. */
+#define DEPTH 128
+
+ALWAYS struct told *scratch(void)
+{
+	u32 zero = 0;
+	return map_get(&SCRATCH, &zero);
+}
+
+ALWAYS void who(struct wire *event, u8 kind)
+{
+	event->time = now();
+	event->kind = kind;
+	event->spare = 0;
+	event->user = (u32)current_uid_gid();
+	event->process = current_pid_tgid() >> 32;
+	current_comm(event->command, sizeof(event->command));
+}
+
+ALWAYS void send(struct told *told)
+{
+	u32 length = told->event.length;
+	if (length > sizeof(told->text))
+		return;
+	/* Nobody is woken: the reader looks in fifty times a second. */
+	if (ring_send(&EVENTS, told, sizeof(told->event) + length, 1))
+		count(LOST);
+}
+
+/* The way from a directory up to the root. */
+struct way {
+	struct vfsmount *mount;
+	struct dentry *dentry;
+};
+
+/* One step of it, which adds a name to the text; 1 ends it. */
+static long step_up(u32 index, struct way *way)
+{
+	struct told *told = scratch();
+	struct dentry *dentry = way->dentry, *parent = GET(dentry, d_parent);
+	struct vfsmount *mount = way->mount;
+	if (!told)
+		return 1;
+	u32 length = told->event.length;
+	if (length >= TEXT_MAX)
+		return 1;
+	if (dentry == GET(mount, mnt_root) || dentry == parent) {
+		/* The root of a mount: on from where it is mounted. */
+		u64 offset = __builtin_preserve_field_info(((struct mount *)0)->mnt, 0);
+		struct mount *whole = (struct mount *)((u64)mount - offset);
+		struct mount *under = GET(whole, mnt_parent);
+		if (!under || under == whole)
+			return 1;
+		way->dentry = GET(whole, mnt_mountpoint);
+		way->mount = (struct vfsmount *)((u64)under + offset);
+		return 0;
+	}
+	struct qstr name = GET(dentry, d_name);
+	u32 size = (name.hash_len >> 32) & NAME_MAX;
+	if (read_kernel(told->text + length, size, name.name))
+		return 1;
+	length += size;
+	told->text[length] = 0;
+	told->event.length = length + 1;
+	way->dentry = parent;
+	return 0;
+}
+
+/* Sends the name of a directory; it is `number` from now on. Only for directories seen for the first time, so it may cost. */
+ONCE int send_place(u64 mount, u64 dentry, u64 number)
+{
+	struct told *told = scratch();
+	if (!told)
+		return 0;
+	__builtin_memset(&told->event, 0, sizeof(told->event));
+	who(&told->event, DIRECTORY);
+	struct way way = { .mount = (struct vfsmount *)mount, .dentry = (struct dentry *)dentry };
+	loop(DEPTH, step_up, &way, 0);
+	told->event.base = number;
+	send(told);
+	return 0;
+}
+
+/* The number of a directory, whose name has been sent before. */
+ONCE u64 place_by_number(u64 mount, u64 at)
+{
+	struct dentry *dentry = (struct dentry *)at;
+	struct place place = { .mount = (struct vfsmount *)mount, .dentry = dentry };
+	place.parent = GET(dentry, d_parent);
+	struct qstr name = GET(dentry, d_name);
+	place.name = name.hash_len;
+	u64 *known = map_get(&PLACES, &place);
+	if (known)
+		return *known;
+	u64 number = __sync_fetch_and_add(&last_place, 1) + 1;
+	send_place(mount, at, number);
+	map_set(&PLACES, &place, &number, 0);
+	return number;
+}
+
+ALWAYS u64 place_of(struct vfsmount *mount, struct dentry *dentry)
+{
+	return place_by_number((u64)mount, (u64)dentry);
+}

@@ -1,0 +1,84 @@
+/* Calls that name files by path: told as the program said it, with the directory that it starts at. */
+#pragma once
+#include "files.h"
+
+#define AT_FDCWD -100
+
+/* Where a relative path starts. */
+ALWAYS u64 start_of(s64 descriptor)
+{
+	struct path path;
+	if ((int)descriptor == AT_FDCWD) {
+		struct fs_struct *fs = current_task()->fs;
+		path = GET(fs, pwd);
+	} else {
+		struct file *file = file_of(descriptor);
+		if (!file)
+			return 0;
+		path = GET(file, f_path);
+	}
+	return place_of(path.mnt, path.dentry);
+}
+
+/* One or two names, as the program gave them; `second` may be 0. */
+APART int tell_paths(u8 kind, u32 flags, u64 *names)
+{
+	if (!names || !is_wanted())
+		return 0;
+	s64 at = names[0], second_at = names[2];
+	const char *first = (const char *)names[1], *second = (const char *)names[3];
+	char c = 0;
+	u64 base = 0, second_base = 0;
+	read_user(&c, 1, first);
+	if (c != '/')
+		base = start_of(at);
+	if (second) {
+		read_user(&c, 1, second);
+		if (c != '/')
+			second_base = start_of(second_at);
+	}
+	struct told *told = scratch();
+	if (!told)
+		return 0;
+	__builtin_memset(&told->event, 0, sizeof(told->event));
+	who(&told->event, kind);
+	told->event.flags = flags;
+	told->event.base = base;
+	told->event.other = second_base;
+	told->event.size = names[4];
+	s64 got = read_user_text(told->text, TEXT_MAX, first);
+	if (got <= 0)
+		return 0;
+	u32 length = got;
+	length &= TEXT_MAX - 1;
+	if (second) {
+		got = read_user_text(told->text + length, TEXT_MAX, second);
+		if (got <= 0)
+			return 0;
+		length += got;
+	}
+	u32 thread = current_pid_tgid();
+	struct pending *pending = kind == UNLINK || kind == RENAME ? map_get(&PENDING, &thread) : 0;
+	if (pending) {
+		told->event.inode = pending->inode;
+		told->event.device = pending->device;
+		told->event.size = pending->size;
+		told->event.flags |= pending->flags;
+		map_delete(&PENDING, &thread);
+	}
+	told->event.length = length;
+	send(told);
+	return 0;
+}
+
+ALWAYS void one_path(u8 kind, u32 flags, s64 at, u64 path, u64 size)
+{
+	u64 names[5] = { at, path, 0, 0, size };
+	tell_paths(kind, flags, names);
+}
+
+ALWAYS void two_paths(u8 kind, u32 flags, s64 at, u64 path, s64 second_at, u64 second)
+{
+	u64 names[5] = { at, path, second_at, second, 0 };
+	tell_paths(kind, flags, names);
+}

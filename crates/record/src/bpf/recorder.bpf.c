@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/*
+ * The recorder's half in the kernel.
+ *
+ * It sits on the typed tracepoints of system calls and processes, and keeps for every open file the run that is going on
+ * (state.h). Reads and writes only lengthen a run; what ends one sends it. So what goes to user space is the volume
+ * of the no-read-write method of 1985, and the bytes are exact.
+ *
+ * `scripts/build-bpf` makes recorder.bpf.o of this, which is kept beside it: building Spindle needs no clang.
+ *
+ * files.h: open files. names.h: their names. paths.h: calls that take paths. state.h: maps. wire.h: what is sent.
+ */
+#include "paths.h"
+
+/* The kernel lends some of its functions only to programs that say this. */
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+enum call {
+	READ = 0, WRITE = 1, CALL_OPEN = 2, CALL_CLOSE = 3, LSEEK = 8, MMAP = 9, PREAD = 17, PWRITE = 18, READV = 19, WRITEV = 20,
+	DUP = 32, DUP2 = 33, SENDFILE = 40, FCNTL = 72, FSYNC = 74, FDATASYNC = 75, TRUNCATE_PATH = 76, FTRUNCATE = 77,
+	RENAME_CALL = 82, MKDIR_CALL = 83, RMDIR_CALL = 84, CREAT = 85, LINK_CALL = 86, UNLINK_CALL = 87, OPENAT = 257,
+	MKDIRAT = 258, UNLINKAT = 263, RENAMEAT = 264, LINKAT = 265, SPLICE = 275, DUP3 = 292, PREADV = 295, PWRITEV = 296,
+	RENAMEAT2 = 316, COPY_FILE_RANGE = 326, PREADV2 = 327, PWRITEV2 = 328, IO_URING_ENTER = 426, CLOSE_RANGE = 436,
+	OPENAT2 = 437, PIDFD_GETFD = 438,
+};
+
+#define O_TRUNC 01000
+#define O_TMPFILE 020000000
+#define F_DUPFD 0
+#define F_DUPFD_CLOEXEC 1030
+#define MAP_SHARED 1
+#define MAP_ANONYMOUS 0x20
+#define PROT_WRITE 2
+#define AT_REMOVEDIR 0x200
+#define RENAME_EXCHANGE 2
+#define CLOSE_RANGE_CLOEXEC 4
+#define USER32_CS 0x23
+
+/* A table of descriptors that is gone through. */
+struct walk {
+	u64 files;    /* array of struct file * */
+	u64 open;     /* its bits */
+	u64 chosen;   /* only those with these bits, too; 0 for all */
+	u32 first;
+	u32 last;
+	u32 flags;    /* of the closes */
+	u32 arriving; /* descriptors come, instead of going */
+};
+
+static long walk_word(u32 index, struct walk *walk)
+{
+	u64 word = 0, chosen = ~0ull;
+	read_kernel(&word, sizeof(word), (void *)(walk->open + index * 8ull));
+	if (walk->chosen)
+		read_kernel(&chosen, sizeof(chosen), (void *)(walk->chosen + index * 8ull));
+	word &= chosen;
+	for (u32 bit = 0; bit < 64; bit++) {
+		u32 number = index * 64 + bit;
+		if (!(word >> bit))
+			break;
+		if (!(word >> bit & 1) || number < walk->first || number > walk->last)
+			continue;
+		struct file *file = 0;
+		read_kernel(&file, sizeof(file), (void *)(walk->files + number * 8ull));
+		if (!walk->arriving) {
+			leave((u64)file, walk->flags);
+			continue;
+		}
+		struct open_file *open = known(file);
+		if (open)
+			__sync_fetch_and_add(&open->descriptors, 1);
+	}
+	return 0;
+}
+
+ALWAYS void walk_all(struct fdtable *table, struct walk *walk)
+{
+	walk->files = (u64)table->fd;
+	walk->open = (u64)table->open_fds;
+	u32 words = (table->max_fds + 63) / 64;
+	loop(words, walk_word, walk, 0);
+}
+
+/* Bytes moved through a descriptor at the file's own position. */
+APART int moved(u64 descriptor, s64 bytes, u32 flags)
+{
+	struct open_file *open = open_of(descriptor, bytes);
+	if (!open || bytes == 0)
+		return 0;
+	u64 start = -1;
+	if (open->flags & F_APPEND && flags & F_WRITTEN)
+		start = GET(file_of(descriptor), f_pos) - bytes;
+	here(open, bytes, flags, start);
+	return 0;
+}
+
+/* Bytes moved through a descriptor at a position of the call's own. */
+APART int moved_at(u64 descriptor, u64 position, s64 bytes, u32 flags)
+{
+	struct open_file *open = open_of(descriptor, 0);
+	if (!open || bytes == 0)
+		return 0;
+	/* Linux appends even then. */
+	if (open->flags & F_APPEND && flags & F_WRITTEN)
+		position = GET(open->address, i_size) - bytes;
+	elsewhere(open, position, bytes, flags | F_POSITIONAL);
+	return 0;
+}
+
+/* Bytes moved at a position that the call takes from memory, and has moved on, if it is given one. */
+ALWAYS void moved_by(u64 descriptor, u64 position_at, s64 bytes, u32 flags)
+{
+	u64 position = 0;
+	if (!position_at) {
+		moved(descriptor, bytes, flags);
+		return;
+	}
+	read_user(&position, sizeof(position), (void *)position_at);
+	moved_at(descriptor, position - bytes, bytes, flags);
+}
+
+APART int opened(u64 descriptor, u64 flags)
+{
+	if (!is_wanted())
+		return 0;
+	struct file *file = file_of(descriptor);
+	if (!file)
+		return 0;
+	u32 more = 0;
+	if ((flags & O_TMPFILE) == O_TMPFILE)
+		more = F_NAMELESS;
+	else if (flags & O_TRUNC)
+		more = F_TRUNCATED;
+	enter((u64)file, more, 0, 1);
+	return 0;
+}
+
+APART int sought(u64 descriptor, u64 position)
+{
+	struct run ended = {};
+	struct open_file *open = open_of(descriptor, 0);
+	if (!open)
+		return 0;
+	lock(&open->lock);
+	struct run *run = &open->here;
+	ended.start = run->start;
+	ended.bytes = run->bytes;
+	ended.calls = run->calls;
+	ended.flags = run->flags;
+	int stays = ended.start + ended.bytes == position;
+	if (!stays) {
+		run->start = position;
+		run->bytes = 0;
+		run->calls = 0;
+	}
+	unlock(&open->lock);
+	if (stays || open->flags & F_DIRECTORY)
+		return 0;
+	struct wire *event = begin(open, SEEK, 0);
+	if (event) {
+		put_run(event, &ended);
+		event->other = position;
+		end(event);
+	}
+	return 0;
+}
+
+APART int mapped(struct pt_regs *regs)
+{
+	u64 length = regs->si, flags = regs->r10, offset = regs->r9;
+	if (flags & MAP_ANONYMOUS)
+		return 0;
+	struct open_file *open = open_of(regs->r8, 0);
+	if (!open)
+		return 0;
+	/* Behind the end of the file there is nothing to reach. */
+	u64 size = GET(open->address, i_size);
+	if (offset >= size)
+		return 0;
+	if (length > size - offset)
+		length = size - offset;
+	u32 written = flags & MAP_SHARED && regs->dx & PROT_WRITE ? F_WRITTEN : 0;
+	elsewhere(open, offset, length, F_MAPPED | written);
+	return 0;
+}
+
+APART int changed(u64 descriptor, u8 kind)
+{
+	struct open_file *open = open_of(descriptor, 0);
+	if (!open)
+		return 0;
+	struct wire *event = begin(open, kind, 0);
+	if (event) {
+		if (kind == TRUNCATE)
+			event->size = GET(open->address, i_size);
+		end(event);
+	}
+	return 0;
+}
+
+/* A descriptor came that is not the first of its file. */
+APART int doubled(u64 descriptor)
+{
+	if (!may_matter())
+		return 0;
+	struct open_file *open = known(file_of(descriptor));
+	if (open)
+		__sync_fetch_and_add(&open->descriptors, 1);
+	return 0;
+}
+
+/* What it had begun to take away is not gone. */
+ALWAYS void call_failed(u64 call)
+{
+	if (call == UNLINK_CALL || call == UNLINKAT || call == RENAME_CALL || call == RENAMEAT || call == RENAMEAT2) {
+		u32 thread = current_pid_tgid();
+		map_delete(&PENDING, &thread);
+	}
+}
+
+SEC("tp_btf/sys_exit")
+int call_ends(u64 *context)
+{
+	struct pt_regs *regs = (struct pt_regs *)context[0];
+	s64 result = context[1];
+	if (result < 0) {
+		call_failed(regs->orig_ax);
+		return 0;
+	}
+	u64 first = regs->di;
+	switch (regs->orig_ax) {
+	case READ:
+	case READV:
+		moved(first, result, 0);
+		break;
+	case WRITE:
+	case WRITEV:
+		moved(first, result, F_WRITTEN);
+		break;
+	case PREAD:
+	case PREADV:
+		moved_at(first, regs->r10, result, 0);
+		break;
+	case PWRITE:
+	case PWRITEV:
+		moved_at(first, regs->r10, result, F_WRITTEN);
+		break;
+	case PREADV2:
+		if ((s64)regs->r10 == -1)
+			moved(first, result, 0);
+		else
+			moved_at(first, regs->r10, result, 0);
+		break;
+	case PWRITEV2:
+		if ((s64)regs->r10 == -1)
+			moved(first, result, F_WRITTEN);
+		else
+			moved_at(first, regs->r10, result, F_WRITTEN);
+		break;
+	case SENDFILE:
+		moved_by(regs->si, regs->dx, result, 0);
+		moved(first, result, F_WRITTEN);
+		break;
+	case COPY_FILE_RANGE:
+	case SPLICE:
+		moved_by(first, regs->si, result, 0);
+		moved_by(regs->dx, regs->r10, result, F_WRITTEN);
+		break;
+	case CALL_OPEN:
+		opened(result, regs->si);
+		break;
+	case CREAT:
+		opened(result, O_TRUNC);
+		break;
+	case OPENAT:
+		opened(result, regs->dx);
+		break;
+	case OPENAT2: {
+		u64 flags = 0;
+		read_user(&flags, sizeof(flags), (void *)regs->dx);
+		opened(result, flags);
+		break;
+	}
+	case LSEEK:
+		sought(first, result);
+		break;
+	case MMAP:
+		mapped(regs);
+		break;
+	case FTRUNCATE:
+		changed(first, TRUNCATE);
+		break;
+	case FSYNC:
+	case FDATASYNC:
+		changed(first, SYNC);
+		break;
+	case FCNTL:
+		if (regs->si == F_DUPFD || regs->si == F_DUPFD_CLOEXEC)
+			doubled(result);
+		break;
+	case DUP:
+	case DUP3:
+	case PIDFD_GETFD:
+		doubled(result);
+		break;
+	case DUP2:
+		if (first != regs->si)
+			doubled(result);
+		break;
+	case UNLINK_CALL:
+		one_path(UNLINK, 0, AT_FDCWD, first, 0);
+		break;
+	case UNLINKAT:
+		if (regs->dx & AT_REMOVEDIR)
+			one_path(RMDIR, F_DIRECTORY, first, regs->si, 0);
+		else
+			one_path(UNLINK, 0, first, regs->si, 0);
+		break;
+	case RMDIR_CALL:
+		one_path(RMDIR, F_DIRECTORY, AT_FDCWD, first, 0);
+		break;
+	case MKDIR_CALL:
+		one_path(MKDIR, F_DIRECTORY, AT_FDCWD, first, 0);
+		break;
+	case MKDIRAT:
+		one_path(MKDIR, F_DIRECTORY, first, regs->si, 0);
+		break;
+	case TRUNCATE_PATH:
+		one_path(TRUNCATE, 0, AT_FDCWD, first, regs->si);
+		break;
+	case RENAME_CALL:
+		two_paths(RENAME, 0, AT_FDCWD, first, AT_FDCWD, regs->si);
+		break;
+	case RENAMEAT:
+		two_paths(RENAME, 0, first, regs->si, regs->dx, regs->r10);
+		break;
+	case RENAMEAT2:
+		two_paths(RENAME, regs->r8 & RENAME_EXCHANGE ? F_SWAPPED : 0, first, regs->si, regs->dx, regs->r10);
+		break;
+	case LINK_CALL:
+		two_paths(LINK, 0, AT_FDCWD, first, AT_FDCWD, regs->si);
+		break;
+	case LINKAT:
+		two_paths(LINK, 0, first, regs->si, regs->dx, regs->r10);
+		break;
+	case IO_URING_ENTER:
+		if (is_wanted())
+			count(URING);
+		break;
+	}
+	return 0;
+}
+
+/* Descriptors go while the file still says what it is. */
+SEC("tp_btf/sys_enter")
+int call_begins(u64 *context)
+{
+	struct pt_regs *regs = (struct pt_regs *)context[0];
+	switch (context[1]) {
+	case CALL_CLOSE:
+		if (may_matter())
+			leave((u64)file_of(regs->di), 0);
+		break;
+	case DUP2:
+	case DUP3:
+		/* A target that is open is closed, if the call is not in vain. */
+		if (regs->di != regs->si && may_matter() && file_of(regs->di))
+			leave((u64)file_of(regs->si), F_IMPLICIT);
+		break;
+	case RENAME_CALL:
+	case RENAMEAT:
+	case RENAMEAT2:
+		if (is_wanted()) {
+			struct pending pending = { .renames = 1 };
+			u32 thread = current_pid_tgid();
+			map_set(&PENDING, &thread, &pending, 0);
+		}
+		break;
+	case CLOSE_RANGE:
+		if (!(regs->dx & CLOSE_RANGE_CLOEXEC) && may_matter()) {
+			struct walk walk = { .first = regs->di, .last = regs->si };
+			walk_all(current_task()->files->fdt, &walk);
+		}
+		break;
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int process_starts(u64 *context)
+{
+	struct task_struct *parent = (struct task_struct *)context[0], *child = (struct task_struct *)context[1];
+	u32 from = parent->tgid, to = child->tgid, one = 1;
+	if (from == to)
+		return 0;
+	if (BY_TREE) {
+		if (!map_get(&TREE, &from))
+			return 0;
+		map_set(&TREE, &to, &one, 0);
+	}
+	struct files_struct *files = child->files;
+	if (files == parent->files) {
+		u64 key = (u64)files;
+		u32 *others = map_get(&SHARED, &key);
+		if (others)
+			__sync_fetch_and_add(others, 1);
+		else
+			map_set(&SHARED, &key, &one, 0);
+		return 0;
+	}
+	struct walk walk = { .last = ~0u, .arriving = 1 };
+	walk_all(files->fdt, &walk);
+	return 0;
+}
+
+SEC("tp_btf/sched_prepare_exec")
+int program_replaced(u64 *context)
+{
+	if (!may_matter())
+		return 0;
+	struct fdtable *table = current_task()->files->fdt;
+	struct walk walk = { .last = ~0u, .flags = F_IMPLICIT, .chosen = (u64)table->close_on_exec };
+	walk_all(table, &walk);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int program_loaded(u64 *context)
+{
+	struct linux_binprm *program = (struct linux_binprm *)context[2];
+	if (!is_wanted())
+		return 0;
+	struct file *file = program->file;
+	struct inode *inode = GET(file, f_inode);
+	struct super_block *super = GET(inode, i_sb);
+	struct path path = GET(file, f_path);
+	u64 base = place_of(path.mnt, GET(path.dentry, d_parent));
+	struct qstr name = GET(path.dentry, d_name);
+	struct told *told = scratch();
+	if (!told)
+		return 0;
+	__builtin_memset(&told->event, 0, sizeof(told->event));
+	who(&told->event, EXEC);
+	told->event.device = GET(super, s_dev);
+	if (BY_DEVICE && told->event.device != DEVICE)
+		return 0;
+	told->event.inode = GET(inode, i_ino);
+	told->event.size = GET(inode, i_size);
+	told->event.base = base;
+	u32 length = (name.hash_len >> 32) & NAME_MAX;
+	if (read_kernel(told->text, length, name.name))
+		length = 0;
+	told->event.length = length;
+	send(told);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int process_ends(u64 *context)
+{
+	struct task_struct *task = (struct task_struct *)context[0];
+	/* Only with the last thread; and only if no other process has the same table. */
+	if (task->signal->live.counter != 0 || !may_matter())
+		return 0;
+	u32 process = task->tgid;
+	struct files_struct *files = task->files;
+	u64 key = (u64)files;
+	u32 *others = map_get(&SHARED, &key);
+	if (others) {
+		if (__sync_fetch_and_sub(others, 1) == 1)
+			map_delete(&SHARED, &key);
+	} else if (files) {
+		struct walk walk = { .last = ~0u, .flags = F_IMPLICIT };
+		walk_all(files->fdt, &walk);
+	}
+	if (BY_TREE)
+		map_delete(&TREE, &process);
+	return 0;
+}
+
+/* ext4 tells what it unlinks, with the size and the number that the call does not know. */
+SEC("tp_btf/ext4_unlink_enter")
+int name_goes(u64 *context)
+{
+	struct dentry *dentry = (struct dentry *)context[1];
+	if (!is_wanted())
+		return 0;
+	struct inode *inode = dentry->d_inode;
+	if (!inode)
+		return 0;
+	struct pending pending = { .inode = inode->i_ino, .size = inode->i_size, .device = inode->i_sb->s_dev };
+	if (inode->i_nlink == 1)
+		pending.flags = F_LAST;
+	u32 thread = current_pid_tgid();
+	map_set(&PENDING, &thread, &pending, 0);
+	return 0;
+}
+
+/* And what it frees, which is how the file that a rename replaces is known. */
+SEC("tp_btf/ext4_evict_inode")
+int data_goes(u64 *context)
+{
+	struct inode *inode = (struct inode *)context[0];
+	u32 thread = current_pid_tgid();
+	if (inode->i_nlink || (inode->i_mode & S_IFMT) != S_IFREG)
+		return 0;
+	struct pending *pending = map_get(&PENDING, &thread);
+	if (!pending || !pending->renames)
+		return 0;
+	pending->inode = inode->i_ino;
+	pending->size = inode->i_size;
+	pending->device = inode->i_sb->s_dev;
+	pending->flags = F_LAST;
+	return 0;
+}

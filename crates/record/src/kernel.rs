@@ -1,0 +1,185 @@
+//! The kernel's half: loaded, attached, and its maps read.
+
+use crate::wire::{OPEN_FILE, kernel_device};
+use crate::{Error, Result, Wanted};
+use aya::maps::{HashMap, MapData, MapError, PerCpuArray, RingBuf};
+use aya::programs::BtfTracePoint;
+use aya::{Btf, Ebpf, EbpfLoader};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The object that `scripts/build-bpf` makes.
+static OBJECT: &[u8] = aya::include_bytes_aligned!("bpf/recorder.bpf.o");
+
+/// Its programs: their names, the tracepoints they sit on, and whether there is no recording without.
+const PROGRAMS: [(&str, &str, bool); 8] = [
+    ("process_starts", "sched_process_fork", true),
+    ("process_ends", "sched_process_exit", true),
+    ("program_replaced", "sched_prepare_exec", true),
+    ("program_loaded", "sched_process_exec", true),
+    ("name_goes", "ext4_unlink_enter", false),
+    ("data_goes", "ext4_evict_inode", false),
+    ("call_begins", "sys_enter", true),
+    ("call_ends", "sys_exit", true),
+];
+
+/// The kernel's half at work; it goes when this is dropped.
+pub struct Kernel {
+    loaded: Ebpf,
+    ring: RingBuf<MapData>,
+    tree: HashMap<MapData, u32, u32>,
+    own: u32,
+}
+
+impl std::fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kernel").field("own", &self.own).finish_non_exhaustive()
+    }
+}
+
+/// What the kernel's half could not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missed {
+    /// Messages that the ring had no room for.
+    pub lost: u64,
+    /// Calls of `io_uring_enter`.
+    pub uring: u64,
+    /// Calls of programs for another processor (32 bits).
+    pub foreign: u64,
+}
+
+impl Kernel {
+    /// Loads and attaches it.
+    pub fn load(wanted: &Wanted) -> Result<Self> {
+        if !rustix::process::geteuid().is_root() && !may_load() {
+            return Err(Error::Forbidden);
+        }
+        let btf = Btf::from_sys_fs().map_err(|e| {
+            Error::Kernel(format!("it has no description of itself in /sys/kernel/btf/vmlinux (BTF): {e}"))
+        })?;
+        let own = std::process::id();
+        let device = wanted.mount.as_deref().map(device_of).transpose()?;
+        let cgroup = wanted.cgroup.as_deref().map(cgroup_of).transpose()?;
+        let flag = |is: bool| u32::from(is);
+        let (level, id) = cgroup.unwrap_or_default();
+        let words = [
+            ("OWN", own),
+            ("BY_TREE", flag(wanted.children)),
+            ("BY_USER", flag(wanted.user.is_some())),
+            ("USER", wanted.user.unwrap_or_default()),
+            ("BY_DEVICE", flag(device.is_some())),
+            ("DEVICE", device.unwrap_or_default()),
+            ("BY_CGROUP", flag(cgroup.is_some())),
+            ("CGROUP_LEVEL", level),
+        ];
+        let mut loader = EbpfLoader::new();
+        loader.btf(Some(&btf)).override_global("CGROUP", &id, true);
+        for (name, value) in &words {
+            loader.override_global(name, value, true);
+        }
+        let mut loaded = loader.load(OBJECT).map_err(|e| Error::Kernel(said(&e)))?;
+        let ring = loaded.take_map("EVENTS").ok_or(MapError::InvalidName { name: "EVENTS".into() });
+        let ring = ring.and_then(RingBuf::try_from).map_err(|e| Error::Kernel(said(&e)))?;
+        let tree = loaded.take_map("TREE").ok_or(MapError::InvalidName { name: "TREE".into() });
+        let tree = tree.and_then(HashMap::try_from).map_err(|e| Error::Kernel(said(&e)))?;
+        let mut kernel = Self { loaded, ring, tree, own };
+        if wanted.children {
+            kernel.follow(true)?;
+        }
+        for (name, tracepoint, is_needed) in PROGRAMS {
+            match kernel.attach(name, tracepoint, &btf) {
+                Err(error) if is_needed => return Err(error),
+                // What ext4 would have told is looked up in what was seen before.
+                Err(_) | Ok(()) => {}
+            }
+        }
+        Ok(kernel)
+    }
+
+    fn attach(&mut self, name: &str, tracepoint: &str, btf: &Btf) -> Result<()> {
+        let problem = |what: String| Error::Kernel(format!("tracepoint {tracepoint}: {what}"));
+        let program = self.loaded.program_mut(name).ok_or_else(|| problem("no program".into()))?;
+        let program: &mut BtfTracePoint = program.try_into().map_err(|e| problem(said(&e)))?;
+        program.load(tracepoint, btf).map_err(|e| problem(said(&e)))?;
+        program.attach().map_err(|e| problem(said(&e)))?;
+        Ok(())
+    }
+
+    /// From now on the processes that this one starts are followed, or no more.
+    pub fn follow(&mut self, on: bool) -> Result<()> {
+        let done = if on { self.tree.insert(self.own, 1, 0) } else { self.tree.remove(&self.own) };
+        done.map_err(|e| Error::Kernel(said(&e)))
+    }
+
+    /// Gives the messages that are there.
+    pub fn messages(&mut self, mut take: impl FnMut(&[u8])) {
+        while let Some(message) = self.ring.next() {
+            take(&message);
+        }
+    }
+
+    /// The programs stop; what they have sent and kept can still be read.
+    pub fn detach(&mut self) {
+        for (name, _, _) in PROGRAMS.into_iter().rev() {
+            if let Some(Ok(program)) = self.loaded.program_mut(name).map(<&mut BtfTracePoint>::try_from) {
+                // An error means that it was not attached.
+                let _ = program.unload();
+            }
+        }
+    }
+
+    /// The entries of files that are open.
+    pub fn open_files(&self) -> Vec<[u8; OPEN_FILE]> {
+        let Some(map) = self.loaded.map("FILES") else { return Vec::new() };
+        let Ok(files) = HashMap::<_, u64, [u8; OPEN_FILE]>::try_from(map) else { return Vec::new() };
+        files.iter().filter_map(|entry| entry.ok().map(|(_, value)| value)).collect()
+    }
+
+    /// What could not be told so far.
+    pub fn missed(&self) -> Missed {
+        let Some(map) = self.loaded.map("MISSED") else { return Missed::default() };
+        let Ok(counts) = PerCpuArray::<_, u64>::try_from(map) else { return Missed::default() };
+        let count = |n| counts.get(&n, 0).map_or(0, |values| values.iter().sum());
+        Missed { lost: count(0), uring: count(1), foreign: count(2) }
+    }
+}
+
+/// An error with all that is behind it.
+fn said(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// True with the capabilities for it: CAP_BPF is number 39, CAP_PERFMON 38.
+fn may_load() -> bool {
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return false };
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let has = line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
+    has >> 38 & 3 == 3
+}
+
+fn device_of(path: &Path) -> Result<u32> {
+    let found = std::fs::metadata(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+    Ok(kernel_device(found.dev()))
+}
+
+/// How deep a cgroup is below the root of its hierarchy, and its number.
+fn cgroup_of(path: &Path) -> Result<(u32, u64)> {
+    let problem = |source| Error::Io { path: path.to_owned(), source };
+    let path = path.canonicalize().map_err(problem)?;
+    let found = std::fs::metadata(&path).map_err(problem)?;
+    let is_one = |path: &Path| path.join("cgroup.controllers").exists();
+    if !is_one(&path) {
+        return Err(Error::Refused(format!(
+            "{}: this is no directory of the unified cgroup hierarchy",
+            path.display()
+        )));
+    }
+    let above = path.ancestors().skip(1).take_while(|above| is_one(above)).count();
+    Ok((u32::try_from(above).unwrap_or(u32::MAX), found.ino()))
+}

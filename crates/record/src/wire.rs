@@ -1,0 +1,167 @@
+//! What the kernel's half sends: `bpf/wire.h` declares the same.
+
+/// Kinds of message that are no event come behind those of [`spindle_trace::Kind::ALL`].
+pub const DIRECTORY: u8 = 12;
+/// Another name for a file.
+pub const LINK: u8 = 13;
+
+/// The bytes of a run were written.
+pub const WRITTEN: u32 = 1 << 30;
+/// A rename has swapped two names.
+pub const SWAPPED: u32 = 1 << 28;
+/// The bits of `flags` that are [`spindle_trace::Flags`].
+pub const TRACE_FLAGS: u32 = (1 << 13) - 1;
+
+/// A message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wire<'a> {
+    /// Nanoseconds since the machine was started.
+    pub time: u64,
+    /// Number of the open file.
+    pub open: u64,
+    /// Its inode's number.
+    pub inode: u64,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Where the run began.
+    pub position: u64,
+    /// Bytes of the run.
+    pub bytes: u64,
+    /// Number of the directory that the first name begins at; 0 for none.
+    pub base: u64,
+    /// New position of a seek, links at a close, or the directory that the second name begins at.
+    pub other: u64,
+    /// Device as the kernel counts it.
+    pub device: u32,
+    /// Account.
+    pub user: u32,
+    /// Process.
+    pub process: u32,
+    /// Calls of the run.
+    pub calls: u32,
+    /// Flags, and [`WRITTEN`].
+    pub flags: u32,
+    /// What it is.
+    pub kind: u8,
+    /// The program.
+    pub command: &'a [u8],
+    /// One name, or two with a 0 between.
+    pub text: &'a [u8],
+}
+
+/// Bytes before the text.
+pub const HEAD: usize = 104;
+
+impl<'a> Wire<'a> {
+    /// Takes a message apart; none if it is too short to be one.
+    pub fn parse(message: &'a [u8]) -> Option<Self> {
+        let (head, text) = message.split_at_checked(HEAD)?;
+        let (words, rest) = head.as_chunks::<8>();
+        debug_assert!(rest.is_empty());
+        let wide = |n: usize| u64::from_le_bytes(words[n]);
+        let halves = |n: usize| {
+            let [a, b, c, d, e, f, g, h] = words[n];
+            (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]))
+        };
+        let ((device, user), (process, calls), (flags, last)) = (halves(8), halves(9), halves(10));
+        let [low, high, kind, _] = last.to_le_bytes();
+        let command = &head[88..];
+        let end = command.iter().position(|&byte| byte == 0).unwrap_or(command.len());
+        Some(Self {
+            time: wide(0),
+            open: wide(1),
+            inode: wide(2),
+            size: wide(3),
+            position: wide(4),
+            bytes: wide(5),
+            base: wide(6),
+            other: wide(7),
+            device,
+            user,
+            process,
+            calls,
+            flags,
+            kind,
+            command: &command[..end],
+            text: text.get(..usize::from(u16::from_le_bytes([low, high])))?,
+        })
+    }
+
+    /// The device's number as `stat` tells it.
+    pub fn device(&self) -> u64 {
+        user_device(self.device)
+    }
+}
+
+/// A device's number as `stat` tells it: the kernel itself has 20 bits of minor number below the major one.
+pub fn user_device(device: u32) -> u64 {
+    let (major, minor) = (u64::from(device >> 20), u64::from(device & 0xf_ffff));
+    minor & 0xff | (major & 0xfff) << 8 | (minor & !0xff) << 12
+}
+
+/// The reverse of [`user_device`].
+pub fn kernel_device(device: u64) -> u32 {
+    let (major, minor) = (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xf_ff00);
+    u32::try_from(major << 20 | minor).unwrap_or(u32::MAX)
+}
+
+/// An open file as the kernel keeps it: `struct open_file` of `bpf/state.h`.
+pub const OPEN_FILE: usize = 88;
+
+/// What is told of an open file that is still open at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Number of the open file.
+    pub open: u64,
+    /// The runs that were going on: start, bytes, calls, flags.
+    pub runs: [(u64, u64, u32, u32); 2],
+}
+
+impl Left {
+    /// Takes an entry of the kernel's table apart.
+    pub fn parse(entry: &[u8; OPEN_FILE]) -> Self {
+        let (words, _) = entry.as_chunks::<8>();
+        let wide = |n: usize| u64::from_le_bytes(words[n]);
+        let halves = |n: usize| {
+            let word = wide(n).to_le_bytes();
+            let [a, b, c, d, e, f, g, h] = word;
+            (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]))
+        };
+        let run = |n: usize| {
+            let (calls, flags) = halves(n + 2);
+            (wide(n), wide(n + 1), calls, flags)
+        };
+        Self { open: wide(1), runs: [run(5), run(8)] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: numbers of devices are those of `stat`, and come back.
+    #[test]
+    fn devices() {
+        assert_eq!(user_device(8 << 20 | 1), 0x801);
+        assert_eq!(user_device(0x12345), 0x1230_0045);
+        for device in [0, 1, 8 << 20 | 1, 0xfff_fffff, 0x12345, 259 << 20 | 300] {
+            assert_eq!(kernel_device(user_device(device)), device);
+        }
+    }
+
+    /// Promise: a message is what its bytes say, and one that is cut is none.
+    #[test]
+    fn messages() {
+        let mut bytes = vec![0; HEAD];
+        bytes[8] = 7;
+        bytes[64] = 1;
+        bytes[84] = 3;
+        bytes[86] = 2;
+        bytes[88..90].copy_from_slice(b"cc");
+        assert_eq!(Wire::parse(&bytes), None);
+        bytes.extend(b"a.o-");
+        let wire = Wire::parse(&bytes).unwrap();
+        assert_eq!((wire.open, wire.device, wire.kind), (7, 1, 2));
+        assert_eq!((wire.command, wire.text), (&b"cc"[..], &b"a.o"[..]));
+    }
+}
