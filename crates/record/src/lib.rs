@@ -12,20 +12,23 @@
 //! Invariants: an open id comes with its `open` or `create` first; a run is told once; what the ring could not hold is counted
 //! ([`Done::lost`], and in the file). Only Linux on x86-64 has a recorder: the numbers of system calls and registers are its.
 
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod elsewhere;
 mod error;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod kernel;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod session;
 mod signals;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod translate;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod wire;
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-#[path = "elsewhere.rs"]
-mod session;
-
+pub use elsewhere::Recording;
 pub use error::{Error, Result};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use session::Recording;
 pub use signals::Signals;
 
