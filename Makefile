@@ -1,7 +1,7 @@
 # Everything a developer or CI calls. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build check test demo torture torture-selftest bench install
+.PHONY: help setup build check test demo torture torture-selftest bench bench-record install
 
 # `make torture`: seconds for mutated images and for crashes (each), and how many cases each other random test tries.
 BUDGET ?= 600
@@ -40,6 +40,9 @@ torture-selftest: ## Planted bugs, each of which the crash explorer or the fault
 
 bench: setup build ## Ratios to kernel ext4 and fuse2fs, as in docs/PERFORMANCE.md: make bench [BENCH="--rounds 5"]
 	cargo run --release --quiet -p spindle-bench -- $(BENCH)
+
+bench-record: setup build ## What recording a trace costs, beside strace: make bench-record [BENCH="--rounds 5"]
+	scripts/bench-record $(BENCH)
 
 PREFIX ?= /usr/local
 SBIN ?= /sbin

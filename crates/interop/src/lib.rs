@@ -34,6 +34,7 @@ pub mod rufs;
 pub mod simh;
 pub mod sleuthkit;
 pub mod spindle;
+pub mod strace;
 pub mod table;
 pub mod tool;
 pub mod tree;

@@ -155,7 +155,7 @@ fn said(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// True with the capabilities for it: CAP_BPF is number 39, CAP_PERFMON 38.
+/// True with the capabilities for it: `CAP_BPF` is number 39, `CAP_PERFMON` 38.
 fn may_load() -> bool {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return false };
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

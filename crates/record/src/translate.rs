@@ -150,6 +150,8 @@ impl Translator {
         if !is_directory && !flags.has(Flags::NAMELESS) {
             self.remember(&path, id);
         }
+        // What the system calls such a file in its messages is no name.
+        let path = if flags.has(Flags::NAMELESS) { Arc::default() } else { path };
         let open = Open {
             file: id,
             flags: Flags(flags.0 & !(Flags::BEFORE | Flags::TRUNCATED | Flags::NAMELESS).0),
@@ -317,7 +319,7 @@ impl Translator {
     }
 
     fn tell(&self, kind: Kind, wire: &Wire<'_>, file: FileId, path: &str, new_path: &str, batch: &mut Batch) {
-        if !self.wants(path) && (new_path.is_empty() || !self.wants(new_path)) {
+        if wire.open == 0 && !self.wants(path) && (new_path.is_empty() || !self.wants(new_path)) {
             return;
         }
         let is_written = wire.flags & WRITTEN != 0;

@@ -59,10 +59,7 @@ impl<'a> Wire<'a> {
         let (words, rest) = head.as_chunks::<8>();
         debug_assert!(rest.is_empty());
         let wide = |n: usize| u64::from_le_bytes(words[n]);
-        let halves = |n: usize| {
-            let [a, b, c, d, e, f, g, h] = words[n];
-            (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]))
-        };
+        let halves = |n| halves(wide(n));
         let ((device, user), (process, calls), (flags, last)) = (halves(8), halves(9), halves(10));
         let [low, high, kind, _] = last.to_le_bytes();
         let command = &head[88..];
@@ -91,6 +88,12 @@ impl<'a> Wire<'a> {
     pub fn device(&self) -> u64 {
         user_device(self.device)
     }
+}
+
+/// The two words in one.
+#[expect(clippy::cast_possible_truncation, reason = "each half is taken")]
+const fn halves(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
 }
 
 /// A device's number as `stat` tells it: the kernel itself has 20 bits of minor number below the major one.
@@ -122,13 +125,8 @@ impl Left {
     pub fn parse(entry: &[u8; OPEN_FILE]) -> Self {
         let (words, _) = entry.as_chunks::<8>();
         let wide = |n: usize| u64::from_le_bytes(words[n]);
-        let halves = |n: usize| {
-            let word = wide(n).to_le_bytes();
-            let [a, b, c, d, e, f, g, h] = word;
-            (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]))
-        };
         let run = |n: usize| {
-            let (calls, flags) = halves(n + 2);
+            let (calls, flags) = halves(wide(n + 2));
             (wide(n), wide(n + 1), calls, flags)
         };
         Self { open: wide(1), runs: [run(5), run(8)] }
@@ -144,7 +142,7 @@ mod tests {
     fn devices() {
         assert_eq!(user_device(8 << 20 | 1), 0x801);
         assert_eq!(user_device(0x12345), 0x1230_0045);
-        for device in [0, 1, 8 << 20 | 1, 0xfff_fffff, 0x12345, 259 << 20 | 300] {
+        for device in [0, 1, 8 << 20 | 1, 0xfff_fffff, 0x12345, 259 << 20 | 0x12c] {
             assert_eq!(kernel_device(user_device(device)), device);
         }
     }

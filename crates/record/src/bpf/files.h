@@ -207,7 +207,8 @@ ONCE int enter(u64 key, u32 more, u64 position, u32 descriptors)
 	if (!told)
 		return 0;
 	__builtin_memset(&told->event, 0, sizeof(told->event));
-	who(&told->event, mode & FMODE_CREATED && !(more & F_BEFORE) ? CREATE : OPEN);
+	int is_new = more & F_NAMELESS || (mode & FMODE_CREATED && !(more & F_BEFORE));
+	who(&told->event, is_new ? CREATE : OPEN);
 	told->event.open = open.open;
 	told->event.inode = open.inode;
 	told->event.device = device;

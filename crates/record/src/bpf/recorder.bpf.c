@@ -209,6 +209,12 @@ APART int doubled(u64 descriptor)
 	return 0;
 }
 
+/* Programs of 32 bits have other numbers for their calls; they are only counted. */
+ALWAYS int is_foreign(struct pt_regs *regs)
+{
+	return regs->cs == USER32_CS;
+}
+
 /* What it had begun to take away is not gone. */
 ALWAYS void call_failed(u64 call)
 {
@@ -223,6 +229,11 @@ int call_ends(u64 *context)
 {
 	struct pt_regs *regs = (struct pt_regs *)context[0];
 	s64 result = context[1];
+	if (is_foreign(regs)) {
+		if (is_wanted())
+			count(FOREIGN);
+		return 0;
+	}
 	if (result < 0) {
 		call_failed(regs->orig_ax);
 		return 0;
@@ -356,6 +367,8 @@ SEC("tp_btf/sys_enter")
 int call_begins(u64 *context)
 {
 	struct pt_regs *regs = (struct pt_regs *)context[0];
+	if (is_foreign(regs))
+		return 0;
 	switch (context[1]) {
 	case CALL_CLOSE:
 		if (may_matter())
