@@ -3,8 +3,8 @@
 mod analyze;
 mod cachesim;
 mod import;
-mod report;
 mod record;
+mod report;
 mod show;
 
 use crate::error::Result;
