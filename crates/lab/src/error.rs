@@ -18,6 +18,9 @@ pub enum Error {
     /// A machine that was asked for is not described, or cannot be.
     #[error(transparent)]
     Preset(#[from] spindle_sim::preset::Error),
+    /// A trace could not be made or used.
+    #[error(transparent)]
+    Trace(#[from] spindle_trace::Error),
     /// What was measured contradicts itself.
     #[error("{0}")]
     Contradiction(String),

@@ -16,6 +16,7 @@ mod error;
 mod experiment;
 mod experiments;
 pub mod population;
+pub mod replay;
 pub mod waste;
 
 pub use error::{Error, Result};

@@ -5,7 +5,8 @@ use spindle_report::outcome::Verdict;
 use spindle_report::render;
 
 /// Experiments that take minutes without optimisation. What they are made of repeats, and so do the quick ones.
-const SLOW: [&str; 5] = ["ffs-inodes", "ffs-table2", "ffs-aging", "cluster-extents", "beyond"];
+const SLOW: [&str; 7] =
+    ["ffs-inodes", "ffs-table2", "ffs-aging", "trace-activity", "trace-cache", "cluster-extents", "beyond"];
 
 /// Promise: an experiment gives the same text, JSON and pictures to the byte when it is run again, and every figure of the
 /// paper is met within its tolerance or the outcome says why not.

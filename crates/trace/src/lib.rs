@@ -24,8 +24,10 @@ pub mod follow;
 pub mod format;
 mod import;
 pub mod policy;
+pub mod replay;
 pub mod requests;
 mod source;
+pub mod synth;
 
 pub use error::{Error, Result};
 pub use event::{Batch, Event, FileId, Flags, Kind, Names, Symbol};

@@ -59,6 +59,16 @@ impl Machine {
         })
     }
 
+    /// Adds a program that runs beside the one of [`Self::run`], which ends after all of these have.
+    pub fn client(&self, name: &str, program: impl FnOnce() + Send + 'static) {
+        self.simulation.spawn(name, program);
+    }
+
+    /// Adds a program that goes on for as long as there are others.
+    pub fn background(&self, name: &str, program: impl FnOnce() + Send + 'static) {
+        self.simulation.spawn_background(name, program);
+    }
+
     /// Does `work`, which moves `bytes`, and tells how fast.
     ///
     /// # Errors

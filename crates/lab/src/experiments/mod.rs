@@ -7,10 +7,14 @@ mod ffs_aging;
 mod ffs_inodes;
 mod ffs_table1;
 mod ffs_table2;
+mod trace_activity;
+mod trace_cache;
 
 use crate::Experiment;
 
 const FFS_1984: &str = "McKusick, Joy, Leffler and Fabry, \"A Fast File System for UNIX\", 1984";
+const TRACE_1985: &str =
+    "Ousterhout and others, \"A Trace-Driven Analysis of the UNIX 4.2 BSD File System\", 1985";
 const CLUSTERING_1991: &str = "McVoy and Kleiman, \"Extent-like Performance from a UNIX File System\", 1991";
 
 /// In the order of the papers.
@@ -47,6 +51,24 @@ pub const ALL: &[Experiment] = &[
         section: "sections 2 and 4",
         stand_in: "for weeks of use at Berkeley: half a year of synthetic use",
         run: ffs_aging::run,
+    },
+    Experiment {
+        id: "trace-activity",
+        title: "how files are used",
+        paper: TRACE_1985,
+        section: "section 5, Tables III to V, figures 1 to 4",
+        stand_in: "for the traces A5, E3 and C4: synthetic ones, by models of their users, programs and files that were fitted to these \
+                   very tables",
+        run: trace_activity::run,
+    },
+    Experiment {
+        id: "trace-cache",
+        title: "disk accesses that caches of blocks need",
+        paper: TRACE_1985,
+        section: "section 6, Tables VI and VII, figures 5 to 7",
+        stand_in: "for the trace A5: a synthetic one of the same length, by a model whose locality was fitted to Tables VI and VII: what is shown \
+                   is that one such population exists, and what the simulator makes of it",
+        run: trace_cache::run,
     },
     Experiment {
         id: "cluster-iobench",

@@ -94,6 +94,18 @@ impl Histogram {
         self.most = self.most.max(value);
     }
 
+    /// Adds all values of another.
+    pub fn merge(&mut self, other: &Self) {
+        for ((count, weight), (more, heavier)) in self.buckets.iter_mut().zip(&other.buckets) {
+            *count += more;
+            *weight = weight.saturating_add(*heavier);
+        }
+        self.count += other.count;
+        self.weight = self.weight.saturating_add(other.weight);
+        self.sum = self.sum.saturating_add(other.sum);
+        self.most = self.most.max(other.most);
+    }
+
     /// Number of values.
     #[must_use]
     pub const fn count(&self) -> u64 {

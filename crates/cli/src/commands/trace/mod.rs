@@ -4,8 +4,10 @@ mod analyze;
 mod cachesim;
 mod import;
 mod record;
+mod replay;
 mod report;
 mod show;
+mod synth;
 
 use crate::error::Result;
 use std::process::ExitCode;
@@ -26,9 +28,11 @@ enum What {
     Analyze(analyze::Args),
     Cachesim(cachesim::Args),
     Import(import::Args),
+    Replay(replay::Args),
     Report(report::Args),
     Record(record::Args),
     Show(show::Args),
+    Synth(synth::Args),
 }
 
 /// Runs the command.
@@ -37,8 +41,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         What::Analyze(args) => analyze::run(args),
         What::Cachesim(args) => cachesim::run(args),
         What::Import(args) => import::run(args),
+        What::Replay(args) => replay::run(args),
         What::Report(args) => report::run(args),
         What::Record(args) => record::run(args),
         What::Show(args) => show::run(args),
+        What::Synth(args) => synth::run(args),
     }
 }

@@ -1,0 +1,156 @@
+//! `spindle trace replay`
+
+use crate::error::{Context, Failure, Result};
+use crate::output::Output;
+use crate::text::parse_bytes;
+use spindle_clock::SystemClock;
+use spindle_lab::replay::{On, System, from_file, on_disk};
+use spindle_report::{Outcome, render};
+use spindle_trace::format::Columns;
+use spindle_trace::replay::{Directory, Pace, Replay, Settings, Target, Timings, population};
+use spindle_trace::{Batch, open};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Do again what a trace tells, on a mounted directory or a modelled disk, and measure service times
+///
+/// The files that the trace speaks of are made first, at the sizes that they had; then its events are performed, in their
+/// order, at the recorded times or faster. Files are named by numbers: the names in the trace are never used. On a
+/// directory everything happens below it, and one with anything in it is refused. On a modelled disk time is virtual.
+///
+/// Each copy of the trace has its own files, and does one thing after the other; several copies are the load of a machine
+/// with as many times the users.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "EXIT CODES
+    0  done    1  the trace cannot be read, or a call failed    2  the command line makes no sense
+
+EXAMPLES
+    spindle trace replay build.trace --on /mnt/new --speed max
+    spindle trace replay a5.trace --on /mnt/new --speed 100 --copies 4
+    spindle trace replay a5.trace --disk ra81 --host vax-11-780 --fs v7
+    spindle trace replay a5.trace --disk ra81 --fs ffs --copies 8 --speed 1 --json")]
+pub struct Args {
+    /// The trace
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// Replay on this directory, which is made, or is empty
+    #[arg(long, value_name = "DIR", required_unless_present = "disk", conflicts_with = "disk")]
+    on: Option<PathBuf>,
+    /// Replay on the model of a disk, as "spindle lab presets" tells them
+    #[arg(long, value_name = "PRESET")]
+    disk: Option<String>,
+    /// The model of the host with it
+    #[arg(long, value_name = "PRESET", default_value = "vax-11-780", requires = "disk")]
+    host: String,
+    /// The file system on it
+    #[arg(long, value_name = "SYSTEM", default_value = "ffs", requires = "disk")]
+    fs: Fs,
+    /// Memory of the modelled host for data of files
+    #[arg(long, value_name = "SIZE", default_value = "400k", value_parser = parse_bytes, requires = "disk")]
+    memory: u64,
+    /// How many times as fast as recorded, or "max": each event at once after the one before
+    #[arg(long, value_name = "FACTOR|max", default_value = "1", value_parser = parse_speed)]
+    speed: Pace,
+    /// Copies that are replayed at once
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    copies: u16,
+    /// Seconds from the beginning of a copy to that of the next
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    shift: f64,
+    /// Bytes of a call, where the trace does not tell how many calls there were
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = parse_bytes)]
+    request: u64,
+    /// Tell it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Fs {
+    /// The fast file system of 1984, with clusters
+    Ffs,
+    /// The old file system
+    V7,
+}
+
+fn parse_speed(text: &str) -> Result<Pace, String> {
+    if text == "max" {
+        return Ok(Pace::Flat);
+    }
+    match text.parse::<f64>() {
+        Ok(factor) if factor.is_finite() && factor > 0.0 => Ok(Pace::Times(factor)),
+        _ => Err("give a number above 0, or \"max\"".into()),
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let shift = Duration::try_from_secs_f64(args.shift)
+        .map_err(|_| Failure::usage(format!("--shift {}: must be from 0 up", args.shift)))?;
+    let settings = Settings {
+        pace: args.speed,
+        request: usize::try_from(args.request).unwrap_or(usize::MAX).clamp(1, 1 << 20),
+        shift,
+    };
+    let outcome = match (&args.on, &args.disk) {
+        (Some(dir), _) => in_directory(args, dir, settings)?,
+        (None, disk) => {
+            let on = On {
+                disk: disk.clone().unwrap_or_default(),
+                host: args.host.clone(),
+                system: match args.fs {
+                    Fs::Ffs => System::Fast,
+                    Fs::V7 => System::Old,
+                },
+                memory: usize::try_from(args.memory).unwrap_or(usize::MAX),
+                copies: args.copies.into(),
+                settings,
+            };
+            on_disk(&on, from_file(args.trace.clone()))?
+        }
+    };
+    let mut out = Output::stdout();
+    if args.json {
+        out.json(&outcome)?;
+    } else {
+        out.bytes(render::text(&outcome).trim_start().as_bytes())?;
+    }
+    out.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Replays all copies below a directory of the host.
+fn in_directory(args: &Args, dir: &Path, settings: Settings) -> Result<Outcome> {
+    drop(Directory::new(dir)?);
+    let files = population(&mut *open(&args.trace, Columns::NUMBERS)?)?;
+    let mut targets = Vec::new();
+    for copy in 0..args.copies {
+        let mut target = Directory::new(&dir.join(format!("copy{copy}")))?;
+        files.iter().try_for_each(|&(name, size)| target.make(name, size))?;
+        targets.push(target);
+    }
+    let copies = std::thread::scope(|scope| {
+        let start = |(copy, target)| {
+            let shift = settings.shift * copy;
+            scope.spawn(move || one(&args.trace, target, Settings { shift, ..settings }))
+        };
+        let running: Vec<_> = (0..).zip(targets).map(start).collect();
+        let ended = running.into_iter().map(|copy| {
+            copy.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).context(dir.display())
+        });
+        ended.collect::<Result<Vec<_>>>()
+    })?;
+    Ok(Timings::shown(&copies, None))
+}
+
+/// Replays one copy.
+fn one(trace: &Path, target: Directory, settings: Settings) -> spindle_trace::Result<Timings> {
+    let mut source = open(trace, Columns::NUMBERS)?;
+    let mut replay = Replay::new(target, &SystemClock, settings);
+    let mut batch = Batch::default();
+    while source.next(&mut batch)? {
+        replay.take(&batch)?;
+    }
+    Ok(replay.finish()?.1)
+}

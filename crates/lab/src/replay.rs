@@ -1,0 +1,415 @@
+//! Traces replayed on the shipped file systems, on modelled disks.
+//!
+//! The one idea: [`Files`] is a [`Target`] over any [`FileSystem`], with a clock that is told of each call, so that a replay
+//! on a modelled machine takes the time that the machine would have taken. [`on_disk`] puts a file system on a preset's disk, makes what was there
+//! before the trace, and lets the copies run as clients of one simulation.
+
+use crate::bench::era;
+use crate::bench::machine::Machine;
+use crate::bench::subject::{Disk, Kind};
+use crate::{Error, Outcome, Result};
+use spindle_cache::{DataSettings, Naming, Settings};
+use spindle_clock::{Clock, ManualClock, Mutex, Work};
+use spindle_device::MemoryDevice;
+use spindle_sim::preset::Library;
+use spindle_trace::replay::{self, How, Name, Replay, Target, Timings, population};
+use spindle_trace::{Batch, Source};
+use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Changes reach the disk after so much time at the latest, as `update` of the time saw to.
+const UPDATE: Duration = Duration::from_secs(30);
+/// Bytes written at a time when files are made.
+const CHUNK: usize = 1 << 16;
+/// Blocks of the fast file system, and what a cluster of it has at most.
+const BLOCK: u32 = 8192;
+const CLUSTER_BLOCKS: u32 = 7;
+
+/// Opens the trace anew, from any thread.
+pub type Open<'a> = dyn Fn() -> spindle_trace::Result<Box<dyn Source>> + Send + Sync + 'a;
+
+/// Copies in the order in which they ended, and how.
+type Ended = Vec<(usize, Result<Timings>)>;
+
+/// A directory of a file system as the place of a replay.
+pub struct Files<'a> {
+    fs: &'a dyn FileSystem,
+    clock: &'a dyn Clock,
+    root: Ino,
+    directories: HashMap<String, Ino>,
+    buffer: Vec<u8>,
+}
+
+impl std::fmt::Debug for Files<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Files").field("root", &self.root).finish_non_exhaustive()
+    }
+}
+
+fn told(name: Name, error: &spindle_vfs::Error) -> spindle_trace::Error {
+    let path = Path::new(&name.directory()).join(name.leaf());
+    spindle_trace::Error::io(path, std::io::Error::from_raw_os_error(error.errno()))
+}
+
+fn node(kind: FileKind) -> NewNode<'static> {
+    NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" }
+}
+
+impl<'a> Files<'a> {
+    /// The directory `copy` of the root, which is made if it is not there.
+    ///
+    /// # Errors
+    /// As the file system.
+    pub fn new(fs: &'a dyn FileSystem, clock: &'a dyn Clock, copy: usize) -> Result<Self> {
+        let name = format!("copy{copy}");
+        let root = match fs.lookup(fs.root(), name.as_bytes()) {
+            Err(spindle_vfs::Error::NotFound) => {
+                fs.create(fs.root(), name.as_bytes(), &node(FileKind::Directory), Privilege::Root)?.ino
+            }
+            found => found?.ino,
+        };
+        fs.forget(root, 1);
+        Ok(Self { fs, clock, root, directories: HashMap::new(), buffer: vec![b'x'; CHUNK] })
+    }
+
+    fn directory(&mut self, name: Name) -> spindle_vfs::Result<Ino> {
+        let directory = name.directory();
+        if let Some(&ino) = self.directories.get(&directory) {
+            return Ok(ino);
+        }
+        let ino = match self.fs.lookup(self.root, directory.as_bytes()) {
+            Err(spindle_vfs::Error::NotFound) => {
+                let made = self.fs.create(
+                    self.root,
+                    directory.as_bytes(),
+                    &node(FileKind::Directory),
+                    Privilege::Root,
+                );
+                made?.ino
+            }
+            found => found?.ino,
+        };
+        self.fs.forget(ino, 1);
+        self.directories.insert(directory, ino);
+        Ok(ino)
+    }
+
+    /// A call of a program about a file by its name.
+    fn call<R>(
+        &mut self,
+        name: Name,
+        work: impl FnOnce(&dyn FileSystem, Ino) -> spindle_vfs::Result<R>,
+    ) -> spindle_trace::Result<R> {
+        self.clock.work(Work::Call);
+        let directory = self.directory(name).map_err(|e| told(name, &e))?;
+        work(self.fs, directory).map_err(|e| told(name, &e))
+    }
+}
+
+fn cut(fs: &dyn FileSystem, ino: Ino, size: u64) -> spindle_vfs::Result<()> {
+    fs.setattr(ino, &SetAttr { size: Some(size), ..SetAttr::default() }, Privilege::User).map(drop)
+}
+
+impl Target for Files<'_> {
+    type Open = (Ino, Name);
+
+    fn make(&mut self, name: Name, size: u64) -> spindle_trace::Result<()> {
+        let mut open = self.open(name, How::New)?;
+        let mut done = 0;
+        while done < size {
+            let part = usize::try_from(size - done).unwrap_or(CHUNK).min(CHUNK);
+            self.write(&mut open, done, part)?;
+            done += part as u64;
+        }
+        self.close(open)
+    }
+
+    fn open(&mut self, name: Name, how: How) -> spindle_trace::Result<(Ino, Name)> {
+        let leaf = name.leaf();
+        let ino = self.call(name, |fs, directory| {
+            if how == How::New {
+                let made = fs.create(directory, leaf.as_bytes(), &node(FileKind::Regular), Privilege::User);
+                return made.map(|made| made.ino);
+            }
+            let ino = fs.lookup(directory, leaf.as_bytes())?.ino;
+            if how == How::Emptied {
+                cut(fs, ino, 0)?;
+            }
+            Ok(ino)
+        })?;
+        Ok((ino, name))
+    }
+
+    fn read(&mut self, open: &mut (Ino, Name), position: u64, bytes: usize) -> spindle_trace::Result<usize> {
+        self.clock.work(Work::Call);
+        self.buffer.resize(self.buffer.len().max(bytes), b'x');
+        let read = self.fs.read(open.0, position, &mut self.buffer[..bytes]).map_err(|e| told(open.1, &e))?;
+        self.clock.work(Work::Copy { bytes: read as u64 });
+        Ok(read)
+    }
+
+    fn write(&mut self, open: &mut (Ino, Name), position: u64, bytes: usize) -> spindle_trace::Result<()> {
+        self.clock.work(Work::Call);
+        self.clock.work(Work::Copy { bytes: bytes as u64 });
+        self.buffer.resize(self.buffer.len().max(bytes), b'x');
+        match self.fs.write(open.0, position, &self.buffer[..bytes], Privilege::User) {
+            Ok(written) if written < bytes => Err(told(open.1, &spindle_vfs::Error::NoSpace)),
+            done => done.map(drop).map_err(|e| told(open.1, &e)),
+        }
+    }
+
+    fn sync(&mut self, open: &mut (Ino, Name)) -> spindle_trace::Result<()> {
+        self.clock.work(Work::Call);
+        self.fs.fsync(open.0, false).map_err(|e| told(open.1, &e))
+    }
+
+    fn close(&mut self, open: (Ino, Name)) -> spindle_trace::Result<()> {
+        self.clock.work(Work::Call);
+        self.fs.forget(open.0, 1);
+        Ok(())
+    }
+
+    fn truncate(&mut self, name: Name, size: u64) -> spindle_trace::Result<()> {
+        let leaf = name.leaf();
+        self.call(name, |fs, directory| {
+            let ino = fs.lookup(directory, leaf.as_bytes())?.ino;
+            let done = cut(fs, ino, size);
+            fs.forget(ino, 1);
+            done
+        })
+    }
+
+    fn remove(&mut self, name: Name) -> spindle_trace::Result<()> {
+        let leaf = name.leaf();
+        self.call(name, |fs, directory| fs.unlink(directory, leaf.as_bytes()))
+    }
+
+    fn rename(&mut self, from: Name, to: Name) -> spindle_trace::Result<()> {
+        let (old, new) = (from.leaf(), to.leaf());
+        self.call(from, |fs, directory| {
+            fs.rename(
+                directory,
+                old.as_bytes(),
+                directory,
+                new.as_bytes(),
+                spindle_vfs::RenameMode::Replace,
+                Privilege::User,
+            )
+        })
+    }
+}
+
+/// Which file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    /// The fast file system: blocks of 8 KB in fragments of 1 KB, clusters of 56 KB.
+    Fast,
+    /// The old one of 4.1BSD: blocks of 1 KB.
+    Old,
+}
+
+/// A machine on which a trace is replayed.
+#[derive(Clone, Debug)]
+pub struct On {
+    /// The preset of the disk.
+    pub disk: String,
+    /// The preset of the host.
+    pub host: String,
+    /// The file system.
+    pub system: System,
+    /// Bytes of memory for data of files.
+    pub memory: usize,
+    /// Copies of the trace that are replayed at once.
+    pub copies: usize,
+    /// How each is replayed; the shift is that of the second copy, twice that of the third, and so on.
+    pub settings: replay::Settings,
+}
+
+impl On {
+    fn geometry(&self) -> Result<Disk> {
+        let library = Library::built_in()?;
+        let bad = |why| Error::Contradiction(format!("disk {}: {why}", self.disk));
+        let geometry = library.disk(&self.disk)?.geometry.as_ref().ok_or_else(|| bad("has no cylinders"))?;
+        let [zone] = geometry.zone.as_slice() else {
+            return Err(bad("has zones, which a layout policy of 1984 cannot know"));
+        };
+        if geometry.sector_bytes != 512 {
+            return Err(bad("has other sectors than of 512 bytes"));
+        }
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Thousands.
+        Ok(Disk {
+            rpm: geometry.rpm.round() as u32,
+            sectors: zone.sectors_per_track,
+            tracks: geometry.heads,
+            cylinders: zone.cylinders,
+        })
+    }
+
+    fn settings(&self) -> Settings {
+        let data = match self.system {
+            System::Fast => DataSettings::clustered((BLOCK * CLUSTER_BLOCKS) as usize, self.memory),
+            System::Old => DataSettings::old(1024, self.memory),
+        };
+        Settings {
+            capacity_bytes: era::VAX_BUFFERS.max(self.memory / 4),
+            dirty_limit_bytes: self.memory,
+            naming: Naming::Synchronous,
+            data,
+        }
+    }
+}
+
+/// Replays a trace in virtual time; gives tables of service times, rates, and what the disk did.
+///
+/// # Errors
+/// When there are no such presets, the disk is too small, the trace cannot be read, or the file system fails.
+pub fn on_disk(on: &On, open: Arc<Open<'static>>) -> Result<Outcome> {
+    let disk = on.geometry()?;
+    let kind = match on.system {
+        System::Fast => Kind::fast_clustered(disk, BLOCK, BLOCK / 8, CLUSTER_BLOCKS),
+        System::Old => Kind::old(disk, 1),
+    };
+    let store = Arc::new(MemoryDevice::new(disk.bytes()));
+    kind.make(&*store)?;
+    let clock = Arc::new(ManualClock::at(0));
+    let subject = kind.open(store.clone(), clock.clone(), on.settings())?;
+    let files = population(&mut *open()?)?;
+    for copy in 0..on.copies {
+        let mut target = Files::new(subject.fs(), &*clock, copy)?;
+        files.iter().try_for_each(|&(name, size)| target.make(name, size))?;
+    }
+    subject.fs().unmount()?;
+    drop(subject);
+
+    let machine = Machine::new(&on.host, &on.disk, Arc::new(store.branch()))?;
+    let results: Arc<Mutex<Ended>> = Arc::default();
+    let (slot, own) = (results.clone(), on.clone());
+    let drive = machine.drive.clone();
+    machine.run(move |machine| {
+        let subject = kind.open(machine.drive.clone(), machine.clock.clone(), own.settings())?;
+        let (synced, clock) = (subject.clone(), machine.clock.clone());
+        machine.background("update", move || {
+            loop {
+                clock.sleep(UPDATE);
+                if synced.fs().sync().is_err() {
+                    return;
+                }
+            }
+        });
+        for copy in 0..own.copies {
+            let (subject, clock, slot) = (subject.clone(), machine.clock.clone(), slot.clone());
+            let (open, settings) = (open.clone(), own.settings);
+            machine.client(&format!("copy {copy}"), move || {
+                let shift = settings.shift * u32::try_from(copy).unwrap_or(u32::MAX);
+                let settings = replay::Settings { shift, ..settings };
+                let done = replayed(&*open, subject.fs(), &*clock, copy, settings);
+                slot.lock().push((copy, done));
+            });
+        }
+        Ok(())
+    })?;
+    let mut done = std::mem::take(&mut *results.lock());
+    done.sort_by_key(|(copy, _)| *copy);
+    let timings = done.into_iter().map(|(_, timings)| timings).collect::<Result<Vec<_>>>()?;
+    let longest = timings.iter().map(|timings| timings.elapsed).max().unwrap_or_default();
+    let busy = drive.tally().busy.as_secs_f64() / longest.as_secs_f64().max(1e-9);
+    Ok(Timings::shown(&timings, Some(busy)))
+}
+
+/// Replays one copy.
+fn replayed(
+    open: &Open<'_>,
+    fs: &dyn FileSystem,
+    clock: &dyn Clock,
+    copy: usize,
+    settings: replay::Settings,
+) -> Result<Timings> {
+    let mut source = open()?;
+    let mut replay = Replay::new(Files::new(fs, clock, copy)?, clock, settings);
+    let mut batch = Batch::default();
+    while source.next(&mut batch)? {
+        replay.take(&batch)?;
+    }
+    Ok(replay.finish()?.1)
+}
+
+/// A trace in a file, opened as often as it is needed.
+#[must_use]
+pub fn from_file(path: PathBuf) -> Arc<Open<'static>> {
+    Arc::new(move || spindle_trace::open(&path, spindle_trace::Columns::NUMBERS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindle_trace::replay::{Pace, Timed};
+    use spindle_trace::synth::{Length, Model, Synthesis};
+    use spindle_trace::{FileId, Flags, Kind};
+    use spindle_vfs::model::{ModelFs, ModelOptions};
+
+    fn source() -> spindle_trace::Result<Box<dyn Source>> {
+        let model = Model::parse(Model::built_in("a5").unwrap_or_default(), "a5")?;
+        Ok(Box::new(Synthesis::new(model, Length::Events(2000), 5)))
+    }
+
+    const FLAT: replay::Settings =
+        replay::Settings { pace: Pace::Flat, request: 4096, shift: Duration::from_secs(1) };
+
+    /// Promise: after a replay on the model file system, its files and their sizes are those that the trace tells.
+    #[test]
+    fn files_are_those_of_the_trace() {
+        let (mut sizes, mut order): (HashMap<FileId, Option<u64>>, Vec<FileId>) = Default::default();
+        let (mut source, mut batch) = (source().unwrap(), Batch::default());
+        while source.next(&mut batch).unwrap() {
+            for event in &batch.events {
+                let size = sizes.entry(event.file).or_insert_with(|| {
+                    order.push(event.file);
+                    Some(event.size)
+                });
+                match event.kind {
+                    Kind::Create => *size = Some(0),
+                    Kind::Open if event.flags.has(Flags::TRUNCATED) => *size = Some(0),
+                    Kind::Unlink => *size = None,
+                    Kind::Truncate => *size = Some(event.size),
+                    _ if event.written > 0 => *size = size.map(|size| size.max(event.end())),
+                    _ => {}
+                }
+            }
+        }
+        let clock = ManualClock::at(0);
+        let fs = ModelFs::new(ModelOptions::default(), Arc::new(ManualClock::at(0)));
+        let mut target = Files::new(&fs, &clock, 0).unwrap();
+        for (name, size) in population(&mut *super::tests::source().unwrap()).unwrap() {
+            target.make(name, size).unwrap();
+        }
+        let timings = replayed(&|| super::tests::source(), &fs, &clock, 0, FLAT).unwrap();
+        assert_eq!(timings.short, 0);
+        for (n, file) in order.iter().enumerate() {
+            let name = Name { file: n as u64, generation: 0 };
+            let directory = target.directory(name).unwrap();
+            let found = fs.lookup(directory, name.leaf().as_bytes()).ok().map(|attr| attr.size);
+            assert_eq!(found, sizes[file], "{file:?}");
+        }
+    }
+
+    /// Promise: copies on a modelled disk all end, take time there, and take the same time again.
+    #[test]
+    fn machines_repeat() {
+        let on = On {
+            disk: "ra81".into(),
+            host: "vax-11-780".into(),
+            system: System::Fast,
+            memory: 1 << 20,
+            copies: 2,
+            settings: FLAT,
+        };
+        let [one, again] = [(); 2].map(|()| on_disk(&on, Arc::new(source)).unwrap());
+        assert_eq!(one, again);
+        let text = spindle_report::render::text(&one);
+        assert!(Timed::ALL.iter().take(6).all(|(_, name)| text.contains(name)), "{text}");
+        assert!(on_disk(&On { disk: "nvme".into(), ..on }, Arc::new(source)).is_err());
+    }
+}

@@ -1,0 +1,113 @@
+//! A directory of the host as the place of a replay.
+
+use super::{How, Name, Target};
+use crate::{Error, Result};
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes written at a time when files are made.
+const CHUNK: usize = 1 << 20;
+
+/// A directory that was empty, and below which everything happens.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    made: HashSet<String>,
+    buffer: Vec<u8>,
+}
+
+impl Directory {
+    /// The directory `path`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if there is anything in it, so that nobody's files are touched; [`Error::Io`].
+    pub fn new(path: &Path) -> Result<Self> {
+        let io = |e| Error::io(path, e);
+        fs::create_dir_all(path).map_err(io)?;
+        let left = fs::read_dir(path).map_err(io)?.filter_map(std::result::Result::ok);
+        // What a new file system has by itself.
+        if left.into_iter().any(|entry| entry.file_name() != "lost+found") {
+            return Err(Error::Refused(format!("{}: is not empty", path.display())));
+        }
+        Ok(Self { path: path.to_owned(), made: HashSet::new(), buffer: vec![b'x'; CHUNK] })
+    }
+
+    fn path(&mut self, name: Name) -> Result<PathBuf> {
+        let directory = name.directory();
+        let path = self.path.join(&directory);
+        if self.made.insert(directory) {
+            fs::create_dir(&path).map_err(|e| Error::io(&path, e))?;
+        }
+        Ok(path.join(name.leaf()))
+    }
+
+    fn grow(&mut self, bytes: usize) {
+        if self.buffer.len() < bytes {
+            self.buffer.resize(bytes, b'x');
+        }
+    }
+}
+
+/// A file, and where it is.
+#[derive(Debug)]
+pub struct OpenFile(File, PathBuf);
+
+impl Target for Directory {
+    type Open = OpenFile;
+
+    fn make(&mut self, name: Name, size: u64) -> Result<()> {
+        let mut open = self.open(name, How::New)?;
+        let mut done = 0;
+        while done < size {
+            let part = usize::try_from(size - done).unwrap_or(CHUNK).min(CHUNK);
+            self.write(&mut open, done, part)?;
+            done += part as u64;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, name: Name, how: How) -> Result<OpenFile> {
+        let path = self.path(name)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).truncate(how == How::Emptied).create_new(how == How::New);
+        let file = options.open(&path).map_err(|e| Error::io(&path, e))?;
+        Ok(OpenFile(file, path))
+    }
+
+    fn read(&mut self, open: &mut OpenFile, position: u64, bytes: usize) -> Result<usize> {
+        self.grow(bytes);
+        open.0.read_at(&mut self.buffer[..bytes], position).map_err(|e| Error::io(&open.1, e))
+    }
+
+    fn write(&mut self, open: &mut OpenFile, position: u64, bytes: usize) -> Result<()> {
+        self.grow(bytes);
+        open.0.write_all_at(&self.buffer[..bytes], position).map_err(|e| Error::io(&open.1, e))
+    }
+
+    fn sync(&mut self, open: &mut OpenFile) -> Result<()> {
+        open.0.sync_all().map_err(|e| Error::io(&open.1, e))
+    }
+
+    fn close(&mut self, open: OpenFile) -> Result<()> {
+        drop(open);
+        Ok(())
+    }
+
+    fn truncate(&mut self, name: Name, size: u64) -> Result<()> {
+        let path = self.path(name)?;
+        let file = OpenOptions::new().write(true).open(&path);
+        file.and_then(|file| file.set_len(size)).map_err(|e| Error::io(&path, e))
+    }
+
+    fn remove(&mut self, name: Name) -> Result<()> {
+        let path = self.path(name)?;
+        fs::remove_file(&path).map_err(|e| Error::io(&path, e))
+    }
+
+    fn rename(&mut self, from: Name, to: Name) -> Result<()> {
+        let (old, new) = (self.path(from)?, self.path(to)?);
+        fs::rename(&old, new).map_err(|e| Error::io(&old, e))
+    }
+}

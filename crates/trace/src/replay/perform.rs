@@ -1,0 +1,219 @@
+//! From events to calls.
+
+use super::names::{Found, Names};
+use super::outcome::{Timed, Timings};
+use super::{How, Name, Target};
+use crate::{Batch, Event, FileId, Flags, Kind, Result};
+use spindle_clock::Clock;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// When events are replayed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// So many times as fast as they were recorded; an event that is late does not wait.
+    Times(f64),
+    /// Each at once after the other.
+    Flat,
+}
+
+/// How a trace is replayed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// When.
+    pub pace: Pace,
+    /// Bytes that a call moves, where the trace does not tell how many calls there were.
+    pub request: usize,
+    /// Real time that passes before the first event: copies that begin one after the other do not march in step.
+    pub shift: Duration,
+}
+
+/// An open file of the trace.
+#[derive(Debug)]
+struct Opened<O> {
+    open: O,
+    file: FileId,
+}
+
+/// Replays one copy of a trace.
+pub struct Replay<'a, T: Target> {
+    target: T,
+    clock: &'a dyn Clock,
+    settings: Settings,
+    names: Names,
+    open: HashMap<u64, Opened<T::Open>>,
+    /// When the trace began, and when the replay.
+    began: Option<(i64, Duration)>,
+    timings: Timings,
+}
+
+impl<T: Target + std::fmt::Debug> std::fmt::Debug for Replay<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Replay")
+            .field("target", &self.target)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a, T: Target> Replay<'a, T> {
+    /// A replay on a target that has the [`super::population`] of the trace.
+    pub fn new(target: T, clock: &'a dyn Clock, settings: Settings) -> Self {
+        Self {
+            target,
+            clock,
+            settings,
+            names: Names::default(),
+            open: HashMap::new(),
+            began: None,
+            timings: Timings::default(),
+        }
+    }
+
+    /// Replays the next events of the trace.
+    ///
+    /// # Errors
+    /// As the target.
+    pub fn take(&mut self, batch: &Batch) -> Result<()> {
+        batch.events.iter().try_for_each(|event| {
+            self.wait(event.time);
+            self.perform(event)
+        })
+    }
+
+    /// Closes what the trace leaves open; gives the target, and how long things took.
+    ///
+    /// # Errors
+    /// As the target.
+    pub fn finish(mut self) -> Result<(T, Timings)> {
+        let mut left: Vec<_> = self.open.drain().collect();
+        left.sort_unstable_by_key(|(id, _)| *id);
+        for (_, opened) in left {
+            self.target.close(opened.open)?;
+        }
+        if let Some((_, start)) = self.began {
+            self.timings.elapsed = self.clock.monotonic().saturating_sub(start);
+        }
+        Ok((self.target, self.timings))
+    }
+
+    fn wait(&mut self, time: i64) {
+        let now = self.clock.monotonic();
+        let (first, start) = *self.began.get_or_insert((time, now));
+        if let Pace::Times(speed) = self.settings.pace {
+            #[allow(clippy::cast_precision_loss)] // A time.
+            let seconds = (time - first).max(0) as f64 / 1e9 / speed;
+            let due =
+                start + self.settings.shift + Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+            match due.checked_sub(now) {
+                Some(early) => self.clock.sleep(early),
+                None => self.timings.latest = self.timings.latest.max(now.saturating_sub(due)),
+            }
+        }
+    }
+
+    /// Does something, and takes down how long it took.
+    fn timed<R>(&mut self, what: Timed, bytes: u64, work: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
+        let start = self.clock.monotonic();
+        let done = work(&mut self.target)?;
+        self.timings.add(what, self.clock.monotonic().saturating_sub(start), bytes);
+        Ok(done)
+    }
+
+    fn perform(&mut self, event: &Event) -> Result<()> {
+        let (Found::Known(name) | Found::Old(name)) = self.names.find(event) else {
+            self.timings.skipped += 1;
+            return Ok(());
+        };
+        match event.kind {
+            Kind::Open | Kind::Create => {
+                let (what, how) = match event.kind {
+                    Kind::Create => (Timed::Create, How::New),
+                    _ if event.flags.has(Flags::TRUNCATED) => (Timed::Open, How::Emptied),
+                    _ => (Timed::Open, How::Existing),
+                };
+                let open = self.timed(what, 0, |target| target.open(name, how))?;
+                if event.flags.has(Flags::NAMELESS) {
+                    self.remove(event, name)?;
+                }
+                if let Some(lost) = self.open.insert(event.open, Opened { open, file: event.file }) {
+                    self.target.close(lost.open)?;
+                }
+            }
+            Kind::Close | Kind::Seek | Kind::Run => self.run(event, name)?,
+            Kind::Unlink => self.remove(event, name)?,
+            Kind::Truncate => self.timed(Timed::Truncate, 0, |target| target.truncate(name, event.size))?,
+            Kind::Rename => {
+                if let Some(next) = self.names.rename(event.file) {
+                    self.timed(Timed::Rename, 0, |target| target.rename(name, next))?;
+                }
+            }
+            Kind::Exec => {
+                let mut open = self.timed(Timed::Open, 0, |target| target.open(name, How::Existing))?;
+                let done =
+                    self.transfer(&mut open, &Event { read: event.size, position: 0, calls: 0, ..*event });
+                self.target.close(open)?;
+                done?;
+            }
+            Kind::Sync => {
+                if let Some(mut opened) = self.open.remove(&event.open) {
+                    let done = self.timed(Timed::Sync, 0, |target| target.sync(&mut opened.open));
+                    self.open.insert(event.open, opened);
+                    done?;
+                } else {
+                    self.timings.skipped += 1;
+                }
+            }
+            Kind::Mkdir | Kind::Rmdir => self.timings.skipped += 1,
+        }
+        Ok(())
+    }
+
+    /// Moves the bytes of a run that an event ends, and closes the file if it says so.
+    fn run(&mut self, event: &Event, name: Name) -> Result<()> {
+        let opened = self.open.remove(&event.open).filter(|opened| opened.file == event.file);
+        let mut open = match opened {
+            Some(opened) => opened.open,
+            // Open since before the trace, or never: a trace of a disk.
+            None if event.bytes() > 0 => self.target.open(name, How::Existing)?,
+            None => return Ok(()),
+        };
+        let known = event.open != 0 && event.kind != Kind::Close;
+        self.transfer(&mut open, event)?;
+        if known {
+            self.open.insert(event.open, Opened { open, file: event.file });
+            return Ok(());
+        }
+        self.timed(Timed::Close, 0, |target| target.close(open))
+    }
+
+    fn transfer(&mut self, open: &mut T::Open, event: &Event) -> Result<()> {
+        let bytes = event.bytes();
+        let request = match event.calls {
+            0 => self.settings.request,
+            calls => usize::try_from(bytes.div_ceil(calls.into())).unwrap_or(usize::MAX).min(LARGEST),
+        };
+        let mut done = 0;
+        while done < bytes {
+            let part = usize::try_from(bytes - done).unwrap_or(usize::MAX).min(request.max(1));
+            let position = event.position.saturating_add(done);
+            if event.written > 0 {
+                self.timed(Timed::Write, part as u64, |target| target.write(open, position, part))?;
+            } else {
+                let read =
+                    self.timed(Timed::Read, part as u64, |target| target.read(open, position, part))?;
+                self.timings.short += u64::from(read < part);
+            }
+            done += part as u64;
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, event: &Event, name: Name) -> Result<()> {
+        self.names.forget(event.file);
+        self.timed(Timed::Remove, 0, |target| target.remove(name))
+    }
+}
+
+/// The most bytes that a call moves.
+const LARGEST: usize = 1 << 20;

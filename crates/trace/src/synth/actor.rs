@@ -1,0 +1,454 @@
+//! Who carries out a script: one event after the other.
+//!
+//! An [`Actor`] is a process and the place where it is in its script. [`Stage::advance`] lets it do what it does at one moment and
+//! tells when it goes on. What it does is decided when it does it, because others have changed the files in the meantime.
+
+use super::files::{File, Files, List};
+use super::model::{Act, Owner, Timing};
+use super::plan::{Plan, Ready};
+use crate::{Batch, Event, FileId, Flags, Kind};
+use rand::Rng;
+use rand::rngs::StdRng;
+use std::collections::{HashMap, VecDeque};
+
+/// Nanoseconds of so many seconds.
+#[allow(clippy::cast_possible_truncation)] // Saturates, and is meant to.
+pub fn nanos(seconds: f64) -> i64 {
+    (seconds * 1e9) as i64
+}
+
+/// From the opening of a file to the first change of the position: two calls of a program.
+const CALL_SECONDS: f64 = 0.01;
+/// The device of all files.
+const DEVICE: u64 = 1;
+
+/// Where a run begins.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// Where the file is.
+    Here,
+    At(u64),
+    End,
+}
+
+/// Bytes that will be moved in one direction.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    place: Place,
+    /// At most; what is read ends with the file.
+    bytes: u64,
+    write: bool,
+    seconds: f64,
+}
+
+/// An open file.
+#[derive(Debug)]
+struct Open {
+    id: u64,
+    file: File,
+    flags: Flags,
+    /// Where the file's position is now, and where the run began that the next event ends.
+    position: u64,
+    start: u64,
+    written: bool,
+    current: Option<Run>,
+    runs: VecDeque<Run>,
+}
+
+/// A process in its script.
+#[derive(Debug)]
+pub struct Actor {
+    /// Number of the user whose files it uses.
+    pub user: u32,
+    /// Account.
+    pub account: u32,
+    /// Number of the process.
+    pub process: u32,
+    /// Name of the program.
+    program: String,
+    /// Which of a daemon's copies it is.
+    copy: Option<u32>,
+    script: usize,
+    step: usize,
+    /// Repetitions of the step that are done, and still to do if it has begun.
+    done: usize,
+    left: Option<usize>,
+    own: Vec<(usize, List)>,
+    open: Option<Open>,
+}
+
+impl Actor {
+    /// At the beginning of a script.
+    pub fn new(plan: &Plan, script: usize, user: u32, copy: Option<u32>, account: u32, process: u32) -> Self {
+        Self {
+            user,
+            account: plan.scripts[script].account.unwrap_or(account),
+            process,
+            program: plan.scripts[script].name.clone(),
+            copy,
+            script,
+            step: 0,
+            done: 0,
+            left: None,
+            own: Vec::new(),
+            open: None,
+        }
+    }
+
+    fn own(&mut self, class: usize) -> &mut List {
+        let at = self.own.iter().position(|own| own.0 == class).unwrap_or_else(|| {
+            self.own.push((class, List::default()));
+            self.own.len() - 1
+        });
+        &mut self.own[at].1
+    }
+}
+
+/// What all actors share: files, chance, and the events that come out.
+#[derive(Debug)]
+pub struct Stage {
+    pub plan: Plan,
+    pub random: StdRng,
+    pub files: Files,
+    pub out: Batch,
+    timing: Timing,
+    lists: Lists,
+    opens: u64,
+}
+
+/// The files that outlive commands.
+#[derive(Debug, Default)]
+struct Lists {
+    system: HashMap<usize, List>,
+    users: HashMap<(u32, usize), List>,
+}
+
+impl Lists {
+    /// Files of a class as an actor sees them, or nothing if they are to be made.
+    fn get<'a>(&'a mut self, actor: &'a mut Actor, class: usize, owner: Owner) -> Option<&'a mut List> {
+        match owner {
+            Owner::Command => Some(actor.own(class)),
+            Owner::System => self.system.get_mut(&class),
+            Owner::User => self.users.get_mut(&(actor.user, class)),
+        }
+    }
+}
+
+impl Stage {
+    /// An empty one.
+    pub fn new(plan: Plan, timing: Timing, random: StdRng) -> Self {
+        let files = Files::new(plan.programs);
+        Self { plan, random, files, out: Batch::default(), timing, lists: Lists::default(), opens: 0 }
+    }
+
+    /// Lets an actor do what it does now; gives when it goes on, or nothing if its script is over.
+    pub fn advance(&mut self, actor: &mut Actor, now: i64) -> Option<i64> {
+        if let Some(open) = actor.open.take() {
+            return Some(now + nanos(self.go_on(actor, open, now)));
+        }
+        loop {
+            let Some(ready) = self.plan.scripts[actor.script].steps.get(actor.step) else {
+                return self.tidy_up(actor, now);
+            };
+            if actor.left.is_none() {
+                let chance = ready.step.chance.unwrap_or(1.0);
+                let times = ready.step.times.as_ref().map_or(1, |times| times.count(&mut self.random));
+                let skipped = self.random.random::<f64>() >= chance;
+                actor.left = Some(if skipped { 0 } else { usize::try_from(times).unwrap_or(usize::MAX) });
+                actor.done = 0;
+                if ready.step.all {
+                    let class = ready.class;
+                    actor.left = actor.left.map(|left| left.min(1) * self.list(actor, class).0.len());
+                }
+            }
+            if actor.left == Some(0) {
+                actor.left = None;
+                actor.step += 1;
+                continue;
+            }
+            actor.left = actor.left.map(|left| left - 1);
+            let seconds = self.perform(actor, now);
+            actor.done += 1;
+            if let Some(seconds) = seconds {
+                return Some(now + nanos(seconds));
+            }
+        }
+    }
+
+    /// Removes what a command has left of its own.
+    fn tidy_up(&mut self, actor: &mut Actor, now: i64) -> Option<i64> {
+        let left = actor.own.iter_mut().find_map(|(_, list)| list.take_first());
+        left.map(|file| {
+            self.unlink(actor, file, now);
+            now + nanos(self.timing.gap.draw(&mut self.random))
+        })
+    }
+
+    fn ready(&self, actor: &Actor) -> &Ready {
+        &self.plan.scripts[actor.script].steps[actor.step]
+    }
+
+    fn gap(&mut self, actor: &Actor) -> f64 {
+        let step = &self.plan.scripts[actor.script].steps[actor.step].step;
+        step.gap.as_ref().unwrap_or(&self.timing.gap).draw(&mut self.random)
+    }
+
+    /// Files of a class as an actor sees them, and chance; the files are made when they are first needed.
+    fn list<'a>(&'a mut self, actor: &'a mut Actor, class: usize) -> (&'a mut List, &'a mut StdRng) {
+        let (owner, wanted) = (self.plan.classes[class].of, self.plan.classes[class].files);
+        if self.lists.get(actor, class, owner).is_none() {
+            let mut list = List::default();
+            let directory = self.plan.directory(class, actor.user);
+            for _ in 0..wanted {
+                let size = self.plan.classes[class].size.count(&mut self.random);
+                list.add_behind(self.files.add(|n| format!("{directory}/{n}").into(), size));
+            }
+            match owner {
+                Owner::User => drop(self.lists.users.insert((actor.user, class), list)),
+                _ => drop(self.lists.system.insert(class, list)),
+            }
+        }
+        let list = self.lists.get(actor, class, owner).expect("they are there, or were made");
+        (list, &mut self.random)
+    }
+
+    /// The file to which an actor's step is done.
+    fn choose(&mut self, actor: &mut Actor) -> Option<File> {
+        let ready = self.ready(actor);
+        let (class, all, done, copy) = (ready.class, ready.step.all, actor.done, actor.copy);
+        let recency = self.plan.classes[class].recency;
+        let (list, random) = self.list(actor, class);
+        match copy {
+            Some(copy) if list.len() > 0 => list.nth(copy as usize % list.len()),
+            _ if all => list.nth(done),
+            _ => list.next(done, recency, random),
+        }
+    }
+
+    /// Does a step once; gives the seconds until it goes on, or nothing if there was nothing to do.
+    fn perform(&mut self, actor: &mut Actor, now: i64) -> Option<f64> {
+        let act = self.ready(actor).step.act;
+        match act {
+            Act::Pause => return Some(self.gap(actor)),
+            Act::Exec => {
+                let ready = self.ready(actor);
+                let (inode, size) = ready.program;
+                actor.program.clone_from(&ready.step.on);
+                let path = format!("/bin/{}", actor.program);
+                let event = Event {
+                    kind: Kind::Exec,
+                    size,
+                    file: FileId { device: DEVICE, inode },
+                    path: self.out.names.symbol(&path),
+                    ..Event::default()
+                };
+                self.emit(actor, now, event);
+                return Some(self.gap(actor));
+            }
+            Act::Create => return Some(self.create(actor, now)),
+            Act::Remove => {
+                let class = self.ready(actor).class;
+                let recency = self.plan.classes[class].recency;
+                let owner = self.plan.classes[class].of;
+                let (list, random) = self.list(actor, class);
+                let taken = match owner {
+                    Owner::Command => list.take_first(),
+                    Owner::System | Owner::User => list.take(recency, random),
+                };
+                self.unlink(actor, taken?, now);
+                return Some(self.gap(actor));
+            }
+            Act::Truncate => {
+                let file = self.choose(actor)?;
+                let bytes = self.ready(actor).step.bytes.clone();
+                let size =
+                    bytes.map_or(0, |bytes| bytes.count(&mut self.random)).min(self.files.at(file).size);
+                self.files.at(file).size = size;
+                let event = Event { kind: Kind::Truncate, size, ..self.about(file) };
+                self.emit(actor, now, event);
+                return Some(self.gap(actor));
+            }
+            Act::Read | Act::Lookup | Act::Append | Act::Update | Act::Rewrite => {}
+        }
+        let file = self.choose(actor)?;
+        Some(self.open(actor, file, now))
+    }
+
+    /// Makes a file, and opens it.
+    fn create(&mut self, actor: &mut Actor, now: i64) -> f64 {
+        let class = self.ready(actor).class;
+        let (owner, most) = (self.plan.classes[class].of, self.plan.classes[class].files);
+        if owner != Owner::Command
+            && self.list(actor, class).0.len() >= most
+            && let Some(oldest) = self.list(actor, class).0.take_last()
+        {
+            self.unlink(actor, oldest, now);
+        }
+        let directory = self.plan.directory(class, actor.user);
+        let file = self.files.add(|n| format!("{directory}/{n}").into(), 0);
+        self.list(actor, class).0.add(file);
+        self.open(actor, file, now)
+    }
+
+    /// Opens a file for a step, and plans what happens to it; gives the seconds until the next event.
+    fn open(&mut self, actor: &mut Actor, file: File, now: i64) -> f64 {
+        let Ready { step, class, .. } = self.ready(actor);
+        let (class, act, both) = (*class, step.act, step.both);
+        let size = self.files.at(file).size;
+        let flags = match act {
+            _ if both => Flags::READ | Flags::WRITE,
+            Act::Read | Act::Lookup => Flags::READ,
+            _ => Flags::WRITE,
+        };
+        let mut event = Event { flags, size, ..self.about(file) };
+        match act {
+            Act::Create => event.kind = Kind::Create,
+            Act::Rewrite => event.flags |= Flags::TRUNCATED,
+            Act::Append if self.plan.classes[class].limit.is_some_and(|limit| size > limit) => {
+                self.files.at(file).size = 0;
+                let cut = Event { kind: Kind::Truncate, flags: Flags::NONE, size: 0, ..event };
+                self.emit(actor, now, cut);
+                event.size = 0;
+            }
+            _ => {}
+        }
+        let runs = self.runs(actor, file);
+        if matches!(act, Act::Rewrite | Act::Create) {
+            self.files.at(file).size = 0;
+        }
+        self.opens += 1;
+        event.open = self.opens;
+        self.files.at(file).opens += 1;
+        self.emit(actor, now, event);
+        let mut open =
+            Open { id: self.opens, file, flags, position: 0, start: 0, written: false, current: None, runs };
+        let mut seconds = CALL_SECONDS;
+        if matches!(open.runs.front(), Some(Run { place: Place::Here, .. })) {
+            open.current = open.runs.pop_front();
+            seconds = open.current.map_or(0.0, |run| run.seconds);
+        }
+        actor.open = Some(open);
+        seconds
+    }
+
+    /// What a step will do to its file.
+    fn runs(&mut self, actor: &Actor, file: File) -> VecDeque<Run> {
+        let ready = &self.plan.scripts[actor.script].steps[actor.step];
+        let (step, class) = (&ready.step, &self.plan.classes[ready.class]);
+        let random = &mut self.random;
+        let state = self.files.at(file);
+        let rate = self.timing.bytes_per_second;
+        let hold = step.hold.as_ref().unwrap_or(&self.timing.hold);
+        let count = step.runs.as_ref().map_or(1, |runs| runs.count(random));
+        let mut runs = VecDeque::new();
+        for n in 0..count {
+            let given = step.bytes.as_ref().map(|bytes| bytes.count(random));
+            let (place, bytes, write) = match step.act {
+                Act::Read => (Place::Here, given.unwrap_or(u64::MAX), false),
+                Act::Lookup => (Place::At(state.record(class, random)), given.unwrap_or(0), false),
+                Act::Append => (Place::End, given.unwrap_or(0), true),
+                Act::Rewrite => {
+                    let again = || {
+                        // Nine parts of what it was and one of what such files have: it changes, but does not wander.
+                        (9 * state.size + class.size.count(random)).div_ceil(10)
+                    };
+                    (Place::Here, given.unwrap_or_else(again), true)
+                }
+                Act::Create if n == 0 => {
+                    (Place::Here, given.unwrap_or_else(|| class.size.count(random)), true)
+                }
+                _ => {
+                    let write = !step.both || random.random::<f64>() < step.writing;
+                    let grow = write && random.random::<f64>() < step.growing;
+                    let place = if grow { Place::End } else { Place::At(state.record(class, random)) };
+                    (place, given.unwrap_or(class.record), write)
+                }
+            };
+            let moved = if write { bytes } else { bytes.min(state.size) };
+            #[allow(clippy::cast_precision_loss)] // A time.
+            let seconds = hold.draw(random) + moved as f64 / rate;
+            if matches!(step.act, Act::Create) {
+                state.size = state.size.max(if n == 0 { bytes } else { state.size });
+            }
+            runs.push_back(Run { place, bytes, write, seconds });
+        }
+        runs
+    }
+
+    /// Ends the run that an open file is in, and begins the next or closes it; gives the seconds until the next event.
+    fn go_on(&mut self, actor: &mut Actor, mut open: Open, now: i64) -> f64 {
+        if let Some(run) = open.current.take() {
+            let state = self.files.at(open.file);
+            let bytes =
+                if run.write { run.bytes } else { run.bytes.min(state.size.saturating_sub(open.position)) };
+            open.position += bytes;
+            open.written = run.write;
+            if run.write {
+                state.size = state.size.max(open.position);
+            }
+        }
+        let Open { id, file, flags, position, start, written, .. } = open;
+        let bytes = position - start;
+        let mut event = Event {
+            open: id,
+            flags,
+            position: start,
+            read: if written { 0 } else { bytes },
+            written: if written { bytes } else { 0 },
+            ..self.about(file)
+        };
+        let Some(run) = open.runs.pop_front() else {
+            event.kind = Kind::Close;
+            event.size = self.files.at(file).size;
+            let path = self.files.at(file).path.clone();
+            if self.files.close(file) {
+                event.flags |= Flags::LAST;
+            }
+            event.path = self.out.names.symbol(&path);
+            self.emit(actor, now, event);
+            return self.gap(actor);
+        };
+        let target = match run.place {
+            Place::Here => position,
+            Place::At(place) => place,
+            Place::End => self.files.at(file).size,
+        };
+        if target != position {
+            event.kind = Kind::Seek;
+            event.new_position = target;
+            self.emit(actor, now, event);
+            (open.position, open.start) = (target, target);
+        } else if bytes > 0 && run.write != written {
+            event.kind = Kind::Run;
+            self.emit(actor, now, event);
+            open.start = position;
+        }
+        open.current = Some(run);
+        actor.open = Some(open);
+        run.seconds
+    }
+
+    fn unlink(&mut self, actor: &Actor, file: File, now: i64) {
+        let event = Event {
+            kind: Kind::Unlink,
+            flags: Flags::LAST,
+            size: self.files.at(file).size,
+            ..self.about(file)
+        };
+        self.files.remove(file);
+        self.emit(actor, now, event);
+    }
+
+    /// An event that names a file.
+    fn about(&mut self, file: File) -> Event {
+        let state = self.files.at(file);
+        let file = FileId { device: DEVICE, inode: state.inode };
+        let path = self.out.names.symbol(&state.path);
+        Event { file, path, ..Event::default() }
+    }
+
+    fn emit(&mut self, actor: &Actor, time: i64, event: Event) {
+        let command = self.out.names.symbol(&actor.program);
+        self.out.events.push(Event { time, user: actor.account, process: actor.process, command, ..event });
+    }
+}

@@ -1,0 +1,169 @@
+//! The files of a synthetic machine: which there are, in the order of their last use.
+//!
+//! Locality of reference is that order: a [`List`] keeps the files of a class (of a user's, of a command's) with the last used in front,
+//! and the next is drawn by its place in it (the LRU stack model; see [`super::spread::rank`]). Lists have the length that their class
+//! says, and files that are gone are forgotten with their last close, so memory does not grow with time.
+
+use super::model::{Class, Recency};
+use super::spread::rank;
+use rand::Rng;
+
+/// A file's place among [`Files`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct File(u32);
+
+/// What is known of a file.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// Its number in the trace.
+    pub inode: u64,
+    /// Its name.
+    pub path: Box<str>,
+    /// Bytes.
+    pub size: u64,
+    /// How often it is open.
+    pub opens: u32,
+    /// It has no name any more.
+    pub gone: bool,
+    /// Records in the order of their last use, as far as they were used by position.
+    records: Vec<u32>,
+}
+
+/// All files.
+#[derive(Debug, Default)]
+pub struct Files {
+    states: Vec<State>,
+    free: Vec<File>,
+    next_inode: u64,
+}
+
+impl Files {
+    /// None yet; the numbers up to `taken` are others'.
+    pub fn new(taken: u64) -> Self {
+        Self { next_inode: taken, ..Self::default() }
+    }
+
+    /// Makes one.
+    pub fn add(&mut self, path: impl FnOnce(u64) -> Box<str>, size: u64) -> File {
+        self.next_inode += 1;
+        let inode = self.next_inode;
+        let path = path(inode);
+        let state = State { inode, path, size, opens: 0, gone: false, records: Vec::new() };
+        if let Some(file) = self.free.pop() {
+            self.states[file.0 as usize] = state;
+            return file;
+        }
+        let file = File(u32::try_from(self.states.len()).expect("fewer files than that are alive at a time"));
+        self.states.push(state);
+        file
+    }
+
+    /// What is known of it.
+    pub fn at(&mut self, file: File) -> &mut State {
+        &mut self.states[file.0 as usize]
+    }
+
+    /// Takes the name from it; it is forgotten when it is not open, or else with its last close.
+    pub fn remove(&mut self, file: File) {
+        self.at(file).gone = true;
+        self.forget(file);
+    }
+
+    /// Closes it once; true if its data went with that.
+    pub fn close(&mut self, file: File) -> bool {
+        self.at(file).opens -= 1;
+        self.forget(file)
+    }
+
+    fn forget(&mut self, file: File) -> bool {
+        let state = self.at(file);
+        let gone = state.gone && state.opens == 0;
+        if gone {
+            state.records = Vec::new();
+            self.free.push(file);
+        }
+        gone
+    }
+
+    /// Number of files that are kept.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.states.len() - self.free.len()
+    }
+}
+
+impl State {
+    /// Where the next access by position begins: at a record below the file's size.
+    pub fn record(&mut self, class: &Class, random: &mut impl Rng) -> u64 {
+        if class.record == 0 {
+            return if self.size == 0 { 0 } else { random.random_range(0..self.size) };
+        }
+        let count = self.size.div_ceil(class.record).clamp(1, 1 << 16);
+        // Records are put into a random order once, which then is the order of their last use.
+        let known = self.records.len();
+        #[allow(clippy::cast_possible_truncation)] // Below 2^16.
+        for n in known..count as usize {
+            self.records.push(n as u32);
+            let other = random.random_range(0..=n);
+            self.records.swap(n, other);
+        }
+        let Recency { offset, exponent } = class.records;
+        #[allow(clippy::cast_possible_truncation)] // Below 2^16.
+        let place = rank(count as usize, offset, exponent, random);
+        let place = place.min(self.records.len() - 1);
+        self.records[..=place].rotate_right(1);
+        (u64::from(self.records[0]) * class.record).min(self.size)
+    }
+}
+
+/// Files in the order of their last use.
+#[derive(Clone, Debug, Default)]
+pub struct List(Vec<File>);
+
+impl List {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Adds one, which was used last.
+    pub fn add(&mut self, file: File) {
+        self.0.insert(0, file);
+    }
+
+    /// Adds one that was used before all others.
+    pub fn add_behind(&mut self, file: File) {
+        self.0.push(file);
+    }
+
+    /// The next to be used, but none of the `taken` that were used last if there are others; it is then in front.
+    pub fn next(&mut self, taken: usize, recency: Recency, random: &mut impl Rng) -> Option<File> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let taken = if taken < self.0.len() { taken } else { 0 };
+        let place = taken + rank(self.0.len() - taken, recency.offset, recency.exponent, random);
+        self.0[..=place].rotate_right(1);
+        Some(self.0[0])
+    }
+
+    /// The one at a place, counted from the one used last; the order stays.
+    pub fn nth(&self, place: usize) -> Option<File> {
+        self.0.get(place).copied()
+    }
+
+    /// Takes out the one that was used last.
+    pub fn take_first(&mut self) -> Option<File> {
+        (!self.0.is_empty()).then(|| self.0.remove(0))
+    }
+
+    /// Takes out the one that was not used longest.
+    pub fn take_last(&mut self) -> Option<File> {
+        self.0.pop()
+    }
+
+    /// Takes out one in the order of [`List::next`].
+    pub fn take(&mut self, recency: Recency, random: &mut impl Rng) -> Option<File> {
+        self.next(0, recency, random).and_then(|_| self.take_first())
+    }
+}

@@ -1,0 +1,332 @@
+//! A model of a machine's users, programs and files: data, read from a file.
+//!
+//! A model is a list of [`Class`]es of files, a list of [`Command`]s that users give, each a script of [`Step`]s over
+//! such classes, and a list of [`Daemon`]s. Every part says in `source` where its figures are from.
+
+use super::spread::Spread;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A whole model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// What it is a model of.
+    pub title: String,
+    /// Where its figures are from, in general.
+    pub source: String,
+    /// Hours that a trace has if nobody says otherwise.
+    pub hours: f64,
+    /// Who is there.
+    pub users: Users,
+    /// How long things take.
+    pub timing: Timing,
+    /// Programs by name.
+    pub program: BTreeMap<String, Program>,
+    /// Classes of files by name.
+    pub class: BTreeMap<String, Class>,
+    /// What users do.
+    pub command: Vec<Command>,
+    /// What goes on without users.
+    #[serde(default)]
+    pub daemon: Vec<Daemon>,
+}
+
+/// The users.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Users {
+    /// Where the figures are from.
+    pub source: String,
+    /// How many there are.
+    pub count: u32,
+    /// How unequal they are: the user of rank r comes with a weight of `(r + 1) ^ -inequality`.
+    pub inequality: f64,
+    /// Users who come in an hour when most come.
+    pub arrivals_per_hour: f64,
+    /// How many of these come in each hour of the day, from midnight; the largest is 1.
+    pub day: Vec<f64>,
+    /// Seconds that a user stays.
+    pub session: Spread,
+    /// Seconds from the end of a command to the next one.
+    pub think: Spread,
+    /// Name of the command with which a session begins.
+    pub login: Option<String>,
+}
+
+/// Times that a step may override, in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    /// Where the figures are from.
+    pub source: String,
+    /// How long a run takes besides its transfer.
+    pub hold: Spread,
+    /// From one step, or repetition of a step, to the next.
+    pub gap: Spread,
+    /// Bytes that are transferred in a second.
+    pub bytes_per_second: f64,
+}
+
+/// A program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// Bytes of its file.
+    pub size: u64,
+}
+
+/// Files of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Class {
+    /// Where the figures are from.
+    pub source: String,
+    /// The directory in which they are; for files of users, below the user's own.
+    pub path: String,
+    /// Who has such files.
+    pub of: Owner,
+    /// How many there are; of each user, if they are users' files. A temporary file is made when needed.
+    #[serde(default)]
+    pub files: usize,
+    /// Bytes.
+    pub size: Spread,
+    /// Which one is used next.
+    #[serde(default)]
+    pub recency: Recency,
+    /// Bytes of a record: where accesses by position begin. They are at any byte, if 0.
+    #[serde(default)]
+    pub record: u64,
+    /// Which record is used next.
+    #[serde(default)]
+    pub records: Recency,
+    /// Bytes above which what is appended cuts the file to nothing before.
+    pub limit: Option<u64>,
+}
+
+/// Whose files they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Owner {
+    /// One population for all.
+    System,
+    /// A population for each user.
+    User,
+    /// A population for each running command, gone with it.
+    Command,
+}
+
+/// Which of some things is used next: the one that was used `r` others ago has a weight of `(r + offset) ^ -exponent`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recency {
+    /// How flat the beginning is.
+    pub offset: f64,
+    /// How steep the rest.
+    pub exponent: f64,
+}
+
+impl Default for Recency {
+    fn default() -> Self {
+        Self { offset: 1.0, exponent: 1.0 }
+    }
+}
+
+/// Something that a user does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Command {
+    /// What it is called.
+    pub name: String,
+    /// How often it is given, in proportion to the others.
+    #[serde(default)]
+    pub weight: f64,
+    /// The user goes on while it runs.
+    #[serde(default)]
+    pub background: bool,
+    /// Account under which it runs, if not the user's.
+    pub account: Option<u32>,
+    /// What it does.
+    pub steps: Vec<Step>,
+}
+
+/// Something that goes on without users.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Daemon {
+    /// What it is called.
+    pub name: String,
+    /// Where the figures are from.
+    pub source: String,
+    /// Its account.
+    pub account: u32,
+    /// Seconds from one round to the next.
+    pub every: Spread,
+    /// How many there are, each with its own file of each class.
+    #[serde(default = "one")]
+    pub copies: u32,
+    /// What it does in a round.
+    pub steps: Vec<Step>,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Act {
+    /// Loads a program.
+    Exec,
+    /// Reads a file from its beginning: wholly, or `bytes`.
+    Read,
+    /// Reads `bytes` at the beginning of a record, so many `runs`.
+    Lookup,
+    /// Writes `bytes` at the end.
+    Append,
+    /// Writes, or reads and writes, `bytes` at a record, so many `runs`.
+    Update,
+    /// Cuts a file to nothing and writes it anew: as many bytes as it had, give or take some, or `bytes`.
+    Rewrite,
+    /// Makes a file of `bytes`, or as large as its class has them. If the class is full, the one that was not used longest goes.
+    Create,
+    /// Removes a file; of a command's own, the last that was used.
+    Remove,
+    /// Cuts a file to `bytes`.
+    Truncate,
+    /// Does nothing with files.
+    Pause,
+}
+
+/// A step of a script.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// What it does.
+    pub act: Act,
+    /// To a file of this class, or with this program.
+    #[serde(default)]
+    pub on: String,
+    /// How often in succession, each time with another file.
+    pub times: Option<Spread>,
+    /// How likely it is done at all.
+    pub chance: Option<f64>,
+    /// With every file of the class.
+    #[serde(default)]
+    pub all: bool,
+    /// Opens for both reading and writing.
+    #[serde(default)]
+    pub both: bool,
+    /// Bytes of a run.
+    pub bytes: Option<Spread>,
+    /// Runs.
+    pub runs: Option<Spread>,
+    /// Share of the runs that write, where the file is open for both.
+    #[serde(default)]
+    pub writing: f64,
+    /// Share of the writing runs that go to the end of the file.
+    #[serde(default)]
+    pub growing: f64,
+    /// Seconds that each run takes.
+    pub hold: Option<Spread>,
+    /// Seconds before.
+    pub gap: Option<Spread>,
+}
+
+impl Model {
+    /// The models that come with the program, by name: the three machines of the 1985 paper.
+    pub const BUILT_IN: [(&'static str, &'static str); 3] = [
+        ("a5", include_str!("models/a5.toml")),
+        ("e3", include_str!("models/e3.toml")),
+        ("c4", include_str!("models/c4.toml")),
+    ];
+
+    /// The text of the built-in model of that name.
+    #[must_use]
+    pub fn built_in(name: &str) -> Option<&'static str> {
+        Self::BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    }
+
+    /// Reads a model, and checks that it can be carried out.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], with what is wrong where.
+    pub fn parse(text: &str, name: &str) -> Result<Self> {
+        let refused = |what: String| Error::Refused(format!("model {name}: {what}"));
+        let model: Self = toml::from_str(text).map_err(|e| refused(e.to_string()))?;
+        model.check().map_err(refused)?;
+        Ok(model)
+    }
+
+    fn check(&self) -> std::result::Result<(), String> {
+        let users = &self.users;
+        if users.count == 0
+            || users.day.len() != 24
+            || users.day.iter().any(|part| !(0.0..=1.0).contains(part))
+        {
+            return Err("there must be users, and 24 parts of a day from 0 to 1".into());
+        }
+        if !(users.arrivals_per_hour > 0.0 && users.day.contains(&1.0) && self.timing.bytes_per_second > 0.0)
+        {
+            return Err(
+                "arrivals_per_hour and bytes_per_second must be above 0, and a part of the day 1".into()
+            );
+        }
+        for (what, spread) in [
+            ("session", &users.session),
+            ("think", &users.think),
+            ("hold", &self.timing.hold),
+            ("gap", &self.timing.gap),
+        ] {
+            spread.check().map_err(|e| format!("{what}: {e}"))?;
+        }
+        for (name, class) in &self.class {
+            class.size.check().map_err(|e| format!("class {name}: size: {e}"))?;
+            if class.of != Owner::Command && class.files == 0 {
+                return Err(format!("class {name}: has no files"));
+            }
+            if [class.recency, class.records].iter().any(|r| r.offset <= 0.0 || !r.exponent.is_finite()) {
+                return Err(format!("class {name}: the offset of a recency must be above 0"));
+            }
+        }
+        if let Some(login) = &users.login
+            && !self.command.iter().any(|command| command.name == *login)
+        {
+            return Err(format!("users: login: there is no command {login}"));
+        }
+        if self.command.iter().map(|command| command.weight).sum::<f64>() <= 0.0 {
+            return Err("the weights of the commands add up to nothing".into());
+        }
+        for daemon in &self.daemon {
+            daemon.every.check().map_err(|e| format!("daemon {}: every: {e}", daemon.name))?;
+        }
+        let commands = self.command.iter().map(|command| (&command.name, &command.steps));
+        let scripts = commands.chain(self.daemon.iter().map(|daemon| (&daemon.name, &daemon.steps)));
+        for (name, steps) in scripts {
+            for (n, step) in steps.iter().enumerate() {
+                self.check_step(step).map_err(|e| format!("{name}: step {}: {e}", n + 1))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_step(&self, step: &Step) -> std::result::Result<(), String> {
+        let known = match step.act {
+            Act::Exec => self.program.contains_key(&step.on),
+            Act::Pause => true,
+            _ => self.class.contains_key(&step.on),
+        };
+        if !known {
+            return Err(format!("there is no class or program {:?}", step.on));
+        }
+        for spread in [&step.times, &step.bytes, &step.runs, &step.hold, &step.gap].into_iter().flatten() {
+            spread.check()?;
+        }
+        if matches!(step.act, Act::Lookup | Act::Append | Act::Update) && step.bytes.is_none() {
+            return Err("how many bytes?".into());
+        }
+        Ok(())
+    }
+}
