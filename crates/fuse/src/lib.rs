@@ -13,7 +13,7 @@
 //!         let mut options = MountOptions::default();
 //!         options.parse("noatime,allow_other")?;
 //!         let fs = open_image("disk.img")?; // Threads only from here on.
-//!         serve(&fs, Path::new("/mnt"), "disk.img", &options, signals, ready)
+//!         serve(&fs, Path::new("/mnt"), "disk.img", &options, None, signals, ready)
 //!     })
 //! }
 //! ```

@@ -74,6 +74,11 @@ impl Nodes {
         released
     }
 
+    /// True while the kernel has references.
+    pub(crate) fn knows(&self, ino: Ino) -> bool {
+        self.shard(ino).lock().contains_key(&ino)
+    }
+
     /// What decides about late pages of this file.
     pub(crate) fn writing(&self, ino: Ino) -> Writing {
         let unknown = Writing { owner: Privilege::User, flags: 0 };

@@ -6,6 +6,7 @@
 
 use crate::{Error, Result};
 use spindle_vfs::{AtimePolicy, GroupRule};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Who may use the mount.
@@ -94,6 +95,8 @@ pub struct MountOptions {
     pub runs: bool,
     /// `writelimit=`, `nowritelimit`; for the caller.
     pub write_limit: WriteLimit,
+    /// `trace=`: the file in which to record what is done with the files; for the caller.
+    pub trace: Option<PathBuf>,
 }
 
 /// Two threads serve best: one more than can wait for the device, few enough not to wake each other in vain.
@@ -138,6 +141,7 @@ impl Default for MountOptions {
             read_ahead: true,
             runs: false,
             write_limit: WriteLimit::Usual,
+            trace: None,
         }
     }
 }
@@ -263,6 +267,8 @@ impl MountOptions {
                 }
                 self.write_limit = WriteLimit::Bytes(bytes);
             }
+            "trace" => self.trace = Some(text(word, value)?.into()),
+            "notrace" => self.trace = None,
             "nowritelimit" => self.write_limit = WriteLimit::Unlimited,
             _ => return Err(Error::option(word, "is unknown")),
         }
@@ -287,6 +293,7 @@ fn takes_value(key: &str) -> bool {
             | "cluster"
             | "logsize"
             | "writelimit"
+            | "trace"
             | "user"
             | "comment"
     ) || key.starts_with("x-")

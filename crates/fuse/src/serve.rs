@@ -3,13 +3,13 @@
 use crate::kernel::{self, Unmount};
 use crate::record::{Record, Waiter};
 use crate::{Error, MountOptions, Ready, Result, Signals, mountinfo, session};
-use spindle_vfs::FileSystem;
+use spindle_vfs::{FileSystem, Observer};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Mounts `fs`, says when it is live, serves it until it is unmounted or a signal comes, and brings the file
 /// system to its end. [`umount`] elsewhere returns when this process ends, so nothing should come after but closing the
-/// image. `source` is what `mount` and `df` show unless the options name something else.
+/// image. `observer` is told what is done with the files. `source` is what `mount` and `df` show unless the options name something else.
 ///
 /// # Errors
 /// When it could not be mounted (the file system is then unmounted, too), when the connection with the kernel broke off,
@@ -19,10 +19,11 @@ pub fn serve(
     mount_point: &Path,
     source: &str,
     options: &MountOptions,
+    observer: Option<Arc<dyn Observer>>,
     signals: Signals,
     ready: Ready,
 ) -> Result<()> {
-    let session = match session::mount(Arc::clone(fs), mount_point, source, options) {
+    let session = match session::mount(Arc::clone(fs), mount_point, source, options, observer) {
         Ok(session) => session,
         Err(error) => {
             fs.unmount()?;

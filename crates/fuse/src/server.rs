@@ -21,6 +21,7 @@
 //!
 //! No call here may wait for the kernel to answer anything: it would wait for itself.
 
+mod observed;
 mod requests;
 
 use crate::convert::{NodeIds, Presented, absent, errno, file_attr};
@@ -31,9 +32,10 @@ use fuser::{
     Errno, Generation, INodeNo, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyWrite,
     ReplyXattr, Request, WriteFlags,
 };
+use observed::Observed;
 use spindle_vfs::{
-    APPEND, Attr, Checking, Cred, DirEntry, Error, FileKind, FileSystem, IMMUTABLE, Ino, NewNode, Options,
-    Privilege, Rdev, Result, SetAttr, Vfs, without_set_id,
+    APPEND, Attr, Checking, Cred, DirEntry, Error, FileKind, FileSystem, IMMUTABLE, Ino, NewNode, Observer,
+    Options, Privilege, Rdev, Result, SetAttr, Vfs, without_set_id,
 };
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -79,8 +81,9 @@ pub(crate) struct Inner {
     front: Vfs,
     upkeep: Arc<Upkeep>,
     xattrs: bool,
-    /// Opening needs no request, which the kernel says in INIT.
+    /// Opening needs no request, which the kernel says in INIT. Never so if someone observes.
     zero_message_open: AtomicBool,
+    observed: Observed,
 }
 
 /// What the server shares with the other threads of its session.
@@ -95,7 +98,12 @@ pub(crate) struct Upkeep {
 }
 
 impl Server {
-    pub(crate) fn new(fs: Arc<dyn FileSystem>, options: &MountOptions, upkeep: Arc<Upkeep>) -> Self {
+    pub(crate) fn new(
+        fs: Arc<dyn FileSystem>,
+        options: &MountOptions,
+        upkeep: Arc<Upkeep>,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Self {
         Self(Arc::new(Inner {
             ids: NodeIds::new(fs.root()),
             presented: Presented {
@@ -108,6 +116,7 @@ impl Server {
             upkeep,
             xattrs: options.xattrs && fs.limits().xattrs,
             zero_message_open: AtomicBool::new(true),
+            observed: Observed::new(observer),
             fs,
         }))
     }
@@ -122,8 +131,12 @@ impl Server {
         answer: impl FnOnce(&Inner, Result<Attr>) + Send + 'static,
     ) {
         let (by, parent, name) = (cred(req), self.ino(parent), name.as_bytes());
+        let caller = observed::caller(req);
         let made = self.create_node(&by, parent, name, node);
         if !self.may_yet_fit(&made) {
+            if let Ok(attr) = &made {
+                self.made(caller, parent, name, attr);
+            }
             return answer(self, made);
         }
         let (inner, name, target) = (Arc::clone(&self.0), name.to_vec(), node.target.to_vec());
@@ -131,6 +144,9 @@ impl Server {
         self.upkeep.retries.push(Box::new(move |_| {
             let node = NewNode { target: &target, ..node };
             let made = inner.upkeep.room.retry(|| inner.create_node(&by, parent, &name, &node));
+            if let Ok(attr) = &made {
+                inner.made(caller, parent, &name, attr);
+            }
             answer(&inner, made);
         }));
     }
@@ -314,6 +330,8 @@ impl Inner {
         if full && !is_dot {
             self.upkeep.nodes.release(attr.ino, 1);
             self.fs.forget(attr.ino, 1);
+        } else if !is_dot {
+            self.observed.named(dir, entry.name, &attr);
         }
         full
     }

@@ -15,7 +15,7 @@ use crate::server::{MAX_REQUEST_BYTES, PROBE, Server, Upkeep};
 use crate::{Access, Error, MountOptions, Result};
 use fuser::{Config, SessionACL};
 use spindle_clock::{Condvar, Mutex};
-use spindle_vfs::FileSystem;
+use spindle_vfs::{FileSystem, Observer};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,8 @@ impl std::fmt::Debug for Session {
 pub struct Unmounter(Arc<Shared>);
 
 /// Mounts `fs` on the directory `mount_point` and serves it from threads of its own. `source` is what `mount` and
-/// `df` show unless the options name something else.
+/// `df` show unless the options name something else. Whoever is to be told of what is done with the files is `observer`;
+/// then each opening and closing takes a request.
 ///
 /// # Errors
 /// When the directory or the options do not allow it, or the kernel or `fusermount3` refuses.
@@ -80,6 +81,7 @@ pub fn mount(
     mount_point: &Path,
     source: &str,
     options: &MountOptions,
+    observer: Option<Arc<dyn Observer>>,
 ) -> Result<Session> {
     let mount_point =
         mountinfo::canonical(mount_point).map_err(|e| Error::mount("mount on", mount_point, e))?;
@@ -92,7 +94,8 @@ pub fn mount(
     let KernelMount { fd, device, auto_unmount } = kernel::mount(&mount_point, source, &options)?;
 
     let upkeep = Arc::new(Upkeep::default());
-    let server = Server::new(Arc::clone(&fs), &options, Arc::clone(&upkeep));
+    let is_observed = observer.is_some();
+    let server = Server::new(Arc::clone(&fs), &options, Arc::clone(&upkeep), observer);
     let mut config = Config::default();
     config.n_threads = Some(options.threads);
     config.clone_fd = options.threads > 1;
@@ -136,7 +139,7 @@ pub fn mount(
         let timer = move || commit(&*fs, &shared, &upkeep.changed, period);
         session.commit_timer = Some(spawn("fuse-commit", timer)?);
     }
-    session.prepare_kernel();
+    session.prepare_kernel(is_observed);
     Ok(session)
 }
 
@@ -230,11 +233,15 @@ impl Session {
     }
 
     /// What can be set up only through the mount. None of it is needed for anything but speed.
-    fn prepare_kernel(&self) {
+    fn prepare_kernel(&self, is_observed: bool) {
         // The kernel starts FUSE mounts at 128 KiB of read-ahead, and INIT can only lower it. Only root may raise it.
         let path = format!("/sys/class/bdi/{}/read_ahead_kb", self.shared.device);
         if let Err(error) = std::fs::write(&path, (4 * MAX_REQUEST_BYTES / 1024).to_string()) {
             log::debug!("read-ahead stays small: {path}: {error}");
+        }
+        // An observer wants to hear of openings.
+        if is_observed {
+            return;
         }
         if let Err(error) = std::fs::File::open(self.shared.mount_point.join(PROBE)) {
             log::debug!("created files will be released with a request: {error}");

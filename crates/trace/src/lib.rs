@@ -28,6 +28,7 @@ pub mod replay;
 pub mod requests;
 mod source;
 pub mod synth;
+pub mod traced;
 
 pub use error::{Error, Result};
 pub use event::{Batch, Event, FileId, Flags, Kind, Names, Symbol};

@@ -23,6 +23,7 @@ mod fs;
 mod locks;
 #[cfg(any(test, feature = "testing"))]
 pub mod model;
+mod observe;
 mod path;
 #[cfg(any(test, feature = "testing"))]
 pub mod random;
@@ -33,6 +34,7 @@ pub use access::{APPEND, Access, Cred, GroupRule, IMMUTABLE, without_set_id};
 pub use error::{Error, Objection, Result};
 pub use fs::FileSystem;
 pub use locks::{ByteRange, Interrupt, LockHolder, LockKind, LockOwner, LockTable, Wait};
+pub use observe::{Action, Caller, Observer};
 pub use path::Node;
 pub use types::{
     AtimePolicy, Attr, DirEntry, Extent, FallocateMode, FileKind, FsStat, Ino, Limits, NewNode, Privilege,

@@ -4,11 +4,15 @@ use crate::error::{Context, Failure, Result};
 use crate::image::{self, Opening};
 use crate::logger;
 use spindle_cache::{DataSettings, Naming, Settings};
+use spindle_clock::SystemClock;
 use spindle_device::{Part, Spec};
 use spindle_ffs::{Allocation, LogUse};
 use spindle_fuse::{Mode, MountOptions, Ready, Signals, WriteLimit, launch, serve};
-use std::path::PathBuf;
+use spindle_trace::traced::Recorder;
+use spindle_vfs::{Ino, Observer};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Mount a file system
 ///
@@ -54,6 +58,8 @@ use std::process::ExitCode;
     logsize=SIZE                bytes of a log that is made (k and m; a 128th of the file system without, 1m to 64m)
     sync, async                 sync: each change of names is on the device before it is reported done, one block after
                                 the other, as in 1984 and without a log (dirsync means the same); async is the default
+    trace=FILE                  record what is done with the files into FILE, a trace (docs/SPEC-trace.md), until it is unmounted;
+                                what the system answers from its cache is not seen (\"spindle trace record\" sees it)
     auto_unmount                unmount even if the daemon is killed
 
 EXIT CODES
@@ -185,8 +191,37 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         log::warn!("{spec}: mounted read-only: {}", image::reasons(&opened.objections));
         options.read_only = true;
     }
-    serve(&opened.fs, &args.dir, &spec.to_string(), &options, signals, ready)
-        .map_err(|e| Failure::new(e.to_string()))
+    let recorder = options
+        .trace
+        .as_deref()
+        .map(|file| record(file, &args.dir, &spec.path, opened.fs.root()))
+        .transpose()?;
+    let observer = recorder.clone().map(|recorder| recorder as Arc<dyn Observer>);
+    let served = serve(&opened.fs, &args.dir, &spec.to_string(), &options, observer, signals, ready);
+    if let (Some(recorder), Some(file)) = (recorder, &options.trace) {
+        match recorder.finish() {
+            Ok(events) => log::info!("{}: {} events", file.display(), events.unwrap_or(0)),
+            Err(error) => log::error!("the trace is not complete: {error}"),
+        }
+    }
+    served.map_err(|e| Failure::new(e.to_string()))
+}
+
+/// Starts recording what will be done with the files of the mount.
+fn record(file: &Path, dir: &Path, image: &Path, root: Ino) -> Result<Arc<Recorder>> {
+    let dir = dir.canonicalize().context(dir.display())?;
+    let parent = std::path::absolute(file).context(file.display())?;
+    let parent = parent.parent().unwrap_or(&parent).canonicalize().context(file.display())?;
+    if parent.starts_with(&dir) {
+        return Err(Failure::new(format!("{}: the trace of a mount cannot be a file in it", file.display())));
+    }
+    let source = format!("mount {}", image.display());
+    let told = file.to_owned();
+    let failed = move |error: &spindle_trace::Error| {
+        log::error!("the recording into {} ends, and is not readable: {error}", told.display());
+    };
+    let clock = Arc::new(SystemClock);
+    Ok(Arc::new(Recorder::start(file, &source, (&dir.to_string_lossy(), root), clock, failed)?))
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The requests one by one: decode, ask the file system, answer. What they have in common is in [`super`].
 
+use super::observed::caller;
 use super::{
-    MAX_BACKGROUND, MAX_REQUEST_BYTES, READ_BUFFER, Server, VALID, cred, has_name_space, new_node, probe,
-    reply_empty, reply_sought, reply_xattr, reported,
+    Inner, MAX_BACKGROUND, MAX_REQUEST_BYTES, READ_BUFFER, Server, VALID, cred, has_name_space, new_node,
+    probe, reply_empty, reply_sought, reply_xattr, reported,
 };
 use crate::convert::{absent, decode_rdev, file_type, from_kernel_time, set_time};
 use crate::readdir::walk;
@@ -12,7 +13,9 @@ use fuser::{
     ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
     ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use spindle_vfs::{Error, FallocateMode, FileKind, Rdev, RenameMode, Seek, SetAttr, XattrMode};
+use spindle_vfs::{
+    Action, Caller, Error, FallocateMode, FileKind, Rdev, RenameMode, Result, Seek, SetAttr, XattrMode,
+};
 use std::ffi::OsStr;
 use std::io;
 use std::ops::ControlFlow;
@@ -41,7 +44,8 @@ impl fuser::Filesystem for Server {
                 log::info!("this kernel has no {flag:?}");
             }
         }
-        let zero_message_open = config.capabilities().contains(InitFlags::FUSE_NO_OPEN_SUPPORT);
+        let zero_message_open =
+            config.capabilities().contains(InitFlags::FUSE_NO_OPEN_SUPPORT) && !self.observed.is_on();
         self.zero_message_open.store(zero_message_open, Ordering::Relaxed);
         // Each of these answers a value that is too large with the largest that is possible.
         let _ = config.set_max_write(MAX_REQUEST_BYTES);
@@ -65,7 +69,12 @@ impl fuser::Filesystem for Server {
             },
             // A file handle of an NFS client asks any inode for `.`.
             Err(Error::NotDirectory) if name == "." => reply.error(Errno::ESTALE),
-            result => self.reply_entry(result, reply),
+            result => {
+                if let Ok(attr) = &result {
+                    self.observed.named(self.ino(parent), name.as_bytes(), attr);
+                }
+                self.reply_entry(result, reply);
+            }
         }
     }
 
@@ -73,6 +82,9 @@ impl fuser::Filesystem for Server {
         let ino = self.ino(ino);
         let released = self.upkeep.nodes.release(ino, nlookup);
         if released > 0 {
+            if self.observed.is_on() && !self.upkeep.nodes.knows(ino) {
+                self.observed.tell(Caller::default(), &Action::Forgotten(ino));
+            }
             self.fs.forget(ino, released);
             // It may have been the last reference to an unlinked file.
             self.note_change();
@@ -117,7 +129,12 @@ impl fuser::Filesystem for Server {
             flags: None,
         };
         match self.set_attributes(req, self.ino(ino), set) {
-            Ok(attr) => reply.attr(&VALID, &self.stat_attr(&attr)),
+            Ok(attr) => {
+                if size.is_some() {
+                    self.observed.tell(caller(req), &Action::Resized(attr.ino, attr.size));
+                }
+                reply.attr(&VALID, &self.stat_attr(&attr));
+            }
             Err(error) => reply.error(reported(&error)),
         }
     }
@@ -159,11 +176,23 @@ impl fuser::Filesystem for Server {
     }
 
     fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.reply_removed(self.front.unlink(&cred(req), self.ino(parent), name.as_bytes()), reply);
+        let (dir, name) = (self.ino(parent), name.as_bytes());
+        let before = self.before(dir, name);
+        let result = self.front.unlink(&cred(req), dir, name);
+        if result.is_ok() {
+            self.removed(caller(req), dir, name, before.as_ref());
+        }
+        self.reply_removed(result, reply);
     }
 
     fn rmdir(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.reply_removed(self.front.rmdir(&cred(req), self.ino(parent), name.as_bytes()), reply);
+        let (dir, name) = (self.ino(parent), name.as_bytes());
+        let before = self.before(dir, name);
+        let result = self.front.rmdir(&cred(req), dir, name);
+        if result.is_ok() {
+            self.removed(caller(req), dir, name, before.as_ref());
+        }
+        self.reply_removed(result, reply);
     }
 
     fn symlink(&self, req: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
@@ -189,29 +218,66 @@ impl fuser::Filesystem for Server {
             _ => return reply.error(Errno::EINVAL),
         };
         let (from, to) = (self.ino(parent), self.ino(newparent));
-        let result = self.front.rename(&cred(req), (from, name.as_bytes()), (to, newname.as_bytes()), mode);
+        let (name, newname) = (name.as_bytes(), newname.as_bytes());
+        let before = (self.before(from, name), self.before(to, newname));
+        let result = self.front.rename(&cred(req), (from, name), (to, newname), mode);
+        if let (Ok(()), (Some(attr), replaced)) = (&result, &before) {
+            let exchanged = mode == RenameMode::Exchange;
+            let replaced = replaced.as_ref();
+            let action = Action::Renamed {
+                from_dir: from,
+                from: name,
+                to_dir: to,
+                to: newname,
+                attr,
+                replaced,
+                exchanged,
+            };
+            self.observed.tell(caller(req), &action);
+        }
         self.reply_removed(result, reply);
     }
 
     fn link(&self, req: &Request, ino: INodeNo, newparent: INodeNo, newname: &OsStr, reply: ReplyEntry) {
         let result = self.front.link(&cred(req), self.ino(ino), self.ino(newparent), newname.as_bytes());
         self.note_change();
+        if let Ok(attr) = &result {
+            self.observed.named(self.ino(newparent), newname.as_bytes(), attr);
+        }
         self.reply_entry(result, reply);
     }
 
-    fn open(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         if self.zero_message_open.load(Ordering::Relaxed) {
-            reply.error(Errno::ENOSYS);
-        } else {
-            reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+            return reply.error(Errno::ENOSYS);
         }
+        let attr = if self.observed.is_on() { self.fs.getattr(self.ino(ino)).ok() } else { None };
+        let handle = attr.map_or(0, |attr| self.observed.opened(caller(req), &attr, flags.0, false));
+        reply.opened(FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE);
+    }
+
+    fn release(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        fh: FileHandle,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        if self.observed.is_on() {
+            let attr = self.fs.getattr(self.ino(ino)).ok();
+            self.observed.tell(caller(req), &Action::Closed { handle: fh.0, attr: attr.as_ref() });
+        }
+        reply.ok();
     }
 
     fn read(
         &self,
-        _req: &Request,
+        req: &Request,
         ino: INodeNo,
-        _fh: FileHandle,
+        fh: FileHandle,
         offset: u64,
         size: u32,
         _flags: OpenFlags,
@@ -224,7 +290,11 @@ impl fuser::Filesystem for Server {
                 buffer.resize(size, 0);
             }
             match self.fs.read(self.ino(ino), offset, &mut buffer[..size]) {
-                Ok(len) => reply.data(&buffer[..len]),
+                Ok(len) => {
+                    let (handle, ino, bytes) = (fh.0, self.ino(ino), len as u64);
+                    self.observed.tell(caller(req), &Action::Read { handle, ino, offset, bytes });
+                    reply.data(&buffer[..len]);
+                }
                 Err(error) => reply.error(reported(&error)),
             }
         });
@@ -234,7 +304,7 @@ impl fuser::Filesystem for Server {
         &self,
         req: &Request,
         ino: INodeNo,
-        _fh: FileHandle,
+        fh: FileHandle,
         offset: u64,
         data: &[u8],
         write_flags: WriteFlags,
@@ -243,14 +313,23 @@ impl fuser::Filesystem for Server {
         reply: ReplyWrite,
     ) {
         let (by, ino) = (cred(req), self.ino(ino));
+        let (caller, handle) = (caller(req), fh.0);
+        let tell = move |inner: &Inner, written: &Result<usize>| {
+            if let Ok(len) = written {
+                inner.observed.tell(caller, &Action::Written { handle, ino, offset, bytes: *len as u64 });
+            }
+        };
         let written = self.write_file(&by, ino, offset, data, write_flags);
         if !self.may_yet_fit(&written) {
+            tell(self, &written);
             return self.reply_written(written, reply);
         }
         let (inner, data) = (Arc::clone(&self.0), data.to_vec());
         self.upkeep.retries.push(Box::new(move |_| {
             let again = || inner.write_file(&by, ino, offset, &data, write_flags);
-            inner.reply_written(inner.upkeep.room.retry(again), reply);
+            let written = inner.upkeep.room.retry(again);
+            tell(&inner, &written);
+            inner.reply_written(written, reply);
         }));
     }
 
@@ -258,8 +337,12 @@ impl fuser::Filesystem for Server {
         reply.error(Errno::ENOSYS);
     }
 
-    fn fsync(&self, _req: &Request, ino: INodeNo, _fh: FileHandle, datasync: bool, reply: ReplyEmpty) {
-        reply_empty(self.fs.fsync(self.ino(ino), datasync), reply);
+    fn fsync(&self, req: &Request, ino: INodeNo, fh: FileHandle, datasync: bool, reply: ReplyEmpty) {
+        let result = self.fs.fsync(self.ino(ino), datasync);
+        if result.is_ok() {
+            self.observed.tell(caller(req), &Action::Synced { handle: fh.0, ino: self.ino(ino) });
+        }
+        reply_empty(result, reply);
     }
 
     fn opendir(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -383,16 +466,18 @@ impl fuser::Filesystem for Server {
         name: &OsStr,
         mode: u32,
         _umask: u32,
-        _flags: i32,
+        flags: i32,
         reply: ReplyCreate,
     ) {
         let node = new_node(req, FileKind::Regular, mode, Rdev::default(), b"");
-        self.make(req, parent, name, &node, |inner, made| match made {
+        let by = caller(req);
+        self.make(req, parent, name, &node, move |inner, made| match made {
             Ok(attr) => {
                 inner.upkeep.nodes.take(&attr);
+                let handle = FileHandle(inner.observed.opened(by, &attr, flags, true));
                 let generation = Generation(attr.generation);
                 let flags = FopenFlags::FOPEN_KEEP_CACHE;
-                reply.created(&VALID, &inner.entry_attr(&attr), generation, FileHandle(0), flags);
+                reply.created(&VALID, &inner.entry_attr(&attr), generation, handle, flags);
             }
             Err(error) => reply.error(reported(&error)),
         });

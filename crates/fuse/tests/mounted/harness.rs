@@ -44,7 +44,7 @@ impl Mounted {
     }
 
     fn mount(&mut self, fs: Arc<dyn FileSystem>) {
-        self.session = Some(mount(fs, self.dir.path(), "model", &self.options).unwrap());
+        self.session = Some(mount(fs, self.dir.path(), "model", &self.options, None).unwrap());
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
             let mut options = MountOptions::default();
             options.parse(words)?;
             let fs: Arc<dyn FileSystem> = Arc::new(ModelFs::new(big_model(), Arc::new(SystemClock)));
-            serve(&fs, Path::new(dir), "a,b model", &options, signals, ready)?;
+            serve(&fs, Path::new(dir), "a,b model", &options, None, signals, ready)?;
             write_report(&*fs, report);
             Ok::<(), spindle_fuse::Error>(())
         });
