@@ -19,6 +19,7 @@ pub mod cachesim;
 pub mod curve;
 mod error;
 mod event;
+pub mod export;
 mod fold;
 pub mod follow;
 pub mod format;

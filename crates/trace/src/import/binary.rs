@@ -88,6 +88,22 @@ impl Op {
         }
     }
 
+    /// What a word says: libCacheSim's own, and those of traces of disks.
+    pub(super) fn from_word(word: &str) -> Self {
+        let known = |words: &[&str]| words.iter().any(|known| known.eq_ignore_ascii_case(word));
+        if known(&["get", "gets", "read", "r", "rd"]) {
+            Self::Read
+        } else if known(&[
+            "set", "add", "cas", "replace", "append", "prepend", "incr", "decr", "write", "update", "w", "wr",
+        ]) {
+            Self::Write
+        } else if known(&["delete", "d", "del"]) {
+            Self::Delete
+        } else {
+            Self::Other
+        }
+    }
+
     /// The event of a request for an object of this many bytes.
     pub(super) fn event(self, time: i64, file: FileId, size: u64) -> Event {
         let size = size.min(i64::MAX as u64);
@@ -232,7 +248,7 @@ fn looks_like_oracle_general(start: &[u8]) -> bool {
             return true;
         }
         links += 1;
-        // libCacheSim's own converter counts from 0 for the first request; others from 1.
+        // libCacheSim's own converter counts requests from 1, others count from 0.
         let same = |at: usize| at > n && records.get(at).is_none_or(|other| other[4..12] == record[4..12]);
         usize::try_from(next).is_ok_and(|next| same(next) || (next > 0 && same(next - 1)))
     });

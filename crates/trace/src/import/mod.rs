@@ -9,11 +9,16 @@
 //! [`crate::Info::notes`].
 
 mod binary;
+mod blkparse;
+mod fio;
+mod fiu;
 mod input;
 mod msr;
 mod records;
 mod strace;
+mod table;
 mod text;
+mod vscsi;
 
 #[cfg(test)]
 mod mutations;
@@ -41,8 +46,21 @@ impl std::fmt::Debug for Format {
 }
 
 /// All formats, in the order in which they are tried on a file whose format was not said: the more certain ones first.
-pub static FORMATS: &[Format] =
-    &[strace::FORMAT, msr::FORMAT, binary::LCS, binary::ORACLE_GENERAL, binary::BINARY];
+pub static FORMATS: &[Format] = &[
+    strace::FORMAT,
+    blkparse::FORMAT,
+    fio::IOLOG,
+    msr::FORMAT,
+    fiu::BLOCK,
+    fiu::SYSCALL,
+    fio::LOG,
+    binary::LCS,
+    binary::ORACLE_GENERAL,
+    vscsi::FORMAT,
+    binary::BINARY,
+    table::CSV,
+    table::TXT,
+];
 
 /// What was said of a format behind its name.
 pub(crate) struct Settings<'a>(Vec<(&'a str, &'a str)>);

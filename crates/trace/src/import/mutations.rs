@@ -39,6 +39,15 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ("msr", super::msr::tests::SAMPLE.into()),
         ("oracle-general", binary::oracle(binary::ORACLE)),
         ("lcs", binary::lcs()),
+        ("blkparse", super::blkparse::tests::SAMPLE.into()),
+        ("fio-iolog", super::fio::tests::V2.into()),
+        ("fio-log", super::fio::tests::LATENCY.into()),
+        ("fiu-block", super::fiu::tests::BLOCKS.into()),
+        ("fiu-syscall", super::fiu::tests::CALLS.into()),
+        ("vscsi", super::vscsi::tests::sample(1)),
+        ("vscsi", super::vscsi::tests::sample(2)),
+        (super::table::tests::COLUMNS, super::table::tests::SAMPLE.into()),
+        ("txt", b"a\nb\na\n".to_vec()),
         ("binary:format=<IQIq,time-col=1,obj-id-col=2,obj-size-col=3", binary::oracle(binary::ORACLE)),
     ]
 }

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod cachesim;
+mod export;
 mod import;
 mod record;
 mod replay;
@@ -27,6 +28,7 @@ pub struct Args {
 enum What {
     Analyze(analyze::Args),
     Cachesim(cachesim::Args),
+    Export(export::Args),
     Import(import::Args),
     Replay(replay::Args),
     Report(report::Args),
@@ -40,6 +42,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::Analyze(args) => analyze::run(args),
         What::Cachesim(args) => cachesim::run(args),
+        What::Export(args) => export::run(args),
         What::Import(args) => import::run(args),
         What::Replay(args) => replay::run(args),
         What::Report(args) => report::run(args),

@@ -1,0 +1,55 @@
+//! `spindle trace export`
+
+use crate::error::Result;
+use crate::progress::Progress;
+use spindle_trace::export::{To, export};
+use spindle_trace::format::Columns;
+use spindle_trace::open;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Turn a trace into requests for other cache simulators
+///
+/// Each block that is read or written is a request for it, in the order of the trace. Blocks are numbered as they come; those of
+/// a file that was deleted never come again.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "EXIT CODES
+    0  done    1  the trace cannot be read or written    2  the command line makes no sense
+
+EXAMPLES
+    spindle trace export --format oracle-general build.trace build.oracleGeneral.bin
+    cachesim build.oracleGeneral.bin oracleGeneral lru 64mb")]
+pub struct Args {
+    /// What to write: libCacheSim's records, or a table with the columns time, object, size and op
+    #[arg(long, value_enum, value_name = "NAME", default_value = "oracle-general")]
+    format: Format,
+    /// Bytes of a block (k and m for powers of 1024)
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = crate::text::parse_bytes)]
+    block: u64,
+    /// The trace
+    #[arg(value_name = "TRACE")]
+    from: PathBuf,
+    /// The file to write
+    #[arg(value_name = "FILE")]
+    to: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Format {
+    OracleGeneral,
+    Csv,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let mut source = open(&args.from, Columns::NUMBERS)?;
+    let to = match args.format {
+        Format::OracleGeneral => To::OracleGeneral,
+        Format::Csv => To::Csv,
+    };
+    let bar = Progress::of_parts("exporting");
+    let done = export(&mut *source, to, args.block, &args.to, |part| bar.fraction(part))?;
+    drop(bar);
+    log::info!("{}: {} requests for {} blocks", args.to.display(), done.requests, done.blocks);
+    Ok(ExitCode::SUCCESS)
+}

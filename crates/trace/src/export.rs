@@ -1,0 +1,219 @@
+//! A trace for other people's cache simulators: requests for blocks, in libCacheSim's oracleGeneral format or as CSV.
+//!
+//! The one idea: the place of the next request for a block is known only from behind, so records are written forwards without it, and
+//! then filled in backwards, in place. Memory holds the distinct blocks and nothing that grows with the requests.
+//!
+//! Format and rule: `traceReader/customizedReader/oracle/oracleGeneralBin.h` and `bin/traceUtils/traceConv.cpp` of libCacheSim
+//! (github.com/1a1a11a/libCacheSim, 2024-10): records of 24 bytes, `u32` seconds, `u64` object, `u32` size, `i64` next; requests count
+//! from 1, and -1 stands for none.
+
+use crate::{Batch, Error, FileId, Flags, Result, Source};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+/// Bytes of a record.
+const RECORD: usize = 24;
+/// Records that are filled in at a time.
+const CHUNK: u64 = 1 << 15;
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// libCacheSim's oracleGeneral.
+    OracleGeneral,
+    /// Columns `time` (s), `object`, `size` (bytes), `op` (read or write), with a header.
+    Csv,
+}
+
+/// What has been written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exported {
+    /// Requests.
+    pub requests: u64,
+    /// Distinct blocks.
+    pub blocks: u64,
+}
+
+/// Numbers blocks in the order in which they are first asked for. A file that died is another when its number comes again.
+#[derive(Default)]
+struct Blocks {
+    numbers: HashMap<(FileId, u32, u64), u64>,
+    lives: HashMap<FileId, u32>,
+}
+
+impl Blocks {
+    fn number(&mut self, file: FileId, block: u64) -> u64 {
+        let life = self.lives.get(&file).copied().unwrap_or(0);
+        let next = self.numbers.len() as u64 + 1;
+        *self.numbers.entry((file, life, block)).or_insert(next)
+    }
+}
+
+/// Writes every block that a run of the trace touches as a request of `block` bytes, in order.
+/// `progress` is told how much is done, from 0 to 1, where that is known.
+///
+/// # Errors
+/// Those of the source; [`Error::Io`]; [`Error::Refused`] for blocks of no or of more than 2^32 - 1 bytes.
+pub fn export(
+    source: &mut dyn Source,
+    to: To,
+    block: u64,
+    path: &Path,
+    mut progress: impl FnMut(Option<f64>),
+) -> Result<Exported> {
+    let size = u32::try_from(block).ok().filter(|size| *size > 0);
+    let size = size.ok_or_else(|| Error::Refused(format!("blocks of {block} bytes cannot be written")))?;
+    let fail = |e| Error::io(path, e);
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(path).map_err(fail)?;
+    let mut out = BufWriter::with_capacity(1 << 16, file);
+    if to == To::Csv {
+        writeln!(out, "time,object,size,op").map_err(fail)?;
+    }
+    let mut blocks = Blocks::default();
+    let mut requests = 0;
+    let mut batch = Batch::default();
+    while source.next(&mut batch)? {
+        for event in &batch.events {
+            if event.bytes() > 0 && event.kind.ends_run() {
+                let seconds = event.time.div_euclid(1_000_000_000);
+                for number in event.position / block..=(event.end() - 1) / block {
+                    let object = blocks.number(event.file, number);
+                    requests += 1;
+                    match to {
+                        To::OracleGeneral => {
+                            // The format has no other times; what is outside becomes its nearest end.
+                            let seconds = u32::try_from(seconds.max(0)).unwrap_or(u32::MAX);
+                            out.write_all(&record(seconds, object, size, -1)).map_err(fail)?;
+                        }
+                        To::Csv => {
+                            let op = if event.written > 0 { "write" } else { "read" };
+                            writeln!(out, "{seconds},{object},{size},{op}").map_err(fail)?;
+                        }
+                    }
+                }
+            }
+            if event.flags.has(Flags::LAST) {
+                *blocks.lives.entry(event.file).or_default() += 1;
+            }
+        }
+        progress(source.progress());
+    }
+    let exported = Exported { requests, blocks: blocks.numbers.len() as u64 };
+    drop(blocks);
+    let mut file = out.into_inner().map_err(|e| fail(e.into_error()))?;
+    if to == To::OracleGeneral {
+        link(&mut file, requests).map_err(fail)?;
+    }
+    Ok(exported)
+}
+
+fn record(seconds: u32, object: u64, size: u32, next: i64) -> [u8; RECORD] {
+    let mut record = [0; RECORD];
+    record[..4].copy_from_slice(&seconds.to_le_bytes());
+    record[4..12].copy_from_slice(&object.to_le_bytes());
+    record[12..16].copy_from_slice(&size.to_le_bytes());
+    record[16..].copy_from_slice(&next.to_le_bytes());
+    record
+}
+
+/// Fills in where each object is asked for next, from the last record to the first.
+fn link(file: &mut File, requests: u64) -> std::io::Result<()> {
+    let mut next: HashMap<[u8; 8], u64> = HashMap::new();
+    let mut end = requests;
+    let mut chunk = Vec::new();
+    while end > 0 {
+        let start = end.saturating_sub(CHUNK);
+        chunk.clear();
+        file.seek(SeekFrom::Start(start * RECORD as u64))?;
+        (&mut *file).take((end - start) * RECORD as u64).read_to_end(&mut chunk)?;
+        for (record, number) in
+            chunk.chunks_exact_mut(RECORD).zip(start + 1..).collect::<Vec<_>>().into_iter().rev()
+        {
+            let object = record[4..12].try_into().expect("eight bytes");
+            if let Some(later) = next.insert(object, number) {
+                record[16..].copy_from_slice(&later.to_le_bytes());
+            }
+        }
+        file.seek(SeekFrom::Start(start * RECORD as u64))?;
+        file.write_all(&chunk)?;
+        end = start;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Writer;
+    use crate::{Columns, Event, Info, Kind, open, open_as};
+
+    fn trace(path: &Path, events: Vec<Event>) {
+        let mut writer = Writer::create(path).unwrap();
+        writer.write(&Batch { events, ..Batch::default() }).unwrap();
+        writer.finish(&Info::default()).unwrap();
+    }
+
+    fn run(second: i64, inode: u64, position: u64, read: u64) -> Event {
+        let file = FileId { device: 1, inode };
+        Event { time: second * 1_000_000_000, kind: Kind::Run, file, position, read, ..Event::default() }
+    }
+
+    /// Promise: each block of a run is a request; its next one is told by number from 1, -1 if there is none; a file that comes
+    /// again after its death has other blocks.
+    #[test]
+    fn records_tell_the_next_request() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        let dead = Event { kind: Kind::Unlink, flags: Flags::LAST, ..run(3, 7, 0, 0) };
+        trace(
+            &from,
+            vec![
+                run(1, 7, 4000, 200),
+                run(2, 7, 0, 1),
+                run(2, 8, 0, 4096),
+                dead,
+                run(4, 7, 0, 1),
+                run(5, 8, 0, 1),
+            ],
+        );
+        let mut source = open(&from, Columns::ALL).unwrap();
+        let exported = export(&mut *source, To::OracleGeneral, 4096, &to, |_| {}).unwrap();
+        assert_eq!(exported, Exported { requests: 6, blocks: 4 });
+        let expected = [(1, 1, 3), (1, 2, -1), (2, 1, -1), (2, 3, 6), (4, 4, -1), (5, 3, -1)];
+        let expected: Vec<_> = expected.iter().flat_map(|&(s, o, n)| record(s, o, 4096, n)).collect();
+        assert_eq!(std::fs::read(&to).unwrap(), expected);
+        let mut source = open(&from, Columns::ALL).unwrap();
+        let refused = export(&mut *source, To::Csv, 0, &to, |_| {}).unwrap_err();
+        assert!(refused.to_string().contains("blocks of 0 bytes"));
+    }
+
+    /// Promise: what was exported and imported again asks for the same blocks in the same order, in both formats, over more records
+    /// than are filled in at a time; and it is recognised.
+    #[test]
+    fn an_import_of_an_export_agrees() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        let asked: Vec<u64> = (0..100_000_u64).map(|n| n * n % 7919).collect();
+        trace(&from, asked.iter().map(|block| run(0, 1, block * 512, 512)).collect());
+        for (format, name) in [
+            (To::OracleGeneral, None),
+            (To::Csv, Some("csv:time-col=1,obj-id-col=2,obj-id-is-num=true,obj-size-col=3,op-col=4")),
+        ] {
+            let mut source = open(&from, Columns::ALL).unwrap();
+            export(&mut *source, format, 512, &to, |_| {}).unwrap();
+            let mut source = open_as(&to, name, Columns::ALL).unwrap();
+            let (mut got, mut batch) = (Vec::new(), Batch::default());
+            while source.next(&mut batch).unwrap() {
+                got.extend(batch.events.iter().map(|event| (event.file.inode, event.read)));
+            }
+            let mut numbers = HashMap::new();
+            let number = |block: &u64| {
+                let next = numbers.len() as u64 + 1;
+                (*numbers.entry(*block).or_insert(next), 512)
+            };
+            assert_eq!(got, asked.iter().map(number).collect::<Vec<_>>());
+        }
+    }
+}
