@@ -17,7 +17,8 @@ pub(super) const FORMAT: Format = Format {
     settings: &[("action", "which lines are taken: Q (asked), D (sent to the driver) or C (completed)")],
     recognises: |start| {
         let lines = lines(start, 200);
-        lines.iter().filter(|line| matches!(parse(line), Ok(Some(_)))).count() * 2 > lines.len().min(20)
+        let requests = lines.iter().filter(|line| matches!(parse(line), Ok(Some(_)))).count();
+        requests > 0 && requests * 2 >= lines.len().min(20)
     },
     open: |input, settings| {
         let start = lines(&input.start(), usize::MAX);

@@ -56,7 +56,7 @@ impl Iolog {
         }
     }
 
-    fn micros(&mut self, micros: i64) -> Result<i64, String> {
+    fn micros(micros: i64) -> Result<i64, String> {
         micros
             .checked_mul(1000)
             .filter(|_| micros >= 0)
@@ -105,7 +105,7 @@ impl Decode for Iolog {
         }
         if self.version == 3 {
             let (time, rest) = line.split_once(' ').ok_or("the line ends behind its time")?;
-            self.now = self.micros(number(time, "the time")?)?;
+            self.now = Self::micros(number(time, "the time")?)?;
             line = rest;
         }
         // A name may have spaces, actions and numbers have none.
@@ -139,7 +139,7 @@ impl Decode for Iolog {
             }
             "wait" => {
                 let wait = i64::try_from(numbers()?.0).map_err(|_| "the wait is out of range")?;
-                self.now = self.now.saturating_add(self.micros(wait)?);
+                self.now = self.now.saturating_add(Self::micros(wait)?);
             }
             "read" | "write" => {
                 let (offset, bytes) = numbers()?;

@@ -123,14 +123,15 @@ impl Decode for Table {
         let inode = match name.parse() {
             Ok(number) if self.numeric => number,
             _ if self.numeric => return Err(format!("the object is {:?}, not a number", shown(name))),
-            _ => match self.objects.get(name) {
-                Some(number) => *number,
-                None => {
+            _ => {
+                if let Some(number) = self.objects.get(name) {
+                    *number
+                } else {
                     let number = self.objects.len() as u64 + 1;
                     self.objects.insert(name.to_owned(), number);
                     number
                 }
-            },
+            }
         };
         self.unknown += u64::from(op == Op::Other);
         let mut event = op.event(time, FileId { device: 0, inode }, size);

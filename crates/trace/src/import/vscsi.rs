@@ -1,4 +1,4 @@
-//! Traces of VMware's vscsiStats, versions 1 and 2, as libCacheSim and `CloudPhysics`' published traces have them.
+//! Traces of `VMware`'s vscsiStats, versions 1 and 2, as libCacheSim and `CloudPhysics`' published traces have them.
 //!
 //! Format: `traceReader/customizedReader/vscsi.h` of libCacheSim (github.com/1a1a11a/libCacheSim, 2024-10): little-endian records of 32
 //! bytes (serial number, length in bytes, scatter-gather elements, SCSI command, version, block address, time in µs) or of 40

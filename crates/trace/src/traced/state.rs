@@ -61,14 +61,14 @@ impl State {
                 self.opens.insert(handle, open);
             }
             Action::Read { handle, ino, offset, bytes } => {
-                self.transfer(time, by, handle, ino, offset, bytes, false, out)
+                self.transfer(time, by, handle, ino, offset, bytes, false, out);
             }
             Action::Written { handle, ino, offset, bytes } => {
                 self.transfer(time, by, handle, ino, offset, bytes, true, out);
             }
             Action::Closed { handle, attr } => self.close(time, handle, attr, out),
             Action::Resized(ino, size) => {
-                self.tell(time, by, ino, out, |event| Event { kind: Kind::Truncate, size, ..event })
+                self.tell(time, by, ino, out, |event| Event { kind: Kind::Truncate, size, ..event });
             }
             Action::Synced { handle, ino } => {
                 self.tell(time, by, ino, out, |event| Event { kind: Kind::Sync, open: handle, ..event });
