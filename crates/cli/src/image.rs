@@ -3,11 +3,12 @@
 //! [`open`] finds out what kind of file system is there ([`detect`]) and gives it behind [`FileSystem`]; [`read`] and [`change`] do something with it and bring it to its end, whatever happened.
 
 use crate::error::{Context, Failure, Result};
-use crate::{logger, text};
+use crate::logger;
 use spindle_cache::Settings;
 use spindle_clock::{Clock, SystemClock};
 use spindle_device::{Caching, Device, Spec};
 use spindle_ffs::{Allocation, Dialect, Ffs, FoundLog, LOG_NAME, LogPlace, LogUse};
+use spindle_report::number;
 use spindle_v7::{Format, V7};
 use spindle_vfs::{AtimePolicy, Error, FileSystem, Objection, Options, Vfs};
 use std::str::FromStr;
@@ -231,7 +232,7 @@ fn log_notes(before: Option<LogPlace>, found: &FoundLog, ffs: &Ffs, opening: &Op
         _ => {}
     }
     if let Some(now) = superblock.log_place() {
-        let size = text::bytes(now.len);
+        let size = number::bytes(now.len);
         if before != Some(now) {
             notes.push(format!("made a log of {size}: {}; nolog is without", log_file(superblock.dialect)));
         } else if opening.log_bytes.is_some_and(|bytes| bytes != now.len) {

@@ -234,7 +234,7 @@ impl Place<'_> {
             Some(size) => size,
             None => image::open_device_unlocked(&image::parse_spec(self.image)?)?.info().size_bytes,
         };
-        Plan::new(&fs.parameters(size)).map_err(|e| Failure::new(e.to_string())).context(self.image)
+        Plan::new(&fs.parameters(size)).map_err(|e| Failure::new(e.to_string()))
     }
 }
 
@@ -343,7 +343,8 @@ pub fn make(plan: &Plan, device: &dyn Device, timestamp: Option<i64>) -> Result<
     Ok(())
 }
 
-/// Makes a log in a file system that is not mounted, of `bytes` or as large as a mount would; gives where it is then.
+/// Makes a log in a file system that is not mounted, of `bytes` or as large as a mount would; gives where it is then. Never against an
+/// objection: after a crash the log would vouch for what nobody has checked.
 pub fn make_log(device: &Arc<dyn Device>, bytes: Option<u64>, timestamp: Option<i64>) -> Result<LogPlace> {
     let options = OpenOptions {
         log: LogUse::Wanted,
@@ -353,7 +354,8 @@ pub fn make_log(device: &Arc<dyn Device>, bytes: Option<u64>, timestamp: Option<
     };
     let ffs = Ffs::open(Arc::clone(device), clock(timestamp), &options)?;
     if ffs.read_only() {
-        return Err(Failure::new(image::reasons(ffs.read_only_reasons())));
+        let reasons = image::reasons(ffs.read_only_reasons());
+        return Err(Failure::new(format!("no log is made, with --force neither: {reasons}")));
     }
     ffs.unmount()?;
     ffs.superblock().log_place().ok_or_else(|| Failure::new("it has no log"))

@@ -112,22 +112,6 @@ pub const fn old_family(family: Family) -> &'static str {
     }
 }
 
-/// A number of bytes with a binary unit: `1.5 GiB`.
-pub fn bytes(n: u64) -> String {
-    const UNITS: [&str; 7] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let unit = (n.checked_ilog2().unwrap_or(0) / 10) as usize;
-    if unit == 0 {
-        return format!("{n} {}", if n == 1 { "byte" } else { UNITS[0] });
-    }
-    let scale = 1_u64 << (10 * unit);
-    let tenths = u128::from(n) * 10 / u128::from(scale);
-    if tenths.is_multiple_of(10) {
-        format!("{} {}", tenths / 10, UNITS[unit])
-    } else {
-        format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
-    }
-}
-
 /// Year, month, day, hour, minute and second of a time, in UTC.
 fn civil(secs: i64) -> (i64, u32, u32, u32, u32, u32) {
     // Days since 0000-03-01 of the proleptic Gregorian calendar, in eras of 400 years of 146,097 days; a year that
@@ -219,11 +203,9 @@ mod tests {
         exact(Timestamp::new(i64::MAX / 2, 0));
     }
 
-    /// Promise: units are powers of 1024, nothing rounds up to what is not there, and nonsense is refused.
+    /// Promise: units are powers of 1024, and nonsense is refused.
     #[test]
     fn sizes() {
-        assert_eq!((bytes(0), bytes(1), bytes(1536)), ("0 bytes".into(), "1 byte".into(), "1.5 KiB".into()));
-        assert_eq!((bytes(1 << 30), bytes(u64::MAX)), ("1 GiB".into(), "15.9 EiB".into()));
         assert_eq!((parse_bytes("64M"), parse_bytes("8b")), (Ok(64 << 20), Ok(4096)));
         for wrong in ["", "k", "-1", "1.5g", "12x", "99999999999999999999", "9999999999t", "ä"] {
             assert!(parse_bytes(wrong).is_err(), "{wrong}");

@@ -52,7 +52,7 @@ pub use dialect::Dialect;
 pub use group::{CG_CKHASH, Group, GroupMap, GroupMut, clrbit, find_bit, isset, setbit};
 pub use journal::{FoundLog, LogPlace};
 pub use layout::{InodeFormat, Layout, MAXBSIZE, MINBSIZE, Version};
-pub use makelog::LOG_NAME;
+pub use makelog::{LOG_NAME, log_bytes};
 pub use mount::{Ffs, LogUse, OpenOptions, ROOT_INO};
 pub use removelog::remove_log;
 pub use rotation::Rotation;

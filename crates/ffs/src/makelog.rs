@@ -9,7 +9,7 @@ use crate::dinode::Dinode;
 use crate::file::{Content, Request};
 use crate::inode::InodeTable;
 use crate::journal::{FoundLog, LogPlace, MAX_LOG_BYTES, default_log_bytes, is_enough};
-use crate::layout::{InodeFormat, Version};
+use crate::layout::{InodeFormat, Layout, Version};
 use crate::mount::{Ffs, LogUse, OpenOptions, ROOT_INO};
 use crate::units::{Frag, Lbn};
 use crate::wapbl::{Ring, Standing, Wapbl};
@@ -25,6 +25,14 @@ pub const LOG_NAME: &[u8] = b".spindlelog";
 const LOG_FLAGS: u32 = 0x0002_0000 | 0x0010_0000 | 0x0000_0001;
 /// Inode flags of NetBSD's log (`SF_LOG`).
 const SF_LOG: u32 = 0x0040_0000;
+
+/// Bytes of the log that is made where there is a run of free blocks that long: `asked`, or a share of the file system; none if that is
+/// too small to spare any.
+#[must_use]
+pub fn log_bytes(layout: &Layout, asked: Option<u64>) -> Option<u64> {
+    let wanted = asked.or_else(|| default_log_bytes(layout.fs_dsize << layout.fs_fshift))?;
+    Some((wanted.min(MAX_LOG_BYTES) >> layout.fs_bshift).max(1) << layout.fs_bshift)
+}
 
 impl Ffs {
     /// Starts to use the log that was found, or makes one, as `options` say; frees what a recovery found without names.
@@ -112,18 +120,16 @@ impl Ffs {
 
     /// Makes a log. Where there is no room for one, or no way to say where it is, there is none, and the user is told.
     fn make_log(&mut self, options: &OpenOptions) -> Result<()> {
-        let bytes = self.layout.fs_dsize << self.layout.fs_fshift;
         let without = |why: &str| log::warn!("no log: {why}; after a crash this file system needs a check");
         if !LogPlace::can_be_kept(&self.superblock.lock()) {
             without("a superblock of this age cannot say where it is");
             return Ok(());
         }
-        let Some(wanted) = options.log_bytes.or_else(|| default_log_bytes(bytes)) else {
+        let Some(wanted) = log_bytes(&self.layout, options.log_bytes) else {
             without("the file system is too small");
             return Ok(());
         };
-        let blocks = (wanted.min(MAX_LOG_BYTES) >> self.layout.fs_bshift).max(1);
-        let Some((at, blocks)) = self.free_run(blocks)? else {
+        let Some((at, blocks)) = self.free_run(wanted >> self.layout.fs_bshift)? else {
             without("there is no run of free blocks that is long enough");
             return Ok(());
         };

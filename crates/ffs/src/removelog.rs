@@ -12,13 +12,14 @@ use spindle_device::Device;
 use spindle_vfs::{Error, FileSystem, Ino, Privilege, Result, SetAttr};
 use std::sync::Arc;
 
-/// Takes the log off; gives where it was, if there was one. The caller locks the device, and has not mounted what is on it.
+/// Takes the log off, with `force` in spite of objections that can be overridden; gives where it was, if there was one. The caller locks the device, and has not mounted what is on it.
 ///
 /// # Errors
 /// [`Error::ReadOnly`] when something speaks against writing; as [`Ffs::open`]; device errors.
-pub fn remove_log(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>) -> Result<Option<LogPlace>> {
+pub fn remove_log(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>, force: bool) -> Result<Option<LogPlace>> {
     let open = |log| {
-        let ffs = Ffs::open(device.clone(), clock.clone(), &OpenOptions { log, ..OpenOptions::default() })?;
+        let ffs =
+            Ffs::open(device.clone(), clock.clone(), &OpenOptions { force, log, ..OpenOptions::default() })?;
         if ffs.read_only() { Err(Error::ReadOnly) } else { Ok(ffs) }
     };
     open(LogUse::IfThere)?.unmount()?;

@@ -350,8 +350,8 @@ fn logs_are_taken_off() {
         fs.unlink(fs.root(), b"a").unwrap();
         fs.unmount().unwrap();
         let (device, clock): (Arc<dyn Device>, Arc<dyn Clock>) = (disk.device.clone(), disk.clock.clone());
-        assert!(remove_log(&device, &clock).unwrap().is_some(), "{name}");
-        assert!(remove_log(&device, &clock).unwrap().is_none(), "{name}");
+        assert!(remove_log(&device, &clock, false).unwrap().is_some(), "{name}");
+        assert!(remove_log(&device, &clock, false).unwrap().is_none(), "{name}");
         assert!(matches!(disk.found(), FoundLog::None), "{name}");
         assert_eq!(disk.damage(), Vec::<String>::new(), "{name}");
         let fs = disk.open(LogUse::IfThere);

@@ -22,8 +22,6 @@ use std::time::Duration;
 
 /// Changes reach the disk after so much time at the latest, as `update` of the time saw to.
 const UPDATE: Duration = Duration::from_secs(30);
-/// Bytes written at a time when files are made.
-const CHUNK: usize = 1 << 16;
 /// Blocks of the fast file system, and what a cluster of it has at most.
 const BLOCK: u32 = 8192;
 const CLUSTER_BLOCKS: u32 = 7;
@@ -72,7 +70,7 @@ impl<'a> Files<'a> {
             found => found?.ino,
         };
         fs.forget(root, 1);
-        Ok(Self { fs, clock, root, directories: HashMap::new(), buffer: vec![b'x'; CHUNK] })
+        Ok(Self { fs, clock, root, directories: HashMap::new(), buffer: Vec::new() })
     }
 
     fn directory(&mut self, name: Name) -> spindle_vfs::Result<Ino> {
@@ -115,17 +113,6 @@ fn cut(fs: &dyn FileSystem, ino: Ino, size: u64) -> spindle_vfs::Result<()> {
 
 impl Target for Files<'_> {
     type Open = (Ino, Name);
-
-    fn make(&mut self, name: Name, size: u64) -> spindle_trace::Result<()> {
-        let mut open = self.open(name, How::New)?;
-        let mut done = 0;
-        while done < size {
-            let part = usize::try_from(size - done).unwrap_or(CHUNK).min(CHUNK);
-            self.write(&mut open, done, part)?;
-            done += part as u64;
-        }
-        self.close(open)
-    }
 
     fn open(&mut self, name: Name, how: How) -> spindle_trace::Result<(Ino, Name)> {
         let leaf = name.leaf();

@@ -5,6 +5,7 @@
 //! experiments nor traces, and of [`page`]; JSON is what `serde` makes of it.
 
 mod error;
+pub mod number;
 pub mod outcome;
 mod page;
 pub mod render;

@@ -3,10 +3,8 @@
 use crate::inode::{Dinode, Inode, State, seconds};
 use crate::mount::V7;
 use spindle_clock::Timestamp;
-use spindle_vfs::{AtimePolicy, Attr, Error, FileKind, Ino, Result, SetAttr, SetTime};
+use spindle_vfs::{Attr, Error, FileKind, Ino, Result, SetAttr, SetTime};
 
-/// Seconds after which a relative access time is renewed.
-const DAY: i64 = 86_400;
 impl V7 {
     pub(crate) fn attr(&self, inode: &Inode, state: &State) -> Attr {
         let di = &state.di;
@@ -38,14 +36,7 @@ impl V7 {
     pub(crate) fn touch(&self, state: &State) {
         let now = self.now();
         let mut pending = state.atime_pending.lock();
-        let last = pending.unwrap_or(state.di.atime);
-        let due = match self.atime {
-            AtimePolicy::Never => false,
-            AtimePolicy::Always => true,
-            AtimePolicy::Relative => {
-                last <= state.di.mtime || last <= state.di.ctime || last.secs.saturating_add(DAY) <= now.secs
-            }
-        };
+        let due = self.atime.is_due(pending.unwrap_or(state.di.atime), state.di.mtime, state.di.ctime, now);
         if due && !self.is_read_only() {
             *pending = Some(now);
         }

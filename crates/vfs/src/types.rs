@@ -233,6 +233,19 @@ pub enum AtimePolicy {
     Always,
 }
 
+impl AtimePolicy {
+    /// After a read at `now`, whether the access time `last` of a file that was changed at these times is renewed.
+    #[must_use]
+    pub fn is_due(self, last: Timestamp, mtime: Timestamp, ctime: Timestamp, now: Timestamp) -> bool {
+        const DAY: i64 = 86_400;
+        match self {
+            Self::Never => false,
+            Self::Always => true,
+            Self::Relative => last <= mtime || last <= ctime || last.secs.saturating_add(DAY) <= now.secs,
+        }
+    }
+}
+
 /// What `statfs` tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FsStat {

@@ -91,13 +91,6 @@ impl<const N: usize> Lists<N> {
         }
     }
 
-    /// Moves a number from one list to the front of another.
-    #[inline]
-    pub(crate) fn transfer(&mut self, from: usize, to: usize, key: u32) {
-        self.unlink(from, key);
-        self.push_front(to, key);
-    }
-
     /// The number before this one, towards the front of the list that it is in.
     #[inline]
     pub(crate) fn before(&self, key: u32) -> Option<u32> {

@@ -13,6 +13,7 @@ use found::FoundInfo;
 use groups::GroupInfo;
 use serde::Serialize;
 use spindle_device::{Device, Part, Spec, Table, Window, partitions};
+use spindle_report::number;
 use std::ops::RangeInclusive;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -169,7 +170,7 @@ fn show(out: &mut Output, told: &Told) -> Result<()> {
         if told.file_system.is_some() {
             out.line("")?;
         }
-        out.line(format!("{}: {label}, {}", told.image, text::bytes(told.size_bytes)))?;
+        out.line(format!("{}: {label}, {}", told.image, number::bytes(told.size_bytes)))?;
         for partition in &told.partitions {
             show_partition(out, partition)?;
         }
@@ -190,7 +191,7 @@ fn show_partition(out: &mut Output, p: &PartitionInfo) -> Result<()> {
     out.line(format!(
         "  {:<6} {:>10} at {:<14} {kind}{label}",
         p.name,
-        text::bytes(p.size_bytes),
+        number::bytes(p.size_bytes),
         p.start_bytes
     ))?;
     if let Some(problem) = &p.problem {

@@ -9,7 +9,8 @@ use crate::output::Output;
 use crate::text;
 use serde::Serialize;
 use spindle_ffs::newfs::Plan;
-use spindle_ffs::{Dialect, LogPlace};
+use spindle_ffs::{Dialect, LogPlace, log_bytes};
+use spindle_report::number;
 use spindle_v7::Format;
 use std::process::ExitCode;
 
@@ -118,8 +119,8 @@ struct Told<'a> {
     superblocks: Vec<u64>,
     /// Where the log is, if one was made.
     log: Option<LogPlace>,
-    /// A log was asked for.
-    log_wanted: bool,
+    /// How large the log would be, if none was made but one was asked for.
+    planned_log_bytes: Option<u64>,
     notes: &'a [String],
     written: bool,
 }
@@ -137,12 +138,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.inodes.is_some() || args.gap.is_some() {
         return Err(Failure::usage("--inodes and --gap are of the old file systems; name one with -t"));
     }
-    let (plan, device) = if args.dry_run {
-        (place.plan(&args.fs)?, None)
+    let ((plan, log_bytes), device) = if args.dry_run {
+        (place.plan(&args.fs).and_then(|plan| with_log(plan, args.log)).context(image)?, None)
     } else {
         let (device, created) = open_new(&place)?;
         let made = Plan::new(&args.fs.parameters(device.info().size_bytes.min(place.wanted())))
             .map_err(|e| Failure::new(e.to_string()))
+            .and_then(|plan| with_log(plan, args.log))
             .context(image);
         (made.inspect_err(|_| created.undo())?, Some((device, created)))
     };
@@ -156,7 +158,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         _ => None,
     };
-    let told = Told { log, log_wanted: args.log.is_some(), ..tell(image, &plan, device.is_some()) };
+    let told = Told {
+        log,
+        planned_log_bytes: log_bytes.filter(|_| log.is_none()),
+        ..tell(image, &plan, device.is_some())
+    };
     if args.json {
         out.json(&told)?;
     } else {
@@ -164,6 +170,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The plan with the bytes of the log that is wanted.
+fn with_log(plan: Plan, wish: Option<LogSize>) -> Result<(Plan, Option<u64>)> {
+    let Some(LogSize(asked)) = wish else { return Ok((plan, None)) };
+    match log_bytes(&plan.layout, asked) {
+        None => Err(Failure::new("too small to spare a log of its own accord; --log=SIZE makes one")),
+        bytes => Ok((plan, bytes)),
+    }
 }
 
 fn tell<'a>(image: &'a str, plan: &'a Plan, written: bool) -> Told<'a> {
@@ -189,7 +204,7 @@ fn tell<'a>(image: &'a str, plan: &'a Plan, written: bool) -> Told<'a> {
         free_inodes: totals.cs_nifree,
         superblocks: plan.replicas().collect(),
         log: None,
-        log_wanted: false,
+        planned_log_bytes: None,
         notes: &plan.notes,
         written,
     }
@@ -203,22 +218,23 @@ fn show(out: &mut Output, told: &Told<'_>) -> Result<()> {
         told.format,
         told.dialect,
         told.byte_order,
-        text::bytes(told.size_bytes),
+        number::bytes(told.size_bytes),
     ))?;
     out.line(format!(
         "blocks of {} bytes, fragments of {}, {} cylinder groups of {} with {} inodes, {}% reserve",
         told.fs_bsize,
         told.fs_fsize,
         told.fs_ncg,
-        text::bytes(u64::from(told.fs_fpg) * u64::from(told.fs_fsize)),
+        number::bytes(u64::from(told.fs_fpg) * u64::from(told.fs_fsize)),
         told.fs_ipg,
         told.fs_minfree,
     ))?;
-    out.line(format!("free: {}, {} inodes", text::bytes(told.free_bytes), told.free_inodes))?;
-    match told.log {
-        Some(log) => out.line(format!("log: {}, {}", text::bytes(log.len), image::log_file(told.whose)))?,
-        None if told.log_wanted => out.line("log: one would be made")?,
-        None => {}
+    out.line(format!("free: {}, {} inodes", number::bytes(told.free_bytes), told.free_inodes))?;
+    if let Some(log) = told.log {
+        out.line(format!("log: {}, {}", number::bytes(log.len), image::log_file(told.whose)))?;
+    }
+    if let Some(bytes) = told.planned_log_bytes {
+        out.line(format!("log: {}, if that many bytes are free in one place", number::bytes(bytes)))?;
     }
     for note in told.notes {
         out.line(format!("note: {note}"))?;

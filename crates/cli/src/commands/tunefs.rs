@@ -10,6 +10,7 @@ use spindle_device::Device;
 use spindle_ffs::newfs::Optimization;
 use spindle_ffs::tunefs::{Change, Options, Parameter, Tuning, Value, settings, tune};
 use spindle_ffs::{LogPlace, Superblock};
+use spindle_report::number;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -167,7 +168,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     };
     if let Some(wish) = args.log {
-        set_log(&device, wish, before).context(image)?;
+        set_log(&device, wish, before, args.write.force).context(image)?;
         done.superblock = Superblock::open(&*device).context(image)?;
     }
     let mut out = Output::stdout();
@@ -196,13 +197,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Makes a log or takes it off; one of another size is replaced.
-fn set_log(device: &Arc<dyn Device>, wish: LogWish, now: Option<LogPlace>) -> Result<()> {
+fn set_log(device: &Arc<dyn Device>, wish: LogWish, now: Option<LogPlace>, force: bool) -> Result<()> {
     let replaced = match wish {
         LogWish::Off => true,
         LogWish::On(LogSize(bytes)) => bytes.is_some_and(|bytes| now.is_some_and(|now| now.len != bytes)),
     };
     if replaced {
-        spindle_ffs::remove_log(device, &clock(None))?;
+        spindle_ffs::remove_log(device, &clock(None), force)?;
     }
     if let LogWish::On(LogSize(bytes)) = wish {
         make_log(device, bytes, None)?;
@@ -211,7 +212,7 @@ fn set_log(device: &Arc<dyn Device>, wish: LogWish, now: Option<LogPlace>) -> Re
 }
 
 fn log_words(place: Option<LogPlace>) -> String {
-    place.map_or_else(|| "none".into(), |place| text::bytes(place.len))
+    place.map_or_else(|| "none".into(), |place| number::bytes(place.len))
 }
 
 impl Args {

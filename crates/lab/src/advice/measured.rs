@@ -96,7 +96,7 @@ impl Cache {
 }
 
 impl Measured {
-    /// Reads the trace four times. `progress` is told how much of a reading is done, and which it is.
+    /// Reads the trace three times. `progress` is told how much of a reading is done, and which it is.
     ///
     /// # Errors
     /// Those of the source.
@@ -114,8 +114,10 @@ impl Measured {
             writes: WRITES.to_vec(),
             ages,
         };
-        let lanes = BLOCKS.map(|block| lane(block, CACHES.map(doubling).collect(), false));
+        let mut lanes = BLOCKS.map(|block| lane(block, CACHES.map(doubling).collect(), false)).to_vec();
+        lanes.extend(Caches::lanes());
         let mut simulated = simulate(&mut *open()?, &lanes, &|done| progress("caches of all sizes", done))?;
+        let selected = Caches::of(&simulated.lots[BLOCKS.len()..]);
         let caches: Vec<_> = BLOCKS
             .into_iter()
             .zip(&simulated.lots)
@@ -127,7 +129,6 @@ impl Measured {
             .collect();
 
         let shown = shown(&mut simulated);
-        let selected = Caches::simulate(&mut *open()?, &|done| progress("the caches of 1985", done))?;
         let dirty = match caches[0].enough() {
             Some(&(size, _)) => {
                 let lanes = [lane(BLOCK, vec![size], true)];

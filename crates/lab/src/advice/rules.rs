@@ -3,6 +3,7 @@
 use super::Advice;
 use super::measured::{BLOCKS, Cache, Counted, ENOUGH, Measured, WRITES, disk};
 use crate::waste::Survey;
+use spindle_report::number::{bytes, real, share};
 use spindle_trace::Kind;
 use spindle_trace::analyze::By;
 use spindle_trace::cachesim::{Ages, Counts};
@@ -28,25 +29,9 @@ const SECTOR: u64 = 512;
 /// Bytes of a UFS2 inode, and of an entry of a directory with a name of ordinary length.
 const PER_FILE: u64 = 256 + 32;
 
-#[allow(clippy::cast_precision_loss)] // Shown to a few digits.
-const fn real(n: u64) -> f64 {
-    n as f64
-}
-
+/// A part of a whole in percent; 0 of nothing.
 fn percent(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { 100.0 * real(part) / real(whole) }
-}
-
-/// A number of bytes as people write it.
-fn bytes(n: u64) -> String {
-    let unit = ["bytes", "KiB", "MiB", "GiB", "TiB"];
-    let step = (n.max(1).ilog2() / 10).min(4);
-    let scaled = real(n) / real(1 << (10 * step));
-    if n.is_multiple_of(1 << (10 * step)) || scaled >= 100.0 {
-        format!("{scaled:.0} {}", unit[step as usize])
-    } else {
-        format!("{scaled:.1} {}", unit[step as usize])
-    }
+    100.0 * share(part, whole).unwrap_or(0.0)
 }
 
 /// Counts under delayed writes: what a cache can do at best.

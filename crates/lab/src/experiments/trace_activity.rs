@@ -1,6 +1,7 @@
 //! Tables III to V and figures 1 to 4 of the 1985 paper: the analyser over synthetic traces of its three machines.
 
 use crate::{Outcome, Progress, Result};
+use spindle_report::number::real;
 use spindle_report::outcome::{Column, Comparison, Table};
 use spindle_trace::Kind;
 use spindle_trace::analyze::paper::{TRACES, Trace};
@@ -16,11 +17,6 @@ const RATES: f64 = 0.15;
 
 /// A row of a table: its name, and what to compare; nothing where the paper has nothing to compare with.
 type Row = (&'static str, fn(&Findings, &Trace) -> Comparison, Option<&'static str>);
-
-#[allow(clippy::cast_precision_loss)] // Shown to a few digits.
-const fn real(n: u64) -> f64 {
-    n as f64
-}
 
 fn hourly(found: &Findings, paper: &Trace, kind: Kind) -> Comparison {
     let ours = real(found.totals.count(kind)) / (found.totals.seconds() / 3600.0);

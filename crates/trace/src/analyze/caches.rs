@@ -1,8 +1,7 @@
 //! The last two lines of Table I: what caches would do for the trace ([`crate::cachesim`]).
 
 use super::outcome::percent;
-use crate::cachesim::{Lane, Simulated, Write, simulate};
-use crate::{Result, Source};
+use crate::cachesim::{Lane, Lot, Write};
 use spindle_cache::policy::replacement::PolicyName;
 
 /// Sizes of blocks in bytes: those of the paper's Table VII.
@@ -24,11 +23,9 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Simulates what Table I wants, in a pass of its own; it wants all columns of numbers.
-    ///
-    /// # Errors
-    /// Those of the source and of the simulation.
-    pub fn simulate(source: &mut dyn Source, progress: &dyn Fn(Option<f64>)) -> Result<Self> {
+    /// What Table I wants to be simulated; together it wants all columns of numbers.
+    #[must_use]
+    pub fn lanes() -> Vec<Lane> {
         let lane = |block| Lane {
             block,
             programs: false,
@@ -37,13 +34,13 @@ impl Caches {
             writes: Write::PAPER.to_vec(),
             ages: false,
         };
-        let lanes = BLOCKS.map(lane);
-        Ok(Self::of(&simulate(source, &lanes, progress)?))
+        BLOCKS.map(lane).into()
     }
 
-    fn of(simulated: &Simulated) -> Self {
-        let cells =
-            || simulated.lots.iter().flat_map(|lot| &lot.cells).filter(|cell| cell.counts.accesses() > 0);
+    /// What came of simulating [`Caches::lanes`].
+    #[must_use]
+    pub fn of(lots: &[Lot]) -> Self {
+        let cells = || lots.iter().flat_map(|lot| &lot.cells).filter(|cell| cell.counts.accesses() > 0);
         let saved = cells()
             .filter(|cell| cell.block == BLOCK && cell.size == LARGE)
             .map(|cell| 1.0 - cell.counts.miss_ratio())
@@ -88,6 +85,7 @@ impl Caches {
 mod tests {
     use super::super::tests::{Given, small};
     use super::*;
+    use crate::cachesim::simulate;
     use crate::{Batch, Info, Names};
 
     /// Promise: two sentences are made of a simulation, none of an empty trace. The small trace in blocks of 4096 bytes: one is read; of
@@ -97,7 +95,8 @@ mod tests {
     fn sentences() {
         let given = |events| {
             let batch = Batch { events, names: Names::default() };
-            Caches::simulate(&mut Given(Some(batch), Info::default()), &|_| ()).unwrap()
+            let mut source = Given(Some(batch), Info::default());
+            Caches::of(&simulate(&mut source, &Caches::lanes(), &|_| ()).unwrap().lots)
         };
         let nothing = given(Vec::new());
         assert_eq!((nothing.saved, nothing.sentences(true).len()), (None, 0));

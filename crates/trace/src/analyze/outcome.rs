@@ -4,6 +4,7 @@ use super::paper::{self, Anchor, TRACES, Trace};
 use super::{By, Caches, Dimension, Findings, Group, Histogram, Lives, Measure, Orders, Windows, YOUNG};
 use crate::Kind;
 use crate::follow::Mode;
+use spindle_report::number::{real, share};
 use spindle_report::outcome::{Cell, Column, Figure, Mark, Measured, Plot, Series, Table, Unit};
 use spindle_report::{Outcome, Section};
 
@@ -22,16 +23,6 @@ impl Default for Show {
     fn default() -> Self {
         Self { paper: true, top: 10, caches: None }
     }
-}
-
-#[allow(clippy::cast_precision_loss)] // Shown to a few digits.
-const fn real(n: u64) -> f64 {
-    n as f64
-}
-
-/// A part of a whole, if there is a whole.
-fn share(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| real(part) / real(whole))
 }
 
 /// A share as a percentage in a sentence.

@@ -1,5 +1,6 @@
 //! What a simulation counts, and the policies of writing it is about.
 
+use spindle_report::number::share;
 use std::fmt;
 use std::time::Duration;
 
@@ -73,25 +74,12 @@ impl Counts {
     /// The paper's miss ratio: disk accesses in parts of accesses of blocks. 0 without any.
     #[must_use]
     pub fn miss_ratio(&self) -> f64 {
-        ratio(self.ios(), self.accesses())
+        share(self.ios(), self.accesses()).unwrap_or(0.0)
     }
 
     /// The part of the written blocks that never went to the disk, because they were written again or deleted before.
     #[must_use]
     pub fn never_written(&self) -> f64 {
-        ratio(self.writes.saturating_sub(self.disk_writes + self.left), self.writes)
+        share(self.writes.saturating_sub(self.disk_writes + self.left), self.writes).unwrap_or(0.0)
     }
-}
-
-/// A part of a whole; 0 of nothing.
-pub(super) fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { number(part) / number(whole) }
-}
-
-/// A count as a number to compute with.
-pub(super) const fn number(count: u64) -> f64 {
-    // Counts are far below 2^53.
-    #[expect(clippy::cast_precision_loss)]
-    let count = count as f64;
-    count
 }

@@ -5,9 +5,10 @@
 //! (1985 paper, 6.2: with 4 Mbytes 20% of all blocks stay longer than 20 minutes).
 
 use super::blocks::{Access, Op};
-use super::counts::{Counts, Write, ratio};
+use super::counts::{Counts, Write};
 use super::flushes::Flushes;
 use spindle_cache::policy::replacement::{Policy, PolicyName, Replacement};
+use spindle_report::number::share;
 use std::num::NonZeroU32;
 
 /// How long things lasted.
@@ -39,7 +40,7 @@ impl Ages {
     /// The part that lasted longer than `OVER[which]`.
     #[must_use]
     pub fn over(&self, which: usize) -> f64 {
-        ratio(self.counts.iter().skip(which + 1).sum(), self.len())
+        share(self.counts.iter().skip(which + 1).sum(), self.len()).unwrap_or(0.0)
     }
 }
 

@@ -1,11 +1,12 @@
 //! The caches of the paper: Tables VI and VII, figures 5 to 7, with its figures beside ours if wanted.
 
-use super::counts::{Write, number, ratio};
+use super::counts::Write;
 use super::sweep::{Lane, Lot, Simulated, simulate};
 use super::table::{kbytes, series};
 use crate::{Result, Source};
 use spindle_cache::policy::replacement::PolicyName;
 use spindle_report::Outcome;
+use spindle_report::number::{real, share};
 use spindle_report::outcome::{Cell, Column, Comparison, Figure, Plot, Series, Table};
 
 /// How far ours may be from the paper's.
@@ -90,15 +91,15 @@ impl Figures {
         });
         let table_7 = TABLE_7.iter().map(|&(kbytes, paper)| {
             let lot = lots.iter().find(|lot| lot.cells[0].block == kbytes * 1024).unwrap_or(&lots[LANE_6]);
-            let accesses = number(lot.cells[0].counts.accesses());
+            let accesses = real(lot.cells[0].counts.accesses());
             let ios = SIZES_7
-                .map(|size| lot.cell(size, Write::Delayed).map_or(0.0, |cell| number(cell.counts.ios())));
+                .map(|size| lot.cell(size, Write::Delayed).map_or(0.0, |cell| real(cell.counts.ios())));
             let ours = [accesses].into_iter().chain(ios);
             paper.into_iter().zip(ours).map(|(paper, ours)| compared(paper, ours)).collect()
         });
         let largest =
             lots[LANE_6].cell(16 * MBYTE, Write::Delayed).map(|cell| cell.counts).unwrap_or_default();
-        let writes = 100.0 * ratio(largest.writes, largest.accesses());
+        let writes = 100.0 * share(largest.writes, largest.accesses()).unwrap_or(0.0);
         let stays = lots[LANE_AGES].cells[0].ages.as_ref().map_or(0.0, |(_, stays)| 100.0 * stays.over(3));
         let text = vec![
             ("accesses of blocks that write", compared(100.0 / 3.0, writes)),

@@ -1,10 +1,11 @@
 //! Any caches as tables and curves.
 
-use super::counts::{Write, number, ratio};
+use super::counts::Write;
 use super::model::Ages;
 use super::sweep::{Cell as Found, Lot, Simulated};
 use spindle_cache::policy::replacement::PolicyName;
 use spindle_report::Outcome;
+use spindle_report::number::{real, share};
 use spindle_report::outcome::{Cell, Column, Figure, Plot, Series, Table};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +28,7 @@ pub(super) fn series(name: &str, lot: &Lot, write: Write) -> Series {
 }
 
 fn curve<'a>(name: String, cells: impl Iterator<Item = &'a Found>) -> Series {
-    let point = |cell: &Found| (number(cell.size) / number(1 << 20), 100.0 * cell.counts.miss_ratio());
+    let point = |cell: &Found| (real(cell.size) / real(1 << 20), 100.0 * cell.counts.miss_ratio());
     let mut points: Vec<_> = cells.map(point).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     Series { name, points }
@@ -58,11 +59,11 @@ pub fn shown(simulated: &Simulated, rows: &[u64]) -> Outcome {
         let words = [kbytes((*block).into()), kbytes(*size), policy.to_string(), write.to_string()];
         let numbers = [
             100.0 * counts.miss_ratio(),
-            number(counts.accesses()),
-            number(counts.disk_reads),
-            number(counts.disk_writes),
+            real(counts.accesses()),
+            real(counts.disk_reads),
+            real(counts.disk_writes),
             100.0 * counts.never_written(),
-            number(counts.left),
+            real(counts.left),
         ];
         let over = seconds.iter().filter(|_| aged).map(|(which, _)| match ages {
             Some((dirty, _)) if !dirty.is_empty() => Cell::Number(100.0 * dirty.over(*which)),
@@ -118,7 +119,7 @@ fn findings(simulated: &Simulated) -> Vec<String> {
             "In blocks of {}: {} accesses, {:.1}% of them writes, of {} blocks that held data at once ({}): the largest cache that makes sense.",
             kbytes(block),
             cell.counts.accesses(),
-            100.0 * ratio(cell.counts.writes, cell.counts.accesses()),
+            100.0 * share(cell.counts.writes, cell.counts.accesses()).unwrap_or(0.0),
             lot.footprint,
             kbytes(lot.footprint * block),
         ));

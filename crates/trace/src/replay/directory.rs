@@ -7,9 +7,6 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes written at a time when files are made.
-const CHUNK: usize = 1 << 20;
-
 /// A directory that was empty, and below which everything happens.
 #[derive(Debug)]
 pub struct Directory {
@@ -31,7 +28,7 @@ impl Directory {
         if left.into_iter().any(|entry| entry.file_name() != "lost+found") {
             return Err(Error::Refused(format!("{}: is not empty", path.display())));
         }
-        Ok(Self { path: path.to_owned(), made: HashSet::new(), buffer: vec![b'x'; CHUNK] })
+        Ok(Self { path: path.to_owned(), made: HashSet::new(), buffer: Vec::new() })
     }
 
     fn path(&mut self, name: Name) -> Result<PathBuf> {
@@ -56,17 +53,6 @@ pub struct OpenFile(File, PathBuf);
 
 impl Target for Directory {
     type Open = OpenFile;
-
-    fn make(&mut self, name: Name, size: u64) -> Result<()> {
-        let mut open = self.open(name, How::New)?;
-        let mut done = 0;
-        while done < size {
-            let part = usize::try_from(size - done).unwrap_or(CHUNK).min(CHUNK);
-            self.write(&mut open, done, part)?;
-            done += part as u64;
-        }
-        Ok(())
-    }
 
     fn open(&mut self, name: Name, how: How) -> Result<OpenFile> {
         let path = self.path(name)?;

@@ -31,6 +31,9 @@ pub enum How {
     New,
 }
 
+/// Bytes written at a time when files are made.
+const CHUNK: usize = 1 << 16;
+
 /// A place where files can be. Each function but [`Target::make`] is one call of a program.
 pub trait Target {
     /// An open file.
@@ -40,7 +43,16 @@ pub trait Target {
     ///
     /// # Errors
     /// As the system.
-    fn make(&mut self, name: Name, size: u64) -> Result<()>;
+    fn make(&mut self, name: Name, size: u64) -> Result<()> {
+        let mut open = self.open(name, How::New)?;
+        let mut done = 0;
+        while done < size {
+            let part = usize::try_from(size - done).unwrap_or(CHUNK).min(CHUNK);
+            self.write(&mut open, done, part)?;
+            done += part as u64;
+        }
+        self.close(open)
+    }
 
     /// Opens a file for reading and writing.
     ///

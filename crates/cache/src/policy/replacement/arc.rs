@@ -5,11 +5,10 @@
 //! replaced.
 
 use super::Replacement;
-use super::marks::Marks;
-use crate::policy::list::Lists;
+use super::placed::Placed;
 use std::num::NonZeroU32;
 
-/// The lists, which are also the marks of the blocks in them; 0 is in none.
+/// The lists.
 const T1: u8 = 1;
 const T2: u8 = 2;
 const B1: u8 = 3;
@@ -21,30 +20,14 @@ pub struct Arc {
     capacity: usize,
     /// How many blocks T1 is to have: the paper's p.
     target: f64,
-    marks: Marks,
-    lists: Lists<5>,
+    lists: Placed<5>,
 }
 
 impl Arc {
     /// An empty cache of `capacity` blocks.
     #[must_use]
     pub fn new(capacity: NonZeroU32) -> Self {
-        Self { capacity: capacity.get() as usize, target: 0.0, marks: Marks::default(), lists: Lists::new() }
-    }
-
-    fn size(&self, list: u8) -> usize {
-        self.lists.len(list.into())
-    }
-
-    fn put(&mut self, list: u8, key: u32) {
-        self.lists.push_front(list.into(), key);
-        self.marks.set(key, list);
-    }
-
-    fn take(&mut self, list: u8) -> Option<u32> {
-        let key = self.lists.pop_back(list.into())?;
-        self.marks.set(key, 0);
-        Some(key)
+        Self { capacity: capacity.get() as usize, target: 0.0, lists: Placed::new() }
     }
 
     /// The paper's REPLACE, if the cache is full.
@@ -52,24 +35,24 @@ impl Arc {
         if self.len() < self.capacity {
             return None;
         }
-        let t1 = real(self.size(T1));
+        let t1 = real(self.lists.len(T1));
         let from_t1 = t1 > self.target || (hit_b2 && t1 >= self.target);
         let (from, to) = if t1 > 0.0 && from_t1 { (T1, B1) } else { (T2, B2) };
-        let key = self.take(from)?;
-        self.put(to, key);
+        let key = self.lists.back(from)?;
+        self.lists.put(to, key);
         Some(key)
     }
 
     /// Room for a block that is in no list (the paper's case IV).
     fn make_room(&mut self) -> Option<u32> {
-        let (l1, l2) = (self.size(T1) + self.size(B1), self.size(T2) + self.size(B2));
+        let (l1, l2) = (self.lists.len(T1) + self.lists.len(B1), self.lists.len(T2) + self.lists.len(B2));
         if l1 == self.capacity {
-            if self.size(T1) == self.capacity {
-                return self.take(T1);
+            if self.lists.len(T1) == self.capacity {
+                return self.lists.take_back(T1);
             }
-            self.take(B1);
+            self.lists.take_back(B1);
         } else if l1 + l2 == 2 * self.capacity {
-            self.take(B2);
+            self.lists.take_back(B2);
         }
         self.replace(false)
     }
@@ -78,53 +61,41 @@ impl Arc {
 impl Replacement for Arc {
     #[inline]
     fn access(&mut self, key: u32, mut evicted: impl FnMut(u32)) -> bool {
-        match self.marks.get(key) {
-            T2 => {
-                self.lists.bring_forward(T2.into(), key);
-                return true;
-            }
-            T1 => {
-                self.lists.transfer(T1.into(), T2.into(), key);
-                self.marks.set(key, T2);
+        match self.lists.list(key) {
+            T1 | T2 => {
+                self.lists.put(T2, key);
                 return true;
             }
             ghost @ (B1 | B2) => {
-                let (b1, b2) = (real(self.size(B1)), real(self.size(B2)));
+                let (b1, b2) = (real(self.lists.len(B1)), real(self.lists.len(B2)));
                 self.target = if ghost == B1 {
                     (self.target + (b2 / b1).max(1.0)).min(real(self.capacity))
                 } else {
                     (self.target - (b1 / b2).max(1.0)).max(0.0)
                 };
                 let gone = self.replace(ghost == B2);
-                self.lists.unlink(ghost.into(), key);
+                self.lists.put(T2, key);
                 gone.into_iter().for_each(&mut evicted);
-                self.put(T2, key);
             }
             _ => {
-                self.lists.reach(key);
                 self.make_room().into_iter().for_each(&mut evicted);
-                self.put(T1, key);
+                self.lists.put(T1, key);
             }
         }
         false
     }
 
     fn remove(&mut self, key: u32) -> bool {
-        let list = self.marks.get(key);
-        if list != 0 {
-            self.lists.unlink(list.into(), key);
-            self.marks.set(key, 0);
-        }
-        list == T1 || list == T2
+        matches!(self.lists.remove(key), T1 | T2)
     }
 
     #[inline]
     fn contains(&self, key: u32) -> bool {
-        matches!(self.marks.get(key), T1 | T2)
+        matches!(self.lists.list(key), T1 | T2)
     }
 
     fn len(&self) -> usize {
-        self.size(T1) + self.size(T2)
+        self.lists.len(T1) + self.lists.len(T2)
     }
 }
 

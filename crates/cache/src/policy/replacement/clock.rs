@@ -4,74 +4,64 @@
 //! circle is a queue whose back is at the hand.
 
 use super::Replacement;
-use super::marks::Marks;
-use crate::policy::list::Lists;
+use super::placed::{NONE, Placed};
 use std::num::NonZeroU32;
 
-const ABSENT: u8 = 0;
-const UNUSED: u8 = 1;
-const USED: u8 = 2;
+/// The only list.
+const CIRCLE: u8 = 1;
+/// The notes of blocks: whether they were used since the hand came by.
+const UNUSED: u8 = 0;
+const USED: u8 = 1;
 
 /// One bit of use, and a hand that goes around.
 #[derive(Clone, Debug)]
 pub struct Clock {
     capacity: usize,
-    marks: Marks,
-    circle: Lists<1>,
+    blocks: Placed<2>,
 }
 
 impl Clock {
     /// An empty cache of `capacity` blocks.
     #[must_use]
     pub fn new(capacity: NonZeroU32) -> Self {
-        Self { capacity: capacity.get() as usize, marks: Marks::default(), circle: Lists::new() }
+        Self { capacity: capacity.get() as usize, blocks: Placed::new() }
     }
 
     fn evict(&mut self) -> Option<u32> {
-        while let Some(key) = self.circle.back(0) {
-            if self.marks.get(key) == UNUSED {
-                self.circle.unlink(0, key);
-                self.marks.set(key, ABSENT);
-                return Some(key);
+        while let Some(key) = self.blocks.back(CIRCLE) {
+            if self.blocks.note(key) == UNUSED {
+                break;
             }
-            self.marks.set(key, UNUSED);
-            self.circle.bring_forward(0, key);
+            self.blocks.put(CIRCLE, key);
         }
-        None
+        self.blocks.take_back(CIRCLE)
     }
 }
 
 impl Replacement for Clock {
     #[inline]
     fn access(&mut self, key: u32, mut evicted: impl FnMut(u32)) -> bool {
-        if self.marks.get(key) != ABSENT {
-            self.marks.set(key, USED);
+        if self.contains(key) {
+            self.blocks.set_note(key, USED);
             return true;
         }
-        if self.circle.len(0) == self.capacity {
+        if self.len() == self.capacity {
             self.evict().into_iter().for_each(&mut evicted);
         }
-        self.circle.reach(key);
-        self.circle.push_front(0, key);
-        self.marks.set(key, UNUSED);
+        self.blocks.put(CIRCLE, key);
         false
     }
 
     fn remove(&mut self, key: u32) -> bool {
-        let there = self.contains(key);
-        if there {
-            self.circle.unlink(0, key);
-            self.marks.set(key, ABSENT);
-        }
-        there
+        self.blocks.remove(key) != NONE
     }
 
     #[inline]
     fn contains(&self, key: u32) -> bool {
-        self.marks.get(key) != ABSENT
+        self.blocks.list(key) != NONE
     }
 
     fn len(&self) -> usize {
-        self.circle.len(0)
+        self.blocks.len(CIRCLE)
     }
 }

@@ -12,6 +12,7 @@ mod lirs;
 mod lru;
 mod marks;
 mod opt;
+mod placed;
 mod s3_fifo;
 mod sieve;
 mod two_q;

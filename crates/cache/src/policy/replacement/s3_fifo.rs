@@ -5,15 +5,15 @@
 //! where its count starts anew.
 
 use super::Replacement;
-use super::marks::Marks;
-use crate::policy::list::Lists;
+use super::placed::Placed;
 use std::num::NonZeroU32;
 
-/// The lists, which are the upper bits of the marks; 0 is in none. The lower two bits count uses.
+/// The queues. What is noted of a block is how often it was used.
 const SMALL: u8 = 1;
 const MAIN: u8 = 2;
 const GHOST: u8 = 3;
-const USES: u8 = 3;
+/// Uses are counted so far.
+const MOST: u8 = 3;
 
 /// Three static queues.
 #[derive(Clone, Debug)]
@@ -21,8 +21,7 @@ pub struct S3Fifo {
     capacity: usize,
     small: usize,
     main: usize,
-    marks: Marks,
-    lists: Lists<4>,
+    queues: Placed<4>,
 }
 
 impl S3Fifo {
@@ -32,28 +31,21 @@ impl S3Fifo {
     pub fn new(capacity: NonZeroU32) -> Self {
         let capacity = capacity.get() as usize;
         let small = (capacity / 10).max(1);
-        Self { capacity, small, main: capacity - small, marks: Marks::default(), lists: Lists::new() }
-    }
-
-    fn put(&mut self, list: u8, key: u32) {
-        self.lists.push_front(list.into(), key);
-        self.marks.set(key, list << 2);
+        Self { capacity, small, main: capacity - small, queues: Placed::new() }
     }
 
     /// Takes a block out of the small queue's end, unless all have been used more than once.
     fn evict_small(&mut self) -> Option<u32> {
-        while let Some(key) = self.lists.pop_back(SMALL.into()) {
-            if self.marks.get(key) & USES <= 1 {
-                self.put(GHOST, key);
-                if self.lists.len(GHOST.into()) > self.main
-                    && let Some(forgotten) = self.lists.pop_back(GHOST.into())
-                {
-                    self.marks.set(forgotten, 0);
+        while let Some(key) = self.queues.back(SMALL) {
+            if self.queues.note(key) <= 1 {
+                self.queues.put(GHOST, key);
+                if self.queues.len(GHOST) > self.main {
+                    self.queues.take_back(GHOST);
                 }
                 return Some(key);
             }
-            self.put(MAIN, key);
-            if self.lists.len(MAIN.into()) > self.main {
+            self.queues.put(MAIN, key);
+            if self.queues.len(MAIN) > self.main {
                 return self.evict_main();
             }
         }
@@ -61,21 +53,19 @@ impl S3Fifo {
     }
 
     fn evict_main(&mut self) -> Option<u32> {
-        while let Some(key) = self.lists.back(MAIN.into()) {
-            let mark = self.marks.get(key);
-            if mark & USES == 0 {
-                self.lists.unlink(MAIN.into(), key);
-                self.marks.set(key, 0);
-                return Some(key);
+        while let Some(key) = self.queues.back(MAIN) {
+            let uses = self.queues.note(key);
+            if uses == 0 {
+                break;
             }
-            self.marks.set(key, mark - 1);
-            self.lists.bring_forward(MAIN.into(), key);
+            self.queues.set_note(key, uses - 1);
+            self.queues.bring_forward(key);
         }
-        None
+        self.queues.take_back(MAIN)
     }
 
     fn evict(&mut self) -> Option<u32> {
-        let from_small = if self.lists.len(SMALL.into()) >= self.small { self.evict_small() } else { None };
+        let from_small = if self.queues.len(SMALL) >= self.small { self.evict_small() } else { None };
         from_small.or_else(|| self.evict_main())
     }
 }
@@ -83,42 +73,32 @@ impl S3Fifo {
 impl Replacement for S3Fifo {
     #[inline]
     fn access(&mut self, key: u32, mut evicted: impl FnMut(u32)) -> bool {
-        let mark = self.marks.get(key);
         if self.contains(key) {
-            if mark & USES < USES {
-                self.marks.set(key, mark + 1);
+            let uses = self.queues.note(key);
+            if uses < MOST {
+                self.queues.set_note(key, uses + 1);
             }
             return true;
         }
-        self.lists.reach(key);
         if self.len() == self.capacity {
             self.evict().into_iter().for_each(&mut evicted);
         }
         // Asked only now, as in the paper: the ghost may just have been forgotten.
-        if self.marks.get(key) >> 2 == GHOST {
-            self.lists.unlink(GHOST.into(), key);
-            self.put(MAIN, key);
-        } else {
-            self.put(SMALL, key);
-        }
+        let queue = if self.queues.list(key) == GHOST { MAIN } else { SMALL };
+        self.queues.put(queue, key);
         false
     }
 
     fn remove(&mut self, key: u32) -> bool {
-        let list = self.marks.get(key) >> 2;
-        if list != 0 {
-            self.lists.unlink(list.into(), key);
-            self.marks.set(key, 0);
-        }
-        list == SMALL || list == MAIN
+        matches!(self.queues.remove(key), SMALL | MAIN)
     }
 
     #[inline]
     fn contains(&self, key: u32) -> bool {
-        matches!(self.marks.get(key) >> 2, SMALL | MAIN)
+        matches!(self.queues.list(key), SMALL | MAIN)
     }
 
     fn len(&self) -> usize {
-        self.lists.len(SMALL.into()) + self.lists.len(MAIN.into())
+        self.queues.len(SMALL) + self.queues.len(MAIN)
     }
 }

@@ -2,20 +2,20 @@
 //! and takes what was not; what it spares stays where it is, so new blocks are tried before old ones that have proved themselves.
 
 use super::Replacement;
-use super::marks::Marks;
-use crate::policy::list::Lists;
+use super::placed::{NONE, Placed};
 use std::num::NonZeroU32;
 
-const ABSENT: u8 = 0;
-const UNUSED: u8 = 1;
-const USED: u8 = 2;
+/// The only list.
+const QUEUE: u8 = 1;
+/// The notes of blocks: whether they were used since the hand came by.
+const UNUSED: u8 = 0;
+const USED: u8 = 1;
 
 /// A queue with a hand that does not move what it spares.
 #[derive(Clone, Debug)]
 pub struct Sieve {
     capacity: usize,
-    marks: Marks,
-    queue: Lists<1>,
+    blocks: Placed<2>,
     /// The block to look at next; none: the oldest.
     hand: Option<u32>,
 }
@@ -24,18 +24,17 @@ impl Sieve {
     /// An empty cache of `capacity` blocks.
     #[must_use]
     pub fn new(capacity: NonZeroU32) -> Self {
-        Self { capacity: capacity.get() as usize, marks: Marks::default(), queue: Lists::new(), hand: None }
+        Self { capacity: capacity.get() as usize, blocks: Placed::new(), hand: None }
     }
 
     fn evict(&mut self) -> Option<u32> {
-        while let Some(key) = self.hand.or_else(|| self.queue.back(0)) {
-            self.hand = self.queue.before(key);
-            if self.marks.get(key) == UNUSED {
-                self.queue.unlink(0, key);
-                self.marks.set(key, ABSENT);
+        while let Some(key) = self.hand.or_else(|| self.blocks.back(QUEUE)) {
+            self.hand = self.blocks.before(key);
+            if self.blocks.note(key) == UNUSED {
+                self.blocks.remove(key);
                 return Some(key);
             }
-            self.marks.set(key, UNUSED);
+            self.blocks.set_note(key, UNUSED);
         }
         None
     }
@@ -44,37 +43,30 @@ impl Sieve {
 impl Replacement for Sieve {
     #[inline]
     fn access(&mut self, key: u32, mut evicted: impl FnMut(u32)) -> bool {
-        if self.marks.get(key) != ABSENT {
-            self.marks.set(key, USED);
+        if self.contains(key) {
+            self.blocks.set_note(key, USED);
             return true;
         }
-        if self.queue.len(0) == self.capacity {
+        if self.len() == self.capacity {
             self.evict().into_iter().for_each(&mut evicted);
         }
-        self.queue.reach(key);
-        self.queue.push_front(0, key);
-        self.marks.set(key, UNUSED);
+        self.blocks.put(QUEUE, key);
         false
     }
 
     fn remove(&mut self, key: u32) -> bool {
-        let there = self.contains(key);
-        if there {
-            if self.hand == Some(key) {
-                self.hand = self.queue.before(key);
-            }
-            self.queue.unlink(0, key);
-            self.marks.set(key, ABSENT);
+        if self.hand == Some(key) {
+            self.hand = self.blocks.before(key);
         }
-        there
+        self.blocks.remove(key) != NONE
     }
 
     #[inline]
     fn contains(&self, key: u32) -> bool {
-        self.marks.get(key) != ABSENT
+        self.blocks.list(key) != NONE
     }
 
     fn len(&self) -> usize {
-        self.queue.len(0)
+        self.blocks.len(QUEUE)
     }
 }

@@ -6,11 +6,10 @@
 //! remembers in which sample it was last touched. The doorkeeper, which saves space in a sketch, has no use here.
 
 use super::Replacement;
-use super::marks::Marks;
-use crate::policy::list::Lists;
+use super::placed::{NONE, Placed};
 use std::num::NonZeroU32;
 
-/// The lists, which are also the marks of the blocks in them; 0 is in none.
+/// The lists.
 const WINDOW: u8 = 1;
 const PROBATION: u8 = 2;
 const PROTECTED: u8 = 3;
@@ -26,8 +25,7 @@ pub struct WTinyLfu {
     window: usize,
     main: usize,
     protected: usize,
-    marks: Marks,
-    lists: Lists<4>,
+    lists: Placed<4>,
     uses: Uses,
 }
 
@@ -42,8 +40,7 @@ impl WTinyLfu {
             window,
             main,
             protected: main * 4 / 5,
-            marks: Marks::default(),
-            lists: Lists::new(),
+            lists: Placed::new(),
             uses: Uses {
                 counters: Vec::new(),
                 sample: 0,
@@ -53,40 +50,26 @@ impl WTinyLfu {
         }
     }
 
-    fn transfer(&mut self, from: u8, to: u8, key: u32) {
-        self.lists.transfer(from.into(), to.into(), key);
-        self.marks.set(key, to);
-    }
-
-    fn leave(&mut self, list: u8, key: u32) {
-        self.lists.unlink(list.into(), key);
-        self.marks.set(key, 0);
-    }
-
     /// Moves on what the window has no room for.
     fn overflow(&mut self) -> Option<u32> {
-        if self.lists.len(WINDOW.into()) <= self.window {
+        if self.lists.len(WINDOW) <= self.window {
             return None;
         }
-        let candidate = self.lists.back(WINDOW.into())?;
-        let main = self.lists.len(PROBATION.into()) + self.lists.len(PROTECTED.into());
+        let candidate = self.lists.back(WINDOW)?;
+        let main = self.lists.len(PROBATION) + self.lists.len(PROTECTED);
         if main < self.main {
-            self.transfer(WINDOW, PROBATION, candidate);
+            self.lists.put(PROBATION, candidate);
             return None;
         }
-        let victim =
-            [PROBATION, PROTECTED].into_iter().find_map(|list| Some((list, self.lists.back(list.into())?)));
-        match victim {
-            Some((list, victim)) if self.uses.of(candidate) > self.uses.of(victim) => {
-                self.transfer(WINDOW, PROBATION, candidate);
-                self.leave(list, victim);
-                Some(victim)
+        let gone = match [PROBATION, PROTECTED].into_iter().find_map(|list| self.lists.back(list)) {
+            Some(victim) if self.uses.of(candidate) > self.uses.of(victim) => {
+                self.lists.put(PROBATION, candidate);
+                victim
             }
-            _ => {
-                self.leave(WINDOW, candidate);
-                Some(candidate)
-            }
-        }
+            _ => candidate,
+        };
+        self.lists.remove(gone);
+        Some(gone)
     }
 }
 
@@ -94,43 +77,37 @@ impl Replacement for WTinyLfu {
     #[inline]
     fn access(&mut self, key: u32, mut evicted: impl FnMut(u32)) -> bool {
         self.uses.count(key);
-        match self.marks.get(key) {
-            PROBATION => {
-                self.transfer(PROBATION, PROTECTED, key);
-                if self.lists.len(PROTECTED.into()) > self.protected
-                    && let Some(oldest) = self.lists.back(PROTECTED.into())
-                {
-                    self.transfer(PROTECTED, PROBATION, oldest);
-                }
-            }
-            0 => {
-                self.lists.reach(key);
-                self.lists.push_front(WINDOW.into(), key);
-                self.marks.set(key, WINDOW);
+        match self.lists.list(key) {
+            NONE => {
+                self.lists.put(WINDOW, key);
                 self.overflow().into_iter().for_each(&mut evicted);
                 return false;
             }
-            list => self.lists.bring_forward(list.into(), key),
+            PROBATION => {
+                self.lists.put(PROTECTED, key);
+                if self.lists.len(PROTECTED) > self.protected
+                    && let Some(oldest) = self.lists.back(PROTECTED)
+                {
+                    self.lists.put(PROBATION, oldest);
+                }
+            }
+            _ => self.lists.bring_forward(key),
         }
         true
     }
 
     fn remove(&mut self, key: u32) -> bool {
         self.uses.forget(key);
-        let list = self.marks.get(key);
-        if list != 0 {
-            self.leave(list, key);
-        }
-        list != 0
+        self.lists.remove(key) != NONE
     }
 
     #[inline]
     fn contains(&self, key: u32) -> bool {
-        self.marks.get(key) != 0
+        self.lists.list(key) != NONE
     }
 
     fn len(&self) -> usize {
-        [WINDOW, PROBATION, PROTECTED].into_iter().map(|list| self.lists.len(list.into())).sum()
+        [WINDOW, PROBATION, PROTECTED].into_iter().map(|list| self.lists.len(list)).sum()
     }
 }
 

@@ -8,6 +8,7 @@ use spindle_clock::Timestamp;
 use spindle_device::Device;
 use spindle_ffs::ondisk::{FS_OPTSPACE, flags};
 use spindle_ffs::{CheckHashes, Dialect, FoundLog, LogPlace, Replay, Superblock, Version};
+use spindle_report::number;
 use spindle_vfs::Objection;
 
 /// A file system. The names are those of `fs.h`.
@@ -119,7 +120,7 @@ impl LogInfo {
             (state, None) => state.into(),
         };
         let writer = self.writer.map_or_else(String::new, |writer| format!(", written by {writer}"));
-        format!("{} at byte {at}, {place}, {state}{writer}", text::bytes(len))
+        format!("{} at byte {at}, {place}, {state}{writer}", number::bytes(len))
     }
 }
 
@@ -210,8 +211,8 @@ impl FileSystemInfo {
             self.format,
             self.dialect,
             self.byte_order,
-            text::bytes(self.size_bytes),
-            text::bytes(self.free_bytes),
+            number::bytes(self.size_bytes),
+            number::bytes(self.free_bytes),
             if self.clean { "clean" } else { "not clean" },
             if self.writable { "can be mounted read-write" } else { "mounts read-only" },
         )

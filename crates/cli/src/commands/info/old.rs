@@ -6,6 +6,7 @@ use crate::text;
 use serde::Serialize;
 use spindle_clock::Timestamp;
 use spindle_device::Device;
+use spindle_report::number;
 use spindle_v7::Detected;
 use spindle_vfs::Objection;
 
@@ -67,7 +68,7 @@ impl OldInfo {
             "{}, {}-endian, {}, {}, {}",
             self.version,
             self.byte_order,
-            text::bytes(self.size_bytes),
+            number::bytes(self.size_bytes),
             if self.clean { "clean" } else { "not clean" },
             if self.writable { "can be mounted read-write" } else { "mounts read-only" },
         )

@@ -7,6 +7,7 @@ use crate::making::{Place, clock, open_new};
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
+use spindle_report::number;
 use spindle_v7::Format;
 use spindle_v7::newfs::{Parameters, Plan, write};
 use std::process::ExitCode;
@@ -75,7 +76,7 @@ pub fn run(args: &Args, place: &Place<'_>, format: Format) -> Result<ExitCode> {
             "{image}: {made} {}, {}-endian, {} ({})",
             told.version,
             told.byte_order,
-            text::bytes(told.size_bytes),
+            number::bytes(told.size_bytes),
             told.format,
         ))?;
         out.line(format!(

@@ -6,6 +6,7 @@ use crate::progress::Progress;
 use serde::Serialize;
 use spindle_report::{Section, page, render};
 use spindle_trace::analyze::{Caches, Dimension, Findings, Show, analyze_by};
+use spindle_trace::cachesim::simulate;
 use spindle_trace::format::Columns;
 use spindle_trace::open;
 use std::path::{Path, PathBuf};
@@ -108,7 +109,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let caches = if args.caches {
         let mut source = open(&args.trace, Columns::NUMBERS)?;
         let bar = Progress::of_parts("simulating");
-        Some(Caches::simulate(&mut *source, &|done| bar.fraction(done))?)
+        let simulated = simulate(&mut *source, &Caches::lanes(), &|done| bar.fraction(done))?;
+        Some(Caches::of(&simulated.lots))
     } else {
         None
     };
