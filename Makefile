@@ -3,7 +3,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup build check test demo torture torture-selftest bench bench-record install
 
-# `make torture`: seconds for mutated images and for crashes (each), and how many cases each other random test tries.
+# `make torture`: seconds for mutated images, crashes and faults (each) and for each test that kills daemons, and how many cases each
+# random test without a budget tries.
 BUDGET ?= 600
 CASES ?= 20000
 
@@ -30,7 +31,7 @@ demo: build ## Make an image, mount it, copy a real tree in, unmount, check
 
 torture: ## The random tests (named torture_*) at length: make torture [BUDGET=seconds] [CASES=n] [SPINDLE_SEED=n] [SPINDLE_CRASH=state]
 ifndef SPINDLE_CRASH
-	SPINDLE_CASES=$(CASES) cargo test --profile torture --workspace --exclude spindle-torture -- torture_ --nocapture
+	SPINDLE_CASES=$(CASES) SPINDLE_BUDGET=$(BUDGET) cargo test --profile torture --workspace --exclude spindle-torture -- torture_ --nocapture
 	SPINDLE_BUDGET=$(BUDGET) cargo test --profile torture -p spindle-torture -- torture_ --nocapture --skip torture_crash
 endif
 	SPINDLE_BUDGET=$(BUDGET) cargo test --quiet --profile torture -p spindle-torture --test crash -- torture_crash --nocapture

@@ -6,9 +6,11 @@
 //! check after recovery finds nothing.
 //!
 //! `SPINDLE_SEED` is the seed; it decides what loads do and how long they work, and the scheduler decides the rest, so a
-//! failure may take several runs to come again. `SPINDLE_CASES` is the number of crashes of each test.
+//! failure may take several runs to come again. `SPINDLE_CASES` is the number of crashes of each test, `SPINDLE_BUDGET` the number of
+//! seconds after which none is begun.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -45,10 +47,13 @@ fn image(newfs: &[&str], size: &str) -> Result<(TempDir, PathBuf)> {
     Ok((directory, path))
 }
 
-/// The number of crashes: `sample` unless another is asked for, and so many that a test ends within minutes.
-fn crashes(sample: usize) -> usize {
-    const MOST: usize = 100;
-    std::env::var("SPINDLE_CASES").map_or(sample, |n| n.parse().expect("SPINDLE_CASES is a number")).min(MOST)
+/// The crashes of a test: `sample`, or as many as are asked for and the time allows.
+fn crashes(sample: u64) -> impl Iterator<Item = u64> {
+    let number =
+        |name: &str| std::env::var(name).ok().map(|n| n.parse().unwrap_or_else(|_| panic!("{name}={n}")));
+    let (most, budget) = (number("SPINDLE_CASES").unwrap_or(sample), number("SPINDLE_BUDGET"));
+    let start = Instant::now();
+    (0..most).take_while(move |_| budget.is_none_or(|seconds| start.elapsed().as_secs() < seconds))
 }
 
 /// The seed, after printing how to repeat `test` with it.
@@ -80,11 +85,11 @@ fn crash(
     image: &Path,
     options: &'static str,
     seed: u64,
-    count: usize,
+    crashes: impl Iterator<Item = u64>,
     loads: impl Fn(u64) -> Loads,
 ) -> Result<()> {
     let mut rounds = Rounds::new(image, options, seed);
-    for number in 0..count as u64 {
+    for number in crashes {
         rounds.round(&loads(seed.wrapping_add(number << 8)))?;
     }
     println!("{:?}", rounds.tally);

@@ -93,18 +93,18 @@ impl Rounds {
         Ok(())
     }
 
-    /// Lets loads work, and meanwhile copies the image so often, each time while the daemon is halted: what the copy
+    /// Lets loads work, and meanwhile copies the image again and again, each time while the daemon is halted: what the copy
     /// has is what a crash at that moment would have left. Each copy goes through what an image in a round goes through.
     ///
     /// # Errors
     /// What is not as was promised.
-    pub fn copies(&mut self, loads: &Loads, count: usize) -> Result<()> {
+    pub fn copies(&mut self, loads: &Loads, mut copies: impl Iterator<Item = u64>) -> Result<()> {
         let daemon = Daemon::start(&self.image, self.options)?;
         let directory = self.set_up(&daemon, loads)?;
         let older = self.take_older(&daemon.path())?;
         let copy = self.image.with_extension("copy");
         at_work(&directory, loads, &older, |over| {
-            let copied = (0..count).try_for_each(|_| {
+            let copied = copies.try_for_each(|_| {
                 SystemClock.sleep(self.rng.random_range(Duration::ZERO..WORK_LIMIT));
                 // What was acknowledged by then is in the image; nothing more gets there before the copy is made. No program is
                 // started meanwhile: it would have to close this process's files in the mount, and wait for the daemon.

@@ -40,15 +40,8 @@ fn curve<'a>(name: String, cells: impl Iterator<Item = &'a Found>) -> Series {
 pub fn shown(simulated: &Simulated, rows: &[u64]) -> Outcome {
     let lots = &simulated.lots;
     let aged = lots.iter().flat_map(|lot| &lot.cells).any(|cell| cell.ages.is_some());
-    let numbers = [
-        ("miss ratio %", 1),
-        ("accesses", 0),
-        ("disk reads", 0),
-        ("disk writes", 0),
-        ("never written %", 1),
-        ("left dirty", 0),
-    ];
-    let seconds = [1, 2, 3].map(|which| (which, format!("dirty > {} %", duration(Ages::OVER[which]))));
+    let numbers = [("miss %", 1), ("disk reads", 0), ("disk writes", 0), ("saved %", 1), ("left", 0)];
+    let seconds = [1, 2, 3].map(|which| (which, format!("> {} %", duration(Ages::OVER[which]))));
     let words = ["block", "cache", "policy", "write"].map(|name| Column::new(name, 0));
     let columns = words.into_iter().chain(numbers.map(|(name, decimals)| Column::new(name, decimals)));
     let columns =
@@ -59,7 +52,6 @@ pub fn shown(simulated: &Simulated, rows: &[u64]) -> Outcome {
         let words = [kbytes((*block).into()), kbytes(*size), policy.to_string(), write.to_string()];
         let numbers = [
             100.0 * counts.miss_ratio(),
-            real(counts.accesses()),
             real(counts.disk_reads),
             real(counts.disk_writes),
             100.0 * counts.never_written(),
@@ -71,6 +63,10 @@ pub fn shown(simulated: &Simulated, rows: &[u64]) -> Outcome {
         });
         table.row(words.map(Cell::from).into_iter().chain(numbers.map(Cell::from)).chain(over));
     }
+    let dirty = if aged { "; and how many blocks were dirty for longer than that" } else { "" };
+    table.note = Some(format!(
+        "Miss: disk reads and writes, in parts of all accesses. Saved: written blocks that never went to the disk. Left: blocks still dirty at the end{dirty}.",
+    ));
     let mut by_block: BTreeMap<u32, Vec<&Found>> = BTreeMap::new();
     for cell in lots.iter().flat_map(|lot| &lot.cells) {
         by_block.entry(cell.block).or_default().push(cell);

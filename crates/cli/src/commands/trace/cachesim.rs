@@ -19,7 +19,7 @@ use std::time::Duration;
 /// The cache is that of the 1985 study: blocks of one size, read when they are missing and not about to be overwritten
 /// whole, written back as --write says; data that is deleted before that is never written. The miss ratio is disk reads
 /// and writes in parts of block accesses. Every combination of --size, --block, --policy and --write is simulated, all
-/// in one reading of the trace; with LRU alone any number of sizes costs no more than one.
+/// in one reading of the trace. With --size all, LRU's many sizes cost no more than one, but how long blocks are dirty is not told.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "POLICIES
     spindle trace cachesim --policy help tells those there are
