@@ -39,6 +39,14 @@ impl MemoryDevice {
         device
     }
 
+    /// The same device with larger sectors, a power of two of bytes; the size is rounded down to whole ones.
+    #[must_use]
+    pub fn with_sectors(mut self, sector_bytes: u32) -> Self {
+        self.info.size_bytes -= self.info.size_bytes % u64::from(sector_bytes);
+        self.info.sector_bytes = sector_bytes;
+        self
+    }
+
     /// A device that holds what this one holds now. Memory is shared until one of them is written to.
     #[must_use]
     pub fn branch(&self) -> Self {

@@ -166,7 +166,7 @@ pub(crate) fn default_log_bytes(bytes: u64) -> Option<u64> {
     (wanted <= bytes / LEAST_SHARE).then_some(wanted)
 }
 
-/// Bytes of a log that are not too few to be of use.
-pub(crate) const fn is_enough(bytes: u64) -> bool {
-    bytes >= 2 * Ring::LEAST
+/// Bytes of a log with blocks of `block` bytes that are not too few to be of use.
+pub(crate) const fn is_enough(bytes: u64, block: u64) -> bool {
+    bytes >= 2 * Ring::least(block)
 }

@@ -129,6 +129,10 @@ impl Ffs {
             without("the file system is too small");
             return Ok(());
         };
+        if !is_enough(wanted, self.log_block()) {
+            without(&format!("{wanted} bytes are too few with sectors of {}", self.log_block()));
+            return Ok(());
+        }
         let Some((at, blocks)) = self.free_run(wanted >> self.layout.fs_bshift)? else {
             without("there is no run of free blocks that is long enough");
             return Ok(());
@@ -212,7 +216,7 @@ impl Ffs {
             }
         }
         let enough = |&(_, found): &(Frag, u64)| {
-            found >= blocks.div_ceil(4) && is_enough(found << self.layout.fs_bshift)
+            found >= blocks.div_ceil(4) && is_enough(found << self.layout.fs_bshift, self.log_block())
         };
         Ok(best.filter(enough))
     }

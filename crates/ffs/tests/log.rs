@@ -13,6 +13,17 @@ use std::sync::Arc;
 
 const START: i64 = 1_700_000_000;
 
+fn large_sectors() -> Parameters {
+    Parameters {
+        sector_bytes: 4096,
+        bsize: Some(16384),
+        fsize: Some(4096),
+        density: Some(4096),
+        snap_dir: false,
+        ..Parameters::new(8 << 20)
+    }
+}
+
 fn formats() -> Vec<(&'static str, Parameters)> {
     let small = Parameters {
         bsize: Some(4096),
@@ -30,6 +41,7 @@ fn formats() -> Vec<(&'static str, Parameters)> {
     vec![
         ("FreeBSD", small.clone()),
         ("FreeBSD, large blocks", Parameters { bsize: Some(32768), fsize: Some(4096), ..small.clone() }),
+        ("FreeBSD, sectors of 4096 bytes", large_sectors()),
         ("NetBSD", Parameters { dialect: Some(Dialect::NetBsd), ..small.clone() }),
         ("OpenBSD", Parameters { dialect: Some(Dialect::OpenBsd), ..small.clone() }),
         ("4.4BSD", ufs1(Dialect::Bsd44, Endian::Big)),
@@ -46,7 +58,7 @@ struct Disk {
 
 impl Disk {
     fn new(parameters: &Parameters) -> Self {
-        let device = Arc::new(MemoryDevice::new(parameters.size_bytes));
+        let device = Arc::new(MemoryDevice::new(parameters.size_bytes).with_sectors(parameters.sector_bytes));
         let clock = Arc::new(ManualClock::at(START));
         let plan = Plan::new(parameters).unwrap();
         newfs::write(&plan, &*device, &*clock, &mut StdRng::seed_from_u64(1), &mut |_, _| ()).unwrap();
@@ -95,6 +107,21 @@ fn content(fs: &Ffs, name: &str) -> Result<Vec<u8>, Error> {
     assert_eq!(n, bytes.len());
     fs.forget(attr.ino, 1);
     Ok(bytes)
+}
+
+/// Promise: on large sectors, of which each change takes at least one, a log too small for them is not made.
+#[test]
+fn large_sectors_want_a_larger_log() {
+    for (log_bytes, made) in [(64 << 10, false), (255 << 10, false), (256 << 10, true)] {
+        let disk = Disk::new(&large_sectors());
+        let options =
+            OpenOptions { log: LogUse::Wanted, log_bytes: Some(log_bytes), ..OpenOptions::default() };
+        let fs = Ffs::open(disk.device.clone(), disk.clock.clone(), &options).unwrap();
+        assert_eq!(fs.superblock().log_place().is_some(), made, "{log_bytes}");
+        file(&fs, "kept", &vec![7; 100_000]);
+        fs.unmount().unwrap();
+        assert_eq!(disk.damage(), Vec::<String>::new(), "{log_bytes}");
+    }
 }
 
 /// Promise: after a crash, what was synced is there, what was not is wholly absent, an unlinked open file is gone with its space,

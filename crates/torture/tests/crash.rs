@@ -62,7 +62,7 @@ fn recovery_does_not_grow_with_the_size() {
     const LOG: u64 = 64 << 10;
     let costs = [4 << 20, 32 << 20, 256 << 20].map(|size_bytes| {
         let parameters = Parameters { snap_dir: false, ..Parameters::new(size_bytes) };
-        let device = Arc::new(Recorder::new(vec![0; usize::try_from(size_bytes).unwrap()]));
+        let device = Arc::new(Recorder::new(vec![0; usize::try_from(size_bytes).unwrap()], 512));
         let plan = Plan::new(&parameters).unwrap();
         newfs::write(&plan, &*device, &*images::clock(), &mut SmallRng::seed_from_u64(1), &mut |_, _| ())
             .unwrap();

@@ -208,7 +208,7 @@ fn newest_header(device: &dyn Device, at: u64, len: u64) -> Result<(WcHeader, En
     let none = |what: &str| Error::corrupt(what, format!("log at byte {at}"));
     let sector = u64::from(device.info().sector_bytes);
     let outside = at.checked_add(len).is_none_or(|end| end > device.info().size_bytes);
-    if outside || !at.is_multiple_of(sector) || len < 2 * Ring::LEAST {
+    if outside || !at.is_multiple_of(sector) || len < 2 * Ring::least(sector) {
         return Err(none("no room for a log"));
     }
     let mut start = vec![0; index(len.min(2 * LARGEST_BLOCK) / sector * sector)];

@@ -20,8 +20,11 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Bytes of the smallest ring of any use.
-    pub const LEAST: u64 = 16 << 10;
+    /// Bytes of the smallest ring of any use with log blocks of `block` bytes: a few of them are in every transaction.
+    #[must_use]
+    pub const fn least(block: u64) -> u64 {
+        32 * block
+    }
 
     /// The ring of a new log of `len` bytes at byte `at`.
     #[must_use]
@@ -50,7 +53,7 @@ impl Ring {
         let ring = Self { at, len, block, circ_off, circ_size };
         let aligned = circ_off.is_multiple_of(block) && circ_size.is_multiple_of(block);
         let fits = circ_off.checked_add(circ_size).is_some_and(|end| end <= len);
-        if !aligned || !fits || circ_off < 2 * block || circ_size < Self::LEAST.min(len / 2) {
+        if !aligned || !fits || circ_off < 2 * block || circ_size < Self::least(block).min(len / 2) {
             return damage(format!("a ring of {circ_size} bytes at {circ_off} in a log of {len}"));
         }
         let empty = header.wc_head == 0 && header.wc_tail == 0;

@@ -157,7 +157,7 @@ impl Base {
     /// A workload's findings; `story` is told what happens.
     fn run(&self, name: &Name, only: Option<&[Point]>, tell: bool) -> Findings {
         let idle = self.idle.lock().pop();
-        let device = idle.unwrap_or_else(|| Arc::new(Recorder::new(self.image.bytes.clone())));
+        let device = idle.unwrap_or_else(|| Arc::new(self.image.recorder()));
         let run = || {
             let workload = Workload::new(name.clone(), &self.image.limits);
             match Recording::of(&self.image, &workload, &device) {

@@ -3,6 +3,7 @@
 
 use super::operation::{Driver, Op};
 use super::oracle::Tree;
+use super::recorder::Recorder;
 use crate::base::MADE;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -18,8 +19,8 @@ use std::sync::Arc;
 
 /// Serial numbers of the writes that made the tree; those of workloads are below.
 const FIRST_SERIAL: u64 = 1 << 32;
-/// Bytes of the log.
-const LOG_BYTES: u64 = 32 << 10;
+/// Sectors of the log.
+const LOG_SECTORS: u64 = 64;
 
 /// A format to crash.
 #[derive(Clone, Debug)]
@@ -36,6 +37,8 @@ pub struct Image {
     pub name: &'static str,
     /// Its bytes.
     pub bytes: Vec<u8>,
+    /// Bytes that its device writes wholly or not at all.
+    pub sector_bytes: u32,
     /// What its format can hold.
     pub limits: Limits,
     /// How it is opened.
@@ -71,6 +74,10 @@ pub fn shapes() -> Vec<Shape> {
     let named = |name, parameters| Shape { name, parameters };
     vec![
         named("ufs2-freebsd", shape(4096, 512)),
+        named(
+            "ufs2-sectors-of-4k",
+            Parameters { sector_bytes: 4096, size_bytes: 2 * size, ..shape(8192, 4096) },
+        ),
         named("ufs2-netbsd", Parameters { dialect: Some(Dialect::NetBsd), ..shape(8192, 1024) }),
         named("ufs1-freebsd", ufs1(Dialect::FreeBsd, Endian::Little)),
         named("ufs1-netbsd-be", ufs1(Dialect::NetBsd, Endian::Big)),
@@ -159,12 +166,13 @@ fn plant(fs: &dyn FileSystem) -> Result<()> {
 /// # Errors
 /// Those of opening it.
 pub fn open(device: Arc<dyn Device>, clock: Arc<ManualClock>, log: LogUse) -> Result<Ffs> {
+    let log_bytes = LOG_SECTORS * u64::from(device.info().sector_bytes);
     let options = OpenOptions {
         atime: AtimePolicy::Never,
         seed: Some(1),
         cache: Settings { capacity_bytes: 1 << 20, dirty_limit_bytes: 256 << 10, ..Settings::default() },
         log,
-        log_bytes: Some(LOG_BYTES),
+        log_bytes: Some(log_bytes),
         ..OpenOptions::default()
     };
     Ffs::open(device, clock, &options)
@@ -183,9 +191,10 @@ impl Image {
     /// If it cannot be made.
     #[must_use]
     pub fn new(shape: &Shape, log: LogUse) -> Self {
-        let device = Arc::new(MemoryDevice::new(shape.parameters.size_bytes));
+        let sector_bytes = shape.parameters.sector_bytes;
+        let device = Arc::new(MemoryDevice::new(shape.parameters.size_bytes).with_sectors(sector_bytes));
         let limits = Self::make(shape, &device, log).unwrap_or_else(|e| panic!("{}: {e}", shape.name));
-        Self { name: shape.name, bytes: device.to_bytes(), limits, log: LogUse::IfThere }
+        Self { name: shape.name, bytes: device.to_bytes(), sector_bytes, limits, log: LogUse::IfThere }
     }
 
     fn make(shape: &Shape, device: &Arc<MemoryDevice>, log: LogUse) -> Result<Limits> {
@@ -193,6 +202,7 @@ impl Image {
         let plan = Plan::new(&shape.parameters)?;
         newfs::write(&plan, &**device, &*clock, &mut SmallRng::seed_from_u64(1), &mut |_, _| ())?;
         let fs = open(device.clone(), clock, log)?;
+        assert_eq!(fs.superblock().log_place().is_some(), log == LogUse::Wanted, "{}: a log", shape.name);
         match fs.rmdir(fs.root(), b"lost+found") {
             Ok(()) | Err(Error::NotFound) => {}
             Err(error) => return Err(error),
@@ -204,14 +214,25 @@ impl Image {
         Ok(limits)
     }
 
+    /// A device that holds it.
+    #[must_use]
+    pub fn device(&self) -> MemoryDevice {
+        MemoryDevice::from_bytes(&self.bytes).with_sectors(self.sector_bytes)
+    }
+
+    /// A device that holds it, and keeps a journal.
+    #[must_use]
+    pub fn recorder(&self) -> Recorder {
+        Recorder::new(self.bytes.clone(), self.sector_bytes)
+    }
+
     /// What is in it.
     ///
     /// # Panics
     /// If it cannot be read.
     #[must_use]
     pub fn tree(&self) -> Tree {
-        let device = Arc::new(MemoryDevice::from_bytes(&self.bytes));
-        let fs = open(device, clock(), LogUse::IfThere).expect("a good image");
+        let fs = open(Arc::new(self.device()), clock(), LogUse::IfThere).expect("a good image");
         Tree::of(&fs, std::iter::empty()).expect("a good image")
     }
 }

@@ -11,8 +11,8 @@ use spindle_device::{AlignedBuf, Device, Error, Info, Op, Request, Result, Ticke
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Bytes of a sector: what a device writes wholly or not at all.
-pub const SECTOR: usize = 512;
+/// Bytes of what has a number of its own in the fingerprint: no sector is smaller.
+const PIECE: usize = 512;
 
 /// A write request.
 #[derive(Clone, Debug)]
@@ -66,18 +66,18 @@ struct State {
 }
 
 impl Recorder {
-    /// A device that holds `bytes`.
+    /// A device that holds `bytes`, and writes `sector_bytes` wholly or not at all.
     ///
     /// # Panics
     /// If they are not whole sectors.
     #[must_use]
-    pub fn new(bytes: Vec<u8>) -> Self {
-        assert!(bytes.len().is_multiple_of(SECTOR), "whole sectors");
+    pub fn new(bytes: Vec<u8>, sector_bytes: u32) -> Self {
+        assert!((bytes.len() as u64).is_multiple_of(sector_bytes.into()), "whole sectors");
         Self {
             info: Info {
                 name: "recorder".into(),
                 size_bytes: bytes.len() as u64,
-                sector_bytes: 512,
+                sector_bytes,
                 read_only: false,
             },
             state: Mutex::new(State {
@@ -91,6 +91,12 @@ impl Recorder {
                 allowance: Allowance { requests: u64::MAX, bytes: u64::MAX },
             }),
         }
+    }
+
+    /// Bytes that are written wholly or not at all.
+    #[must_use]
+    pub const fn sector(&self) -> usize {
+        self.info.sector_bytes as usize
     }
 
     /// Notes a mark.
@@ -175,8 +181,8 @@ fn index(n: u64) -> usize {
     usize::try_from(n).expect("the device is in memory")
 }
 
-/// A number for a sector with its contents.
-fn sector_hash(at: usize, bytes: &[u8]) -> u64 {
+/// A number for a piece of the device with its contents.
+fn piece_hash(at: usize, bytes: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let start = (at as u64 + 1).wrapping_mul(ODD);
     bytes.chunks_exact(8).fold(start, |hash, word| {
@@ -186,10 +192,10 @@ fn sector_hash(at: usize, bytes: &[u8]) -> u64 {
 }
 
 impl State {
-    /// The sum of the sectors' numbers over a range.
+    /// The sum of the pieces' numbers over a range.
     fn hash(&self, range: std::ops::Range<usize>) -> u64 {
-        let sectors = self.bytes[range.clone()].chunks_exact(SECTOR).enumerate();
-        sectors.fold(0, |sum: u64, (n, bytes)| sum.wrapping_add(sector_hash(range.start / SECTOR + n, bytes)))
+        let pieces = self.bytes[range.clone()].chunks_exact(PIECE).enumerate();
+        pieces.fold(0, |sum: u64, (n, bytes)| sum.wrapping_add(piece_hash(range.start / PIECE + n, bytes)))
     }
 
     fn put(&mut self, offset: u64, bytes: Arc<[u8]>) {
@@ -267,7 +273,7 @@ mod tests {
     /// contents have equal fingerprints.
     #[test]
     fn journal_and_rewind() {
-        let device = Recorder::new((0..=u8::MAX).cycle().take(8192).collect());
+        let device = Recorder::new((0..=u8::MAX).cycle().take(8192).collect(), 512);
         let (start, before) = (device.to_bytes(), device.fingerprint());
         device.write_at(512, &[9; 1024]).unwrap();
         let one = device.fingerprint();
@@ -297,7 +303,7 @@ mod tests {
     /// Promise: beyond the allowance all is refused.
     #[test]
     fn refuses_beyond_the_allowance() {
-        let device = Recorder::new(vec![0; 4096]);
+        let device = Recorder::new(vec![0; 4096], 512);
         device.allow(Allowance { requests: 1, bytes: 4096 });
         device.read_at(0, &mut [0; 512]).unwrap();
         assert!(device.flush().is_err());

@@ -4,7 +4,7 @@
 //! each state of the window after it is put on top, looked at, and taken back.
 
 use super::record::{Recording, story};
-use super::recorder::{Event, Mark, Recorder, SECTOR, Write};
+use super::recorder::{Event, Mark, Recorder, Write};
 use super::recovery::{Recovered, recover};
 use super::states::{Shape, State, states};
 use super::workload::Name;
@@ -247,7 +247,7 @@ impl<'a> Trial<'a> {
                 .iter()
                 .map(|&write| Shape {
                     offset: write_of(&events[write]).offset,
-                    sectors: write_of(&events[write]).bytes.len() / SECTOR,
+                    sectors: write_of(&events[write]).bytes.len() / self.device.sector(),
                     together_until: window
                         .partition_point(|&other| landed[write].is_none_or(|at| other < at)),
                 })
@@ -276,12 +276,13 @@ impl<'a> Trial<'a> {
 
     fn put(&self, write: &Write, has: impl Fn(usize) -> bool) {
         let mut from = 0;
-        let sectors = write.bytes.len() / SECTOR;
+        let sector = self.device.sector();
+        let sectors = write.bytes.len() / sector;
         while from < sectors {
             let end = (from..sectors).find(|&n| has(n) != has(from)).unwrap_or(sectors);
             if has(from) {
-                let bytes = &write.bytes[from * SECTOR..end * SECTOR];
-                self.device.poke(write.offset + (from * SECTOR) as u64, bytes);
+                let bytes = &write.bytes[from * sector..end * sector];
+                self.device.poke(write.offset + (from * sector) as u64, bytes);
             }
             from = end;
         }

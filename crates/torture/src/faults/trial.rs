@@ -14,7 +14,7 @@ use crate::crash::images::{self, Image};
 use crate::crash::operation::Driver;
 use crate::crash::oracle::{History, Tree};
 use crate::crash::record::{Recording, message, open};
-use crate::crash::recorder::{Event, Mark, Recorder};
+use crate::crash::recorder::{Event, Mark};
 use crate::crash::recovery::checked;
 use crate::crash::workload::Workload;
 use crate::exercise::{change, walk};
@@ -114,9 +114,9 @@ impl Trial {
     /// What goes wrong without any fault.
     pub fn new(image: &Image, mut workload: Workload) -> Result<Self, String> {
         workload.steps.truncate(possible(image, &workload)?);
-        let recorder = Arc::new(Recorder::new(image.bytes.clone()));
+        let recorder = Arc::new(image.recorder());
         let recording = Recording::of(image, &workload, &recorder)?;
-        let medium = MemoryDevice::from_bytes(&image.bytes);
+        let medium = image.device();
         let mut trial = Self {
             promises: promises(&recording),
             workload,
@@ -261,7 +261,7 @@ fn recover(device: &Arc<FaultyDevice>) -> Result<Tree, String> {
 
 /// The steps that can be done, one after the other, before one is refused.
 fn possible(image: &Image, workload: &Workload) -> Result<usize, String> {
-    let fs = open(healthy(&MemoryDevice::from_bytes(&image.bytes)), images::clock(), LogUse::IfThere)?;
+    let fs = open(healthy(&image.device()), images::clock(), LogUse::IfThere)?;
     let mut driver = Driver::new(&fs);
     let refused = workload.steps.iter().enumerate().position(|(n, step)| {
         driver.apply(&step.op, n as u64, usize::MAX).is_err() || driver.sync(&step.op, step.sync).is_err()
