@@ -262,6 +262,13 @@ impl<T> Follow<T> {
         self.most
     }
 
+    /// Takes what is open under this number, if anything is.
+    pub fn take(&mut self, open: u64) -> Option<Access<T>> {
+        let access = self.open.remove(&open);
+        self.now -= usize::from(access.is_some());
+        access
+    }
+
     /// What is open still, in no order: at the end of a trace, what was never closed.
     pub fn left(&self) -> impl Iterator<Item = &Access<T>> {
         self.open.values()

@@ -16,6 +16,7 @@
 
 pub mod analyze;
 pub mod cachesim;
+pub mod compare;
 pub mod curve;
 mod error;
 mod event;

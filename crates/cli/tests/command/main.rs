@@ -7,5 +7,6 @@ mod images;
 mod lab;
 mod log;
 mod support;
+mod synth;
 mod trees;
 mod tunefs;

@@ -10,6 +10,7 @@ use crate::{Batch, Event, FileId, Flags, Kind};
 use rand::Rng;
 use rand::rngs::StdRng;
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 /// Nanoseconds of so many seconds.
 #[allow(clippy::cast_possible_truncation)] // Saturates, and is meant to.
@@ -17,8 +18,6 @@ pub fn nanos(seconds: f64) -> i64 {
     (seconds * 1e9) as i64
 }
 
-/// From the opening of a file to the first change of the position: two calls of a program.
-const CALL_SECONDS: f64 = 0.01;
 /// The device of all files.
 const DEVICE: u64 = 1;
 
@@ -212,16 +211,28 @@ impl Stage {
         (list, &mut self.random)
     }
 
+    /// Makes sure that there is a file of the class, unless it is a command's own: one that was there all the time, and is looked for only
+    /// now.
+    fn fill(&mut self, actor: &mut Actor, class: usize) {
+        if self.plan.classes[class].of != Owner::Command && self.list(actor, class).0.len() == 0 {
+            let directory = self.plan.directory(class, actor.user);
+            let size = self.plan.classes[class].size.count(&mut self.random);
+            let file = self.files.add(|n| format!("{directory}/{n}").into(), size);
+            self.list(actor, class).0.add_behind(file);
+        }
+    }
+
     /// The file to which an actor's step is done.
     fn choose(&mut self, actor: &mut Actor) -> Option<File> {
         let ready = self.ready(actor);
         let (class, all, done, copy) = (ready.class, ready.step.all, actor.done, actor.copy);
-        let recency = self.plan.classes[class].recency;
+        let shape = Arc::clone(&self.plan.classes[class]);
+        self.fill(actor, class);
         let (list, random) = self.list(actor, class);
         match copy {
             Some(copy) if list.len() > 0 => list.nth(copy as usize % list.len()),
             _ if all => list.nth(done),
-            _ => list.next(done, recency, random),
+            _ => list.next(done, &shape.recency, random),
         }
     }
 
@@ -248,12 +259,14 @@ impl Stage {
             Act::Create => return Some(self.create(actor, now)),
             Act::Remove => {
                 let class = self.ready(actor).class;
-                let recency = self.plan.classes[class].recency;
-                let owner = self.plan.classes[class].of;
+                let shape = Arc::clone(&self.plan.classes[class]);
+                self.fill(actor, class);
                 let (list, random) = self.list(actor, class);
-                let taken = match owner {
+                let taken = match shape.of {
                     Owner::Command => list.take_first(),
-                    Owner::System | Owner::User => list.take(recency, random),
+                    Owner::System | Owner::User => {
+                        list.take(shape.removal.as_ref().unwrap_or(&shape.recency), random)
+                    }
                 };
                 self.unlink(actor, taken?, now);
                 return Some(self.gap(actor));
@@ -277,7 +290,8 @@ impl Stage {
     /// Makes a file, and opens it.
     fn create(&mut self, actor: &mut Actor, now: i64) -> f64 {
         let class = self.ready(actor).class;
-        let (owner, most) = (self.plan.classes[class].of, self.plan.classes[class].files);
+        let shape = &self.plan.classes[class];
+        let (owner, most) = (shape.of, shape.most.unwrap_or(shape.files));
         if owner != Owner::Command
             && self.list(actor, class).0.len() >= most
             && let Some(oldest) = self.list(actor, class).0.take_last()
@@ -300,6 +314,7 @@ impl Stage {
             Act::Read | Act::Lookup => Flags::READ,
             _ => Flags::WRITE,
         };
+        let flags = if self.plan.classes[class].directories { flags | Flags::DIRECTORY } else { flags };
         let mut event = Event { flags, size, ..self.about(file) };
         match act {
             Act::Create => event.kind = Kind::Create,
@@ -322,7 +337,7 @@ impl Stage {
         self.emit(actor, now, event);
         let mut open =
             Open { id: self.opens, file, flags, position: 0, start: 0, written: false, current: None, runs };
-        let mut seconds = CALL_SECONDS;
+        let mut seconds = self.timing.call;
         if matches!(open.runs.front(), Some(Run { place: Place::Here, .. })) {
             open.current = open.runs.pop_front();
             seconds = open.current.map_or(0.0, |run| run.seconds);

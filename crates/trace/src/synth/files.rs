@@ -99,6 +99,9 @@ impl State {
             return if self.size == 0 { 0 } else { random.random_range(0..self.size) };
         }
         let count = self.size.div_ceil(class.record).clamp(1, 1 << 16);
+        if class.records.ranks.is_some() {
+            return self.measured_record(class, count, random);
+        }
         // Records are put into a random order once, which then is the order of their last use.
         let known = self.records.len();
         #[allow(clippy::cast_possible_truncation)] // Below 2^16.
@@ -107,63 +110,106 @@ impl State {
             let other = random.random_range(0..=n);
             self.records.swap(n, other);
         }
-        let Recency { offset, exponent } = class.records;
+        let Recency { offset, exponent, .. } = class.records;
         #[allow(clippy::cast_possible_truncation)] // Below 2^16.
         let place = rank(count as usize, offset, exponent, random);
         let place = place.min(self.records.len() - 1);
         self.records[..=place].rotate_right(1);
         (u64::from(self.records[0]) * class.record).min(self.size)
     }
+
+    /// The same where the ranks of records were measured: `records` are then those that were used.
+    fn measured_record(&mut self, class: &Class, count: u64, random: &mut impl Rng) -> u64 {
+        let (used, all) = (self.records.len(), usize::try_from(count).unwrap_or(usize::MAX));
+        let place = class.records.measured(used, all.max(used + 1), random).unwrap_or(used);
+        if place < used {
+            self.records[..=place].rotate_right(1);
+        } else {
+            #[allow(clippy::cast_possible_truncation)] // Below 2^16.
+            let record = random.random_range(0..count) as u32;
+            self.records.retain(|&known| known != record);
+            self.records.insert(0, record);
+        }
+        (u64::from(self.records[0]) * class.record).min(self.size)
+    }
 }
 
 /// Files in the order of their last use.
 #[derive(Clone, Debug, Default)]
-pub struct List(Vec<File>);
+pub struct List {
+    files: Vec<File>,
+    /// How many at the end have not been used yet.
+    unused: usize,
+}
 
 impl List {
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.files.len()
     }
 
     /// Adds one, which was used last.
     pub fn add(&mut self, file: File) {
-        self.0.insert(0, file);
+        self.files.insert(0, file);
     }
 
-    /// Adds one that was used before all others.
+    /// Adds one that nobody has used yet.
     pub fn add_behind(&mut self, file: File) {
-        self.0.push(file);
+        self.files.push(file);
+        self.unused += 1;
     }
 
-    /// The next to be used, but none of the `taken` that were used last if there are others; it is then in front.
-    pub fn next(&mut self, taken: usize, recency: Recency, random: &mut impl Rng) -> Option<File> {
-        if self.0.is_empty() {
+    /// The next to be used; it is then in front. With a law for its rank, none of the `taken` that were used last if there are others.
+    pub fn next(&mut self, taken: usize, recency: &Recency, random: &mut impl Rng) -> Option<File> {
+        if self.files.is_empty() {
             return None;
         }
-        let taken = if taken < self.0.len() { taken } else { 0 };
-        let place = taken + rank(self.0.len() - taken, recency.offset, recency.exponent, random);
-        self.0[..=place].rotate_right(1);
-        Some(self.0[0])
+        let used = self.len() - self.unused;
+        let place = recency.measured(used, self.len(), random).unwrap_or_else(|| {
+            let taken = if taken < self.len() { taken } else { 0 };
+            taken + rank(self.len() - taken, recency.offset, recency.exponent, random)
+        });
+        if place >= used {
+            self.unused -= 1;
+        }
+        self.files[..=place].rotate_right(1);
+        Some(self.files[0])
     }
 
     /// The one at a place, counted from the one used last; the order stays.
     pub fn nth(&self, place: usize) -> Option<File> {
-        self.0.get(place).copied()
+        self.files.get(place).copied()
     }
 
     /// Takes out the one that was used last.
     pub fn take_first(&mut self) -> Option<File> {
-        (!self.0.is_empty()).then(|| self.0.remove(0))
+        (self.len() > 0).then(|| {
+            let file = self.files.remove(0);
+            self.unused = self.unused.min(self.len());
+            file
+        })
     }
 
     /// Takes out the one that was not used longest.
     pub fn take_last(&mut self) -> Option<File> {
-        self.0.pop()
+        let file = self.files.pop();
+        self.unused = self.unused.saturating_sub(1);
+        file
     }
 
     /// Takes out one in the order of [`List::next`].
-    pub fn take(&mut self, recency: Recency, random: &mut impl Rng) -> Option<File> {
+    pub fn take(&mut self, recency: &Recency, random: &mut impl Rng) -> Option<File> {
         self.next(0, recency, random).and_then(|_| self.take_first())
+    }
+}
+
+impl Recency {
+    /// The place of the next of `all` things, of which the first `used` have been used, if it was measured.
+    fn measured(&self, used: usize, all: usize, random: &mut impl Rng) -> Option<usize> {
+        let ranks = self.ranks.as_ref()?;
+        if used == 0 || random.random::<f64>() < self.fresh {
+            return Some(if used < all { used } else { all - 1 });
+        }
+        Some(usize::try_from(ranks.count(random)).unwrap_or(usize::MAX).min(used - 1))
     }
 }

@@ -10,11 +10,13 @@
 
 mod actor;
 mod files;
+mod fit;
 mod generator;
 mod model;
 mod plan;
 mod spread;
 
+pub use fit::fit;
 pub use generator::{Length, Synthesis};
 pub use model::{Act, Class, Command, Daemon, Model, Owner, Program, Recency, Step, Timing, Users};
 pub use spread::Spread;

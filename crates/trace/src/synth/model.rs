@@ -29,7 +29,7 @@ pub struct Model {
     /// What users do.
     pub command: Vec<Command>,
     /// What goes on without users.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub daemon: Vec<Daemon>,
 }
 
@@ -67,6 +67,13 @@ pub struct Timing {
     pub gap: Spread,
     /// Bytes that are transferred in a second.
     pub bytes_per_second: f64,
+    /// From the opening of a file to the first change of the position: two calls of a program.
+    #[serde(default = "call")]
+    pub call: f64,
+}
+
+const fn call() -> f64 {
+    0.01
 }
 
 /// A program.
@@ -87,19 +94,26 @@ pub struct Class {
     pub path: String,
     /// Who has such files.
     pub of: Owner,
-    /// How many there are; of each user, if they are users' files. A temporary file is made when needed.
-    #[serde(default)]
+    /// How many there are at the beginning; of each user, if they are users' files. A temporary file is made when needed.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub files: usize,
+    /// How many there may be: if there are more, the one that was not used longest goes. As many as at the beginning, if nothing is said.
+    pub most: Option<usize>,
+    /// They are directories: opened and closed, and nothing else.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub directories: bool,
     /// Bytes.
     pub size: Spread,
     /// Which one is used next.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub recency: Recency,
+    /// Which one is removed next, if not as they are used.
+    pub removal: Option<Recency>,
     /// Bytes of a record: where accesses by position begin. They are at any byte, if 0.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub record: u64,
     /// Which record is used next.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub records: Recency,
     /// Bytes above which what is appended cuts the file to nothing before.
     pub limit: Option<u64>,
@@ -117,19 +131,44 @@ pub enum Owner {
     Command,
 }
 
-/// Which of some things is used next: the one that was used `r` others ago has a weight of `(r + offset) ^ -exponent`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// Which of some things is used next: by a law, the one that was used `r` others ago has a weight of `(r + offset) ^ -exponent`; or as it
+/// was measured, which also knows loops, where the one that was used longest ago comes next.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Recency {
     /// How flat the beginning is.
+    #[serde(skip_serializing_if = "is_one")]
     pub offset: f64,
     /// How steep the rest.
+    #[serde(skip_serializing_if = "is_one")]
     pub exponent: f64,
+    /// Instead of the law: how many others were used since the next one was, of those that were used at all.
+    pub ranks: Option<Spread>,
+    /// With it: how likely the next one is one that was never used; if there is none, the one that was not used longest.
+    #[serde(skip_serializing_if = "is_default")]
+    pub fresh: f64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, clippy::float_cmp)] // As `serde` wants it; what was not changed is exactly 1.
+fn is_one(value: &f64) -> bool {
+    *value == 1.0
 }
 
 impl Default for Recency {
     fn default() -> Self {
-        Self { offset: 1.0, exponent: 1.0 }
+        Self { offset: 1.0, exponent: 1.0, ranks: None, fresh: 0.0 }
+    }
+}
+
+impl Recency {
+    fn check(&self) -> std::result::Result<(), String> {
+        if self.offset <= 0.0 || !self.exponent.is_finite() {
+            return Err("the offset of a recency must be above 0".into());
+        }
+        if !(0.0..=1.0).contains(&self.fresh) {
+            return Err("fresh must be from 0 to 1".into());
+        }
+        self.ranks.as_ref().map_or(Ok(()), Spread::check)
     }
 }
 
@@ -170,12 +209,16 @@ pub struct Daemon {
     pub steps: Vec<Step>,
 }
 
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 const fn one() -> u32 {
     1
 }
 
 /// What a step does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Act {
     /// Loads a program.
@@ -214,20 +257,20 @@ pub struct Step {
     /// How likely it is done at all.
     pub chance: Option<f64>,
     /// With every file of the class.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub all: bool,
     /// Opens for both reading and writing.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub both: bool,
     /// Bytes of a run.
     pub bytes: Option<Spread>,
     /// Runs.
     pub runs: Option<Spread>,
     /// Share of the runs that write, where the file is open for both.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub writing: f64,
     /// Share of the writing runs that go to the end of the file.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub growing: f64,
     /// Seconds that each run takes.
     pub hold: Option<Spread>,
@@ -249,6 +292,14 @@ impl Model {
         Self::BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
     }
 
+    /// The model as a file: what [`Model::parse`] reads.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for a number that a file cannot hold.
+    pub fn text(&self) -> Result<String> {
+        toml::to_string(self).map_err(|e| Error::Refused(format!("model: {e}")))
+    }
+
     /// Reads a model, and checks that it can be carried out.
     ///
     /// # Errors
@@ -260,7 +311,7 @@ impl Model {
         Ok(model)
     }
 
-    fn check(&self) -> std::result::Result<(), String> {
+    pub(super) fn check(&self) -> std::result::Result<(), String> {
         let users = &self.users;
         if users.count == 0
             || users.day.len() != 24
@@ -284,11 +335,11 @@ impl Model {
         }
         for (name, class) in &self.class {
             class.size.check().map_err(|e| format!("class {name}: size: {e}"))?;
-            if class.of != Owner::Command && class.files == 0 {
+            if class.of != Owner::Command && class.files == 0 && class.most.is_none_or(|most| most == 0) {
                 return Err(format!("class {name}: has no files"));
             }
-            if [class.recency, class.records].iter().any(|r| r.offset <= 0.0 || !r.exponent.is_finite()) {
-                return Err(format!("class {name}: the offset of a recency must be above 0"));
+            for recency in [&class.recency, &class.records].into_iter().chain(&class.removal) {
+                recency.check().map_err(|e| format!("class {name}: {e}"))?;
             }
         }
         if let Some(login) = &users.login

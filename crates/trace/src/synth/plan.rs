@@ -2,6 +2,7 @@
 
 use super::model::{Act, Class, Command, Daemon, Model, Owner, Step};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A step that knows its class.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub struct Script {
 /// What a machine carries out.
 #[derive(Debug)]
 pub struct Plan {
-    pub classes: Vec<Class>,
+    pub classes: Vec<Arc<Class>>,
     /// Commands, and behind them daemons.
     pub scripts: Vec<Script>,
     /// Programs have the numbers from 1 to this one.
@@ -68,7 +69,7 @@ impl Plan {
         };
         let login = model.users.login.as_ref();
         Self {
-            classes: model.class.values().cloned().collect(),
+            classes: model.class.values().cloned().map(Arc::new).collect(),
             programs: model.program.len() as u64,
             commands: model.command.len(),
             login: login.and_then(|login| model.command.iter().position(|command| command.name == *login)),

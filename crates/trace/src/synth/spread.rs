@@ -22,6 +22,8 @@ pub enum Spread {
     /// Values that were measured: upper bounds that are not less than the one before, each with its weight. Between a bound and
     /// the one before, values are spread evenly in their logarithms; a bound twice in succession is a value of its own.
     Steps(Vec<(f64, f64)>),
+    /// Exactly these values, each with its weight.
+    Values(Vec<(f64, f64)>),
 }
 
 impl Spread {
@@ -48,6 +50,7 @@ impl Spread {
                 let low = if at == 0 { high } else { steps[at - 1].0 };
                 if low < high { logarithmic(low, high, random.random()) } else { high }
             }
+            Self::Values(values) => values[weighted(values.iter().map(|value| value.1), random)].0,
         }
     }
 
@@ -80,13 +83,14 @@ impl Spread {
                 }
                 steps.iter().flat_map(|step| [step.0, step.1]).collect()
             }
+            Self::Values(values) => values.iter().flat_map(|value| [value.0, value.1]).collect(),
         };
         if let Some(bad) = numbers.iter().find(|number| !number.is_finite() || **number < 0.0) {
             return Err(format!("{bad} is not a number from 0 up"));
         }
         let weights: Option<f64> = match self {
             Self::Mix(parts) => Some(parts.iter().map(|part| part.0).sum()),
-            Self::Steps(steps) => Some(steps.iter().map(|step| step.1).sum()),
+            Self::Steps(steps) | Self::Values(steps) => Some(steps.iter().map(|step| step.1).sum()),
             _ => None,
         };
         if weights.is_some_and(|sum| sum <= 0.0) {

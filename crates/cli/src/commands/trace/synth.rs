@@ -1,31 +1,36 @@
 //! `spindle trace synth`
 
 use crate::error::{Context, Failure, Result};
+use crate::output::Output;
 use crate::progress::Progress;
-use spindle_trace::format::Writer;
-use spindle_trace::synth::{Length, Model, Synthesis};
-use spindle_trace::{Batch, Source};
-use std::path::PathBuf;
+use spindle_report::{Section, render};
+use spindle_trace::compare::{Side, sections};
+use spindle_trace::format::{Columns, Writer};
+use spindle_trace::synth::{Length, Model, Synthesis, fit};
+use spindle_trace::{Batch, Source, open};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Make a trace of users who were never there
 ///
 /// A model says which programs and files there are, what each command does to them, and which file is used next after how
 /// long; the trace is what comes out when it is carried out. The built-in models, a5, e3 and c4, are the three machines
-/// of the 1985 study "A Trace-Driven Analysis of the UNIX 4.2 BSD File System". The same model and seed make the same trace.
+/// of the 1985 study "A Trace-Driven Analysis of the UNIX 4.2 BSD File System". A model of any other machine is fitted to a trace
+/// that was recorded there, and --check says how near it comes. The same model and seed make the same trace.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
-    0  done    1  the trace cannot be written    2  the command line or the model makes no sense
+    0  done    1  the trace cannot be written or read    2  the command line or the model makes no sense
 
 EXAMPLES
     spindle trace synth --like a5 -o a5.trace
     spindle trace synth --like c4 --hours 2 --seed 7 -o c4.trace
-    spindle trace synth --like a5 --print-model > mine.toml
-    spindle trace synth --model mine.toml --events 100m -o mine.trace")]
+    spindle trace synth --like build.trace --check -o more.trace
+    spindle trace synth --like build.trace --print-model > mine.toml
+    spindle trace synth --model mine.toml --check=build.trace --events 100m -o mine.trace")]
 pub struct Args {
-    /// The machine: a5, e3 or c4
-    #[arg(long, value_name = "MACHINE", required_unless_present = "model")]
-    like: Option<String>,
+    /// The machine: a5, e3 or c4, or a trace of any machine
+    #[arg(long, value_name = "MACHINE|TRACE", required_unless_present = "model")]
+    like: Option<PathBuf>,
     /// A model of your own, a TOML file
     #[arg(long, value_name = "FILE", conflicts_with = "like")]
     model: Option<PathBuf>,
@@ -41,9 +46,28 @@ pub struct Args {
     /// Print the model, and make nothing
     #[arg(long, conflicts_with = "output")]
     print_model: bool,
+    /// Tell how near what was made comes to a trace: rates, orders, distributions, miss ratios; to that of --like, if none is named
+    #[arg(long, value_name = "TRACE", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = target, conflicts_with = "print_model")]
+    check: Option<Target>,
+    /// Tell it as JSON
+    #[arg(long, requires = "check")]
+    json: bool,
     /// The file to write
     #[arg(short, long, value_name = "FILE", required_unless_present = "print_model")]
     output: Option<PathBuf>,
+}
+
+/// With what the trace is compared.
+#[derive(Clone, Debug)]
+enum Target {
+    /// What it was made like.
+    Like,
+    Trace(PathBuf),
+}
+
+#[allow(clippy::unnecessary_wraps)] // As `clap` wants it.
+fn target(text: &str) -> std::result::Result<Target, String> {
+    Ok(if text.is_empty() { Target::Like } else { Target::Trace(text.into()) })
 }
 
 fn events(text: &str) -> std::result::Result<u64, String> {
@@ -62,23 +86,61 @@ fn events(text: &str) -> std::result::Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| "that is too many".into())
 }
 
-/// The text of the model that is meant, and its name.
-fn text(args: &Args) -> Result<(String, String)> {
-    if let Some(path) = &args.model {
-        let text = std::fs::read_to_string(path).context(path.display())?;
-        return Ok((text, path.display().to_string()));
+/// The model that is meant, and its text.
+fn model(args: &Args) -> Result<(Model, String)> {
+    let (text, name) = match (&args.model, &args.like) {
+        (Some(path), _) => {
+            (std::fs::read_to_string(path).context(path.display())?, path.display().to_string())
+        }
+        (_, Some(like)) => match like.to_str().and_then(Model::built_in) {
+            Some(text) => (text.to_owned(), like.display().to_string()),
+            None => return fitted(like),
+        },
+        _ => return Err(Failure::usage("--like or --model?")),
+    };
+    Ok((Model::parse(&text, &name)?, text))
+}
+
+/// The model of a trace.
+fn fitted(trace: &Path) -> Result<(Model, String)> {
+    if !trace.exists() {
+        let names = Model::BUILT_IN.map(|model| model.0).join(", ");
+        return Err(Failure::usage(format!(
+            "{}: there is no such trace, and models of {names}",
+            trace.display()
+        )));
     }
-    let name = args.like.clone().unwrap_or_default();
-    let text = Model::built_in(&name).ok_or_else(|| {
-        Failure::usage(format!("{name}: there are models of {}", Model::BUILT_IN.map(|m| m.0).join(", ")))
+    let bar = Progress::of_parts("looking");
+    let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();
+    let model = fit(&name, &|| open(trace, Columns::ALL), &|what, done| {
+        bar.say(what);
+        bar.fraction(done);
     })?;
-    Ok((text.to_owned(), name))
+    let text = model.text()?;
+    Ok((model, text))
+}
+
+/// What is told of two traces.
+fn checked(target: &Path, made: &Path) -> Result<Vec<Section>> {
+    let bar = Progress::of_parts("analysing");
+    let [target, made] = [target, made].map(|path| {
+        Side::of(&|| open(path, Columns::NUMBERS), &|what, done| {
+            bar.say(what);
+            bar.fraction(done);
+        })
+    });
+    Ok(sections(&target?, &made?))
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let (text, name) = text(args)?;
-    let model = Model::parse(&text, &name)?;
+    let target = match (&args.check, &args.like) {
+        (None, _) => None,
+        (Some(Target::Trace(trace)), _) => Some(trace),
+        (Some(Target::Like), Some(like)) if like.to_str().and_then(Model::built_in).is_none() => Some(like),
+        _ => return Err(Failure::usage("--check: with which trace? --check=TRACE says it")),
+    };
+    let (model, text) = model(args)?;
     let Some(path) = &args.output else {
         crate::output::told(std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()))?;
         return Ok(ExitCode::SUCCESS);
@@ -102,5 +164,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     drop(bar);
     let events = writer.finish(&source.info())?;
     log::info!("{}: {events} events", path.display());
+    if let Some(target) = target {
+        let sections = checked(target, path)?;
+        let mut out = Output::stdout();
+        if args.json {
+            out.json(&sections)?;
+        } else {
+            out.bytes(render::sections(&sections).trim_start().as_bytes())?;
+        }
+        out.finish()?;
+    }
     Ok(ExitCode::SUCCESS)
 }

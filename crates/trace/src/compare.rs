@@ -1,0 +1,263 @@
+//! Two traces beside each other: how near a synthetic one comes to what it was made like.
+//!
+//! The one idea: both are measured by the same analyser and the same cache simulator, and what is put side by side does not depend on how
+//! long they are: rates, shares, distributions, miss ratios.
+
+use crate::analyze::{By, Findings, Histogram, analyze};
+use crate::cachesim::{Lane, Simulated, Write, simulate};
+use crate::follow::Mode;
+use crate::{Kind, Result, Source};
+use spindle_cache::policy::replacement::PolicyName;
+use spindle_report::outcome::{Cell, Column, Measured, Table};
+use spindle_report::{Outcome, Section};
+
+/// Bytes of a block of the caches that are simulated.
+const BLOCK: u32 = 4096;
+/// The smallest of these caches; each of the others is four times as large as the one before.
+const SMALLEST: u64 = 256 << 10;
+const SIZES: u32 = 10;
+
+/// What is known of one of the traces.
+#[derive(Clone, Debug)]
+pub struct Side {
+    findings: Findings,
+    caches: Simulated,
+}
+
+impl Side {
+    /// Measures the trace that `open` opens, as often as it is asked to, with all numbers; `progress` is told what is done, and how much of it.
+    ///
+    /// # Errors
+    /// Those of the source and of the simulation.
+    pub fn of(
+        open: &dyn Fn() -> Result<Box<dyn Source>>,
+        progress: &dyn Fn(&'static str, Option<f64>),
+    ) -> Result<Self> {
+        let findings = analyze(&mut *open()?, |done| progress("analysing", done))?;
+        let lane = Lane {
+            block: BLOCK,
+            programs: false,
+            sizes: sizes().collect(),
+            policies: vec![PolicyName::Lru],
+            writes: vec![Write::Delayed],
+            ages: false,
+        };
+        let caches = simulate(&mut *open()?, &[lane], &|done| progress("simulating", done))?;
+        Ok(Self { findings, caches })
+    }
+
+    /// The part of the accesses of blocks that are disk accesses with an LRU cache of `size` bytes, written when it must; nothing without any.
+    #[must_use]
+    pub fn miss_ratio(&self, size: u64) -> Option<f64> {
+        let cell = self.caches.lots.first()?.cell(size, Write::Delayed)?;
+        (cell.counts.accesses() > 0).then(|| cell.counts.miss_ratio())
+    }
+
+    /// Of the trace.
+    #[must_use]
+    pub const fn findings(&self) -> &Findings {
+        &self.findings
+    }
+
+    fn footprint(&self) -> u64 {
+        self.caches.lots.first().map_or(0, |lot| lot.footprint * u64::from(BLOCK))
+    }
+
+    /// Something in an hour.
+    fn rate(&self, amount: u64) -> Option<f64> {
+        let hours = self.findings.totals.seconds() / 3600.0;
+        (hours > 0.0).then(|| real(amount) / hours)
+    }
+}
+
+/// The sizes of the caches that are simulated, in bytes.
+pub fn sizes() -> impl Iterator<Item = u64> {
+    (0..SIZES).map(|n| SMALLEST << (2 * n))
+}
+
+#[allow(clippy::cast_precision_loss)] // Shown to a few digits.
+const fn real(n: u64) -> f64 {
+    n as f64
+}
+
+/// How two numbers are shown, and their difference.
+#[derive(Clone, Copy)]
+enum As {
+    /// With so many digits behind the point; the difference in percent of the target.
+    Number(usize),
+    /// As a percentage; the difference in points.
+    Share,
+}
+
+/// Rows of target, synthetic and difference.
+struct Rows(Table);
+
+impl Rows {
+    fn new() -> Self {
+        let columns = ["", "target", "synthetic", "difference"].map(|name| Column::new(name, 1));
+        Self(Table::new("", columns))
+    }
+
+    /// A row, if at least one of the two has something there.
+    fn row(&mut self, name: &str, shown: As, target: Option<f64>, synthetic: Option<f64>) {
+        if target.is_none() && synthetic.is_none() {
+            return;
+        }
+        let both = target.zip(synthetic);
+        let cell = |value: Option<f64>| -> Cell {
+            match (value, shown) {
+                (None, _) => Cell::Empty,
+                (Some(value), As::Number(decimals)) => Measured::new(value, decimals).into(),
+                (Some(value), As::Share) => format!("{:.1} %", 100.0 * value).into(),
+            }
+        };
+        let difference: Cell = match (both, shown) {
+            (Some((target, synthetic)), As::Number(_)) if target > 0.0 => {
+                format!("{:+.1} %", 100.0 * (synthetic / target - 1.0)).into()
+            }
+            (Some((target, synthetic)), As::Share) => {
+                format!("{:+.1} points", 100.0 * (synthetic - target)).into()
+            }
+            _ => Cell::Empty,
+        };
+        self.0.row([name.into(), cell(target), cell(synthetic), difference]);
+    }
+
+    fn section(self, id: &str, title: &str) -> Section {
+        let outcome = Outcome { tables: vec![self.0], ..Outcome::default() };
+        Section { id: id.into(), title: title.into(), text: String::new(), outcome }
+    }
+}
+
+/// All that is compared.
+#[must_use]
+pub fn sections(target: &Side, synthetic: &Side) -> Vec<Section> {
+    vec![
+        events(target, synthetic),
+        users(target, synthetic),
+        orders(target, synthetic),
+        distributions(target, synthetic),
+        caches(target, synthetic),
+    ]
+}
+
+fn events(target: &Side, synthetic: &Side) -> Section {
+    let mut rows = Rows::new();
+    let hours = |side: &Side| Some(side.findings.totals.seconds() / 3600.0);
+    rows.row("duration (hours)", As::Number(3), hours(target), hours(synthetic));
+    for kind in Kind::ALL {
+        let rate = |side: &Side| side.rate(side.findings.totals.count(kind));
+        if rate(target).into_iter().chain(rate(synthetic)).sum::<f64>() > 0.0 {
+            rows.row(
+                &format!("{} events in an hour", kind.name()),
+                As::Number(1),
+                rate(target),
+                rate(synthetic),
+            );
+        }
+    }
+    let read = |side: &Side| side.rate(side.findings.totals.read).map(|rate| rate / 1e6);
+    let written = |side: &Side| side.rate(side.findings.totals.written).map(|rate| rate / 1e6);
+    rows.row("MB read in an hour", As::Number(2), read(target), read(synthetic));
+    rows.row("MB written in an hour", As::Number(2), written(target), written(synthetic));
+    rows.section("table-3", "What happens how often (Table III)")
+}
+
+fn users(target: &Side, synthetic: &Side) -> Section {
+    let mut rows = Rows::new();
+    let mut row = |name: &str, decimals, of: fn(&Findings) -> Option<f64>| {
+        rows.row(name, As::Number(decimals), of(&target.findings), of(&synthetic.findings));
+    };
+    row("users", 0, |found| Some(real(found.activity.users)));
+    row("active users, over ten minutes", 2, |found| {
+        (found.activity.minutes.count > 0).then_some(found.activity.minutes.active.mean)
+    });
+    row("bytes per second per active user, over ten minutes", 0, |found| {
+        (found.activity.minutes.count > 0).then_some(found.activity.minutes.throughput.mean)
+    });
+    row("active users, over ten seconds", 2, |found| {
+        (found.activity.seconds.count > 0).then_some(found.activity.seconds.active.mean)
+    });
+    row("bytes per second per active user, over ten seconds", 0, |found| {
+        (found.activity.seconds.count > 0).then_some(found.activity.seconds.throughput.mean)
+    });
+    rows.section("table-4", "Activity of users (Table IV)")
+}
+
+fn orders(target: &Side, synthetic: &Side) -> Section {
+    let mut rows = Rows::new();
+    let part = |part: u64, all: u64| (all > 0).then(|| real(part) / real(all));
+    for (mode, name) in Mode::ALL.into_iter().zip(["read-only", "write-only", "read-write"]) {
+        let of = |side: &Side| side.findings.patterns.modes[mode as usize];
+        let all = |side: &Side| part(of(side).accesses, side.findings.patterns.all().accesses);
+        rows.row(&format!("{name} accesses (of all)"), As::Share, all(target), all(synthetic));
+        let whole = |side: &Side| part(of(side).whole, of(side).accesses);
+        rows.row(
+            &format!("whole-file {name} accesses (of these)"),
+            As::Share,
+            whole(target),
+            whole(synthetic),
+        );
+        let ordered = |side: &Side| part(of(side).sequential, of(side).accesses);
+        rows.row(
+            &format!("sequential {name} accesses (of these)"),
+            As::Share,
+            ordered(target),
+            ordered(synthetic),
+        );
+        let bytes = |side: &Side| part(of(side).bytes, side.findings.patterns.all().bytes);
+        rows.row(
+            &format!("bytes moved in {name} accesses (of all)"),
+            As::Share,
+            bytes(target),
+            bytes(synthetic),
+        );
+    }
+    let whole = |side: &Side| part(side.findings.patterns.all().whole_bytes, side.findings.totals.bytes());
+    rows.row("bytes moved in whole-file transfers (of all)", As::Share, whole(target), whole(synthetic));
+    let ordered =
+        |side: &Side| part(side.findings.patterns.all().sequential_bytes, side.findings.totals.bytes());
+    rows.row("bytes moved sequentially (of all)", As::Share, ordered(target), ordered(synthetic));
+    rows.section("table-5", "In which order files are gone through (Table V)")
+}
+
+fn distributions(target: &Side, synthetic: &Side) -> Section {
+    let mut rows = Rows::new();
+    let mut row = |name: &str, unit: f64, decimals, of: fn(&Findings) -> &Histogram, weighed: bool| {
+        let [here, there] = [target, synthetic].map(|side| of(&side.findings));
+        let mean = |histogram: &Histogram| (histogram.count() > 0).then(|| histogram.mean() / unit);
+        rows.row(&format!("{name}, mean"), As::Number(decimals), mean(here), mean(there));
+        let mut quantiles = |by, what: &str| {
+            for (share, part) in [("10 %", 0.1), ("half", 0.5), ("90 %", 0.9)] {
+                let at = |histogram: &Histogram| histogram.quantile(part, by).map(|value| real(value) / unit);
+                let name = format!("{name}: {share} of {what} up to");
+                rows.row(&name, As::Number(decimals), at(here), at(there));
+            }
+        };
+        quantiles(By::Count, "them");
+        if weighed {
+            quantiles(By::Weight, "bytes");
+        }
+    };
+    row("length of a run (bytes)", 1.0, 0, |found| &found.patterns.runs, true);
+    row("size at the close (bytes)", 1.0, 0, |found| &found.patterns.sizes, true);
+    row("time open (s)", 1e9, 5, |found| &found.patterns.open_times, false);
+    row("life of new data (s)", 1e9, 3, |found| &found.lifetimes.ended, true);
+    rows.section("figures", "Runs, sizes, times and lives (figures 1 to 4)")
+}
+
+fn caches(target: &Side, synthetic: &Side) -> Section {
+    let mut rows = Rows::new();
+    let most = target.footprint().max(synthetic.footprint()).max(SMALLEST);
+    let foot = |side: &Side| Some(real(side.footprint()) / 1e6);
+    rows.row("most data at once (MB)", As::Number(2), foot(target), foot(synthetic));
+    for size in sizes().take_while(|&size| size < 4 * most) {
+        let name = if size < 1 << 20 { format!("{} KiB", size >> 10) } else { format!("{} MiB", size >> 20) };
+        rows.row(&name, As::Share, target.miss_ratio(size), synthetic.miss_ratio(size));
+    }
+    let mut section = rows.section("caches", "Miss ratios of LRU caches");
+    section.outcome.tables[0].explain(format!(
+        "Disk reads and writes in parts of accesses of blocks of {BLOCK} bytes, written when they must leave."
+    ));
+    section
+}
