@@ -5,6 +5,8 @@ use crate::{Error, Result, Wanted};
 use aya::maps::{HashMap, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
+use aya_obj::btf::BtfKind;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -77,7 +79,8 @@ impl Kernel {
         for (name, value) in &words {
             loader.override_global(name, value, true);
         }
-        let mut loaded = loader.load(OBJECT).map_err(|e| Error::Kernel(said(&e)))?;
+        let (space, object) = object(&btf)?;
+        let mut loaded = loader.load(&space[object]).map_err(|e| Error::Kernel(said(&e)))?;
         let ring = loaded.take_map("EVENTS").ok_or(MapError::InvalidName { name: "EVENTS".into() });
         let ring = ring.and_then(RingBuf::try_from).map_err(|e| Error::Kernel(said(&e)))?;
         let tree = loaded.take_map("TREE").ok_or(MapError::InvalidName { name: "TREE".into() });
@@ -128,7 +131,7 @@ impl Kernel {
         }
     }
 
-    /// The entries of files that are open.
+    /// The entries of files that are open, and of some that were: those the translator knows no more.
     pub fn open_files(&self) -> Vec<[u8; OPEN_FILE]> {
         let Some(map) = self.loaded.map("FILES") else { return Vec::new() };
         let Ok(files) = HashMap::<_, u64, [u8; OPEN_FILE]>::try_from(map) else { return Vec::new() };
@@ -142,6 +145,27 @@ impl Kernel {
         let count = |n| counts.get(&n, 0).map_or(0, |values| values.iter().sum());
         Missed { lost: count(0), uring: count(1), foreign: count(2) }
     }
+}
+
+/// A call of `bpf_rdonly_cast` as `bpf/kernel.h` has it, where it cannot know the number.
+const CALL: [u8; 8] = [0x85, 0x20, 0, 0, 0x57, 0xca, 0x57, 0x7e];
+
+/// A copy of the object with this kernel's number of the function in its calls, and where in it that begins: aligned as ELF is read.
+fn object(btf: &Btf) -> Result<(Vec<u8>, Range<usize>)> {
+    let number = btf
+        .id_by_type_name_kind("bpf_rdonly_cast", BtfKind::Func)
+        .map_err(|_| Error::Kernel("it has no function bpf_rdonly_cast".into()))?;
+    let mut space = vec![0; OBJECT.len() + 8];
+    let start = space.as_ptr().align_offset(8);
+    let place = start..start + OBJECT.len();
+    let object = &mut space[place.clone()];
+    object.copy_from_slice(OBJECT);
+    for word in object.as_chunks_mut::<8>().0 {
+        if *word == CALL {
+            word[4..].copy_from_slice(&number.to_le_bytes());
+        }
+    }
+    Ok((space, place))
 }
 
 /// An error with all that is behind it.

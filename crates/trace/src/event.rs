@@ -311,12 +311,16 @@ impl Batch {
         self.names.clear();
     }
 
-    /// Adds an event of another batch.
-    pub fn push(&mut self, mut event: Event, names: &Names) {
-        for symbol in [&mut event.command, &mut event.path, &mut event.new_path] {
-            *symbol = self.names.symbol(names.word(*symbol));
-        }
-        self.events.push(event);
+    /// Adds events of another batch, of the given names; each word is looked up once.
+    pub fn extend(&mut self, events: &[Event], names: &Names) {
+        let mut known: Vec<Option<Symbol>> = vec![None; names.len()];
+        self.events.extend(events.iter().map(|&event| {
+            let mut own = |symbol: Symbol| {
+                *known[symbol.number()].get_or_insert_with(|| self.names.symbol(names.word(symbol)))
+            };
+            let [command, path, new_path] = [event.command, event.path, event.new_path].map(&mut own);
+            Event { command, path, new_path, ..event }
+        }));
     }
 }
 

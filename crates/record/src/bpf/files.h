@@ -14,22 +14,34 @@
 #define SB_KERNMOUNT (1 << 22)
 #define SB_NOUSER (1ul << 31)
 
+/* The file that an entry of a table of descriptors points at: the entry is read as if it were the field of a structure with such a field. */
+ALWAYS struct file *file_at(u64 entry)
+{
+	u64 offset = __builtin_preserve_field_info(((struct linux_binprm *)0)->file, 0);
+	return AS(struct linux_binprm, entry - offset)->file;
+}
+
 /* The file behind a descriptor of the current process. */
 ALWAYS struct file *file_of(u64 descriptor)
 {
-	struct fdtable *table = current_task()->files->fdt;
+	struct fdtable *table = self()->files->fdt;
 	u32 number = descriptor;
 	if (number >= table->max_fds)
 		return 0;
-	struct file *file = 0;
-	read_kernel(&file, sizeof(file), table->fd + number);
-	return file;
+	return file_at((u64)(table->fd + number));
 }
 
-ALWAYS struct open_file *known(struct file *file)
+ALWAYS struct open_file *known(u64 key)
 {
-	u64 key = (u64)file;
-	return file ? map_get(&FILES, &key) : 0;
+	struct open_file *open = map_get(&FILES, &key);
+	return open && open->descriptors ? open : 0;
+}
+
+/* Of other files nothing is told. */
+ALWAYS int is_data(struct inode *inode)
+{
+	u32 type = GET(inode, i_mode) & S_IFMT;
+	return type == S_IFREG || type == S_IFDIR;
 }
 
 /* Starts an event of an open file that needs no name. */
@@ -81,42 +93,20 @@ APART int tell_run(struct open_file *open, const struct run *run)
 	return 0;
 }
 
-/* Bytes moved at the file's own position. `start` is where, if that is not where the run ended (O_APPEND), else -1. */
-ALWAYS void here(struct open_file *open, u64 bytes, u32 flags, u64 start)
+/*
+ * Nobody else can be at the file: there is one descriptor of it, in a table that one thread uses. (It is how the kernel, too, decides
+ * whether to lock positions.)
+ */
+ALWAYS int is_own(struct open_file *open)
 {
-	struct run ended = {};
-	lock(&open->lock);
-	struct run *run = &open->here;
-	u64 position = run->start + run->bytes;
-	int broken = start != (u64)-1 && start != position;
-	if (broken || (run->flags != flags && run->bytes)) {
-		ended.start = run->start;
-		ended.bytes = run->bytes;
-		ended.calls = run->calls;
-		ended.flags = run->flags;
-		run->start = broken ? start : position;
-		run->bytes = 0;
-		run->calls = 0;
-	}
-	run->flags = flags;
-	run->bytes += bytes;
-	run->calls += 1;
-	unlock(&open->lock);
-	if (ended.bytes)
-		tell_run(open, &ended);
+	return open->descriptors == 1 && self()->files->count.counter == 1;
 }
 
-/* Bytes moved elsewhere. */
-ALWAYS void elsewhere(struct open_file *open, u64 start, u64 bytes, u32 flags)
+/* Makes a run longer, or begins it anew at `start`; then the one that this ends is in `ended`. */
+ALWAYS void lengthen(struct run *run, int is_broken, u64 start, u64 bytes, u32 flags, struct run *ended)
 {
-	struct run ended = {};
-	lock(&open->lock);
-	struct run *run = &open->other;
-	if (run->bytes && (run->flags != flags || run->start + run->bytes != start)) {
-		ended.start = run->start;
-		ended.bytes = run->bytes;
-		ended.calls = run->calls;
-		ended.flags = run->flags;
+	if (is_broken || (run->flags != flags && run->bytes)) {
+		*ended = *run;
 		run->bytes = 0;
 		run->calls = 0;
 	}
@@ -125,7 +115,47 @@ ALWAYS void elsewhere(struct open_file *open, u64 start, u64 bytes, u32 flags)
 	run->flags = flags;
 	run->bytes += bytes;
 	run->calls += 1;
-	unlock(&open->lock);
+}
+
+/* Bytes moved at the file's own position. `start` is where, if that is not where the run ended (O_APPEND), else -1. */
+ALWAYS void lengthen_here(struct open_file *open, u64 start, u64 bytes, u32 flags, struct run *ended)
+{
+	u64 position = open->here.start + open->here.bytes;
+	int is_broken = start != (u64)-1 && start != position;
+	lengthen(&open->here, is_broken, is_broken ? start : position, bytes, flags, ended);
+}
+
+ALWAYS void here(struct open_file *open, u64 bytes, u32 flags, u64 start)
+{
+	struct run ended = {};
+	if (is_own(open)) {
+		lengthen_here(open, start, bytes, flags, &ended);
+	} else {
+		lock(&open->lock);
+		lengthen_here(open, start, bytes, flags, &ended);
+		unlock(&open->lock);
+	}
+	if (ended.bytes)
+		tell_run(open, &ended);
+}
+
+/* Bytes moved elsewhere. */
+ALWAYS void lengthen_other(struct open_file *open, u64 start, u64 bytes, u32 flags, struct run *ended)
+{
+	int is_broken = open->other.bytes && open->other.start + open->other.bytes != start;
+	lengthen(&open->other, is_broken, start, bytes, flags, ended);
+}
+
+ALWAYS void elsewhere(struct open_file *open, u64 start, u64 bytes, u32 flags)
+{
+	struct run ended = {};
+	if (is_own(open)) {
+		lengthen_other(open, start, bytes, flags, &ended);
+	} else {
+		lock(&open->lock);
+		lengthen_other(open, start, bytes, flags, &ended);
+		unlock(&open->lock);
+	}
 	if (ended.bytes)
 		tell_run(open, &ended);
 }
@@ -133,7 +163,7 @@ ALWAYS void elsewhere(struct open_file *open, u64 start, u64 bytes, u32 flags)
 /* A descriptor of the file goes; with the last one the file is closed. */
 ONCE int leave(u64 key, u32 flags)
 {
-	struct open_file *open = map_get(&FILES, &key);
+	struct open_file *open = known(key);
 	if (!open || __sync_fetch_and_sub(&open->descriptors, 1) > 1)
 		return 0;
 	if (open->other.bytes)
@@ -141,91 +171,89 @@ ONCE int leave(u64 key, u32 flags)
 	struct wire *event = begin(open, CLOSE, flags);
 	if (event) {
 		put_run(event, &open->here);
-		event->size = GET(open->address, i_size);
-		event->other = GET(open->address, i_nlink);
+		event->size = AS(struct inode, open->address)->i_size;
+		event->other = AS(struct inode, open->address)->i_nlink;
 		end(event);
 	}
-	map_delete(&FILES, &key);
+	if (entries > KEPT && !map_delete(&FILES, &key))
+		__sync_fetch_and_add(&entries, -1);
 	return 0;
 }
 
 /* Begins to follow a file: enters it, and tells of it. */
 ONCE int enter(u64 key, u32 more, u64 position, u32 descriptors)
 {
-	struct file *file = (struct file *)key;
-	u32 mode = GET(file, f_mode);
-	if (mode & FMODE_PATH)
+	struct file *file = AS(struct file, key);
+	struct inode *inode = file->f_inode;
+	u32 mode = file->f_mode, how = file->f_flags, device = inode->i_sb->s_dev;
+	if (mode & FMODE_PATH || !is_data(inode))
 		return 0;
-	struct inode *inode = GET(file, f_inode);
-	u32 type = GET(inode, i_mode) & S_IFMT;
-	if (type != S_IFREG && type != S_IFDIR)
-		return 0;
-	struct super_block *super = GET(inode, i_sb);
-	u32 device = GET(super, s_dev);
 	if (BY_DEVICE && device != DEVICE)
 		return 0;
-	if (GET(super, s_flags) & (SB_KERNMOUNT | SB_NOUSER))
+	if (inode->i_sb->s_flags & (SB_KERNMOUNT | SB_NOUSER))
 		return 0;
-	u32 how = GET(file, f_flags);
-	struct open_file open = {
-		.descriptors = descriptors,
-		.open = __sync_fetch_and_add(&last_open, 1) + 1,
-		.inode = GET(inode, i_ino),
-		.address = inode,
-		.device = device,
-		.flags = more | (mode & (FMODE_READ | FMODE_WRITE)),
-	};
+	u32 is_directory = (inode->i_mode & S_IFMT) == S_IFDIR;
+	u32 flags = more | (mode & (FMODE_READ | FMODE_WRITE));
 	if (how & O_APPEND)
-		open.flags |= F_APPEND;
+		flags |= F_APPEND;
 	if (how & O_DIRECT)
-		open.flags |= F_DIRECT;
-	if (type == S_IFDIR)
-		open.flags |= F_DIRECTORY;
+		flags |= F_DIRECT;
+	if (is_directory)
+		flags |= F_DIRECTORY;
 	if (mode & FMODE_CREATED)
-		open.flags &= ~(u32)F_TRUNCATED;
-	u64 size = GET(inode, i_size);
+		flags &= ~(u32)F_TRUNCATED;
+	u64 size = inode->i_size;
 	/* Where access starts; a file that is read and appended to is read from its start. */
-	int at_end = open.flags & F_APPEND && !(mode & FMODE_READ) && !(more & F_BEFORE);
-	open.here.start = at_end ? size : position;
+	if (flags & F_APPEND && !(mode & FMODE_READ) && !(more & F_BEFORE))
+		position = size;
 
-	struct path path = GET(file, f_path);
-	u64 base;
-	struct qstr name = {};
-	if (type == S_IFDIR) {
-		base = place_of(path.mnt, path.dentry);
-	} else {
-		base = place_of(path.mnt, GET(path.dentry, d_parent));
-		name = GET(path.dentry, d_name);
-	}
-	/* An entry that is still there is of a file whose end was not seen. */
-	struct open_file *old = map_get(&FILES, &key);
-	if (old) {
-		old->descriptors = 1;
+	/* An entry that has descriptors is of a file whose end was not seen. */
+	struct open_file *open = map_get(&FILES, &key);
+	if (open && open->descriptors) {
+		open->descriptors = 1;
 		leave(key, F_IMPLICIT);
+		open = map_get(&FILES, &key);
 	}
+	if (!open) {
+		struct open_file none = {};
+		if (map_set(&FILES, &key, &none, 0)) {
+			count(LOST);
+			return 0;
+		}
+		__sync_fetch_and_add(&entries, 1);
+		open = map_get(&FILES, &key);
+		if (!open)
+			return 0;
+	}
+	open->open = __sync_fetch_and_add(&last_open, 1) + 1;
+	open->inode = inode->i_ino;
+	open->address = number(inode);
+	open->device = device;
+	open->flags = flags;
+	open->here = (struct run){ .start = position };
+	open->other = (struct run){};
+	open->descriptors = descriptors;
+
+	struct dentry *dentry = file->f_path.dentry;
+	u64 base = place_of(file->f_path.mnt, is_directory ? dentry : dentry->d_parent);
 	struct told *told = scratch();
 	if (!told)
 		return 0;
 	__builtin_memset(&told->event, 0, sizeof(told->event));
 	int is_new = more & F_NAMELESS || (mode & FMODE_CREATED && !(more & F_BEFORE));
 	who(&told->event, is_new ? CREATE : OPEN);
-	told->event.open = open.open;
-	told->event.inode = open.inode;
+	told->event.open = open->open;
+	told->event.inode = open->inode;
 	told->event.device = device;
-	told->event.flags = open.flags;
+	told->event.flags = flags;
 	told->event.size = size;
-	told->event.position = open.here.start;
+	told->event.position = position;
 	told->event.base = base;
-	u32 length = (name.hash_len >> 32) & NAME_MAX;
-	if (length && read_kernel(told->text, length, name.name))
-		length = 0;
-	told->event.length = length;
-	if (map_set(&FILES, &key, &open, 0))
-		count(LOST);
+	if (!is_directory)
+		put_name(told, dentry);
 	send(told);
 	return 0;
 }
-
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct file___counted {
@@ -258,12 +286,13 @@ ALWAYS u32 references(struct file *file)
 /* The open file behind a descriptor; one that was open before anybody looked is entered now, at `back` before its position. */
 APART struct open_file *open_of(u64 descriptor, u64 back)
 {
-	if (!may_matter())
-		return 0;
 	struct file *file = file_of(descriptor);
-	struct open_file *open = known(file);
-	if (open || !file || !is_wanted())
+	if (!file || !is_data(file->f_inode) || !may_matter())
+		return 0;
+	u64 key = number(file);
+	struct open_file *open = known(key);
+	if (open || !is_wanted())
 		return open;
-	enter((u64)file, F_BEFORE, GET(file, f_pos) - back, references(file));
-	return known(file);
+	enter(key, F_BEFORE, file->f_pos - back, references(file));
+	return known(key);
 }

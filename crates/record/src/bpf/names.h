@@ -13,12 +13,15 @@ ALWAYS struct told *scratch(void)
 
 ALWAYS void who(struct wire *event, u8 kind)
 {
+	struct task_struct *task = self();
+	const u64 *command = (const u64 *)task->comm;
 	event->time = now();
 	event->kind = kind;
 	event->spare = 0;
-	event->user = (u32)current_uid_gid();
-	event->process = current_pid_tgid() >> 32;
-	current_comm(event->command, sizeof(event->command));
+	event->user = task->cred->uid.val;
+	event->process = task->tgid;
+	event->command[0] = command[0];
+	event->command[1] = command[1];
 }
 
 ALWAYS void send(struct told *told)
@@ -29,6 +32,15 @@ ALWAYS void send(struct told *told)
 	/* Nobody is woken: the reader looks in fifty times a second. */
 	if (ring_send(&EVENTS, told, sizeof(told->event) + length, 1))
 		count(LOST);
+}
+
+/* The text of an event is a name. */
+ALWAYS void put_name(struct told *told, struct dentry *dentry)
+{
+	u32 length = (dentry->d_name.hash_len >> 32) & NAME_MAX;
+	if (read_kernel(told->text, length, dentry->d_name.name))
+		length = 0;
+	told->event.length = length;
 }
 
 /* The way from a directory up to the root. */
@@ -89,20 +101,32 @@ ONCE int send_place(u64 mount, u64 dentry, u64 number)
 ONCE u64 place_by_number(u64 mount, u64 at)
 {
 	struct dentry *dentry = (struct dentry *)at;
-	struct place place = { .mount = (struct vfsmount *)mount, .dentry = dentry };
-	place.parent = GET(dentry, d_parent);
-	struct qstr name = GET(dentry, d_name);
-	place.name = name.hash_len;
-	u64 *known = map_get(&PLACES, &place);
-	if (known)
-		return *known;
-	u64 number = __sync_fetch_and_add(&last_place, 1) + 1;
-	send_place(mount, at, number);
-	map_set(&PLACES, &place, &number, 0);
-	return number;
+	struct place place = {
+		.mount = mount,
+		.dentry = at,
+		.parent = number(GET(dentry, d_parent)),
+		.name = GET(dentry, d_name).hash_len,
+	};
+	u32 zero = 0;
+	struct last *last = map_get(&LAST, &zero);
+	if (!last)
+		return 0;
+	if (place.mount == last->place.mount && place.dentry == last->place.dentry && place.parent == last->place.parent &&
+		place.name == last->place.name)
+		return last->number;
+	u64 *known = map_get(&PLACES, &place), new;
+	if (!known) {
+		new = __sync_fetch_and_add(&last_place, 1) + 1;
+		send_place(mount, at, new);
+		map_set(&PLACES, &place, &new, 0);
+		known = &new;
+	}
+	last->place = place;
+	last->number = *known;
+	return last->number;
 }
 
 ALWAYS u64 place_of(struct vfsmount *mount, struct dentry *dentry)
 {
-	return place_by_number((u64)mount, (u64)dentry);
+	return place_by_number(number(mount), number(dentry));
 }

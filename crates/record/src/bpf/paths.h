@@ -7,17 +7,12 @@
 /* Where a relative path starts. */
 ALWAYS u64 start_of(s64 descriptor)
 {
-	struct path path;
 	if ((int)descriptor == AT_FDCWD) {
-		struct fs_struct *fs = current_task()->fs;
-		path = GET(fs, pwd);
-	} else {
-		struct file *file = file_of(descriptor);
-		if (!file)
-			return 0;
-		path = GET(file, f_path);
+		struct fs_struct *fs = self()->fs;
+		return place_of(fs->pwd.mnt, fs->pwd.dentry);
 	}
-	return place_of(path.mnt, path.dentry);
+	struct file *file = file_of(descriptor);
+	return file ? place_of(file->f_path.mnt, file->f_path.dentry) : 0;
 }
 
 /* One or two names, as the program gave them; `second` may be 0. */

@@ -55,18 +55,17 @@ static long walk_word(u32 index, struct walk *walk)
 		read_kernel(&chosen, sizeof(chosen), (void *)(walk->chosen + index * 8ull));
 	word &= chosen;
 	for (u32 bit = 0; bit < 64; bit++) {
-		u32 number = index * 64 + bit;
+		u32 descriptor = index * 64 + bit;
 		if (!(word >> bit))
 			break;
-		if (!(word >> bit & 1) || number < walk->first || number > walk->last)
+		if (!(word >> bit & 1) || descriptor < walk->first || descriptor > walk->last)
 			continue;
-		struct file *file = 0;
-		read_kernel(&file, sizeof(file), (void *)(walk->files + number * 8ull));
+		struct file *file = file_at(walk->files + descriptor * 8ull);
 		if (!walk->arriving) {
-			leave((u64)file, walk->flags);
+			leave(number(file), walk->flags);
 			continue;
 		}
-		struct open_file *open = known(file);
+		struct open_file *open = known(number(file));
 		if (open)
 			__sync_fetch_and_add(&open->descriptors, 1);
 	}
@@ -102,7 +101,7 @@ APART int moved_at(u64 descriptor, u64 position, s64 bytes, u32 flags)
 		return 0;
 	/* Linux appends even then. */
 	if (open->flags & F_APPEND && flags & F_WRITTEN)
-		position = GET(open->address, i_size) - bytes;
+		position = AS(struct inode, open->address)->i_size - bytes;
 	elsewhere(open, position, bytes, flags | F_POSITIONAL);
 	return 0;
 }
@@ -131,7 +130,7 @@ APART int opened(u64 descriptor, u64 flags)
 		more = F_NAMELESS;
 	else if (flags & O_TRUNC)
 		more = F_TRUNCATED;
-	enter((u64)file, more, 0, 1);
+	enter(number(file), more, 0, 1);
 	return 0;
 }
 
@@ -174,7 +173,7 @@ APART int mapped(struct pt_regs *regs)
 	if (!open)
 		return 0;
 	/* Behind the end of the file there is nothing to reach. */
-	u64 size = GET(open->address, i_size);
+	u64 size = AS(struct inode, open->address)->i_size;
 	if (offset >= size)
 		return 0;
 	if (length > size - offset)
@@ -192,7 +191,7 @@ APART int changed(u64 descriptor, u8 kind)
 	struct wire *event = begin(open, kind, 0);
 	if (event) {
 		if (kind == TRUNCATE)
-			event->size = GET(open->address, i_size);
+			event->size = AS(struct inode, open->address)->i_size;
 		end(event);
 	}
 	return 0;
@@ -203,7 +202,7 @@ APART int doubled(u64 descriptor)
 {
 	if (!may_matter())
 		return 0;
-	struct open_file *open = known(file_of(descriptor));
+	struct open_file *open = known(number(file_of(descriptor)));
 	if (open)
 		__sync_fetch_and_add(&open->descriptors, 1);
 	return 0;
@@ -372,13 +371,13 @@ int call_begins(u64 *context)
 	switch (context[1]) {
 	case CALL_CLOSE:
 		if (may_matter())
-			leave((u64)file_of(regs->di), 0);
+			leave(number(file_of(regs->di)), 0);
 		break;
 	case DUP2:
 	case DUP3:
 		/* A target that is open is closed, if the call is not in vain. */
 		if (regs->di != regs->si && may_matter() && file_of(regs->di))
-			leave((u64)file_of(regs->si), F_IMPLICIT);
+			leave(number(file_of(regs->si)), F_IMPLICIT);
 		break;
 	case RENAME_CALL:
 	case RENAMEAT:
@@ -392,7 +391,7 @@ int call_begins(u64 *context)
 	case CLOSE_RANGE:
 		if (!(regs->dx & CLOSE_RANGE_CLOEXEC) && may_matter()) {
 			struct walk walk = { .first = regs->di, .last = regs->si };
-			walk_all(current_task()->files->fdt, &walk);
+			walk_all(self()->files->fdt, &walk);
 		}
 		break;
 	}
@@ -402,7 +401,7 @@ int call_begins(u64 *context)
 SEC("tp_btf/sched_process_fork")
 int process_starts(u64 *context)
 {
-	struct task_struct *parent = (struct task_struct *)context[0], *child = (struct task_struct *)context[1];
+	struct task_struct *parent = AS(struct task_struct, context[0]), *child = AS(struct task_struct, context[1]);
 	u32 from = parent->tgid, to = child->tgid, one = 1;
 	if (from == to)
 		return 0;
@@ -431,7 +430,7 @@ int program_replaced(u64 *context)
 {
 	if (!may_matter())
 		return 0;
-	struct fdtable *table = current_task()->files->fdt;
+	struct fdtable *table = self()->files->fdt;
 	struct walk walk = { .last = ~0u, .flags = F_IMPLICIT, .chosen = (u64)table->close_on_exec };
 	walk_all(table, &walk);
 	return 0;
@@ -440,30 +439,23 @@ int program_replaced(u64 *context)
 SEC("tp_btf/sched_process_exec")
 int program_loaded(u64 *context)
 {
-	struct linux_binprm *program = (struct linux_binprm *)context[2];
-	if (!is_wanted())
+	struct file *file = AS(struct linux_binprm, context[2])->file;
+	struct inode *inode = file->f_inode;
+	struct dentry *dentry = file->f_path.dentry;
+	u32 device = inode->i_sb->s_dev;
+	if (!is_wanted() || (BY_DEVICE && device != DEVICE))
 		return 0;
-	struct file *file = program->file;
-	struct inode *inode = GET(file, f_inode);
-	struct super_block *super = GET(inode, i_sb);
-	struct path path = GET(file, f_path);
-	u64 base = place_of(path.mnt, GET(path.dentry, d_parent));
-	struct qstr name = GET(path.dentry, d_name);
+	u64 base = place_of(file->f_path.mnt, dentry->d_parent);
 	struct told *told = scratch();
 	if (!told)
 		return 0;
 	__builtin_memset(&told->event, 0, sizeof(told->event));
 	who(&told->event, EXEC);
-	told->event.device = GET(super, s_dev);
-	if (BY_DEVICE && told->event.device != DEVICE)
-		return 0;
-	told->event.inode = GET(inode, i_ino);
-	told->event.size = GET(inode, i_size);
+	told->event.device = device;
+	told->event.inode = inode->i_ino;
+	told->event.size = inode->i_size;
 	told->event.base = base;
-	u32 length = (name.hash_len >> 32) & NAME_MAX;
-	if (read_kernel(told->text, length, name.name))
-		length = 0;
-	told->event.length = length;
+	put_name(told, dentry);
 	send(told);
 	return 0;
 }
@@ -471,7 +463,7 @@ int program_loaded(u64 *context)
 SEC("tp_btf/sched_process_exit")
 int process_ends(u64 *context)
 {
-	struct task_struct *task = (struct task_struct *)context[0];
+	struct task_struct *task = AS(struct task_struct, context[0]);
 	/* Only with the last thread; and only if no other process has the same table. */
 	if (task->signal->live.counter != 0 || !may_matter())
 		return 0;
@@ -495,7 +487,7 @@ int process_ends(u64 *context)
 SEC("tp_btf/ext4_unlink_enter")
 int name_goes(u64 *context)
 {
-	struct dentry *dentry = (struct dentry *)context[1];
+	struct dentry *dentry = AS(struct dentry, context[1]);
 	if (!is_wanted())
 		return 0;
 	struct inode *inode = dentry->d_inode;
@@ -513,7 +505,7 @@ int name_goes(u64 *context)
 SEC("tp_btf/ext4_evict_inode")
 int data_goes(u64 *context)
 {
-	struct inode *inode = (struct inode *)context[0];
+	struct inode *inode = AS(struct inode, context[0]);
 	u32 thread = current_pid_tgid();
 	if (inode->i_nlink || (inode->i_mode & S_IFMT) != S_IFREG)
 		return 0;

@@ -10,13 +10,16 @@ struct run {
 	u32 flags;
 };
 
-/* An open file, by the address of its `struct file`. crates/record/src/wire.rs declares the same. */
+/*
+ * An open file, by the address of its `struct file`. crates/record/src/wire.rs declares the same. When it is closed its entry stays,
+ * without descriptors: the kernel soon takes the same memory for another, and changing an entry is much cheaper than making one.
+ */
 struct open_file {
 	struct bpf_spin_lock lock;
 	u32 descriptors;
 	u64 open;
 	u64 inode;
-	struct inode *address;
+	u64 address; /* of the inode */
 	u32 device;
 	u32 flags;
 	struct run here;  /* the run at the file's own position; its end is the position */
@@ -33,12 +36,18 @@ struct pending {
 	u32 spare;
 };
 
-/* A directory whose name has been sent. */
+/* A directory whose name has been sent: addresses, and its name's hash. */
 struct place {
-	struct vfsmount *mount;
-	struct dentry *dentry;
-	struct dentry *parent;
+	u64 mount;
+	u64 dentry;
+	u64 parent;
 	u64 name;
+};
+
+/* The one that was asked for last on a processor. */
+struct last {
+	struct place place;
+	u64 number;
 };
 
 struct {
@@ -87,6 +96,13 @@ struct {
 	TYPE(value, u64);
 } PLACES SEC(".maps");
 
+struct {
+	NUMBER(type, MAP_PERCPU_ARRAY);
+	NUMBER(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct last);
+} LAST SEC(".maps");
+
 /* Programs on tracepoints are not interrupted by each other on one processor, so this is theirs alone. */
 struct {
 	NUMBER(type, MAP_PERCPU_ARRAY);
@@ -116,6 +132,9 @@ const volatile u32 CGROUP_LEVEL = 0;
 const volatile u64 CGROUP = 0;
 
 u64 last_open = 0;
+/* Entries of FILES; beyond so many, those of closed files go. */
+#define KEPT (1 << 14)
+s64 entries = 0;
 u64 last_place = 0;
 
 ALWAYS void count(u32 what)

@@ -37,7 +37,7 @@ struct wire {
 	u16 length; /* of the text */
 	u8 kind;
 	u8 spare;
-	char command[16];
+	u64 command[2]; /* its bytes */
 };
 
 /* An event with names behind it: one, or two with a 0 between them. */

@@ -8,8 +8,11 @@ use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+
+/// How a Parquet file begins and ends.
+const MAGIC: &[u8; 4] = b"PAR1";
 
 /// Events given at a time: what fits a processor's second-level cache.
 const BATCH: usize = 1 << 11;
@@ -47,7 +50,7 @@ impl Reader {
     pub fn recognises(path: &Path) -> Result<bool> {
         let mut magic = [0; 4];
         match File::open(path).and_then(|mut file| file.read_exact(&mut magic)) {
-            Ok(()) => Ok(&magic == b"PAR1"),
+            Ok(()) => Ok(&magic == MAGIC),
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
             Err(error) => Err(Error::io(path, error)),
         }
@@ -58,7 +61,11 @@ impl Reader {
     /// # Errors
     /// [`Error::Io`]; [`Error::Malformed`] when it is not a trace, or one of a later version.
     pub fn open(path: &Path, columns: Columns) -> Result<Self> {
-        let file = File::open(path).map_err(|e| Error::io(path, e))?;
+        let mut file = File::open(path).map_err(|e| Error::io(path, e))?;
+        if !is_finished(&mut file).map_err(|e| Error::io(path, e))? {
+            let what = "the trace was not finished: who wrote it was killed, or is still at work";
+            return Err(Error::malformed(path, "end", what));
+        }
         let file = SerializedFileReader::new(file).map_err(|e| problem(path, "footer", e))?;
         let wanted = schema();
         let found = file.metadata().file_metadata();
@@ -274,6 +281,17 @@ fn read<T: DataType>(
         }
     }
     Ok(())
+}
+
+/// True if the file ends as Parquet files do.
+fn is_finished(file: &mut File) -> std::io::Result<bool> {
+    let mut magic = [0; 4];
+    if file.seek(SeekFrom::End(0))? < 8 {
+        return Ok(false);
+    }
+    file.seek(SeekFrom::End(-4))?;
+    file.read_exact(&mut magic)?;
+    Ok(&magic == MAGIC)
 }
 
 fn problem(path: &Path, place: &str, error: ParquetError) -> Error {

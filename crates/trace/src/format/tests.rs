@@ -119,6 +119,9 @@ fn bad_files_are_refused() {
     {
         assert!(matches!(refused(bytes), Err(Error::Malformed { .. })));
     }
+    for cut in [4, 11, good.len() / 2] {
+        assert!(refused(&good[..cut]).unwrap_err().to_string().contains("was not finished"), "{cut}");
+    }
     let mut seen = 0;
     for at in (4..good.len()).step_by(good.len() / 199) {
         let mut bad = good.clone();

@@ -20,9 +20,7 @@ pub(super) fn read(path: &Path, format: Option<&str>) -> Result<(Batch, Info)> {
     let mut source = open_as(path, format, Columns::ALL)?;
     let (mut all, mut batch) = (Batch::default(), Batch::default());
     while source.next(&mut batch)? {
-        for &event in &batch.events {
-            all.push(event, &batch.names);
-        }
+        all.extend(&batch.events, &batch.names);
     }
     Ok((all, source.info()))
 }
