@@ -1,4 +1,7 @@
-//! `spindle trace record`: every way in which a program can use a file, and whole programs beside `strace`.
+//! `spindle trace record`: every way in which a program can use a file, whole programs beside `strace`, and every way to choose what
+//! is recorded and to end it.
+
+mod options;
 
 use std::fs;
 use std::path::Path;
@@ -11,15 +14,25 @@ use tempfile::TempDir;
 /// Records a Python script in a directory of its own, and gives the events of what is below it: without time and numbers that
 /// differ between runs, and with names from there.
 fn record(script: &str) -> Vec<String> {
+    record_with(&[], script)
+}
+
+/// The same, with options of the recorder.
+fn record_with(options: &[&str], script: &str) -> Vec<String> {
     let directory = TempDir::new().unwrap();
     let path = directory.path().canonicalize().unwrap();
     let (work, trace) = (path.join("work"), path.join("events.trace"));
     fs::create_dir(&work).unwrap();
     let mut python = command(binary());
-    python.args(["trace", "record", "--path"]).arg(&work).arg("-o").arg(&trace).arg("--");
+    python.args(["trace", "record", "--path"]).arg(&work).arg("-o").arg(&trace).args(options).arg("--");
     python.args(["/usr/bin/python3", "-I", "-c"]).arg(format!("import os\n{script}")).current_dir(&work);
     run(&mut python).unwrap();
-    let text = String::from_utf8(spindle([Path::new("trace"), Path::new("show"), &trace]).unwrap()).unwrap();
+    shown(&trace, &work)
+}
+
+/// The events of a trace, of files below `work`.
+fn shown(trace: &Path, work: &Path) -> Vec<String> {
+    let text = String::from_utf8(spindle([Path::new("trace"), Path::new("show"), trace]).unwrap()).unwrap();
     let below = format!("{}/", work.display());
     let itself = format!("{:?}", work.display().to_string());
     text.lines().map(|line| plain(line).replace(&below, "").replace(&itself, "\".\"")).collect()

@@ -1,0 +1,245 @@
+//! What the options of the recorder choose, and how a recording ends.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use spindle_clock::{Clock, SystemClock};
+use spindle_interop::spindle::binary;
+use spindle_interop::tool::{command, output, run};
+use tempfile::TempDir;
+
+use crate::{record_with, shown};
+
+/// What a file of one byte leaves in a trace.
+const MADE: [&str; 2] = ["create+write path=\"a\"", "close+write size=1 written=1 calls=1 path=\"a\""];
+
+/// Makes the file of [`MADE`].
+const MAKE: &str = "f = os.open('a', os.O_WRONLY | os.O_CREAT); os.write(f, b'1'); os.close(f)\n";
+
+/// Looks until it is so: as long as a test may last.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..3000 {
+        if is_so() {
+            return;
+        }
+        SystemClock.sleep(Duration::from_millis(20));
+    }
+    panic!("waited in vain for {what}");
+}
+
+/// A recorder at work in a directory of its own.
+struct Recorder {
+    process: Child,
+    work: PathBuf,
+    trace: PathBuf,
+    _directory: TempDir,
+}
+
+impl Recorder {
+    /// Starts it with these words behind those that name the trace and the directory, and waits until it records.
+    fn start(words: &[&str]) -> Self {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().canonicalize().unwrap();
+        let (work, trace) = (path.join("work"), path.join("events.trace"));
+        fs::create_dir(&work).unwrap();
+        let mut recorder = Command::new(binary());
+        recorder.args(["trace", "record", "--path"]).arg(&work).arg("-o").arg(&trace).args(words);
+        let process = recorder.current_dir(&work).stderr(Stdio::null()).spawn().unwrap();
+        let recorder = Self { process, work, trace, _directory: directory };
+        // The file is made when the kernel's half is at work.
+        wait_until("the trace", || recorder.trace.exists());
+        recorder
+    }
+
+    fn make_file(&self) {
+        fs::write(self.work.join("a"), "1").unwrap();
+    }
+
+    fn signal(&self, name: &str) {
+        run(command("kill").arg(format!("-{name}")).arg(self.process.id().to_string())).unwrap();
+    }
+
+    fn end(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("the end of the recorder", || {
+            status = self.process.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+
+    fn events(&self) -> Vec<String> {
+        shown(&self.trace, &self.work)
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // An error means that it has ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Promise: with `--user` only what processes of that account do is recorded, whether it is given by name or number.
+#[test]
+fn user() {
+    let script = format!(
+        "os.chmod('.', 0o777); os.close(os.open('root', os.O_WRONLY | os.O_CREAT))
+if os.fork() == 0:
+    os.setuid(65534)
+    {MAKE}    os._exit(0)
+os.wait(); os.close(os.open('again', os.O_WRONLY | os.O_CREAT))"
+    );
+    for account in ["nobody", "65534"] {
+        assert_eq!(record_with(&["--user", account], &script), MADE);
+    }
+    let mut nobody = command(binary());
+    let got =
+        output(nobody.args(["trace", "record", "-o", "/dev/null", "--user", "no-such-account"])).unwrap();
+    assert_eq!(got.status.code(), Some(2), "{}", String::from_utf8_lossy(&got.stderr));
+}
+
+/// A cgroup that goes in the end.
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    fn make() -> Self {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let mut lines = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let root = lines.find(|fields| fields[2] == "cgroup2").expect("a mounted hierarchy of cgroups");
+        let group = Path::new(root[1]).join(format!("spindle-test-{}", std::process::id()));
+        fs::create_dir(&group).unwrap();
+        Self(group)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Who was in it may be about to end.
+        wait_until("an empty cgroup", || fs::remove_dir(&self.0).is_ok());
+    }
+}
+
+/// Promise: with `--cgroup` only what processes in it do is recorded; what is no cgroup is refused.
+#[test]
+fn cgroup() {
+    let group = Cgroup::make();
+    let group = group.0.to_str().unwrap();
+    let script = format!(
+        "os.close(os.open('outside', os.O_WRONLY | os.O_CREAT))
+if os.fork() == 0:
+    with open('{group}/cgroup.procs', 'w') as f: f.write(str(os.getpid()))
+    {MAKE}    os._exit(0)
+os.wait(); os.close(os.open('again', os.O_WRONLY | os.O_CREAT))"
+    );
+    assert_eq!(record_with(&["--cgroup", group], &script), MADE);
+    let mut nothing = command(binary());
+    let got = output(nothing.args(["trace", "record", "-o", "/dev/null", "--cgroup", "/usr"])).unwrap();
+    assert_eq!(got.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&got.stderr).contains("cgroup"), "{got:?}");
+}
+
+/// Promise: with `--mount` only files of that file system are recorded.
+#[test]
+fn mount() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().canonicalize().unwrap();
+    fs::create_dir(path.join("work")).unwrap();
+    // In a namespace of its own, so that nothing stays mounted.
+    let script = "mount -t tmpfs none work && cd work && \
+        exec \"$0\" trace record --mount . -o ../events.trace -- sh -c 'echo > ../outside; printf 1 | tee a >&2'";
+    let mut shell = command("unshare");
+    shell.args(["--mount", "sh", "-ec", script]).arg(binary()).current_dir(&path);
+    run(&mut shell).unwrap();
+    assert_eq!(shown(&path.join("events.trace"), &path.join("work")), MADE);
+}
+
+/// Promise: `--path` is the name of a directory or file, and no mere beginning of names; a rename from there or to there is told.
+#[test]
+fn path() {
+    let script = format!(
+        "{MAKE}os.close(os.open('../workshop', os.O_WRONLY | os.O_CREAT)); os.mkdir('../other')
+os.rename('a', '../other/b'); os.rename('../other/b', '../other/c'); os.rename('../other/c', 'd')"
+    );
+    let events = record_with(&[], &script);
+    assert_eq!(events[..2], MADE);
+    assert_eq!(events.len(), 4, "{events:?}");
+    assert!(events[2].starts_with("rename path=\"a\"") && events[2].ends_with("/other/b\""), "{}", events[2]);
+    assert!(events[3].ends_with("/other/c\" new_path=\"d\""), "{}", events[3]);
+}
+
+/// Promise: without `--all` only the command and what it starts is recorded, with it everybody.
+#[test]
+fn all() {
+    let waiting = ["--", "sh", "-c", "until [ -e done ]; do sleep 0.02; done"];
+    for (options, events) in [(&[][..], &[][..]), (&["--all"], &MADE)] {
+        let mut recorder = Recorder::start(&[options, &waiting].concat());
+        recorder.make_file();
+        fs::write(recorder.work.join("done"), "").unwrap();
+        assert!(recorder.end().success());
+        let got: Vec<_> = recorder.events().into_iter().filter(|event| event.contains("\"a\"")).collect();
+        assert_eq!(got, events, "{options:?}");
+    }
+}
+
+/// Promise: after `--duration` a recording ends, and a command that still runs is left alone.
+#[test]
+fn duration() {
+    let mut recorder = Recorder::start(&["--duration", "1.5"]);
+    recorder.make_file();
+    assert!(recorder.end().success());
+    assert_eq!(recorder.events(), MADE);
+
+    let script = "echo $$ > pid; until [ -e done ]; do sleep 0.02; done; echo > end";
+    let mut recorder = Recorder::start(&["--duration", "0.3", "--", "sh", "-c", script]);
+    assert!(recorder.end().success());
+    recorder.events();
+    fs::write(recorder.work.join("done"), "").unwrap();
+    wait_until("the command's end", || recorder.work.join("end").exists());
+}
+
+/// Promise: `SIGINT`, `SIGTERM` and `SIGHUP` end a recording, and its trace is whole.
+#[test]
+fn signals() {
+    for name in ["INT", "TERM", "HUP"] {
+        let mut recorder = Recorder::start(&[]);
+        recorder.make_file();
+        recorder.signal(name);
+        assert!(recorder.end().success(), "{name}");
+        assert_eq!(recorder.events(), MADE, "{name}");
+    }
+}
+
+/// Promise: while a command runs `SIGINT` is its business, and the recording goes on; `SIGTERM` ends the recording, not the command.
+#[test]
+fn signals_beside_a_command() {
+    let script = "until [ -e done ]; do sleep 0.02; done; printf 1 | tee a >&2; exit 7";
+    let mut recorder = Recorder::start(&["--", "sh", "-c", script]);
+    recorder.signal("INT");
+    fs::write(recorder.work.join("done"), "").unwrap();
+    assert_eq!(recorder.end().code(), Some(7));
+    assert_eq!(recorder.events(), MADE);
+
+    let mut recorder = Recorder::start(&["--", "sh", "-c", script]);
+    recorder.signal("TERM");
+    assert!(recorder.end().success());
+    recorder.events();
+    fs::write(recorder.work.join("done"), "").unwrap();
+    wait_until("the command's file", || recorder.work.join("a").exists());
+}
+
+/// Promise: the trace of a recorder that was killed is refused by who reads it, with the reason.
+#[test]
+fn killed() {
+    let mut recorder = Recorder::start(&[]);
+    recorder.make_file();
+    recorder.signal("KILL");
+    recorder.end();
+    let got = output(command(binary()).args(["trace", "show"]).arg(&recorder.trace)).unwrap();
+    let said = String::from_utf8_lossy(&got.stderr);
+    assert_eq!(got.status.code(), Some(1));
+    assert!(said.contains("was not finished"), "{said}");
+}
