@@ -14,7 +14,7 @@ use crate::units::Frag;
 use spindle_cache::{Resume, Tx};
 use spindle_clock::Mutex;
 use spindle_vfs::{Error, FileKind, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the present group of transactions has done that its commit needs.
@@ -25,12 +25,19 @@ pub(crate) struct Pending {
     freed_frags: AtomicU64,
     /// Inodes in use without names, with their modes.
     nameless: Mutex<BTreeMap<u32, u16>>,
+    /// Inodes with neither names nor references that could not be freed when they lost them.
+    unfreed: Mutex<BTreeSet<u32>>,
 }
 
 impl Pending {
     /// Fragments that are free once the group is committed.
     pub(crate) fn frags(&self) -> u64 {
         self.freed_frags.load(Ordering::Relaxed)
+    }
+
+    /// An inode is to be freed when space is wanted.
+    pub(crate) fn keep_unfreed(&self, ino: u32) {
+        self.unfreed.lock().insert(ino);
     }
 
     fn take_freed(&self) -> Vec<(Frag, u64)> {
@@ -102,17 +109,31 @@ impl Ffs {
         Ok(if freed.is_empty() { Resume::Taken } else { Resume::Committed })
     }
 
-    /// Carries out an operation that changes something: again, if it found no space and a commit makes some; and not at all once
-    /// nothing can be changed any more, for what is in memory may then be half an operation.
+    /// Carries out an operation that changes something: again, if it found no space and there is some to be regained; and not at all
+    /// once nothing can be changed any more, for what is in memory may then be half an operation.
     pub(crate) fn changing<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
         self.cache.check()?;
         match attempt() {
-            Err(Error::NoSpace) if self.pending.frags() > 0 => {
-                self.commit()?;
-                attempt()
-            }
+            Err(Error::NoSpace) if self.regain_space()? => attempt(),
             result => result,
         }
+    }
+
+    /// Frees what could not be freed before, and commits what was freed; true if either was anything.
+    fn regain_space(&self) -> Result<bool> {
+        let unfreed = std::mem::take(&mut *self.pending.unfreed.lock());
+        for &ino in &unfreed {
+            match self.iget(ino) {
+                Ok(inode) => self.reclaim(&inode),
+                Err(Error::Stale) => {}
+                Err(_) => self.pending.keep_unfreed(ino),
+            }
+        }
+        let waits = self.pending.frags() > 0;
+        if waits {
+            self.commit()?;
+        }
+        Ok(waits || !unfreed.is_empty())
     }
 
     /// Gives `count` fragments from `at` back; they may span blocks and groups.

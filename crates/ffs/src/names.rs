@@ -221,7 +221,7 @@ impl Ffs {
             drop(state);
             child
         };
-        self.reclaim_unnamed(&child);
+        self.reclaim(&child);
         Ok(())
     }
 }

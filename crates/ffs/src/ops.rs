@@ -100,10 +100,8 @@ impl FileSystem for Ffs {
 
     fn forget(&self, ino: Ino, count: u64) {
         let Ok(number) = u32::try_from(ino.0) else { return };
-        if let Some(inode) = self.inodes.release(number, count)
-            && let Err(error) = self.note(self.reclaim(&inode))
-        {
-            log::error!("inode {number} could not be freed: {error}");
+        if let Some(inode) = self.inodes.release(number, count) {
+            self.reclaim(&inode);
         }
     }
 

@@ -164,7 +164,7 @@ impl Ffs {
             Ok(None) => None,
             Ok(Some(None)) => Some(Ok(())),
             Ok(Some(Some(inode))) => {
-                self.reclaim_unnamed(&inode);
+                self.reclaim(&inode);
                 Some(Ok(()))
             }
             Err(error) => Some(Err(error)),

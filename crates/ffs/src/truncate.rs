@@ -405,17 +405,16 @@ impl Ffs {
         Ok(())
     }
 
-    /// [`Self::reclaim`] for an inode that has just lost a name. That is done, whatever comes of the inode: if it cannot be freed
-    /// now, the unmount tries again, and complains.
-    pub(crate) fn reclaim_unnamed(&self, inode: &Arc<Inode>) {
-        if let Err(error) = self.note(self.reclaim(inode)) {
-            log::error!("inode {} could not be freed yet: {error}", inode.ino);
+    /// Frees an inode that has just lost a name or a reference, if it has none of either. What it has lost is lost, whatever comes of
+    /// it: if it cannot be freed now, that is tried again when space is wanted, and at the unmount, which complains.
+    pub(crate) fn reclaim(&self, inode: &Arc<Inode>) {
+        if self.inodes.is_referenced(inode.ino) {
+            return;
         }
-    }
-
-    /// Frees an inode if it has neither names nor references.
-    pub(crate) fn reclaim(&self, inode: &Arc<Inode>) -> Result<()> {
-        if self.inodes.is_referenced(inode.ino) { Ok(()) } else { self.free_nameless(inode) }
+        if let Err(error) = self.note(self.free_nameless(inode)) {
+            log::error!("inode {} could not be freed yet: {error}", inode.ino);
+            self.pending.keep_unfreed(inode.ino);
+        }
     }
 
     /// Frees an inode if it has no names: its blocks, its attributes, itself. Whoever had references has them no more.
