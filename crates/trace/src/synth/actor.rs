@@ -4,7 +4,7 @@
 //! tells when it goes on. What it does is decided when it does it, because others have changed the files in the meantime.
 
 use super::files::{File, Files, List};
-use super::model::{Act, Owner, Timing};
+use super::model::{Act, Owner, Piece, Timing, Way};
 use super::plan::{Plan, Ready};
 use crate::{Batch, Event, FileId, Flags, Kind};
 use rand::Rng;
@@ -37,7 +37,19 @@ struct Run {
     /// At most; what is read ends with the file.
     bytes: u64,
     write: bool,
+    way: Way,
     seconds: f64,
+}
+
+impl Way {
+    /// What an event of such a run says, if it is one of its own and leaves the file's position where it is.
+    const fn apart(self) -> Option<Flags> {
+        match self {
+            Self::Calls => None,
+            Self::Positional => Some(Flags::POSITIONAL),
+            Self::Mapped => Some(Flags::MAPPED),
+        }
+    }
 }
 
 /// An open file.
@@ -51,7 +63,11 @@ struct Open {
     start: u64,
     written: bool,
     current: Option<Run>,
+    /// Where the current run began, if it leaves the position where it is.
+    apart: u64,
     runs: VecDeque<Run>,
+    /// How often it is to be made durable.
+    syncs: u64,
 }
 
 /// A process in its script.
@@ -73,8 +89,13 @@ pub struct Actor {
     done: usize,
     left: Option<usize>,
     own: Vec<(usize, List)>,
+    /// Files that it has used: class, file and the file's number, as another may have got its place.
+    used: VecDeque<(usize, File, u64)>,
     open: Option<Open>,
 }
+
+/// Files that a process remembers.
+const REMEMBERED: usize = 32;
 
 impl Actor {
     /// At the beginning of a script.
@@ -90,6 +111,7 @@ impl Actor {
             done: 0,
             left: None,
             own: Vec::new(),
+            used: VecDeque::new(),
             open: None,
         }
     }
@@ -226,6 +248,13 @@ impl Stage {
     fn choose(&mut self, actor: &mut Actor) -> Option<File> {
         let ready = self.ready(actor);
         let (class, all, done, copy) = (ready.class, ready.step.all, actor.done, actor.copy);
+        let again = ready.step.again;
+        if again > 0.0
+            && self.random.random::<f64>() < again
+            && let Some(file) = self.again(actor, class)
+        {
+            return Some(file);
+        }
         let shape = Arc::clone(&self.plan.classes[class]);
         self.fill(actor, class);
         let (list, random) = self.list(actor, class);
@@ -234,6 +263,25 @@ impl Stage {
             _ if all => list.nth(done),
             _ => list.next(done, &shape.recency, random),
         }
+    }
+
+    /// A file of a class that an actor has used before, if one is left.
+    fn again(&mut self, actor: &mut Actor, class: usize) -> Option<File> {
+        let files = &mut self.files;
+        actor.used.retain(|&(_, file, inode)| files.at(file).inode == inode && !files.at(file).gone);
+        let known: Vec<File> = actor.used.iter().filter(|used| used.0 == class).map(|used| used.1).collect();
+        let file = *known.get(self.random.random_range(0..known.len().max(1)))?;
+        self.list(actor, class).0.touch(file).then_some(file)
+    }
+
+    /// An actor uses a file.
+    fn remember(&mut self, actor: &mut Actor, class: usize, file: File) {
+        let inode = self.files.at(file).inode;
+        if actor.used.iter().any(|used| used.2 == inode) {
+            return;
+        }
+        actor.used.truncate(REMEMBERED - 1);
+        actor.used.push_front((class, file, inode));
     }
 
     /// Does a step once; gives the seconds until it goes on, or nothing if there was nothing to do.
@@ -279,6 +327,24 @@ impl Stage {
                 self.files.at(file).size = size;
                 let event = Event { kind: Kind::Truncate, size, ..self.about(file) };
                 self.emit(actor, now, event);
+                return Some(self.gap(actor));
+            }
+            Act::Rename => {
+                let file = self.choose(actor)?;
+                let event = Event { kind: Kind::Rename, ..self.about(file) };
+                let class = self.ready(actor).class;
+                let directory = self.plan.directory(class, actor.user);
+                self.files.rename(file, |n| format!("{directory}/{n}").into());
+                let new_path = self.about(file).path;
+                self.emit(actor, now, Event { new_path, ..event });
+                return Some(self.gap(actor));
+            }
+            Act::Mkdir | Act::Rmdir => {
+                let made = act == Act::Mkdir;
+                let path = self.files.directory(made);
+                let kind = if made { Kind::Mkdir } else { Kind::Rmdir };
+                let path = self.out.names.symbol(&path);
+                self.emit(actor, now, Event { kind, flags: Flags::DIRECTORY, path, ..Event::default() });
                 return Some(self.gap(actor));
             }
             Act::Read | Act::Lookup | Act::Append | Act::Update | Act::Rewrite => {}
@@ -328,15 +394,27 @@ impl Stage {
             _ => {}
         }
         let runs = self.runs(actor, file);
+        let syncs = self.ready(actor).step.syncs.clone().map_or(0, |syncs| syncs.count(&mut self.random));
         if matches!(act, Act::Rewrite | Act::Create) {
             self.files.at(file).size = 0;
         }
+        self.remember(actor, class, file);
         self.opens += 1;
         event.open = self.opens;
         self.files.at(file).opens += 1;
         self.emit(actor, now, event);
-        let mut open =
-            Open { id: self.opens, file, flags, position: 0, start: 0, written: false, current: None, runs };
+        let mut open = Open {
+            id: self.opens,
+            file,
+            flags,
+            position: 0,
+            start: 0,
+            written: false,
+            current: None,
+            apart: 0,
+            runs,
+            syncs,
+        };
         let mut seconds = self.timing.call;
         if matches!(open.runs.front(), Some(Run { place: Place::Here, .. })) {
             open.current = open.runs.pop_front();
@@ -357,6 +435,11 @@ impl Stage {
         let count = step.runs.as_ref().map_or(1, |runs| runs.count(random));
         let mut runs = VecDeque::new();
         for n in 0..count {
+            if let Some(piece) = piece(&step.pieces, n, count, random) {
+                let Piece { at, bytes, writes: write, way, .. } = *piece;
+                runs.push_back(Run { place: Place::At(at), bytes, write, way, seconds: hold.draw(random) });
+                continue;
+            }
             let given = step.bytes.as_ref().map(|bytes| bytes.count(random));
             let (place, bytes, write) = match step.act {
                 Act::Read => (Place::Here, given.unwrap_or(u64::MAX), false),
@@ -376,6 +459,10 @@ impl Stage {
                     let write = !step.both || random.random::<f64>() < step.writing;
                     let grow = write && random.random::<f64>() < step.growing;
                     let place = if grow { Place::End } else { Place::At(state.record(class, random)) };
+                    let given = match &step.reading {
+                        Some(reading) if !write => Some(reading.count(random)),
+                        _ => given,
+                    };
                     (place, given.unwrap_or(class.record), write)
                 }
             };
@@ -385,7 +472,14 @@ impl Stage {
             if matches!(step.act, Act::Create) {
                 state.size = state.size.max(if n == 0 { bytes } else { state.size });
             }
-            runs.push_back(Run { place, bytes, write, seconds });
+            let place = match place {
+                // Where records were measured, so was what there is to read behind them.
+                Place::At(at) if class.records.ranks.is_some() && !write => {
+                    Place::At(at.min(state.size.saturating_sub(bytes)))
+                }
+                _ => place,
+            };
+            runs.push_back(Run { place, bytes, write, way: step.way, seconds });
         }
         runs
     }
@@ -394,12 +488,16 @@ impl Stage {
     fn go_on(&mut self, actor: &mut Actor, mut open: Open, now: i64) -> f64 {
         if let Some(run) = open.current.take() {
             let state = self.files.at(open.file);
-            let bytes =
-                if run.write { run.bytes } else { run.bytes.min(state.size.saturating_sub(open.position)) };
-            open.position += bytes;
-            open.written = run.write;
+            let begin = if run.way.apart().is_some() { open.apart } else { open.position };
+            let bytes = if run.write { run.bytes } else { run.bytes.min(state.size.saturating_sub(begin)) };
             if run.write {
-                state.size = state.size.max(open.position);
+                state.size = state.size.max(begin + bytes);
+            }
+            if let Some(flags) = run.way.apart() {
+                self.apart(actor, &open, now, (begin, bytes, run.write), flags);
+            } else {
+                open.position += bytes;
+                open.written = run.write;
             }
         }
         let Open { id, file, flags, position, start, written, .. } = open;
@@ -413,6 +511,10 @@ impl Stage {
             ..self.about(file)
         };
         let Some(run) = open.runs.pop_front() else {
+            let about = self.about(file);
+            for _ in 0..open.syncs {
+                self.emit(actor, now, Event { kind: Kind::Sync, open: id, flags, ..about });
+            }
             event.kind = Kind::Close;
             event.size = self.files.at(file).size;
             let path = self.files.at(file).path.clone();
@@ -428,7 +530,9 @@ impl Stage {
             Place::At(place) => place,
             Place::End => self.files.at(file).size,
         };
-        if target != position {
+        if run.way.apart().is_some() {
+            open.apart = target;
+        } else if target != position {
             event.kind = Kind::Seek;
             event.new_position = target;
             self.emit(actor, now, event);
@@ -441,6 +545,23 @@ impl Stage {
         open.current = Some(run);
         actor.open = Some(open);
         run.seconds
+    }
+
+    /// Tells a run that has a position of its own.
+    fn apart(
+        &mut self,
+        actor: &Actor,
+        open: &Open,
+        now: i64,
+        (position, bytes, write): (u64, u64, bool),
+        flags: Flags,
+    ) {
+        if bytes > 0 {
+            let (read, written) = if write { (0, bytes) } else { (bytes, 0) };
+            let (kind, flags) = (Kind::Run, open.flags | flags);
+            let about = self.about(open.file);
+            self.emit(actor, now, Event { kind, flags, open: open.id, position, read, written, ..about });
+        }
     }
 
     fn unlink(&mut self, actor: &Actor, file: File, now: i64) {
@@ -466,4 +587,18 @@ impl Stage {
         let command = self.out.names.symbol(&actor.program);
         self.out.events.push(Event { time, user: actor.account, process: actor.process, command, ..event });
     }
+}
+
+/// Which piece the run of this number out of `count` is, if it is one. Runs share the pieces out among them, so that with as many of each the
+/// order is that of the model.
+#[allow(clippy::cast_precision_loss)] // Small numbers.
+fn piece<'a>(pieces: &'a [Piece], number: u64, count: u64, random: &mut impl Rng) -> Option<&'a Piece> {
+    if pieces.is_empty() {
+        return None;
+    }
+    let mut left = (number as f64 + random.random::<f64>()) / count as f64;
+    pieces.iter().find(|piece| {
+        left -= piece.share;
+        left < 0.0
+    })
 }

@@ -35,7 +35,12 @@ pub struct Files {
     states: Vec<State>,
     free: Vec<File>,
     next_inode: u64,
+    /// The directories that were made last.
+    directories: Vec<u64>,
 }
+
+/// Directories that are remembered.
+const DIRECTORIES: usize = 1 << 10;
 
 impl Files {
     /// None yet; the numbers up to `taken` are others'.
@@ -56,6 +61,26 @@ impl Files {
         let file = File(u32::try_from(self.states.len()).expect("fewer files than that are alive at a time"));
         self.states.push(state);
         file
+    }
+
+    /// Gives it another name.
+    pub fn rename(&mut self, file: File, path: impl FnOnce(u64) -> Box<str>) {
+        self.next_inode += 1;
+        self.at(file).path = path(self.next_inode);
+    }
+
+    /// The name of a directory that is made, or of the last one, which is removed.
+    pub fn directory(&mut self, made: bool) -> String {
+        let known = if made { None } else { self.directories.pop() };
+        let number = known.unwrap_or_else(|| {
+            self.next_inode += 1;
+            self.next_inode
+        });
+        if made {
+            self.directories.truncate(DIRECTORIES - 1);
+            self.directories.push(number);
+        }
+        format!("/made/{number}")
     }
 
     /// What is known of it.
@@ -174,6 +199,16 @@ impl List {
         }
         self.files[..=place].rotate_right(1);
         Some(self.files[0])
+    }
+
+    /// Puts one in front that is used; false if it is not among them.
+    pub fn touch(&mut self, file: File) -> bool {
+        let place = self.files.iter().position(|&known| known == file);
+        if let Some(place) = place {
+            self.unused = self.unused.min(self.len() - 1 - place);
+            self.files[..=place].rotate_right(1);
+        }
+        place.is_some()
     }
 
     /// The one at a place, counted from the one used last; the order stays.

@@ -188,7 +188,12 @@ impl Synthesis {
             Role::Daemon { number, copy } => {
                 let script = self.stage.plan.commands + number;
                 let copy = (self.model.daemon[number].copies > 1).then_some(copy);
-                waiting.actor = Some(self.actor(script, 0, copy));
+                let actor = self.actor(script, 0, copy);
+                if self.model.daemon[number].background {
+                    self.enter(Role::Job, Some(actor), now);
+                } else {
+                    waiting.actor = Some(actor);
+                }
             }
             Role::Job => {}
         }
@@ -197,6 +202,7 @@ impl Synthesis {
             Role::Arrivals => {
                 Spread::Exponential(3600.0 / self.model.users.arrivals_per_hour).draw(&mut self.stage.random)
             }
+            Role::Daemon { number, .. } => self.model.daemon[number].every.draw(&mut self.stage.random),
             _ => self.model.users.think.draw(&mut self.stage.random),
         };
         self.waiting[at] = Some(waiting);

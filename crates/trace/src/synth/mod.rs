@@ -18,7 +18,9 @@ mod spread;
 
 pub use fit::fit;
 pub use generator::{Length, Synthesis};
-pub use model::{Act, Class, Command, Daemon, Model, Owner, Program, Recency, Step, Timing, Users};
+pub use model::{
+    Act, Class, Command, Daemon, Model, Owner, Piece, Program, Recency, Step, Timing, Users, Way,
+};
 pub use spread::Spread;
 
 #[cfg(test)]

@@ -205,6 +205,9 @@ pub struct Daemon {
     /// How many there are, each with its own file of each class.
     #[serde(default = "one")]
     pub copies: u32,
+    /// Rounds begin when they begin, whether others are over or not; otherwise each begins after the one before.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub background: bool,
     /// What it does in a round.
     pub steps: Vec<Step>,
 }
@@ -239,8 +242,45 @@ pub enum Act {
     Remove,
     /// Cuts a file to `bytes`.
     Truncate,
+    /// Gives a file another name.
+    Rename,
+    /// Makes a directory.
+    Mkdir,
+    /// Removes one.
+    Rmdir,
     /// Does nothing with files.
     Pause,
+}
+
+/// How bytes are reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// At the file's position, which moves.
+    #[default]
+    Calls,
+    /// At a position of their own.
+    Positional,
+    /// Through memory.
+    Mapped,
+}
+
+/// A run of which the place is known.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Piece {
+    /// Where it begins.
+    pub at: u64,
+    /// Bytes, as far as the file has them.
+    pub bytes: u64,
+    /// It writes them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub writes: bool,
+    /// How.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub way: Way,
+    /// What part of the runs it is.
+    pub share: f64,
 }
 
 /// A step of a script.
@@ -256,6 +296,9 @@ pub struct Step {
     pub times: Option<Spread>,
     /// How likely it is done at all.
     pub chance: Option<f64>,
+    /// How likely it is done to a file of the class that the script has used before, instead of what `recency` says.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub again: f64,
     /// With every file of the class.
     #[serde(default, skip_serializing_if = "is_default")]
     pub all: bool,
@@ -264,6 +307,8 @@ pub struct Step {
     pub both: bool,
     /// Bytes of a run.
     pub bytes: Option<Spread>,
+    /// Bytes of a run that reads, if not those, where the file is open for both.
+    pub reading: Option<Spread>,
     /// Runs.
     pub runs: Option<Spread>,
     /// Share of the runs that write, where the file is open for both.
@@ -272,6 +317,14 @@ pub struct Step {
     /// Share of the writing runs that go to the end of the file.
     #[serde(default, skip_serializing_if = "is_default")]
     pub growing: f64,
+    /// What some runs of `lookup` and `update` are; the others are as the rest says.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pieces: Vec<Piece>,
+    /// How bytes are reached.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub way: Way,
+    /// How often the file is made durable before it is closed.
+    pub syncs: Option<Spread>,
     /// Seconds that each run takes.
     pub hold: Option<Spread>,
     /// Seconds before.
@@ -366,16 +419,26 @@ impl Model {
     fn check_step(&self, step: &Step) -> std::result::Result<(), String> {
         let known = match step.act {
             Act::Exec => self.program.contains_key(&step.on),
-            Act::Pause => true,
+            Act::Pause | Act::Mkdir | Act::Rmdir => true,
             _ => self.class.contains_key(&step.on),
         };
         if !known {
             return Err(format!("there is no class or program {:?}", step.on));
         }
-        for spread in [&step.times, &step.bytes, &step.runs, &step.hold, &step.gap].into_iter().flatten() {
+        let spreads =
+            [&step.times, &step.bytes, &step.reading, &step.runs, &step.syncs, &step.hold, &step.gap];
+        for spread in spreads.into_iter().flatten() {
             spread.check()?;
         }
-        if matches!(step.act, Act::Lookup | Act::Append | Act::Update) && step.bytes.is_none() {
+        let shares: f64 = step.pieces.iter().map(|piece| piece.share).sum();
+        if step.pieces.iter().any(|piece| !(0.0..=1.0).contains(&piece.share)) || shares > 1.001 {
+            return Err("shares of pieces must be from 0 to 1, and 1 together at most".into());
+        }
+        if !(0.0..=1.0).contains(&step.again) {
+            return Err("again must be from 0 to 1".into());
+        }
+        let enough = step.bytes.is_some() || !step.pieces.is_empty();
+        if matches!(step.act, Act::Lookup | Act::Append | Act::Update) && !enough {
             return Err("how many bytes?".into());
         }
         Ok(())

@@ -63,7 +63,7 @@ impl Plan {
         let daemon = |daemon: &Daemon| Script {
             name: daemon.name.clone(),
             account: Some(daemon.account),
-            background: false,
+            background: daemon.background,
             weight: 0.0,
             steps: daemon.steps.iter().map(ready).collect(),
         };

@@ -1,15 +1,15 @@
 //! The second pass: what each process does in a bout, and in which order files come back.
 
-use super::super::model::Act;
+use super::super::model::{Act, Way};
 use super::population::{Classes, Sight};
-use super::scripts::{Deed, Manner, Script, Scripts};
+use super::scripts::{Deed, Manner, Run, Runs, Script, Scripts};
 use super::sketch::Sketch;
 use super::users::Watch;
 use crate::curve::Stack;
 use crate::follow::{Access, Follow, Mode, Pattern, Step};
 use crate::{Batch, Event, FileId, Flags, Kind};
 use foldhash::fast::RandomState;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A process that did nothing for so long, in ns, begins a new bout.
 const PAUSE: i64 = 5_000_000_000;
@@ -87,8 +87,11 @@ struct Tag {
     bout: u64,
     deed: usize,
     start: Option<u64>,
-    bytes: Sketch,
-    moved: [u64; 3],
+    moved: Runs,
+    /// How bytes were reached; nothing as long as there are none.
+    way: Option<Way>,
+    /// In different ways.
+    mixed: bool,
     size: u64,
     made: bool,
 }
@@ -102,9 +105,9 @@ struct Done {
     rank: Option<Rank>,
     begin: i64,
     end: i64,
-    bytes: Sketch,
-    moved: [u64; 3],
+    moved: Runs,
     runs: u64,
+    syncs: u64,
     /// Bytes of the file afterwards.
     size: u64,
 }
@@ -112,6 +115,8 @@ struct Done {
 /// What a process did without a pause.
 struct Bout {
     program: u32,
+    account: u32,
+    begin: i64,
     last: i64,
     done: Vec<Done>,
     /// Files that are open still.
@@ -191,28 +196,30 @@ impl<'a> Pass<'a> {
         }
         match event.kind {
             Kind::Open | Kind::Create if event.open != 0 => self.opened(event, batch),
-            Kind::Close | Kind::Seek | Kind::Run => self.run(event),
+            Kind::Close | Kind::Seek | Kind::Run | Kind::Sync => self.run(event),
             Kind::Unlink if event.flags.has(Flags::LAST) => self.removed(event, batch),
             Kind::Truncate => {
                 self.see(event, batch);
                 let Some(seen) = self.files.get(&event.file) else { return };
-                let deed = Deed { act: Act::Truncate, on: seen.class, both: false, whole: false };
+                let deed = Deed { whole: false, ..Deed::of(Act::Truncate, seen.class) };
                 let mut done = Done::at(event, Some(deed));
                 (done.serial, done.class) = (seen.serial, Some(seen.class));
-                done.bytes.add(event.size);
+                done.moved.first(event.size, true);
                 self.push(event, batch, done);
             }
             Kind::Exec => {
                 let path = batch.names.word(event.path);
-                let name = match path.rsplit_once('/').map_or(path, |parts| parts.1) {
-                    "" => batch.names.word(event.command),
+                let name = match batch.names.word(event.command) {
+                    "" => path.rsplit_once('/').map_or(path, |parts| parts.1),
                     name => name,
                 };
                 let on = self.programs.number(name);
                 self.programs.all[on as usize].1 = event.size;
-                let deed = Deed { act: Act::Exec, on, both: false, whole: true };
-                self.push(event, batch, Done::at(event, Some(deed)));
+                self.push(event, batch, Done::at(event, Some(Deed::of(Act::Exec, on))));
             }
+            Kind::Rename => self.renamed(event, batch),
+            Kind::Mkdir => drop(self.push(event, batch, Done::at(event, Some(Deed::of(Act::Mkdir, 0))))),
+            Kind::Rmdir => drop(self.push(event, batch, Done::at(event, Some(Deed::of(Act::Rmdir, 0))))),
             _ => {}
         }
     }
@@ -264,6 +271,8 @@ impl<'a> Pass<'a> {
         let program = self.programs.number(batch.names.word(event.command));
         let bout = Bout {
             program,
+            account: event.user,
+            begin: event.time,
             last: event.time,
             done: Vec::new(),
             open: 0,
@@ -311,8 +320,9 @@ impl<'a> Pass<'a> {
             bout,
             deed,
             start: None,
-            bytes: Sketch::default(),
-            moved: [0; 3],
+            moved: Runs::default(),
+            way: None,
+            mixed: false,
             size,
             made,
         });
@@ -350,12 +360,16 @@ impl<'a> Pass<'a> {
     fn finish(&mut self, access: Access<Tag>, size: u64) {
         let Some(bout) = self.bouts.get_mut(&access.tag.bout) else { return };
         let done = &mut bout.done[access.tag.deed];
-        done.deed = done.class.map(|class| deed(&access, class, size));
+        let deed = done.class.map(|class| deed(&access, class, size));
+        done.deed = deed;
         done.end = access.last;
         done.runs = access.runs;
-        done.moved = access.tag.moved;
+        done.syncs = access.syncs;
         done.size = size;
-        done.bytes = access.tag.bytes;
+        done.moved = access.tag.moved;
+        if !deed.is_some_and(|deed| matches!(deed.act, Act::Lookup | Act::Update)) {
+            done.moved.keep(u64::MAX);
+        }
         bout.last = bout.last.max(access.last);
         bout.open -= 1;
         if bout.over && bout.open == 0 {
@@ -369,8 +383,7 @@ impl<'a> Pass<'a> {
         let (class, serial) = (seen.class, seen.serial);
         let rank =
             self.usage[class as usize].stack.depth(seen.key).map_or(Rank::Fresh, |d| Rank::Again(d - 1));
-        let deed = Deed { act: Act::Remove, on: class, both: false, whole: true };
-        let mut done = Done::at(event, Some(deed));
+        let mut done = Done::at(event, Some(Deed::of(Act::Remove, class)));
         (done.serial, done.class, done.rank) = (serial, Some(class), Some(rank));
         let (number, _) = self.push(event, batch, done);
         self.forget(event.file);
@@ -383,6 +396,17 @@ impl<'a> Pass<'a> {
                 self.cut(number);
             }
         }
+    }
+
+    fn renamed(&mut self, event: &Event, batch: &Batch) {
+        self.see(event, batch);
+        let Some(seen) = self.files.get(&event.file) else { return };
+        let (class, serial) = (seen.class, seen.serial);
+        let depth = self.usage[class as usize].stack.access(seen.key);
+        let mut done = Done::at(event, Some(Deed::of(Act::Rename, class)));
+        done.rank = Some(depth.map_or(Rank::Fresh, |depth| Rank::Again(depth - 1)));
+        (done.serial, done.class) = (serial, Some(class));
+        self.push(event, batch, done);
     }
 
     /// Ends a bout.
@@ -413,14 +437,23 @@ impl<'a> Pass<'a> {
     /// Takes what a bout did, when all of it is known.
     fn close(&mut self, number: u64) {
         let Some(bout) = self.bouts.remove(&number) else { return };
-        let mut script = Script { bouts: 1, ..Script::default() };
+        let mut script = Script {
+            bouts: 1,
+            account: Some(bout.account),
+            span: (bout.begin, bout.begin),
+            ..Script::default()
+        };
         let mut times: BTreeMap<Deed, u64> = BTreeMap::new();
         #[allow(clippy::cast_precision_loss)] // Places are few.
         let all = bout.done.len() as f64;
+        let mut seen = HashSet::new();
+        // Its own files, the last used in front, with their classes.
+        let mut used: Vec<(usize, u64)> = Vec::new();
         let begins: Vec<i64> = bout.done.iter().skip(1).map(|done| done.begin).collect();
         for ((place, done), next) in (0_u32..).zip(&bout.done).zip(begins.iter().map(Some).chain([None])) {
             let Some(mut deed) = done.deed else { continue };
             let own = bout.own.contains(&done.serial);
+            let again = !seen.insert(done.serial) && !own && !matches!(deed.act, Act::Create | Act::Remove);
             if let Some(class) = done.class {
                 let usage = &mut self.usage[class as usize];
                 match deed.act {
@@ -428,6 +461,7 @@ impl<'a> Pass<'a> {
                     Act::Remove => done.rank.into_iter().for_each(|rank| usage.removed.add(rank)),
                     Act::Truncate => {}
                     Act::Create => usage.sizes.add(done.size),
+                    _ if again => {}
                     _ => done.rank.into_iter().for_each(|rank| usage.used.add(rank)),
                 }
                 if own && deed.act == Act::Remove {
@@ -437,24 +471,31 @@ impl<'a> Pass<'a> {
                 if own {
                     let class = class as usize + self.classes.shapes.len();
                     deed.on = u32::try_from(class).expect("classes are few");
-                    self.usage[class].sizes.add(done.size);
+                    let usage = &mut self.usage[class];
+                    usage.sizes.add(done.size);
+                    let same: Vec<_> = used.iter().filter(|used| used.0 == class).collect();
+                    if let Some(rank) = same.iter().position(|used| used.1 == done.serial) {
+                        usage.used.again.add(rank as u64);
+                    }
+                    used.retain(|used| used.1 != done.serial);
+                    used.insert(0, (class, done.serial));
                 }
             }
             let runs = done.runs.max(1);
+            let writes = matches!(deed.act, Act::Create | Act::Rewrite | Act::Append);
             let manner = script.deeds.entry(deed).or_insert_with(|| Manner {
                 bouts: 1,
                 place: f64::from(place) / all,
                 ..Manner::default()
             });
             *times.entry(deed).or_default() += 1;
+            manner.again += u64::from(again && done.class.is_some());
             manner.runs.add(runs);
             if done.runs == 0 && deed.act != Act::Truncate {
-                manner.bytes.add(0);
+                manner.moved.first(0, writes);
             }
-            manner.bytes.merge(&done.bytes);
-            for (sum, more) in manner.moved.iter_mut().zip(done.moved) {
-                *sum += more;
-            }
+            manner.moved.merge(&done.moved);
+            manner.syncs.add(done.syncs);
             manner.hold.add(u64::try_from(done.end - done.begin).unwrap_or(0) / runs);
             if let Some(next) = next {
                 manner.gap.add(u64::try_from(next - done.end).unwrap_or(0));
@@ -495,9 +536,9 @@ impl Done {
             rank: None,
             begin: event.time,
             end: event.time,
-            bytes: Sketch::default(),
-            moved: [0; 3],
+            moved: Runs::default(),
             runs: 0,
+            syncs: 0,
             size: 0,
         }
     }
@@ -508,15 +549,23 @@ impl Tag {
         if event.bytes() == 0 {
             return;
         }
-        self.bytes.add(event.bytes());
-        let first = self.start.replace(self.start.unwrap_or(event.position)).is_none();
-        // The first run of a file that is made begins where it begins.
-        if !(first && self.made) {
-            self.moved[0] += 1;
-            self.moved[1] += u64::from(event.written > 0);
-            self.moved[2] += u64::from(event.written > 0 && event.position >= self.size);
+        let way = match event.flags {
+            flags if flags.has(Flags::MAPPED) => Way::Mapped,
+            flags if flags.has(Flags::POSITIONAL) => Way::Positional,
+            _ => Way::Calls,
+        };
+        self.mixed |= self.way.is_some_and(|known| known != way);
+        self.way = Some(way);
+        let writes = event.written > 0;
+        let grows = writes && event.position >= self.size;
+        let run = Run { at: event.position, bytes: event.bytes(), writes, grows, way };
+        if self.start.is_none() && self.made {
+            self.moved.first(event.bytes(), writes);
+        } else {
+            self.moved.add(run, 1, true);
         }
-        if event.written > 0 {
+        self.start.get_or_insert(event.position);
+        if writes {
             self.size = self.size.max(event.end());
         }
     }
@@ -543,5 +592,6 @@ fn deed(access: &Access<Tag>, class: u32, size: u64) -> Deed {
     } else {
         whole = pattern == Pattern::Whole;
     }
-    Deed { act, on: class, both, whole }
+    let way = access.tag.way.filter(|_| !access.tag.mixed).unwrap_or_default();
+    Deed { act, on: class, both, whole, way }
 }

@@ -13,17 +13,20 @@ mod scripts;
 mod sketch;
 mod users;
 
-use super::model::{Act, Class, Command, Model, Owner, Program, Recency, Step, Timing};
+use super::model::{Act, Class, Command, Daemon, Model, Owner, Piece, Program, Recency, Step, Timing};
 use super::spread::Spread;
 use crate::{Batch, Error, Result, Source};
 use bouts::{Pass, Programs, Ranks, Usage};
 use population::{Census, Classes};
-use scripts::{Deed, Manner, Script};
+use scripts::{Deed, Manner, Run, Script};
 use sketch::{Sketch, short};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use users::Watch;
 
 /// Values of a distribution in a model.
 const POINTS: usize = 12;
+/// Values of one of times within a bout.
+const TIMES: usize = 6;
 /// Values of one that matters for many.
 const MORE: usize = 24;
 /// Seconds in a nanosecond, turned round.
@@ -75,7 +78,8 @@ fn assemble(name: &str, pass: Pass<'_>, classes: &Classes) -> Model {
     let scripts = scripts.finish();
     let names = Names { classes: class_names(classes), programs: program_names(&programs) };
     let deeds = || scripts.iter().flat_map(|(_, script)| script.deeds.keys());
-    let used: BTreeSet<u32> = deeds().filter(|deed| deed.act != Act::Exec).map(|deed| deed.on).collect();
+    let files = |deed: &&Deed| !matches!(deed.act, Act::Exec | Act::Mkdir | Act::Rmdir);
+    let used: BTreeSet<u32> = deeds().filter(files).map(|deed| deed.on).collect();
     let loaded: BTreeSet<u32> = deeds().filter(|deed| deed.act == Act::Exec).map(|deed| deed.on).collect();
     let class =
         used.iter().map(|&at| (names.classes[at as usize].clone(), class(at as usize, &usage, classes)));
@@ -87,6 +91,10 @@ fn assemble(name: &str, pass: Pass<'_>, classes: &Classes) -> Model {
         hold.merge(&manner.hold);
         gap.merge(&manner.gap);
     }
+    let accounts = accounts(&scripts, &watch);
+    let of_daemon = |script: &Script| script.account.is_some_and(|account| accounts.contains(&account));
+    let (daemons, users): (Vec<_>, Vec<_>) = scripts.into_iter().partition(|(_, script)| of_daemon(script));
+    let length = watch.length();
     let timing = Timing {
         source: "measured".into(),
         hold: hold.spread(MORE, SECOND).unwrap_or(Spread::Fixed(0.0)),
@@ -102,9 +110,9 @@ fn assemble(name: &str, pass: Pass<'_>, classes: &Classes) -> Model {
         timing,
         program: program.collect(),
         class: class.collect(),
-        command: scripts.iter().map(|(program, script)| command(*program, script, &names)).collect(),
-        daemon: Vec::new(),
-        users: watch.finish(),
+        command: users.iter().map(|(program, script)| command(*program, script, &names)).collect(),
+        daemon: daemons.iter().map(|(program, script)| daemon(*program, script, &names, length)).collect(),
+        users: watch.finish(&accounts),
     }
 }
 
@@ -164,6 +172,38 @@ fn recency(ranks: &Ranks) -> Recency {
     }
 }
 
+/// Accounts that are no users: there from the first half of the trace to the second, and doing what nobody else does.
+fn accounts(scripts: &[(u32, Script)], watch: &Watch) -> BTreeSet<u32> {
+    let mut own: BTreeMap<u32, (u64, i64, i64)> = BTreeMap::new();
+    for (_, script) in scripts {
+        if let Some(account) = script.account {
+            let known = own.entry(account).or_insert((0, i64::MAX, i64::MIN));
+            *known = (known.0 + script.bouts, known.1.min(script.span.0), known.2.max(script.span.1));
+        }
+    }
+    own.retain(|&account, (bouts, first, last)| {
+        *bouts * 10 >= watch.bouts(account) * 9 && *bouts >= 10 && *last - *first > watch.length() / 2
+    });
+    // Somebody must be there.
+    if own.len() == watch.accounts() { BTreeSet::new() } else { own.into_keys().collect() }
+}
+
+fn daemon(program: u32, script: &Script, names: &Names, length: i64) -> Daemon {
+    #[allow(clippy::cast_precision_loss)] // A time.
+    let mean = Spread::Exponential(short(length as f64 / SECOND / script.bouts.max(1) as f64));
+    let told_apart = script.every.count() + 1 == script.bouts && script.bouts > 2;
+    let every = script.every.spread(MORE, SECOND).filter(|_| told_apart).unwrap_or(mean);
+    Daemon {
+        name: names.programs[program as usize].clone(),
+        source: "measured".into(),
+        account: script.account.unwrap_or(0),
+        every,
+        copies: 1,
+        background: true,
+        steps: steps(script, names),
+    }
+}
+
 fn command(program: u32, script: &Script, names: &Names) -> Command {
     #[allow(clippy::cast_precision_loss)] // A weight.
     let weight = script.bouts as f64;
@@ -173,12 +213,14 @@ fn command(program: u32, script: &Script, names: &Names) -> Command {
         // Bouts begin when they begin, whether others are over or not.
         background: true,
         account: None,
-        steps: script
-            .in_order()
-            .into_iter()
-            .map(|(deed, manner)| step(*deed, manner, weight, names))
-            .collect(),
+        steps: steps(script, names),
     }
+}
+
+#[allow(clippy::cast_precision_loss)] // A count.
+fn steps(script: &Script, names: &Names) -> Vec<Step> {
+    let bouts = script.bouts as f64;
+    script.in_order().into_iter().map(|(deed, manner)| step(*deed, manner, bouts, names)).collect()
 }
 
 #[allow(clippy::cast_precision_loss)] // Shares.
@@ -187,21 +229,49 @@ fn step(deed: Deed, manner: &Manner, bouts: f64, names: &Names) -> Step {
     let share = |part: u64, all: u64| if part == 0 { 0.0 } else { short(part as f64 / all as f64) };
     let once = Spread::Fixed(1.0);
     let several = |sketch: &Sketch| sketch.spread(POINTS, 1.0).filter(|spread| *spread != once);
-    let [runs, writing, growing] = manner.moved;
+    let all = manner.moved.count();
+    let mut moved = manner.moved.clone();
+    moved.keep((all / 64).max(2));
+    // Places that come again because they were used lately are records; those of which nearly all is made are how a file is used.
+    if moved.moved[0] * 5 > all {
+        moved.keep(u64::MAX);
+    }
+    let [runs, writing, growing] = moved.moved;
+    let [read, written] = moved.bytes;
+    let mut bytes = if written.count() > 0 { written.clone() } else { read.clone() };
+    let apart = deed.both && written.count() > 0 && read.count() > 0;
+    if !apart && written.count() > 0 {
+        bytes.merge(&read);
+    }
+    let opens =
+        !matches!(deed.act, Act::Exec | Act::Remove | Act::Rename | Act::Truncate | Act::Mkdir | Act::Rmdir);
+    let piece = |(run, times): &(Run, u64)| {
+        let Run { at, bytes, writes, way, .. } = *run;
+        Piece { at, bytes, writes, way, share: short(*times as f64 / all as f64) }
+    };
     let chance = manner.bouts as f64 / bouts;
     Step {
         act: deed.act,
-        on: if deed.act == Act::Exec { names.programs[on].clone() } else { names.classes[on].clone() },
+        on: match deed.act {
+            Act::Exec => names.programs[on].clone(),
+            Act::Mkdir | Act::Rmdir => String::new(),
+            _ => names.classes[on].clone(),
+        },
         times: several(&manner.times),
         chance: (chance < 1.0).then(|| short(chance)),
+        again: share(manner.again, manner.runs.count()),
         all: false,
         both: deed.both,
-        bytes: if deed.whole { None } else { manner.bytes.spread(POINTS, 1.0) },
+        bytes: bytes.spread(POINTS, 1.0).filter(|_| !deed.whole),
+        reading: read.spread(POINTS, 1.0).filter(|_| apart),
         runs: several(&manner.runs),
         writing: share(writing, runs),
         growing: share(growing, writing),
-        hold: manner.hold.spread(POINTS, SECOND),
-        gap: manner.gap.spread(POINTS, SECOND),
+        pieces: moved.pieces.iter().map(piece).collect(),
+        way: deed.way,
+        syncs: manner.syncs.spread(POINTS, 1.0).filter(|spread| *spread != Spread::Fixed(0.0)),
+        hold: manner.hold.spread(TIMES, SECOND).filter(|_| opens),
+        gap: manner.gap.spread(TIMES, SECOND),
     }
 }
 

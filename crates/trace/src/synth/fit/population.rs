@@ -50,7 +50,7 @@ pub struct Sight<'a> {
 impl<'a> Sight<'a> {
     /// True for the kinds of event with which a file may be first seen.
     pub const fn names(kind: Kind) -> bool {
-        matches!(kind, Kind::Open | Kind::Create | Kind::Unlink | Kind::Truncate)
+        matches!(kind, Kind::Open | Kind::Create | Kind::Unlink | Kind::Truncate | Kind::Rename)
     }
 
     /// What an event tells of its file.

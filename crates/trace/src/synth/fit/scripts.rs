@@ -5,7 +5,7 @@
 //! program become one in which each deed has a chance. Merging keeps all means, so a model does as much of everything as the
 //! trace it was fitted to, however few scripts are left of it.
 
-use super::super::model::Act;
+use super::super::model::{Act, Way};
 use super::sketch::Sketch;
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, HashMap};
@@ -25,6 +25,101 @@ pub struct Deed {
     pub both: bool,
     /// Bytes are not told: the whole file.
     pub whole: bool,
+    /// How bytes are reached, if always in the same way.
+    pub way: Way,
+}
+
+impl Deed {
+    /// Without bytes.
+    pub const fn of(act: Act, on: u32) -> Self {
+        Self { act, on, both: false, whole: true, way: Way::Calls }
+    }
+}
+
+/// Bytes that are moved in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Where it begins.
+    pub at: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// It writes.
+    pub writes: bool,
+    /// It begins at the end of the file, or behind.
+    pub grows: bool,
+    /// How.
+    pub way: Way,
+}
+
+/// Runs: those that come again at the same place, in the order in which they first came, and of all others their bytes.
+#[derive(Clone, Debug, Default)]
+pub struct Runs {
+    /// The runs, and how often they came.
+    pub pieces: Vec<(Run, u64)>,
+    /// Bytes of the others: of those that read, and those that wrote.
+    pub bytes: [Sketch; 2],
+    /// All others, those that wrote, and those of them that wrote at the end.
+    pub moved: [u64; 3],
+}
+
+/// Runs that are told apart.
+const PIECES: usize = 24;
+
+impl Runs {
+    /// Takes a run that came so often; its place is remembered if that is wanted.
+    pub fn add(&mut self, run: Run, times: u64, placed: bool) {
+        if !placed || run.grows {
+            self.other(run, times);
+        } else if let Some(known) = self.pieces.iter_mut().find(|known| known.0 == run) {
+            known.1 += times;
+        } else {
+            self.pieces.push((run, times));
+            if self.pieces.len() > PIECES {
+                let all: u64 = self.pieces.iter().map(|piece| piece.1).sum();
+                self.keep(all / PIECES as u64 + 1);
+            }
+        }
+    }
+
+    /// Takes a run that begins where it begins.
+    pub fn first(&mut self, bytes: u64, writes: bool) {
+        self.bytes[usize::from(writes)].add(bytes);
+    }
+
+    /// A run of which only the bytes count.
+    fn other(&mut self, run: Run, times: u64) {
+        self.bytes[usize::from(run.writes)].add_times(run.bytes, times);
+        for (sum, counts) in self.moved.iter_mut().zip([true, run.writes, run.grows]) {
+            *sum += if counts { times } else { 0 };
+        }
+    }
+
+    /// Keeps the places of what came at least so often.
+    pub fn keep(&mut self, least: u64) {
+        let (kept, others) = self.pieces.drain(..).partition(|piece| piece.1 >= least);
+        self.pieces = kept;
+        for (run, times) in others {
+            self.other(run, times);
+        }
+    }
+
+    /// Takes all of another.
+    pub fn merge(&mut self, other: &Self) {
+        for &(run, times) in &other.pieces {
+            self.add(run, times, true);
+        }
+        for (sum, more) in self.bytes.iter_mut().zip(&other.bytes) {
+            sum.merge(more);
+        }
+        for (sum, more) in self.moved.iter_mut().zip(other.moved) {
+            *sum += more;
+        }
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.moved[0] + self.pieces.iter().map(|piece| piece.1).sum::<u64>()
+    }
 }
 
 /// How a deed was done: once by a bout while it is collected, then by all bouts of a script.
@@ -34,12 +129,14 @@ pub struct Manner {
     pub bouts: u64,
     /// How often, in those.
     pub times: Sketch,
-    /// Bytes of each run.
-    pub bytes: Sketch,
+    /// How often to a file that the bout had used before.
+    pub again: u64,
+    /// What was moved.
+    pub moved: Runs,
     /// Runs each time.
     pub runs: Sketch,
-    /// Runs in all, those that wrote, and those of them that wrote at the end.
-    pub moved: [u64; 3],
+    /// How often it was made durable.
+    pub syncs: Sketch,
     /// Nanoseconds of each run, and to what comes next.
     pub hold: Sketch,
     /// The same.
@@ -52,14 +149,13 @@ impl Manner {
     fn merge(&mut self, other: &Self) {
         self.bouts += other.bouts;
         self.times.merge(&other.times);
-        self.bytes.merge(&other.bytes);
+        self.again += other.again;
+        self.moved.merge(&other.moved);
         self.runs.merge(&other.runs);
+        self.syncs.merge(&other.syncs);
         self.hold.merge(&other.hold);
         self.gap.merge(&other.gap);
         self.place += other.place;
-        for (sum, more) in self.moved.iter_mut().zip(other.moved) {
-            *sum += more;
-        }
     }
 }
 
@@ -70,10 +166,25 @@ pub struct Script {
     pub bouts: u64,
     /// What they did.
     pub deeds: BTreeMap<Deed, Manner>,
+    /// Whose they all are, if they are all of one.
+    pub account: Option<u32>,
+    /// When the first and the last of them began, in ns since 1970.
+    pub span: (i64, i64),
+    /// From one to the next, in ns, as long as they are told apart.
+    pub every: Sketch,
 }
 
 impl Script {
     fn merge(&mut self, other: &Self) {
+        if self.bouts == 0 {
+            (self.account, self.span) = (other.account, other.span);
+        } else if self.account != other.account {
+            self.account = None;
+        }
+        if other.bouts == 1 && self.bouts > 0 {
+            self.every.add(other.span.0.abs_diff(self.span.1));
+        }
+        self.span = (self.span.0.min(other.span.0), self.span.1.max(other.span.1));
         self.bouts += other.bouts;
         for (deed, manner) in &other.deeds {
             self.deeds.entry(*deed).or_default().merge(manner);

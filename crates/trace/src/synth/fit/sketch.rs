@@ -40,7 +40,12 @@ fn bucket(value: u64) -> u16 {
 impl Sketch {
     /// Takes a value.
     pub fn add(&mut self, value: u64) {
-        self.put(bucket(value), 1, value as f64);
+        self.add_times(value, 1);
+    }
+
+    /// Takes a value so many times.
+    pub fn add_times(&mut self, value: u64, times: u64) {
+        self.put(bucket(value), times, value as f64 * times as f64);
     }
 
     /// Takes all values of another.

@@ -6,9 +6,10 @@
 
 use super::super::model::Users;
 use super::super::spread::Spread;
+use super::MORE;
 use super::sketch::{Sketch, short};
 use foldhash::fast::RandomState;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 const SECOND: i64 = 1_000_000_000;
 const HOUR: i64 = 3600 * SECOND;
@@ -18,20 +19,20 @@ const AWAY: i64 = 600 * SECOND;
 const BEGIN: usize = 8;
 
 /// A user.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Presence {
     since: i64,
     last: i64,
     bouts: u64,
+    /// How long it was there each time, and how long it thought, in ns.
+    sessions: Sketch,
+    think: Sketch,
 }
 
 /// Who is there when.
 #[derive(Debug, Default)]
 pub struct Watch {
     users: HashMap<u32, Presence, RandomState>,
-    sessions: Sketch,
-    present: f64,
-    think: Sketch,
     hours: [u64; 24],
     span: Option<(i64, i64)>,
 }
@@ -49,18 +50,18 @@ impl Watch {
         let since = self.span.map_or(0, |(first, _)| time - first);
         self.hours[usize::try_from(since / HOUR).unwrap_or(0) % 24] += 1;
         let Some(known) = self.users.get_mut(&user) else {
-            self.users.insert(user, Presence { since: time, last: time, bouts: 1 });
+            let (sessions, think) = (Sketch::default(), Sketch::default());
+            self.users.insert(user, Presence { since: time, last: time, bouts: 1, sessions, think });
             return;
         };
         known.bouts += 1;
         let gap = time - known.last;
         if gap > AWAY {
             let length = known.last - known.since;
-            self.sessions.add(length.try_into().unwrap_or(0));
-            self.present += length as f64;
+            known.sessions.add(length.try_into().unwrap_or(0));
             known.since = time;
         } else {
-            self.think.add(gap.try_into().unwrap_or(0));
+            known.think.add(gap.try_into().unwrap_or(0));
         }
         known.last = known.last.max(time);
     }
@@ -70,28 +71,46 @@ impl Watch {
         self.span.map_or(0.0, |(first, last)| (last - first) as f64 / HOUR as f64)
     }
 
-    /// The users of a model.
-    pub fn finish(mut self) -> Users {
-        let length = self.span.map_or(0, |(first, last)| last - first).max(SECOND);
-        for known in self.users.values() {
-            let here = known.last - known.since;
-            self.sessions.add(here.try_into().unwrap_or(0));
-            self.present += here as f64;
+    /// From the first to the last event, in ns.
+    pub fn length(&self) -> i64 {
+        self.span.map_or(0, |(first, last)| last - first).max(SECOND)
+    }
+
+    /// How many bouts an account had.
+    pub fn bouts(&self, account: u32) -> u64 {
+        self.users.get(&account).map_or(0, |known| known.bouts)
+    }
+
+    /// How many accounts there are.
+    pub fn accounts(&self) -> usize {
+        self.users.len()
+    }
+
+    /// The users of a model, without accounts that are none.
+    pub fn finish(mut self, others: &BTreeSet<u32>) -> Users {
+        let length = self.length();
+        self.users.retain(|account, _| !others.contains(account));
+        let (mut sessions, mut thinks) = (Sketch::default(), Sketch::default());
+        for known in self.users.values_mut() {
+            known.sessions.add((known.last - known.since).try_into().unwrap_or(0));
+            sessions.merge(&known.sessions);
+            thinks.merge(&known.think);
         }
-        let think = self.think.mean().max(1.0);
-        let sessions = self.sessions.count().max(1) as f64;
+        let think = thinks.mean().max(1.0);
+        let visits = sessions.count().max(1) as f64;
         let count = u32::try_from(self.users.len()).unwrap_or(u32::MAX).max(1);
         // A session ends with what its user does last: on average a pause of thought later, as far as the trace goes.
-        let present = (self.present + sessions * think).min(length as f64 * f64::from(count) * 0.99);
+        let present = visits * (sessions.mean() + think);
+        let present = present.min(length as f64 * f64::from(count) * 0.99);
         let offered = offered(count, present / length as f64);
-        let mean = present / sessions;
+        let mean = present / visits;
         let day = self.day(length);
         let peak = day.iter().sum::<f64>() / 24.0;
         let session = if f64::from(count) * length as f64 * 0.5 < present {
             // Who is there nearly all the time stays to the end.
             Spread::Fixed(short(length as f64 / 1e9))
         } else {
-            self.sessions.spread(24, 1e9).unwrap_or(Spread::Fixed(0.0))
+            sessions.spread(MORE, 1e9).unwrap_or(Spread::Fixed(0.0))
         };
         let stays = if let Spread::Fixed(seconds) = session { seconds * 1e9 } else { mean };
         Users {
@@ -101,7 +120,7 @@ impl Watch {
             arrivals_per_hour: short(offered / stays.max(1.0) * HOUR as f64 / peak),
             day,
             session,
-            think: self.think.spread(32, 1e9).unwrap_or(Spread::Fixed(short(length as f64 / 1e9))),
+            think: thinks.spread(MORE, 1e9).unwrap_or(Spread::Fixed(short(length as f64 / 1e9))),
             login: None,
         }
     }
