@@ -30,7 +30,7 @@ pub use elsewhere::Recording;
 pub use error::{Error, Result};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use session::Recording;
-pub use signals::Signals;
+pub use signals::{Child, Signals};
 
 use std::path::PathBuf;
 

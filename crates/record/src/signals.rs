@@ -2,11 +2,25 @@
 //!
 //! They are blocked before any thread exists, so that all threads inherit that, and one thread waits for them.
 
-use nix::sys::signal::{SigSet, Signal};
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 /// Proof that the signals are blocked.
 #[derive(Clone, Copy, Debug)]
-pub struct Signals(SigSet);
+pub struct Signals {
+    ours: SigSet,
+    before: SigSet,
+}
+
+/// A program that [`Signals::spawn`] has started.
+#[derive(Debug)]
+pub struct Child(Pid);
 
 impl Signals {
     /// Blocks the three signals in this thread and in those that it starts from now on: to be called first of all.
@@ -14,23 +28,34 @@ impl Signals {
     /// # Errors
     /// When the system refuses, which it has no reason to.
     pub fn block() -> std::io::Result<Self> {
-        let mut set = SigSet::empty();
+        let mut ours = SigSet::empty();
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-            set.add(signal);
+            ours.add(signal);
         }
-        set.thread_block()?;
-        Ok(Self(set))
+        let before = ours.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        Ok(Self { ours, before })
     }
 
-    /// Does something with the signals as they were: starts a program, which inherits it.
+    /// Starts a program, looked up as a shell would, to which signals are what they were before; in this process they stay blocked.
+    /// (The standard library's `Command` hands its own mask on, and to open it for a moment would be to die of a signal just then.)
     ///
     /// # Errors
-    /// When the system refuses, which it has no reason to.
-    pub fn unblocked<T>(&self, work: impl FnOnce() -> T) -> std::io::Result<T> {
-        self.0.thread_unblock()?;
-        let result = work();
-        self.0.thread_block()?;
-        Ok(result)
+    /// The system's, such as that there is no such program.
+    pub fn spawn(&self, program: &OsStr, words: &[OsString]) -> std::io::Result<Child> {
+        let text = |word: &OsStr| CString::new(word.as_bytes());
+        let all = std::iter::once(program).chain(words.iter().map(OsString::as_os_str));
+        let words = all.map(text).collect::<Result<Vec<_>, _>>()?;
+        let environment = std::env::vars_os()
+            .map(|(name, value)| text(&[name.as_os_str(), &value].join(OsStr::new("="))))
+            .collect::<Result<Vec<_>, _>>()?;
+        // A Rust program ignores it.
+        let mut usual = SigSet::empty();
+        usual.add(Signal::SIGPIPE);
+        let mut how = PosixSpawnAttr::init()?;
+        how.set_flags(PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF)?;
+        how.set_sigmask(&self.before)?;
+        how.set_sigdefault(&usual)?;
+        Ok(Child(posix_spawnp(&words[0], &PosixSpawnFileActions::init()?, &how, &words, &environment)?))
     }
 
     /// Waits for one; true if it is an interrupt from the terminal, which all programs there get.
@@ -38,6 +63,22 @@ impl Signals {
     /// # Errors
     /// When the system refuses, which it has no reason to.
     pub fn wait(&self) -> std::io::Result<bool> {
-        Ok(self.0.wait()? == Signal::SIGINT)
+        Ok(self.ours.wait()? == Signal::SIGINT)
+    }
+}
+
+impl Child {
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// The system's, for which it has no reason.
+    pub fn wait(self) -> std::io::Result<ExitStatus> {
+        loop {
+            match waitpid(self.0, None)? {
+                WaitStatus::Exited(_, code) => return Ok(ExitStatus::from_raw(code << 8)),
+                WaitStatus::Signaled(_, signal, _) => return Ok(ExitStatus::from_raw(signal as i32)),
+                _ => {}
+            }
+        }
     }
 }

@@ -18,6 +18,9 @@ const MADE: [&str; 2] = ["create+write path=\"a\"", "close+write size=1 written=
 /// Makes the file of [`MADE`].
 const MAKE: &str = "f = os.open('a', os.O_WRONLY | os.O_CREAT); os.write(f, b'1'); os.close(f)\n";
 
+/// Waits in a shell until the test has made the file `done`, or has failed and taken the directory away.
+const UNTIL_DONE: &str = "while [ ! -e done ] && [ -e ../work ]; do sleep 0.02; done";
+
 /// Looks until it is so: as long as a test may last.
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..3000 {
@@ -174,7 +177,7 @@ os.rename('a', '../other/b'); os.rename('../other/b', '../other/c'); os.rename('
 /// Promise: without `--all` only the command and what it starts is recorded, with it everybody.
 #[test]
 fn all() {
-    let waiting = ["--", "sh", "-c", "until [ -e done ]; do sleep 0.02; done"];
+    let waiting = ["--", "sh", "-c", UNTIL_DONE];
     for (options, events) in [(&[][..], &[][..]), (&["--all"], &MADE)] {
         let mut recorder = Recorder::start(&[options, &waiting].concat());
         recorder.make_file();
@@ -193,8 +196,8 @@ fn duration() {
     assert!(recorder.end().success());
     assert_eq!(recorder.events(), MADE);
 
-    let script = "echo $$ > pid; until [ -e done ]; do sleep 0.02; done; echo > end";
-    let mut recorder = Recorder::start(&["--duration", "0.3", "--", "sh", "-c", script]);
+    let script = format!("{UNTIL_DONE}; echo > end");
+    let mut recorder = Recorder::start(&["--duration", "0.3", "--", "sh", "-c", &script]);
     assert!(recorder.end().success());
     recorder.events();
     fs::write(recorder.work.join("done"), "").unwrap();
@@ -216,14 +219,14 @@ fn signals() {
 /// Promise: while a command runs `SIGINT` is its business, and the recording goes on; `SIGTERM` ends the recording, not the command.
 #[test]
 fn signals_beside_a_command() {
-    let script = "until [ -e done ]; do sleep 0.02; done; printf 1 | tee a >&2; exit 7";
-    let mut recorder = Recorder::start(&["--", "sh", "-c", script]);
+    let script = format!("{UNTIL_DONE}; printf 1 | tee a >&2; exit 7");
+    let mut recorder = Recorder::start(&["--", "sh", "-c", &script]);
     recorder.signal("INT");
     fs::write(recorder.work.join("done"), "").unwrap();
     assert_eq!(recorder.end().code(), Some(7));
     assert_eq!(recorder.events(), MADE);
 
-    let mut recorder = Recorder::start(&["--", "sh", "-c", script]);
+    let mut recorder = Recorder::start(&["--", "sh", "-c", &script]);
     recorder.signal("TERM");
     assert!(recorder.end().success());
     recorder.events();

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{ExitCode, ExitStatus};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -86,9 +86,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let (ends, end) = channel();
     let mut has_command = false;
     if let Some((program, words)) = args.command.split_first() {
-        let started = signals.unblocked(|| Command::new(program).args(words).spawn())?;
+        let started = signals.spawn(program, words);
         recording.follow_no_more()?;
-        let mut child = match started {
+        let child = match started {
             Ok(child) => child,
             Err(error) => {
                 recording.finish()?;
