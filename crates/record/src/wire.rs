@@ -109,7 +109,7 @@ pub fn kernel_device(device: u64) -> u32 {
 }
 
 /// An open file as the kernel keeps it: `struct open_file` of `bpf/state.h`.
-pub const OPEN_FILE: usize = 88;
+pub const OPEN_FILE: usize = 96;
 
 /// What is told of an open file that is still open at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

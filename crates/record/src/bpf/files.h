@@ -93,13 +93,41 @@ APART int tell_run(struct open_file *open, const struct run *run)
 	return 0;
 }
 
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct file___counted {
+	struct {
+		s64 counter;
+	} f_count;
+};
+struct file___referenced {
+	struct {
+		struct {
+			s64 counter;
+		} refcnt;
+	} f_ref;
+};
+#pragma clang attribute pop
+
+#define HAS(type, field) __builtin_preserve_field_info(((type *)0)->field, 2)
+
+/* How many references there are to a file: as many as descriptors, or a few more. */
+ALWAYS u32 references(struct file *file)
+{
+	s64 count = 1;
+	if (HAS(struct file___referenced, f_ref))
+		count = GET((struct file___referenced *)file, f_ref.refcnt.counter) + 1; /* 0 stands for one */
+	else if (HAS(struct file___counted, f_count))
+		count = GET((struct file___counted *)file, f_count.counter);
+	return count < 1 ? 1 : count;
+}
+
 /*
- * Nobody else can be at the file: there is one descriptor of it, in a table that one thread uses. (It is how the kernel, too, decides
- * whether to lock positions.)
+ * Nobody else can be at the file: there is one reference to it, in a table that one thread uses. (So does the kernel, too, decide whether
+ * to lock positions.)
  */
 ALWAYS int is_own(struct open_file *open)
 {
-	return open->descriptors == 1 && self()->files->count.counter == 1;
+	return self()->files->count.counter == 1 && references(AS(struct file, open->file)) == 1;
 }
 
 /* Makes a run longer, or begins it anew at `start`; then the one that this ends is in `ended`. */
@@ -228,6 +256,7 @@ ONCE int enter(u64 key, u32 more, u64 position, u32 descriptors)
 	open->open = __sync_fetch_and_add(&last_open, 1) + 1;
 	open->inode = inode->i_ino;
 	open->address = number(inode);
+	open->file = key;
 	open->device = device;
 	open->flags = flags;
 	open->here = (struct run){ .start = position };
@@ -253,34 +282,6 @@ ONCE int enter(u64 key, u32 more, u64 position, u32 descriptors)
 		put_name(told, dentry);
 	send(told);
 	return 0;
-}
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct file___counted {
-	struct {
-		s64 counter;
-	} f_count;
-};
-struct file___referenced {
-	struct {
-		struct {
-			s64 counter;
-		} refcnt;
-	} f_ref;
-};
-#pragma clang attribute pop
-
-#define HAS(type, field) __builtin_preserve_field_info(((type *)0)->field, 2)
-
-/* How many references there are to a file: as many as descriptors, or a few more. */
-ALWAYS u32 references(struct file *file)
-{
-	s64 count = 1;
-	if (HAS(struct file___referenced, f_ref))
-		count = GET((struct file___referenced *)file, f_ref.refcnt.counter) + 1; /* 0 stands for one */
-	else if (HAS(struct file___counted, f_count))
-		count = GET((struct file___counted *)file, f_count.counter);
-	return count < 1 ? 1 : count;
 }
 
 /* The open file behind a descriptor; one that was open before anybody looked is entered now, at `back` before its position. */

@@ -24,6 +24,7 @@ struct open_file {
 	u32 flags;
 	struct run here;  /* the run at the file's own position; its end is the position */
 	struct run other; /* the run that goes on elsewhere: positional or mapped */
+	u64 file;         /* the key */
 };
 
 /* The file whose name a call has taken away, to be told when the call returns; by thread. */
