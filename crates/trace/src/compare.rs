@@ -261,3 +261,33 @@ fn caches(target: &Side, synthetic: &Side) -> Section {
     ));
     section
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synth::{Length, Model, Synthesis};
+
+    fn side(hours: f64) -> Side {
+        let model = Model::parse(Model::built_in("c4").unwrap(), "c4").unwrap();
+        let open = || Synthesis::new(model.clone(), Length::Hours(hours), 1);
+        Side::of(&|| Ok(Box::new(open())), &|_, _| ()).unwrap()
+    }
+
+    /// Promise: a trace does not differ from itself, and one without events is compared without a word of what it does not have.
+    #[test]
+    fn the_same() {
+        let (some, none) = (side(1.0), side(0.0));
+        let differences = |a: &Side, b: &Side| -> Vec<String> {
+            let tables = sections(a, b).into_iter().flat_map(|section| section.outcome.tables);
+            let cells = tables.flat_map(|table| table.rows).map(|row| row.cells[3].clone());
+            cells.filter_map(|cell| if let Cell::Text(text) = cell { Some(text) } else { None }).collect()
+        };
+        let same = differences(&some, &some);
+        assert!(
+            same.len() > 40 && same.iter().all(|text| text == "+0.0 %" || text == "+0.0 points"),
+            "{same:?}"
+        );
+        assert!(differences(&none, &none).is_empty());
+        assert!(some.miss_ratio(1 << 20).is_some() && none.miss_ratio(1 << 20).is_none());
+    }
+}

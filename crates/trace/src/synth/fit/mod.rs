@@ -106,7 +106,7 @@ fn assemble(name: &str, pass: Pass<'_>, classes: &Classes) -> Model {
     Model {
         title: format!("fitted to {name}"),
         source: "measured".into(),
-        hours: short(watch.hours().max(1.0 / 3600.0)),
+        hours: short(watch.hours()),
         timing,
         program: program.collect(),
         class: class.collect(),

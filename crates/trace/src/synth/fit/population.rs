@@ -1,8 +1,8 @@
 //! The files of a trace in classes: those that lie together, are of one kind and about as large.
 //!
 //! The one idea: every file belongs to the finest [`Group`] that says what it is, a group that is not worth a class of its own belongs to
-//! the group of the directory above, and so on. A file that is used very much is a class for itself. Which group a file
-//! belongs to is known when it is first seen, so that a second pass finds the same classes without a table of files.
+//! the group of the directory above, and so on. A large file that is used very much is a class for itself. Which group
+//! a file belongs to is known when it is first seen, so that a second pass finds the same classes without a table of files.
 
 use crate::{Batch, Event, FileId, Flags, Kind};
 use foldhash::fast::RandomState;
@@ -26,7 +26,7 @@ pub struct Group {
     pub directory: String,
     /// The end of the name.
     pub extension: String,
-    /// Powers of four in the size.
+    /// Below 16 KiB, 256 KiB, 4 MiB and so on. Not finer: what is used by turns in a class keeps its turns, not so what is in several.
     size: u32,
     /// Made during the trace.
     pub made: bool,
@@ -85,7 +85,7 @@ impl Group {
         Self {
             directory: general(directory),
             extension: extension.map_or_else(String::new, |(_, end)| general(end)),
-            size: if sized { sight.size.ilog2() / 2 + 1 } else { 0 },
+            size: if sized { sight.size.ilog2().saturating_sub(10) / 4 } else { 0 },
             made: sight.made,
             folder: sight.folder,
         }
@@ -230,7 +230,7 @@ impl Census {
             self.files.iter().map(|(&file, &(group, weight))| (file, group, weight)).collect();
         heavy.retain(|&(_, group, weight)| {
             let group = &self.groups[group as usize].0;
-            weight >= all * SHARE && !group.made && !group.folder
+            weight >= all * SHARE && group.size > 0
         });
         heavy.sort_unstable_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
         heavy.truncate(HEAVY);

@@ -242,3 +242,55 @@ impl Scripts {
         all
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: however many different bouts there are, few scripts are left, and what they do together is what the bouts did.
+    #[test]
+    fn merging_loses_nothing() {
+        let mut scripts = Scripts::default();
+        let (mut done, mut bytes) = (0, 0);
+        for number in 0..3 * ROOM as u64 {
+            let mut bout = Script { bouts: 1, account: Some(1), ..Script::default() };
+            for bit in (0..12_u32).filter(|bit| ((number * 2_654_435_761) >> (7 + bit)) & 1 == 1) {
+                let mut manner = Manner { bouts: 1, ..Manner::default() };
+                manner.times.add(1);
+                manner.runs.add(1);
+                manner.moved.first(number, false);
+                bout.deeds.insert(Deed::of(Act::Read, bit), manner);
+                (done, bytes) = (done + 1, bytes + number);
+            }
+            scripts.add(u32::try_from(number % 5).unwrap(), &bout);
+        }
+        let all = scripts.finish();
+        assert!(all.len() <= SCRIPTS + 5, "{} scripts", all.len());
+        assert_eq!(all.iter().map(|(_, script)| script.bouts).sum::<u64>(), 3 * ROOM as u64);
+        let manners = || all.iter().flat_map(|(_, script)| script.deeds.values());
+        assert_eq!(manners().map(|manner| manner.runs.count()).sum::<u64>(), done);
+        let read = |manner: &Manner| {
+            let [read, _] = &manner.moved.bytes;
+            read.mean() * f64::from(u32::try_from(read.count()).unwrap())
+        };
+        let sum: f64 = manners().map(read).sum();
+        assert!(
+            (sum / f64::from(u32::try_from(bytes / 1024).unwrap()) / 1024.0 - 1.0).abs() < 1e-3,
+            "{sum} of {bytes}"
+        );
+    }
+
+    /// Promise: places that come again are kept among many that do not, and no run is lost.
+    #[test]
+    fn places_that_come_again() {
+        let mut runs = Runs::default();
+        let run = |at, bytes| Run { at, bytes, writes: false, grows: false, way: Way::Mapped };
+        for n in 0..1000 {
+            runs.add(run(64, 784), 1, true);
+            runs.add(run(n * 4096, 100), 1, true);
+        }
+        runs.keep(10);
+        assert_eq!((runs.count(), runs.moved[0]), (2000, 1000));
+        assert_eq!(runs.pieces, [(run(64, 784), 1000)]);
+    }
+}

@@ -110,3 +110,35 @@ pub fn short(value: f64) -> f64 {
     let rounded = (value * digits).round() / digits;
     if rounded.is_finite() { rounded } else { value }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: however few values are left of many, their mean is that of the many; few values are told exactly.
+    #[test]
+    fn means_stay() {
+        let mut sketch = Sketch::default();
+        for n in 0..1000_u64 {
+            sketch.add(n * n * n);
+        }
+        for points in [1, 2, 5, 12, 100] {
+            let spread = sketch.spread(points, 1.0).unwrap();
+            let mean = match &spread {
+                Spread::Values(values) => {
+                    assert!(values.len() <= points);
+                    let weights: f64 = values.iter().map(|value| value.1).sum();
+                    values.iter().map(|value| value.0 * value.1).sum::<f64>() / weights
+                }
+                Spread::Fixed(value) => *value,
+                other => panic!("{other:?}"),
+            };
+            assert!((mean / sketch.mean() - 1.0).abs() < 1e-5, "{points}: {spread:?}");
+        }
+        let mut few = Sketch::default();
+        few.add_times(3, 2);
+        few.add(4096);
+        assert_eq!(few.spread(12, 1.0), Some(Spread::Values(vec![(3.0, 2.0), (4096.0, 1.0)])));
+        assert_eq!(Sketch::default().spread(12, 1.0), None);
+    }
+}

@@ -66,14 +66,14 @@ impl Watch {
         known.last = known.last.max(time);
     }
 
-    /// From the first to the last event, in hours.
-    pub fn hours(&self) -> f64 {
-        self.span.map_or(0.0, |(first, last)| (last - first) as f64 / HOUR as f64)
+    /// From the first to the last event, in ns; a second, if there is only a moment.
+    pub fn length(&self) -> i64 {
+        self.span.map(|(first, last)| last - first).filter(|&length| length > 0).unwrap_or(SECOND)
     }
 
-    /// From the first to the last event, in ns.
-    pub fn length(&self) -> i64 {
-        self.span.map_or(0, |(first, last)| last - first).max(SECOND)
+    /// The same, in hours.
+    pub fn hours(&self) -> f64 {
+        self.length() as f64 / HOUR as f64
     }
 
     /// How many bouts an account had.
