@@ -4,6 +4,9 @@ use super::*;
 use crate::{Columns, Event, Flags, Kind, open};
 use spindle_clock::{ManualClock, Timestamp};
 use spindle_vfs::{Attr, FileKind, Ino, OpenFlags, Rdev};
+use std::fs::File;
+use std::io::Read;
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 fn attr(ino: u64, kind: FileKind, size: u64, nlink: u32) -> Attr {
@@ -118,15 +121,23 @@ fn a_session_is_told() {
 
 /// Promise: when the file cannot be written any more its user is told, once, and observing goes on without harm.
 #[test]
-fn a_full_disk_ends_the_recording() {
+fn a_file_that_fails_ends_the_recording() {
     static TOLD: AtomicU32 = AtomicU32::new(0);
-    let clock = Arc::new(ManualClock::at(7));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    // Nobody reads more than how a file begins.
+    let reader = std::thread::spawn({
+        let path = path.clone();
+        move || File::open(path).and_then(|mut pipe| pipe.read_exact(&mut [0; 4]))
+    });
     let failed = |error: &Error| {
-        assert!(error.to_string().contains("/dev/full"), "{error}");
+        assert!(error.to_string().contains("pipe"), "{error}");
         TOLD.fetch_add(1, Ordering::Relaxed);
     };
-    let recorder =
-        Recorder::start(Path::new("/dev/full"), "mount test", ("/mnt", Ino(2)), clock, failed).unwrap();
+    let clock = Arc::new(ManualClock::at(7));
+    let recorder = Recorder::start(&path, "mount test", ("/mnt", Ino(2)), clock, failed).unwrap();
+    reader.join().unwrap().unwrap();
     // More than a group of rows, whose write is the first that fails.
     for n in 0..600_000 {
         recorder.observe(BY, &Action::Resized(Ino(n), n));
@@ -136,7 +147,15 @@ fn a_full_disk_ends_the_recording() {
     }
     match recorder.finish() {
         // Too fast for the writer: events were lost, and the end fails.
-        Err(error) => assert!(error.to_string().contains("/dev/full"), "{error}"),
+        Err(error) => assert!(error.to_string().contains("pipe"), "{error}"),
         Ok(events) => assert_eq!((events, TOLD.load(Ordering::Relaxed)), (None, 1)),
     }
+}
+
+/// Promise: a recording that cannot be begun is refused.
+#[test]
+fn a_full_disk_is_seen_at_once() {
+    let clock = Arc::new(ManualClock::at(7));
+    let error = Recorder::start(Path::new("/dev/full"), "mount test", ("/mnt", Ino(2)), clock, |_| ());
+    assert!(error.unwrap_err().to_string().contains("/dev/full"));
 }

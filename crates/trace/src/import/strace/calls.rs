@@ -218,7 +218,7 @@ impl At<'_> {
     }
 
     fn transfer(&mut self, call: &Call<'_>, fd: usize, position: Option<usize>, writes: bool) {
-        let (Some(open), Some(bytes)) = (self.open_of(call.arg(fd)), call.returned()) else { return };
+        let (Some(open), Some(bytes)) = (self.open_of(call.arg(fd)), call.moved()) else { return };
         // `preadv2` takes -1 for the file's own position.
         let position = position.and_then(|position| call.number(position));
         self.state.transfer(open, position, bytes, writes, self.who, self.out);
@@ -243,7 +243,7 @@ impl At<'_> {
 
     /// From one file to another, each with a position of its own or the file's.
     fn copy(&mut self, call: &Call<'_>, from: (usize, Option<usize>), to: (usize, Option<usize>)) {
-        let Some(bytes) = call.returned() else { return };
+        let Some(bytes) = call.moved() else { return };
         for ((fd, position), writes) in [(from, false), (to, true)] {
             let position =
                 position.and_then(|at| integer(call.arg(at).strip_prefix('[')?.split(']').next()?));

@@ -147,7 +147,12 @@ impl<'a> Call<'a> {
     /// The number that it returned, if it did not fail.
     pub(super) fn returned(&self) -> Option<u64> {
         let end = self.result.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.result.len());
-        self.result[..end].parse().ok()
+        possible(self.result[..end].parse().ok()?)
+    }
+
+    /// The bytes that it moved: no call of Linux moves 2 GiB or more.
+    pub(super) fn moved(&self) -> Option<u64> {
+        self.returned().filter(|bytes| i32::try_from(*bytes).is_ok())
     }
 
     /// True if it did not fail; an address, too, is a success.
@@ -174,10 +179,15 @@ fn duration(text: &str) -> Option<i64> {
 
 /// A number as strace writes it.
 pub(super) fn integer(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
+    possible(match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok()?,
+        None => text.parse().ok()?,
+    })
+}
+
+/// A size or a position as a system can have it, signed with 64 bits.
+fn possible(number: u64) -> Option<u64> {
+    i64::try_from(number).is_ok().then_some(number)
 }
 
 /// Splits what follows an opening parenthesis into arguments and what follows the closing one.
