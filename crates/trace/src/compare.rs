@@ -8,6 +8,7 @@ use crate::cachesim::{Lane, Simulated, Write, simulate};
 use crate::follow::Mode;
 use crate::{Kind, Result, Source};
 use spindle_cache::policy::replacement::PolicyName;
+use spindle_report::number::{real, share};
 use spindle_report::outcome::{Cell, Column, Measured, Table};
 use spindle_report::{Outcome, Section};
 
@@ -73,11 +74,6 @@ impl Side {
 /// The sizes of the caches that are simulated, in bytes.
 pub fn sizes() -> impl Iterator<Item = u64> {
     (0..SIZES).map(|n| SMALLEST << (2 * n))
-}
-
-#[allow(clippy::cast_precision_loss)] // Shown to a few digits.
-const fn real(n: u64) -> f64 {
-    n as f64
 }
 
 /// How two numbers are shown, and their difference.
@@ -186,26 +182,25 @@ fn users(target: &Side, synthetic: &Side) -> Section {
 
 fn orders(target: &Side, synthetic: &Side) -> Section {
     let mut rows = Rows::new();
-    let part = |part: u64, all: u64| (all > 0).then(|| real(part) / real(all));
     for (mode, name) in Mode::ALL.into_iter().zip(["read-only", "write-only", "read-write"]) {
         let of = |side: &Side| side.findings.patterns.modes[mode as usize];
-        let all = |side: &Side| part(of(side).accesses, side.findings.patterns.all().accesses);
+        let all = |side: &Side| share(of(side).accesses, side.findings.patterns.all().accesses);
         rows.row(&format!("{name} accesses (of all)"), As::Share, all(target), all(synthetic));
-        let whole = |side: &Side| part(of(side).whole, of(side).accesses);
+        let whole = |side: &Side| share(of(side).whole, of(side).accesses);
         rows.row(
             &format!("whole-file {name} accesses (of these)"),
             As::Share,
             whole(target),
             whole(synthetic),
         );
-        let ordered = |side: &Side| part(of(side).sequential, of(side).accesses);
+        let ordered = |side: &Side| share(of(side).sequential, of(side).accesses);
         rows.row(
             &format!("sequential {name} accesses (of these)"),
             As::Share,
             ordered(target),
             ordered(synthetic),
         );
-        let bytes = |side: &Side| part(of(side).bytes, side.findings.patterns.all().bytes);
+        let bytes = |side: &Side| share(of(side).bytes, side.findings.patterns.all().bytes);
         rows.row(
             &format!("bytes moved in {name} accesses (of all)"),
             As::Share,
@@ -213,10 +208,10 @@ fn orders(target: &Side, synthetic: &Side) -> Section {
             bytes(synthetic),
         );
     }
-    let whole = |side: &Side| part(side.findings.patterns.all().whole_bytes, side.findings.totals.bytes());
+    let whole = |side: &Side| share(side.findings.patterns.all().whole_bytes, side.findings.totals.bytes());
     rows.row("bytes moved in whole-file transfers (of all)", As::Share, whole(target), whole(synthetic));
     let ordered =
-        |side: &Side| part(side.findings.patterns.all().sequential_bytes, side.findings.totals.bytes());
+        |side: &Side| share(side.findings.patterns.all().sequential_bytes, side.findings.totals.bytes());
     rows.row("bytes moved sequentially (of all)", As::Share, ordered(target), ordered(synthetic));
     rows.section("table-5", "In which order files are gone through (Table V)")
 }

@@ -9,6 +9,7 @@ use spindle_vfs::{
 };
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 /// One operation. Paths are relative to the root, with `/` between names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -234,6 +235,20 @@ impl<'a> Driver<'a> {
             | Op::Open(path, _) => self.resolve(path),
             Op::Close(_) => Ok(self.fs.root()),
         }
+    }
+
+    /// Goes on with a write that wrote the bytes before `rest`, to the end of `rest`: as a front-end does.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn write_on(&self, op: &Op, serial: u64, mut rest: Range<usize>) -> Result<()> {
+        let Op::Write(path, offset, len) = op else { return Ok(()) };
+        let bytes = bytes_of(serial, *len);
+        while !rest.is_empty() {
+            let at = *offset + rest.start as u64;
+            rest.start += self.fs.write(self.resolve(path)?, at, &bytes[rest.clone()], Privilege::Root)?;
+        }
+        Ok(())
     }
 
     /// Makes durable what `sync` says.

@@ -21,6 +21,8 @@ pub struct Recording {
     pub events: Vec<Event>,
     /// What was there, and what was promised.
     pub history: History,
+    /// Bytes that each step wrote; none if it is not a write, or was refused.
+    pub written: Vec<usize>,
 }
 
 impl Recording {
@@ -34,8 +36,8 @@ impl Recording {
         let run = catch_unwind(AssertUnwindSafe(|| run(image, workload, device)));
         let events = device.since(start);
         device.rewind(start);
-        let history = run.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic))))?;
-        Ok(Self { events, history })
+        let (history, written) = run.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic))))?;
+        Ok(Self { events, history, written })
     }
 
     /// What was done and what went to the device, for people.
@@ -61,11 +63,12 @@ pub(super) fn story(events: &[Event], mark: impl Fn(Mark) -> String) -> String {
     events.iter().enumerate().filter_map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn run(image: &Image, workload: &Workload, device: &Arc<Recorder>) -> Result<History, String> {
+fn run(image: &Image, workload: &Workload, device: &Arc<Recorder>) -> Result<(History, Vec<usize>), String> {
     let clock = images::clock();
     let model = images::model(&image.limits, clock.clone());
     let mut models = Driver::new(&model);
     let mut history = History::default();
+    let mut written = Vec::new();
     let snapshot = |models: &Driver<'_>| Tree::of(&model, models.held());
     history.add(snapshot(&models)?);
     device.mark(Mark::Promised(history.promise(Promised::All)));
@@ -75,8 +78,9 @@ fn run(image: &Image, workload: &Workload, device: &Arc<Recorder>) -> Result<His
         clock.advance(1);
         device.mark(Mark::Begins(n + 1));
         let done = both(&mut real, &mut models, &step.op, n as u64)?;
+        written.push(done.unwrap_or(0));
         history.add(snapshot(&models)?);
-        if done && step.sync != Sync::None {
+        if done.is_some() && step.sync != Sync::None {
             let promised = promised(&model, &models, &step.op, step.sync)?;
             real.sync(&step.op, step.sync).map_err(|e| format!("{} then {:?}: {e}", step.op, step.sync))?;
             if let Some(promised) = promised {
@@ -86,11 +90,16 @@ fn run(image: &Image, workload: &Workload, device: &Arc<Recorder>) -> Result<His
     }
     fs.unmount().map_err(|e| format!("unmount: {e}"))?;
     device.mark(Mark::Promised(history.promise(Promised::All)));
-    Ok(history)
+    Ok((history, written))
 }
 
-/// Carries an operation out on both; true if it was done. Where space ran out the model gets what was done of it.
-fn both(real: &mut Driver<'_>, model: &mut Driver<'_>, op: &Op, serial: u64) -> Result<bool, String> {
+/// Carries an operation out on both; gives the bytes written if it was done. Where space ran out the model gets what was done of it.
+fn both(
+    real: &mut Driver<'_>,
+    model: &mut Driver<'_>,
+    op: &Op,
+    serial: u64,
+) -> Result<Option<usize>, String> {
     let done = real.apply(op, serial, usize::MAX);
     let same = match &done {
         Ok(written) => model.apply(op, serial, *written).is_ok(),
@@ -98,13 +107,14 @@ fn both(real: &mut Driver<'_>, model: &mut Driver<'_>, op: &Op, serial: u64) -> 
         Err(Error::NoSpace) => {
             if let Op::Fallocate(path, FallocateMode::ZeroRange { .. }, offset, len) = op {
                 let punch = Op::Fallocate(path.clone(), FallocateMode::PunchHole, *offset, *len);
-                return Ok(real.apply(&punch, serial, 0).is_ok() && model.apply(&punch, serial, 0).is_ok());
+                let done = real.apply(&punch, serial, 0).is_ok() && model.apply(&punch, serial, 0).is_ok();
+                return Ok(done.then_some(0));
             }
-            return Ok(false);
+            return Ok(None);
         }
         Err(_) => model.apply(op, serial, usize::MAX).is_err(),
     };
-    if same { Ok(done.is_ok()) } else { Err(format!("{op}: {done:?}, unlike the model")) }
+    if same { Ok(done.ok()) } else { Err(format!("{op}: {done:?}, unlike the model")) }
 }
 
 /// What `sync` after `op` promises; a file without a name has nothing to be found by.

@@ -109,7 +109,7 @@ impl<'a> Running<'a> {
             clock.advance(1);
             let latched = self.latched();
             let changes = Self::changes(&driver, &step.op);
-            let done = self.step(&mut driver, &step.op, n as u64, changes)?;
+            let done = self.step(&mut driver, &step.op, n, changes, trial.written[n])?;
             changed |= done && changes;
             whole &= done;
             if !latched {
@@ -159,16 +159,31 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Carries out an operation, which `changes` something or not; false if the device did not let it.
-    fn step(&self, driver: &mut Driver<'_>, op: &Op, serial: u64, changes: bool) -> Result<bool, String> {
+    /// Carries out the `n`th operation, which `changes` something or not, and writes so many bytes; false if the device did not let it.
+    fn step(
+        &self,
+        driver: &mut Driver<'_>,
+        op: &Op,
+        n: usize,
+        changes: bool,
+        written: usize,
+    ) -> Result<bool, String> {
         let latched = self.latched();
-        match self.tried(op, || driver.apply(op, serial, usize::MAX)) {
-            Ok(_) if latched && changes => Err(format!("{op}: done after a write had failed")),
-            Ok(_) => Ok(true),
+        let whole = |driver: &mut Driver<'_>| {
+            let done = driver.apply(op, n as u64, usize::MAX)?;
+            driver.write_on(op, n as u64, done.min(written)..written)
+        };
+        match self.tried(op, || whole(driver)) {
+            Ok(()) if latched && changes => Err(format!("{op}: done after a write had failed")),
+            Ok(()) => Ok(true),
             Err(Refusal::Device(error)) if !self.latched() && self.is_over() => {
                 Err(format!("{op}: {error}, although the device works again"))
             }
             Err(Refusal::Device(_)) => Ok(false),
+            // What lost its name keeps its space for as long as nobody can read which that is.
+            Err(Refusal::Other(Error::NoSpace)) if self.device.counts().struck > 0 && !self.is_over() => {
+                Ok(false)
+            }
             Err(Refusal::Other(error)) => {
                 // What was given up halfway may be seen in memory before the file system says that it has stopped.
                 let stopped =

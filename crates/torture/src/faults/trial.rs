@@ -89,6 +89,8 @@ pub struct Trial {
     pub(super) workload: Workload,
     medium: MemoryDevice,
     pub(super) history: History,
+    /// Bytes that each step writes.
+    pub(super) written: Vec<usize>,
     /// Promises given before the first step and after each one.
     pub(super) promises: Vec<usize>,
     /// What a healthy run asks, with its unmount.
@@ -121,6 +123,7 @@ impl Trial {
             promises: promises(&recording),
             workload,
             history: recording.history,
+            written: recording.written,
             run: Counts::default(),
             crashed: medium.branch(),
             recovery: Counts::default(),
