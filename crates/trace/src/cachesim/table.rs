@@ -64,7 +64,7 @@ pub fn shown(simulated: &Simulated, rows: &[u64]) -> Outcome {
         table.row(words.map(Cell::from).into_iter().chain(numbers.map(Cell::from)).chain(over));
     }
     let dirty = if aged { "; and how many blocks were dirty for longer than that" } else { "" };
-    table.note = Some(format!(
+    table.explain(format!(
         "Miss: disk reads and writes, in parts of all accesses. Saved: written blocks that never went to the disk. Left: blocks still dirty at the end{dirty}.",
     ));
     let mut by_block: BTreeMap<u32, Vec<&Found>> = BTreeMap::new();

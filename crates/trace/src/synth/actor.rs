@@ -219,10 +219,8 @@ impl Stage {
         let (owner, wanted) = (self.plan.classes[class].of, self.plan.classes[class].files);
         if self.lists.get(actor, class, owner).is_none() {
             let mut list = List::default();
-            let directory = self.plan.directory(class, actor.user);
             for _ in 0..wanted {
-                let size = self.plan.classes[class].size.count(&mut self.random);
-                list.add_behind(self.files.add(|n| format!("{directory}/{n}").into(), size));
+                list.add_behind(self.old_file(actor.user, class));
             }
             match owner {
                 Owner::User => drop(self.lists.users.insert((actor.user, class), list)),
@@ -237,11 +235,16 @@ impl Stage {
     /// now.
     fn fill(&mut self, actor: &mut Actor, class: usize) {
         if self.plan.classes[class].of != Owner::Command && self.list(actor, class).0.len() == 0 {
-            let directory = self.plan.directory(class, actor.user);
-            let size = self.plan.classes[class].size.count(&mut self.random);
-            let file = self.files.add(|n| format!("{directory}/{n}").into(), size);
+            let file = self.old_file(actor.user, class);
             self.list(actor, class).0.add_behind(file);
         }
+    }
+
+    /// A file of a class that was there before, as large as such files are.
+    fn old_file(&mut self, user: u32, class: usize) -> File {
+        let directory = self.plan.directory(class, user);
+        let size = self.plan.classes[class].size.count(&mut self.random);
+        self.files.add(|n| format!("{directory}/{n}").into(), size)
     }
 
     /// The file to which an actor's step is done.

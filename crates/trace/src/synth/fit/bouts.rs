@@ -27,6 +27,13 @@ enum Rank {
     Fresh,
 }
 
+impl Rank {
+    /// By its depth in a [`Stack`], where the one that was used last has 1.
+    fn of(depth: Option<u32>) -> Self {
+        depth.map_or(Self::Fresh, |depth| Self::Again(depth - 1))
+    }
+}
+
 /// How things come back.
 #[derive(Clone, Debug, Default)]
 pub struct Ranks {
@@ -298,9 +305,8 @@ impl<'a> Pass<'a> {
         self.see(event, batch);
         let Some(seen) = self.files.get(&event.file) else { return };
         let usage = &mut self.usage[seen.class as usize];
-        let depth = usage.stack.access(seen.key);
+        let rank = Rank::of(usage.stack.access(seen.key));
         let made = event.kind == Kind::Create;
-        let rank = depth.map_or(Rank::Fresh, |depth| Rank::Again(depth - 1));
         let mut done = Done::at(event, None);
         (done.serial, done.class, done.rank) = (seen.serial, Some(seen.class), (!made).then_some(rank));
         let serial = seen.serial;
@@ -381,8 +387,7 @@ impl<'a> Pass<'a> {
         self.see(event, batch);
         let Some(seen) = self.files.get(&event.file) else { return };
         let (class, serial) = (seen.class, seen.serial);
-        let rank =
-            self.usage[class as usize].stack.depth(seen.key).map_or(Rank::Fresh, |d| Rank::Again(d - 1));
+        let rank = Rank::of(self.usage[class as usize].stack.depth(seen.key));
         let mut done = Done::at(event, Some(Deed::of(Act::Remove, class)));
         (done.serial, done.class, done.rank) = (serial, Some(class), Some(rank));
         let (number, _) = self.push(event, batch, done);
@@ -402,10 +407,9 @@ impl<'a> Pass<'a> {
         self.see(event, batch);
         let Some(seen) = self.files.get(&event.file) else { return };
         let (class, serial) = (seen.class, seen.serial);
-        let depth = self.usage[class as usize].stack.access(seen.key);
+        let rank = Rank::of(self.usage[class as usize].stack.access(seen.key));
         let mut done = Done::at(event, Some(Deed::of(Act::Rename, class)));
-        done.rank = Some(depth.map_or(Rank::Fresh, |depth| Rank::Again(depth - 1)));
-        (done.serial, done.class) = (serial, Some(class));
+        (done.serial, done.class, done.rank) = (serial, Some(class), Some(rank));
         self.push(event, batch, done);
     }
 
