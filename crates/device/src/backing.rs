@@ -5,6 +5,7 @@
 //! the state of the device is then unknown, and more writes would build on it. Reads go on.
 
 use crate::{Error, Info, Op, Result};
+use rustix::fs::FlockOperation;
 use std::fs::File;
 use std::io::{Error as IoError, ErrorKind};
 use std::os::unix::fs::FileExt;
@@ -113,6 +114,16 @@ impl Backing {
                 // The system forgets what it could not write, so a second flush that succeeds proves nothing.
                 Err(e) => return Err(self.failed(Op::Write, "flushing".into(), e)),
             }
+        }
+    }
+}
+
+/// Ends the advisory lock, if there is one, now: closing alone would leave it to a child process that another thread is
+/// starting, which has a copy of the descriptor until it executes its program.
+impl Drop for Backing {
+    fn drop(&mut self) {
+        if let Err(e) = rustix::fs::flock(&self.file, FlockOperation::Unlock) {
+            log::debug!("{}: unlocking: {e}", self.info.name);
         }
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! A [`FileDevice`] transfers at once, with plain system calls, in `read_at` and `write_at`, and
 //! asynchronously, through an engine, in `submit` and `wait`. The engine (`io_uring` where the system
-//! permits it, else a few threads) is started by the first `submit`: a program that opens an image and
-//! then forks to become a daemon must not submit before it has forked.
+//! permits it, else a few threads) is started by the first `submit`. A program that becomes a daemon opens
+//! after it has forked: the engine has no threads in the child, and dropping the parent's device would end
+//! the lock of both.
 //!
 //! Invariants: a device opened read-only has no permission to write, not just a promise; the advisory
-//! lock is held as long as the device lives; the first failed write or flush ends writing.
+//! lock is held exactly as long as the device lives; the first failed write or flush ends writing.
 
 use crate::backing::Backing;
 #[cfg(target_os = "linux")]
@@ -418,5 +419,27 @@ mod system {
     /// Not supported.
     pub fn discard(_: &File, _: u64, _: u64) -> Result<(), Errno> {
         Err(Errno::OPNOTSUPP)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: a device that is gone has no lock, though a copy of its descriptor lives on, as it does in a process that
+    /// another thread is starting.
+    #[test]
+    fn the_lock_ends_with_the_device() {
+        let image = tempfile::NamedTempFile::new().unwrap();
+        image.as_file().set_len(4096).unwrap();
+        let device = FileDevice::open(image.path(), &OpenOptions::read_write()).unwrap();
+        let copy = device.backing.file.try_clone().unwrap();
+        assert!(matches!(
+            FileDevice::open(image.path(), &OpenOptions::read_write()),
+            Err(Error::Busy { .. })
+        ));
+        drop(device);
+        FileDevice::open(image.path(), &OpenOptions::read_write()).unwrap();
+        drop(copy);
     }
 }
