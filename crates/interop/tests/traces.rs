@@ -1,5 +1,7 @@
 //! Traces: what a mount records of programs, and what other people's tools read from a trace.
 
+use spindle_clock::{Clock, SystemClock};
+use spindle_interop::crash::daemon::Daemon;
 use spindle_interop::spindle::{Mounted, spindle};
 use spindle_interop::tool::{command, repository, run, tools};
 use spindle_interop::{Failure, Result};
@@ -9,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 /// What a trace tells: kind, size, bytes read and written, and the name.
 fn told(trace: &Path) -> Vec<(Kind, u64, u64, u64, String)> {
@@ -61,6 +64,30 @@ fn a_mount_records_its_use() -> Result<()> {
     let read: u64 = all.iter().map(|(_, _, read, ..)| read).sum();
     assert_eq!(read, 70_000, "{all:?}");
     assert_eq!(all.first().map(|(kind, size, ..)| (*kind, *size)), Some((Kind::Open, 70_000)));
+    Ok(())
+}
+
+/// Promise: the trace of a mount whose daemon was killed is readable: of what was done some seconds before nothing is missing.
+#[test]
+fn the_trace_of_a_killed_mount() -> Result<()> {
+    let dir = tempfile::tempdir().map_err(Failure::of("temporary directory"))?;
+    let (image, trace) = (dir.path().join("image"), dir.path().join("trace"));
+    spindle(["newfs", "-s", "32m", image.to_str().expect("a path in UTF-8")])?;
+    let daemon = Daemon::start(&image, &format!("trace={}", trace.display()))?;
+    let made = |number: u32| daemon.path().join(format!("d{number}"));
+    let (mut number, mut seen) = (0, Vec::new());
+    while seen.is_empty() && number < 600 {
+        fs::create_dir(made(number)).map_err(Failure::of("mkdir"))?;
+        number += 1;
+        SystemClock.sleep(Duration::from_millis(100));
+        seen = told(&trace);
+    }
+    daemon.kill()?;
+    let found = told(&trace);
+    assert!(!seen.is_empty() && found.starts_with(&seen), "{seen:?} and then {found:?}");
+    for (number, (kind, .., path)) in found.iter().enumerate() {
+        assert_eq!((*kind, path.ends_with(&format!("/d{number}"))), (Kind::Mkdir, true), "{path}");
+    }
     Ok(())
 }
 

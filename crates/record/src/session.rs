@@ -9,8 +9,8 @@ use crate::wire::{Left, Wire};
 use crate::{Done, Error, Result, Wanted};
 use rustix::time::{ClockId, clock_gettime};
 use spindle_clock::{Clock, SystemClock};
-use spindle_trace::format::Writer;
-use spindle_trace::{Batch, FileId, Info};
+use spindle_trace::format::Live;
+use spindle_trace::{Batch, FileId};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -35,7 +35,6 @@ enum Parcel {
 /// A recording that goes on until [`Recording::finish`].
 #[derive(Debug)]
 pub struct Recording {
-    source: String,
     stop: Arc<AtomicBool>,
     tell: SyncSender<bool>,
     drain: JoinHandle<Missed>,
@@ -44,7 +43,7 @@ pub struct Recording {
 
 #[derive(Debug)]
 struct Written {
-    writer: Writer,
+    file: Live,
     open: usize,
 }
 
@@ -55,7 +54,7 @@ impl Recording {
     /// [`Error::Forbidden`], [`Error::Kernel`], [`Error::Io`], [`Error::Trace`].
     pub fn start(wanted: &Wanted, output: &Path, source: &str) -> Result<Self> {
         let kernel = Kernel::load(wanted)?;
-        let writer = Writer::create(output)?;
+        let file = Live::create(output, source)?;
         let hidden = std::fs::metadata(output)
             .map_err(|source| Error::Io { path: output.to_owned(), source })
             .map(|found| FileId { device: found.dev(), inode: found.ino() })?;
@@ -68,9 +67,8 @@ impl Recording {
         let problem = |source| Error::Io { path: output.to_owned(), source };
         let drain = thread("record-drain").spawn(move || drain(kernel, &stopped, &told, &give));
         let drain = drain.map_err(problem)?;
-        let write =
-            thread("record-write").spawn(move || write(translator, writer, &take)).map_err(problem)?;
-        Ok(Self { source: source.to_owned(), stop, tell, drain, write })
+        let write = thread("record-write").spawn(move || write(translator, file, &take)).map_err(problem)?;
+        Ok(Self { stop, tell, drain, write })
     }
 
     /// With [`Wanted::children`]: processes that this one starts from now on are not followed any more. Those that are, and theirs, still are.
@@ -89,7 +87,7 @@ impl Recording {
         self.stop.store(true, Ordering::Relaxed);
         let broken = |_| Error::Kernel("a thread of the recorder has panicked".into());
         let missed = self.drain.join().map_err(broken)?;
-        let Written { writer, open } = self.write.join().map_err(broken)??;
+        let Written { file, open } = self.write.join().map_err(broken)??;
         let mut notes = Vec::new();
         if open > 0 {
             notes.push(format!("{open} files were still open at the end"));
@@ -100,8 +98,7 @@ impl Recording {
         if missed.foreign > 0 {
             notes.push(format!("{} calls of 32-bit programs are not recorded", missed.foreign));
         }
-        let info = Info { source: self.source, lost: missed.lost, notes: notes.clone() };
-        let events = writer.finish(&info)?;
+        let events = file.finish(missed.lost, notes.clone())?;
         Ok(Done { events, lost: missed.lost, notes })
     }
 }
@@ -156,9 +153,9 @@ fn drain(
     }
 }
 
-fn write(mut translator: Translator, mut writer: Writer, take: &Receiver<Parcel>) -> Result<Written> {
+fn write(mut translator: Translator, mut file: Live, take: &Receiver<Parcel>) -> Result<Written> {
     let mut batch = Batch::default();
-    for parcel in take {
+    while let Some(parcel) = file.receive(take)? {
         batch.clear();
         match parcel {
             Parcel::Messages(chunk) => {
@@ -171,15 +168,15 @@ fn write(mut translator: Translator, mut writer: Writer, take: &Receiver<Parcel>
                         translator.take(&wire, &mut batch);
                     }
                 }
-                writer.write(&batch)?;
+                file.write(&batch)?;
             }
             Parcel::End { left, time } => {
                 for left in left {
                     translator.left(&left, time, &mut batch);
                 }
-                writer.write(&batch)?;
+                file.write(&batch)?;
             }
         }
     }
-    Ok(Written { writer, open: translator.open() })
+    Ok(Written { file, open: translator.open() })
 }

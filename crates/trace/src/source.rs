@@ -20,6 +20,11 @@ pub trait Source {
     /// What the trace says of itself; what is only known at its end is there when [`Source::next`] has given `false`.
     fn info(&self) -> Info;
 
+    /// False if its end is missing: it is still being written, or who wrote it was killed.
+    fn is_finished(&self) -> bool {
+        true
+    }
+
     /// Replaces what is in `batch` by the next events, some thousands; false if there are no more (the batch is then empty).
     ///
     /// # Errors

@@ -4,10 +4,13 @@
 //! Parquet reads a trace. What the trace says of itself is in the file's key-value metadata.
 
 mod column;
+mod live;
+mod prefix;
 mod reader;
 mod writer;
 
 pub use column::Columns;
+pub use live::Live;
 pub use reader::Reader;
 pub use writer::Writer;
 
@@ -46,6 +49,7 @@ mod key {
     pub(super) const SOURCE: &str = "spindle.source";
     pub(super) const LOST: &str = "spindle.lost";
     pub(super) const NOTE: &str = "spindle.note";
+    pub(super) const UNFINISHED: &str = "spindle.unfinished";
 }
 
 #[cfg(test)]

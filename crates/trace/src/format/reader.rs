@@ -1,6 +1,7 @@
 //! Reading a trace.
 
 use super::column::{COLUMNS, Column, Columns};
+use super::prefix::{MAGIC, Prefix};
 use super::{VERSION, key, schema};
 use crate::{Batch, Error, Event, Info, Kind, Names, Result, Source, Symbol};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -8,11 +9,8 @@ use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
-
-/// How a Parquet file begins and ends.
-const MAGIC: &[u8; 4] = b"PAR1";
 
 /// Events given at a time: what fits a processor's second-level cache.
 const BATCH: usize = 1 << 11;
@@ -20,9 +18,10 @@ const BATCH: usize = 1 << 11;
 /// Reads a trace; what it holds in memory are the pages of the columns that it is at.
 pub struct Reader {
     path: PathBuf,
-    file: SerializedFileReader<File>,
+    file: SerializedFileReader<Prefix>,
     columns: Columns,
     info: Info,
+    is_finished: bool,
     /// The next row group, and what is left of the one before.
     group: usize,
     open: Option<Group>,
@@ -56,22 +55,26 @@ impl Reader {
         }
     }
 
-    /// Opens a file, of which only `columns` will be read.
+    /// Opens a file, of which only `columns` will be read; of one that was not finished, what stands before its last checkpoint.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Malformed`] when it is not a trace, or one of a later version.
+    /// [`Error::Io`]; [`Error::Malformed`] when it is not a trace, or one of a later version, or was not finished and has no
+    /// checkpoint.
     pub fn open(path: &Path, columns: Columns) -> Result<Self> {
-        let mut file = File::open(path).map_err(|e| Error::io(path, e))?;
-        if !is_finished(&mut file).map_err(|e| Error::io(path, e))? {
+        let file = File::open(path).map_err(|e| Error::io(path, e))?;
+        let whole = Prefix::whole(file).map_err(|e| Error::io(path, e))?;
+        let file = if whole.is_finished().map_err(|e| Error::io(path, e))? {
+            SerializedFileReader::new(whole).map_err(|e| problem(path, "footer", e))?
+        } else {
             let what = "the trace was not finished: who wrote it was killed, or is still at work";
-            return Err(Error::malformed(path, "end", what));
-        }
-        let file = SerializedFileReader::new(file).map_err(|e| problem(path, "footer", e))?;
+            let found = whole.last_checkpoint().map_err(|e| Error::io(path, e))?;
+            found.ok_or_else(|| Error::malformed(path, "end", what))?
+        };
         let wanted = schema();
         let found = file.metadata().file_metadata();
         let bad = |what: String| Error::malformed(path, "footer", what);
         let mut info = Info::default();
-        let mut version = None;
+        let (mut version, mut is_finished) = (None, true);
         for pair in found.key_value_metadata().into_iter().flatten() {
             let value = pair.value.clone().unwrap_or_default();
             match pair.key.as_str() {
@@ -83,6 +86,7 @@ impl Reader {
                     info.lost = value.parse().map_err(|e| bad(format!("lost events {value}: {e}")))?;
                 }
                 key::NOTE => info.notes.push(value),
+                key::UNFINISHED => is_finished = false,
                 _ => {}
             }
         }
@@ -109,6 +113,7 @@ impl Reader {
             file,
             columns,
             info,
+            is_finished,
             group: 0,
             open: None,
             given: 0,
@@ -158,6 +163,10 @@ impl Reader {
 impl Source for Reader {
     fn info(&self) -> Info {
         self.info.clone()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.is_finished
     }
 
     fn next(&mut self, batch: &mut Batch) -> Result<bool> {
@@ -281,17 +290,6 @@ fn read<T: DataType>(
         }
     }
     Ok(())
-}
-
-/// True if the file ends as Parquet files do.
-fn is_finished(file: &mut File) -> std::io::Result<bool> {
-    let mut magic = [0; 4];
-    if file.seek(SeekFrom::End(0))? < 8 {
-        return Ok(false);
-    }
-    file.seek(SeekFrom::End(-4))?;
-    file.read_exact(&mut magic)?;
-    Ok(&magic == MAGIC)
 }
 
 fn problem(path: &Path, place: &str, error: ParquetError) -> Error {

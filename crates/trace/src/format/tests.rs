@@ -131,6 +131,50 @@ fn bad_files_are_refused() {
     assert!(seen > 5, "{seen} of 199 damaged files were noticed");
 }
 
+/// Promise: of a file that was not finished everything before the last checkpoint is read, wherever it was cut behind that, and a note
+/// says that something is missing; a finished one has no such note.
+#[test]
+fn a_checkpoint_survives_what_comes_after() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.trace");
+    let info = Info { source: "test".into(), ..Info::default() };
+    let (first, second) = (anything(30_000, 11), anything(30_000, 12));
+    let mut writer = Writer::create(&path).unwrap();
+    let mut ends = Vec::new();
+    for batch in [&Batch::default(), &first, &second] {
+        writer.write(batch).unwrap();
+        writer.checkpoint(&info).unwrap();
+        writer.checkpoint(&info).unwrap();
+        ends.push(std::fs::metadata(&path).unwrap().len());
+    }
+    writer.write(&anything(30_000, 13)).unwrap();
+    assert_eq!(writer.finish(&info).unwrap(), 90_000);
+    let file = std::fs::read(&path).unwrap();
+
+    let ids =
+        |batch: &Batch| batch.events.iter().map(|event| (event.time, event.file.inode)).collect::<Vec<_>>();
+    let both = [ids(&first), ids(&second)].concat();
+    let len = u64::try_from(file.len()).unwrap();
+    for (number, (&end, next)) in ends.iter().zip(ends[1..].iter().copied().chain([len])).enumerate() {
+        let (step, last) = (usize::try_from((next - end) / 19).unwrap(), usize::try_from(next - 1).unwrap());
+        for cut in (usize::try_from(end).unwrap()..last).step_by(step.max(1)).chain([last]) {
+            std::fs::write(&path, &file[..cut]).unwrap();
+            let mut source = open(&path, Columns::ALL).unwrap();
+            let (mut found, mut batch) = (Vec::new(), Batch::default());
+            while source.next(&mut batch).unwrap() {
+                found.extend(ids(&batch));
+            }
+            assert_eq!(found, both[..30_000 * number], "{cut}");
+            assert_eq!((source.info().source.as_str(), source.is_finished()), ("test", false));
+            assert!(source.info().notes[0].contains(&format!("first {} events", found.len())), "{cut}");
+        }
+    }
+    std::fs::write(&path, &file).unwrap();
+    let whole = open(&path, Columns::ALL).unwrap();
+    assert!(whole.is_finished());
+    assert_eq!(whole.info(), info);
+}
+
 /// Promise: the document tells the schema that is written, and every kind and flag with its bit.
 #[test]
 fn the_document_is_true() {

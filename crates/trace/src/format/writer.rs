@@ -6,10 +6,10 @@ use crate::{Batch, Error, Info, Kind, Result, Symbol};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::ColumnPath;
+use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,12 +18,14 @@ use std::sync::Arc;
 const GROUP: usize = 1 << 18;
 
 /// Writes a trace; what it holds in memory is one group of a quarter of a million events. A file is complete only after
-/// [`Writer::finish`].
+/// [`Writer::finish`], and readable up to the last [`Writer::checkpoint`] before.
 pub struct Writer {
     path: PathBuf,
     file: SerializedFileWriter<File>,
     pending: Batch,
     written: u64,
+    /// What was written before the last checkpoint.
+    secured: Option<u64>,
 }
 
 impl std::fmt::Debug for Writer {
@@ -55,11 +57,9 @@ impl Writer {
             .set_column_statistics_enabled(ColumnPath::from("new_path"), EnabledStatistics::None)
             .set_created_by(concat!("spindle ", env!("CARGO_PKG_VERSION")).into())
             .build();
-        let mut file = SerializedFileWriter::new(file, Arc::new(schema()), Arc::new(properties))
+        let file = SerializedFileWriter::new(file, Arc::new(schema()), Arc::new(properties))
             .map_err(|e| problem(path, e))?;
-        // So that who is killed leaves what is known as a trace.
-        file.flush().map_err(|e| Error::io(path, e))?;
-        Ok(Self { path: path.to_owned(), file, pending: Batch::default(), written: 0 })
+        Ok(Self { path: path.to_owned(), file, pending: Batch::default(), written: 0, secured: None })
     }
 
     /// Adds events.
@@ -77,6 +77,42 @@ impl Writer {
         Ok(())
     }
 
+    /// Makes what was written so far readable even if nothing more comes of the file.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn checkpoint(&mut self, info: &Info) -> Result<()> {
+        if !self.pending.events.is_empty() {
+            self.write_group()?;
+        }
+        if self.secured == Some(self.written) {
+            return Ok(());
+        }
+        let note = format!(
+            "the trace was not finished: what came after its first {} events is missing, and how many were lost is not known",
+            self.written
+        );
+        let mut pairs = pairs(info);
+        pairs.push(KeyValue::new(key::NOTE.to_owned(), note));
+        pairs.push(KeyValue::new(key::UNFINISHED.to_owned(), None));
+        let properties = self.file.properties();
+        let about = FileMetaData::new(
+            properties.writer_version().as_num(),
+            self.written.try_into().unwrap_or(i64::MAX),
+            Some(properties.created_by().to_owned()),
+            Some(pairs),
+            Arc::new(SchemaDescriptor::new(Arc::new(schema()))),
+            None,
+        );
+        let directory = ParquetMetaData::new(about, self.file.flushed_row_groups().to_vec());
+        let mut bytes = Vec::new();
+        ParquetMetaDataWriter::new(&mut bytes, &directory).finish().map_err(|e| problem(&self.path, e))?;
+        let written = self.file.write_all(&bytes).and_then(|()| self.file.flush());
+        written.map_err(|e| Error::io(&self.path, e))?;
+        self.secured = Some(self.written);
+        Ok(())
+    }
+
     /// Completes the file, with what the trace says of itself; gives the number of events in it.
     ///
     /// # Errors
@@ -85,14 +121,8 @@ impl Writer {
         if !self.pending.events.is_empty() {
             self.write_group()?;
         }
-        let mut tell = |key: &str, value: String| {
-            self.file.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
-        };
-        tell(key::VERSION, VERSION.to_string());
-        tell(key::SOURCE, info.source.clone());
-        tell(key::LOST, info.lost.to_string());
-        for note in &info.notes {
-            tell(key::NOTE, note.clone());
+        for pair in pairs(info) {
+            self.file.append_key_value_metadata(pair);
         }
         self.file.close().map_err(|e| problem(&self.path, e))?;
         Ok(self.written)
@@ -105,6 +135,17 @@ impl Writer {
         self.pending.clear();
         Ok(())
     }
+}
+
+/// What a trace says of itself.
+fn pairs(info: &Info) -> Vec<KeyValue> {
+    let told = [
+        (key::VERSION, VERSION.to_string()),
+        (key::SOURCE, info.source.clone()),
+        (key::LOST, info.lost.to_string()),
+    ];
+    let notes = info.notes.iter().map(|note| (key::NOTE, note.clone()));
+    told.into_iter().chain(notes).map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect()
 }
 
 fn write_columns(

@@ -14,18 +14,20 @@
 
 mod state;
 
-use crate::format::Writer;
-use crate::{Batch, Error, Info, Result};
+use crate::format::Live;
+use crate::{Batch, Error, Result};
 use spindle_clock::{Clock, Mutex};
 use spindle_vfs::{Action, Caller, Ino, Observer};
 use state::State;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 /// Events handed to the writer at a time.
 const BATCH: usize = 1 << 12;
+/// Nanoseconds after which fewer are handed on, so that little is missing if the mount dies.
+const LATE: i64 = 1_000_000_000;
 /// Batches that may wait for the writer.
 const WAITING: usize = 64;
 /// Events that wait when the queue is full, before more are lost.
@@ -47,14 +49,13 @@ struct Recording {
     state: State,
     batch: Batch,
     lost: u64,
-    source: String,
     /// Gone when the recording is over.
     writer: Option<Thread>,
 }
 
 struct Thread {
     queue: SyncSender<Batch>,
-    handle: JoinHandle<std::result::Result<Writer, ()>>,
+    handle: JoinHandle<std::result::Result<Live, ()>>,
 }
 
 impl Recorder {
@@ -70,24 +71,15 @@ impl Recorder {
         clock: Arc<dyn Clock>,
         failed: impl FnOnce(&Error) + Send + 'static,
     ) -> Result<Self> {
-        let mut writer = Writer::create(path)?;
+        let file = Live::create(path, source)?;
         let (queue, batches) = sync_channel::<Batch>(WAITING);
-        let write = move || {
-            for batch in batches {
-                if let Err(error) = writer.write(&batch) {
-                    failed(&error);
-                    return Err(());
-                }
-            }
-            Ok(writer)
-        };
+        let write = move || write(file, &batches).map_err(|error| failed(&error));
         let handle =
             std::thread::Builder::new().name("trace".into()).spawn(write).map_err(|e| Error::io(path, e))?;
         let recording = Recording {
             state: State::new(mounted),
             batch: Batch::default(),
             lost: 0,
-            source: source.to_owned(),
             writer: Some(Thread { queue, handle }),
         };
         Ok(Self { clock, recording: Mutex::new(recording) })
@@ -106,10 +98,10 @@ impl Recorder {
         // Nobody waits for this lock any more but those who find the recording over.
         let _ = queue.send(std::mem::take(&mut recording.batch));
         drop(queue);
-        let info = Info { source: recording.source.clone(), lost: recording.lost, notes: notes() };
+        let lost = recording.lost;
         drop(recording);
         match handle.join() {
-            Ok(Ok(writer)) => writer.finish(&info).map(Some),
+            Ok(Ok(file)) => file.finish(lost, notes()).map(Some),
             _ => Ok(None),
         }
     }
@@ -118,6 +110,13 @@ impl Recorder {
         let now = self.clock.now();
         now.secs.saturating_mul(1_000_000_000).saturating_add(now.nanos.into())
     }
+}
+
+fn write(mut file: Live, batches: &Receiver<Batch>) -> Result<Live> {
+    while let Some(batch) = file.receive(batches)? {
+        file.write(&batch)?;
+    }
+    Ok(file)
 }
 
 fn notes() -> Vec<String> {
@@ -137,12 +136,14 @@ impl Observer for Recorder {
         let Some(thread) = writer else { return };
         let before = batch.events.len();
         // Under the lock, so that times are in order.
-        state.observe(self.now(), by, action, batch);
+        let now = self.now();
+        state.observe(now, by, action, batch);
         if batch.events.len() > MOST {
             *lost += (batch.events.len() - before) as u64;
             batch.events.truncate(before);
         }
-        if batch.events.len() < BATCH || batch.events.len() == before {
+        let Some(first) = batch.events.first().filter(|_| batch.events.len() > before) else { return };
+        if batch.events.len() < BATCH && now - first.time < LATE {
             return;
         }
         match thread.queue.try_send(std::mem::take(batch)) {

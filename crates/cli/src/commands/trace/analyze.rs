@@ -8,7 +8,6 @@ use spindle_report::{Section, page, render};
 use spindle_trace::analyze::{Caches, Dimension, Findings, Show, analyze_by};
 use spindle_trace::cachesim::simulate;
 use spindle_trace::format::Columns;
-use spindle_trace::open;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -101,13 +100,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             Dimension::Directory => columns | Columns::PATHS,
         };
     }
-    let mut source = open(&args.trace, columns)?;
+    let mut source = super::open(&args.trace, columns)?;
     let bar = Progress::of_parts("analysing");
     let mut findings = analyze_by(&mut *source, &wanted, args.top, |done| bar.fraction(done))?;
     drop(bar);
     findings.totals.file_bytes = std::fs::metadata(&args.trace).ok().map(|found| found.len());
     let caches = if args.caches {
-        let mut source = open(&args.trace, Columns::NUMBERS)?;
+        let mut source = spindle_trace::open(&args.trace, Columns::NUMBERS)?;
         let bar = Progress::of_parts("simulating");
         let simulated = simulate(&mut *source, &Caches::lanes(), &|done| bar.fraction(done))?;
         Some(Caches::of(&simulated.lots))

@@ -8,7 +8,6 @@ use spindle_cache::policy::PolicyName;
 use spindle_report::{Outcome, render};
 use spindle_trace::cachesim::{Cell, Lane, Simulated, Write, paper, simulate, table};
 use spindle_trace::format::Columns;
-use spindle_trace::open;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -145,7 +144,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// Simulates in one reading of the trace.
 fn pass(args: &Args, lanes: &[Lane], what: &'static str) -> Result<Simulated> {
-    let mut source = open(&args.trace, Columns::NUMBERS)?;
+    let mut source = super::open(&args.trace, Columns::NUMBERS)?;
     let bar = Progress::of_parts(what);
     Ok(simulate(&mut *source, lanes, &|done| bar.fraction(done))?)
 }

@@ -4,7 +4,6 @@ use crate::error::Result;
 use crate::progress::Progress;
 use spindle_trace::export::{To, export};
 use spindle_trace::format::Columns;
-use spindle_trace::open;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -42,7 +41,7 @@ enum Format {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let mut source = open(&args.from, Columns::NUMBERS)?;
+    let mut source = super::open(&args.from, Columns::NUMBERS)?;
     let to = match args.format {
         Format::OracleGeneral => To::OracleGeneral,
         Format::Csv => To::Csv,

@@ -1,5 +1,6 @@
 //! `spindle trace import`
 
+use super::told;
 use crate::error::Result;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -39,7 +40,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let (Some(from), Some(to)) = (&args.from, &args.to) else { return list() };
-    let mut source = open_as(from, args.format.as_deref(), Columns::ALL)?;
+    let mut source = told(from, open_as(from, args.format.as_deref(), Columns::ALL)?);
     let mut writer = Writer::create(to)?;
     let bar = Progress::of_parts("importing");
     let mut batch = Batch::default();

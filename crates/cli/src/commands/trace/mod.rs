@@ -11,6 +11,8 @@ mod show;
 mod synth;
 
 use crate::error::Result;
+use spindle_trace::{Columns, Source};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Record what programs do with files, and learn what storage that needs
@@ -50,4 +52,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         What::Show(args) => show::run(args),
         What::Synth(args) => synth::run(args),
     }
+}
+
+/// Opens a trace, and says so if its end is missing.
+fn open(path: &Path, columns: Columns) -> Result<Box<dyn Source>> {
+    Ok(told(path, spindle_trace::open(path, columns)?))
+}
+
+/// Says so if the end of `source` is missing.
+fn told(path: &Path, source: Box<dyn Source>) -> Box<dyn Source> {
+    if !source.is_finished() {
+        log::warn!(
+            "{}: the trace was not finished: who wrote it was killed, or is still at work; its end is missing",
+            path.display()
+        );
+    }
+    source
 }

@@ -6,9 +6,9 @@ use crate::text::parse_bytes;
 use spindle_clock::SystemClock;
 use spindle_lab::replay::{On, System, from_file, on_disk};
 use spindle_report::{Outcome, render};
+use spindle_trace::Batch;
 use spindle_trace::format::Columns;
 use spindle_trace::replay::{Directory, Pace, Replay, Settings, Target, Timings, population};
-use spindle_trace::{Batch, open};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -123,7 +123,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// Replays all copies below a directory of the host.
 fn in_directory(args: &Args, dir: &Path, settings: Settings) -> Result<Outcome> {
     drop(Directory::new(dir)?);
-    let files = population(&mut *open(&args.trace, Columns::NUMBERS)?)?;
+    let files = population(&mut *super::open(&args.trace, Columns::NUMBERS)?)?;
     let mut targets = Vec::new();
     for copy in 0..args.copies {
         let mut target = Directory::new(&dir.join(format!("copy{copy}")))?;
@@ -146,7 +146,7 @@ fn in_directory(args: &Args, dir: &Path, settings: Settings) -> Result<Outcome> 
 
 /// Replays one copy.
 fn one(trace: &Path, target: Directory, settings: Settings) -> spindle_trace::Result<Timings> {
-    let mut source = open(trace, Columns::NUMBERS)?;
+    let mut source = spindle_trace::open(trace, Columns::NUMBERS)?;
     let mut replay = Replay::new(target, &SystemClock, settings);
     let mut batch = Batch::default();
     while source.next(&mut batch)? {

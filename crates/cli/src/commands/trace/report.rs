@@ -7,7 +7,6 @@ use crate::progress::Progress;
 use spindle_lab::advice::{Measured, advise};
 use spindle_report::render;
 use spindle_trace::format::Columns;
-use spindle_trace::open;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -44,8 +43,10 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    // Says once what each of the passes would say.
+    drop(super::open(&args.trace, Columns::NUMBERS)?);
     let bar = Progress::of_parts("reading");
-    let mut measured = Measured::of(&|| open(&args.trace, Columns::ALL), &|what, done| {
+    let mut measured = Measured::of(&|| spindle_trace::open(&args.trace, Columns::ALL), &|what, done| {
         bar.say(what);
         bar.fraction(done);
     })?;

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::output::Output;
 use serde::Serialize;
 use spindle_trace::format::Columns;
-use spindle_trace::{Batch, Event, Flags, Names, open};
+use spindle_trace::{Batch, Event, Flags, Names};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -89,7 +89,7 @@ fn line(event: &Event, names: &Names) -> String {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let mut source = open(&args.trace, Columns::ALL)?;
+    let mut source = super::open(&args.trace, Columns::ALL)?;
     let mut out = Output::stdout();
     let mut batch = Batch::default();
     while source.next(&mut batch)? {

@@ -1,0 +1,81 @@
+//! How much of a file is a Parquet file: all of it, or what stands before the last checkpoint of one that was not finished.
+
+use bytes::Bytes;
+use parquet::file::reader::{ChunkReader, Length, SerializedFileReader};
+use std::fs::File;
+use std::io::Result;
+use std::os::unix::fs::FileExt;
+
+/// How a Parquet file begins and ends.
+pub(super) const MAGIC: &[u8; 4] = b"PAR1";
+
+/// The first `len` bytes of a file.
+pub(super) struct Prefix {
+    file: File,
+    len: u64,
+}
+
+impl Prefix {
+    /// Bytes that are looked through at a time.
+    const WINDOW: u64 = 1 << 20;
+    /// Places that may look like the end of a checkpoint without being one.
+    const CHANCES: usize = 64;
+
+    pub(super) fn whole(file: File) -> Result<Self> {
+        let len = file.metadata()?.len();
+        Ok(Self { file, len })
+    }
+
+    /// True if it ends as Parquet files do.
+    pub(super) fn is_finished(&self) -> Result<bool> {
+        let mut magic = [0; MAGIC.len()];
+        if self.len < 8 {
+            return Ok(false);
+        }
+        self.file.read_exact_at(&mut magic, self.len - 4)?;
+        Ok(&magic == MAGIC)
+    }
+
+    /// What ends with the last directory of row groups.
+    pub(super) fn last_checkpoint(self) -> Result<Option<SerializedFileReader<Self>>> {
+        let (mut end, mut chances) = (self.len, Self::CHANCES);
+        while end > 0 {
+            let start = end.saturating_sub(Self::WINDOW);
+            // The magic number may lie across the border of two windows.
+            let until = (end + MAGIC.len() as u64 - 1).min(self.len);
+            let mut window = vec![0; usize::try_from(until - start).unwrap_or(0)];
+            self.file.read_exact_at(&mut window, start)?;
+            let places = window.windows(MAGIC.len()).enumerate().rev().filter(|(_, bytes)| bytes == MAGIC);
+            for (at, _) in places {
+                let len = start + (at + MAGIC.len()) as u64;
+                if let Ok(reader) = SerializedFileReader::new(Self { file: self.file.try_clone()?, len }) {
+                    return Ok(Some(reader));
+                }
+                chances -= 1;
+                if chances == 0 {
+                    return Ok(None);
+                }
+            }
+            end = start;
+        }
+        Ok(None)
+    }
+}
+
+impl Length for Prefix {
+    fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+impl ChunkReader for Prefix {
+    type T = <File as ChunkReader>::T;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        self.file.get_read(start)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        self.file.get_bytes(start, length)
+    }
+}
