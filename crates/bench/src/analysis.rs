@@ -13,7 +13,7 @@ use spindle_trace::analyze::analyze;
 use spindle_trace::format::{Columns, Writer};
 use spindle_trace::{Batch, Event, FileId, Flags, Info, Kind, open};
 
-use crate::measure::Settings;
+use crate::settings::Settings;
 use crate::table::Table;
 
 /// Measures both.

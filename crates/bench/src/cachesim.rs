@@ -18,7 +18,7 @@ use spindle_trace::curve::{self, Curve, Rate};
 use spindle_trace::policy::simulate;
 use spindle_trace::requests::{OracleFile, Requests};
 
-use crate::measure::Settings;
+use crate::settings::Settings;
 use crate::table::Table;
 use crate::zipf;
 

@@ -25,8 +25,9 @@ use spindle_interop::tool::{command, run};
 use spindle_interop::{Failure, Result};
 
 use crate::contender::{Contender, Image, Medium, Mounted};
-use crate::measure::{Settings, time};
+use crate::measure::time;
 use crate::mounted::sources;
+use crate::settings::Settings;
 use crate::table::Table;
 
 /// Bytes of each image.

@@ -9,7 +9,8 @@ use spindle_sim::disk::Disk;
 use spindle_sim::preset::Library;
 use spindle_sim::{Discipline, DriveDevice, HostClock, Simulation, Time};
 
-use crate::measure::{Settings, time};
+use crate::measure::time;
+use crate::settings::Settings;
 use crate::table::Table;
 
 /// Measures both.

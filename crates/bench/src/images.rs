@@ -6,15 +6,16 @@ use spindle_interop::Result;
 use spindle_interop::tool::{command, run};
 
 use crate::contender::spindle;
-use crate::measure::{Settings, time};
+use crate::measure::time;
 use crate::mounted::source_tree;
+use crate::settings::{Group, Settings};
 use crate::table::Table;
 
 const ROW: &str = "image of a tree";
 
 /// Measures them, if wanted. The source is read once before, so that all find it in memory.
 pub fn all(settings: &Settings, table: &mut Table) -> Result<()> {
-    if !settings.wants("image") {
+    if !settings.wants(Group::Image) {
         return Ok(());
     }
     let tree = source_tree()?;

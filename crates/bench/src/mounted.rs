@@ -14,7 +14,8 @@ use spindle_interop::tool::{command, run};
 use spindle_interop::{Failure, Result};
 
 use crate::contender::{Contender, Image, Medium, Mounted};
-use crate::measure::{Settings, time};
+use crate::measure::time;
+use crate::settings::{Group, Settings};
 use crate::table::Table;
 
 const MIB: u64 = 1 << 20;
@@ -25,26 +26,29 @@ const DIRECTORIES: u64 = 200;
 
 /// Measures all wanted groups of rows on a new file system of the contender.
 pub fn all(contender: Contender, settings: &Settings, table: &mut Table) -> Result<()> {
-    if !["large", "one", "spread", "tree", "names"].iter().any(|group| settings.wants(group)) {
+    if ![Group::Large, Group::One, Group::Spread, Group::Tree, Group::Names]
+        .map(|group| settings.wants(group))
+        .contains(&true)
+    {
         return Ok(());
     }
     let image = Image::sparse(settings.directory.join(format!("{}.img", contender.name())), SIZE_BYTES)?;
     let mounted = Mounted::new(contender, "rw", &image, Medium::File)?;
     let bench = Bench { contender, settings, mounted };
-    if settings.wants("large") {
+    if settings.wants(Group::Large) {
         bench.large_file(table)?;
     }
-    if settings.wants("one") {
+    if settings.wants(Group::One) {
         bench.small_files(table, "one directory", 1, 0)?;
     }
-    if settings.wants("spread") {
+    if settings.wants(Group::Spread) {
         bench.small_files(table, "200 directories", DIRECTORIES, 4096)?;
     }
-    if settings.wants("tree") {
+    if settings.wants(Group::Tree) {
         bench.tree(table)?;
     }
     // fuse2fs would take hours: it searches directories from their start.
-    if settings.wants("names") && contender != Contender::Fuse2fs {
+    if settings.wants(Group::Names) && contender != Contender::Fuse2fs {
         bench.names(table)?;
     }
     Ok(())

@@ -1,0 +1,74 @@
+//! What the command line asks for.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+use spindle_interop::{Failure, Result};
+
+/// Rows that are measured together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Group {
+    /// Sequential and random access to large files
+    Large,
+    /// Small files in one directory
+    One,
+    /// Small files in many directories
+    Spread,
+    /// Unpacking, reading and removing a tree of sources
+    Tree,
+    /// A million names
+    Names,
+    /// Making, filling and checking images
+    Image,
+    /// Spindle beside itself, without and with clustering
+    Clusters,
+    /// What surviving crashes costs
+    Durable,
+    /// The speed of simulations
+    Events,
+    /// The analyser of traces
+    Analysis,
+    /// Cache simulation beside libCacheSim
+    Cachesim,
+}
+
+/// The same work on Spindle, on kernel ext4 over a loop device and on fuse2fs, side by side
+///
+/// Prints ratios in Markdown, the medians over the rounds. Needs root.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "spindle-bench")]
+pub struct Settings {
+    /// How often everything is measured
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub rounds: u64,
+    /// How much of the full work is done, for trying out
+    #[arg(long = "scale", value_name = "PERCENT", default_value_t = 100)]
+    pub scale_percent: u64,
+    /// The groups of rows to measure, with commas between them; all when not given
+    #[arg(long, value_name = "GROUP", value_delimiter = ',')]
+    pub only: Vec<Group>,
+    /// Where images and mounts are made
+    #[arg(value_name = "DIRECTORY", default_value = "target/bench")]
+    pub directory: PathBuf,
+}
+
+impl Settings {
+    /// Those of this program's command line; ends the program when they are none.
+    pub fn get() -> Result<Self> {
+        let mut settings = Self::parse();
+        // Paths are handed to programs that work elsewhere.
+        settings.directory =
+            std::path::absolute(&settings.directory).map_err(Failure::of("the directory"))?;
+        Ok(settings)
+    }
+
+    /// `full` scaled down, at least 1.
+    pub fn scaled(&self, full: u64) -> u64 {
+        (full * self.scale_percent / 100).max(1)
+    }
+
+    /// Whether this group of rows is wanted.
+    pub fn wants(&self, group: Group) -> bool {
+        self.only.is_empty() || self.only.contains(&group)
+    }
+}
