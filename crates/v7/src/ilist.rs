@@ -20,7 +20,9 @@ impl V7 {
         let mut space = self.space.lock();
         loop {
             let head = &mut space.superblock.head;
-            let Some(top) = usize::try_from(head.s_ninode).ok().and_then(|count| count.checked_sub(1)) else {
+            // A damaged count, of none or of more than there is room for, is as good as an empty list.
+            let top = usize::try_from(head.s_ninode).ok().and_then(|count| count.checked_sub(1));
+            let Some(top) = top.filter(|&top| top < NICINOD) else {
                 self.find_free_inodes(&mut space)?;
                 continue;
             };
