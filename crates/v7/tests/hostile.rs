@@ -179,3 +179,30 @@ fn damaged_at_random() {
         device.requests.store(0, Ordering::Relaxed);
     }
 }
+
+/// Promise: a superblock that says more free inodes than it has room for does not keep a file from being made.
+#[test]
+fn a_damaged_count_of_free_inodes() {
+    // Behind `s_isize`, `s_fsize`, `s_nfree` and `s_free`.
+    const S_NINODE: usize = 2 + 4 + 2 + 50 * 4;
+    for count in [-1, 101, 1421, i16::MAX] {
+        let victim = Victim::new(Format::V7);
+        let superblock = victim.layout.superblock_at().0;
+        victim.change(superblock, |block| {
+            block[S_NINODE..S_NINODE + 2].copy_from_slice(&count.to_le_bytes());
+        });
+        let options =
+            OpenOptions { force: true, format: Some(victim.layout.format), ..OpenOptions::default() };
+        let fs = V7::open(victim.device.clone(), victim.clock.clone(), &options).unwrap();
+        let node = NewNode {
+            kind: FileKind::Regular,
+            perm: 0o644,
+            uid: 1,
+            gid: 1,
+            rdev: Rdev::default(),
+            target: b"",
+        };
+        fs.create(Ino(victim.dir.into()), b"new", &node, Privilege::Root).unwrap();
+        fs.unmount().unwrap();
+    }
+}
