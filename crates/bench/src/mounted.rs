@@ -26,10 +26,8 @@ const DIRECTORIES: u64 = 200;
 
 /// Measures all wanted groups of rows on a new file system of the contender.
 pub fn all(contender: Contender, settings: &Settings, table: &mut Table) -> Result<()> {
-    if ![Group::Large, Group::One, Group::Spread, Group::Tree, Group::Names]
-        .map(|group| settings.wants(group))
-        .contains(&true)
-    {
+    let groups = [Group::Large, Group::One, Group::Spread, Group::Tree, Group::Names];
+    if !groups.iter().any(|&group| settings.wants(group)) {
         return Ok(());
     }
     let image = Image::sparse(settings.directory.join(format!("{}.img", contender.name())), SIZE_BYTES)?;

@@ -26,8 +26,8 @@ impl Prefix {
         Ok(Self { file, len })
     }
 
-    /// True if it ends as Parquet files do.
-    pub(super) fn is_finished(&self) -> Result<bool> {
+    /// True if it ends as Parquet files do: it was finished, or nothing came after a checkpoint.
+    pub(super) fn has_end(&self) -> Result<bool> {
         let mut magic = [0; MAGIC.len()];
         if self.len < 8 {
             return Ok(false);

@@ -63,7 +63,7 @@ impl Reader {
     pub fn open(path: &Path, columns: Columns) -> Result<Self> {
         let file = File::open(path).map_err(|e| Error::io(path, e))?;
         let whole = Prefix::whole(file).map_err(|e| Error::io(path, e))?;
-        let file = if whole.is_finished().map_err(|e| Error::io(path, e))? {
+        let file = if whole.has_end().map_err(|e| Error::io(path, e))? {
             SerializedFileReader::new(whole).map_err(|e| problem(path, "footer", e))?
         } else {
             let what = "the trace was not finished: who wrote it was killed, or is still at work";

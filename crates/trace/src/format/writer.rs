@@ -57,8 +57,10 @@ impl Writer {
             .set_column_statistics_enabled(ColumnPath::from("new_path"), EnabledStatistics::None)
             .set_created_by(concat!("spindle ", env!("CARGO_PKG_VERSION")).into())
             .build();
-        let file = SerializedFileWriter::new(file, Arc::new(schema()), Arc::new(properties))
+        let mut file = SerializedFileWriter::new(file, Arc::new(schema()), Arc::new(properties))
             .map_err(|e| problem(path, e))?;
+        // So that who is killed leaves what is known as a trace.
+        file.flush().map_err(|e| Error::io(path, e))?;
         Ok(Self { path: path.to_owned(), file, pending: Batch::default(), written: 0, secured: None })
     }
 

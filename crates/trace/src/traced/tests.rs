@@ -1,8 +1,7 @@
 //! Tests of the recorder: told what a front-end tells, and what it wrote read back.
 
 use super::*;
-use crate::Info;
-use crate::{Columns, Event, Flags, Kind, open};
+use crate::{Columns, Event, Flags, Info, Kind, open};
 use spindle_clock::{ManualClock, Timestamp};
 use spindle_vfs::{Attr, FileKind, Ino, OpenFlags, Rdev};
 use std::fs::File;
