@@ -109,6 +109,11 @@ fn rows((_, log, naming): (&str, LogUse, Naming)) -> spindle_vfs::Result<Vec<Row
         Ok(())
     })?;
     row("rmdir", &|n| fs.rmdir(directory(n), format!("directory-{n}").as_bytes()))?;
+    row("create empty files", &|n| {
+        let ino = make(directory(n), format!("empty-{n}"), FileKind::Regular)?;
+        fs.forget(ino, 1);
+        Ok(())
+    })?;
     row("append 4 KiB, fsync", &|n| append(file, n, 4 << 10).and_then(|()| fs.fsync(file, false)))?;
     row("overwrite 4 KiB, fdatasync", &|n| append(file, n, 4 << 10).and_then(|()| fs.fsync(file, true)))?;
     row("overwrite 4 KiB, fsync", &|n| append(file, n, 4 << 10).and_then(|()| fs.fsync(file, false)))?;

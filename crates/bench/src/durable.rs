@@ -119,7 +119,8 @@ impl Race<'_> {
         })?;
         storm("unlink", files, &|mounted, n| fs::remove_file(path(mounted, n, "renamed")))?;
         storm("mkdir", directories, &|mounted, n| fs::create_dir(path(mounted, n, "directory")))?;
-        storm("rmdir", directories, &|mounted, n| fs::remove_dir(path(mounted, n, "directory")))
+        storm("rmdir", directories, &|mounted, n| fs::remove_dir(path(mounted, n, "directory")))?;
+        storm("create empty files", files, &|mounted, n| File::create(path(mounted, n, "empty")).map(drop))
     }
 
     /// Each write made durable by itself.

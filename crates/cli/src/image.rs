@@ -5,7 +5,7 @@
 use crate::error::{Context, Failure, Result};
 use crate::logger;
 use spindle_cache::Settings;
-use spindle_clock::{Clock, SystemClock};
+use spindle_clock::{Clock, TickClock};
 use spindle_device::{Caching, Device, Spec};
 use spindle_ffs::{Allocation, Dialect, Ffs, FoundLog, LOG_NAME, LogPlace, LogUse};
 use spindle_report::number;
@@ -101,7 +101,7 @@ impl Opening {
             atime: AtimePolicy::Never,
             seed: None,
             shared: false,
-            clock: Arc::new(SystemClock),
+            clock: Arc::new(TickClock),
             cache: None,
             allocation: Allocation::default(),
             log: LogUse::IfThere,

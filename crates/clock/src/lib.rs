@@ -11,4 +11,4 @@ mod sync;
 mod time;
 
 pub use sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-pub use time::{Clock, ManualClock, SystemClock, Timestamp, Work};
+pub use time::{Clock, ManualClock, SystemClock, TickClock, Timestamp, Work};

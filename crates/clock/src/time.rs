@@ -96,6 +96,34 @@ impl Clock for SystemClock {
     }
 }
 
+/// The machine's clock as its kernel reads it to date files: its calendar moves on with the timer, each 1 to 10 ms.
+///
+/// A kernel that keeps the times of files in front of a file system then finds that what was written right after a file was
+/// made has its time already, and need not send another.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TickClock;
+
+impl Clock for TickClock {
+    #[cfg(target_os = "linux")]
+    fn now(&self) -> Timestamp {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+        Timestamp::new(time.tv_sec, u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn now(&self) -> Timestamp {
+        SystemClock.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        SystemClock.monotonic()
+    }
+
+    fn sleep(&self, time: Duration) {
+        SystemClock.sleep(time);
+    }
+}
+
 /// A clock that stands still until it is moved: reproducible images and tests use it.
 #[derive(Debug)]
 pub struct ManualClock(AtomicI64);
@@ -130,6 +158,18 @@ impl Clock for ManualClock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Promise: the clock of ticks shows the system's time, at most a few ticks late, and stands still between them.
+    #[test]
+    fn ticks() {
+        let mut same = 0;
+        for _ in 0..10_000 {
+            let (before, tick, after) = (TickClock.now(), TickClock.now(), SystemClock.now());
+            assert!(before <= tick && tick <= after, "{before:?} {tick:?} {after:?}");
+            same += u32::from(before == tick);
+        }
+        assert!(same > 0 || cfg!(not(target_os = "linux")));
+    }
 
     /// Promise: nanoseconds count forwards also before 1970.
     #[test]

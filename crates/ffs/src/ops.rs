@@ -4,6 +4,7 @@
 //! transaction, and changes. What can fail for want of space is done before what cannot be undone.
 
 use crate::attr::check_regular;
+use crate::dinode::Dinode;
 use crate::dir::{entries, name_of};
 use crate::inode::{Inode, State};
 use crate::layout::{InodeFormat, Version};
@@ -213,27 +214,14 @@ impl FileSystem for Ffs {
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize> {
-        self.changing(|| {
-            let inode = self.iget_ino(ino)?;
-            let mut state = write_regular(&inode)?;
-            if data.is_empty() {
-                return Ok(0);
-            }
-            self.check_not_log(inode.ino)?;
-            self.transact(|tx| {
-                let before = (state.di.size, state.di.blocks);
-                let result = self.write_file(tx, (inode.ino, &inode.stream), &mut state.di, offset, data, by);
-                if before != (state.di.size, state.di.blocks) {
-                    state.mapped_in = self.cache.group();
-                }
-                if result.is_ok() {
-                    let now = self.now();
-                    (state.di.mtime, state.di.ctime) = (now, now);
-                }
-                self.store(tx, inode.ino, &state.di)?;
-                self.note(result)
-            })
+        self.write_and(ino, offset, data, by, |di| {
+            let now = self.now();
+            (di.mtime, di.ctime) = (now, now);
         })
+    }
+
+    fn write_late(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize> {
+        self.write_and(ino, offset, data, by, |_| ())
     }
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64, by: Privilege) -> Result<()> {
@@ -301,6 +289,37 @@ impl FileSystem for Ffs {
 }
 
 impl Ffs {
+    /// Writes to a regular file, and dates it.
+    fn write_and(
+        &self,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+        by: Privilege,
+        date: impl Fn(&mut Dinode),
+    ) -> Result<usize> {
+        self.changing(|| {
+            let inode = self.iget_ino(ino)?;
+            let mut state = write_regular(&inode)?;
+            if data.is_empty() {
+                return Ok(0);
+            }
+            self.check_not_log(inode.ino)?;
+            self.transact(|tx| {
+                let before = (state.di.size, state.di.blocks);
+                let result = self.write_file(tx, (inode.ino, &inode.stream), &mut state.di, offset, data, by);
+                if before != (state.di.size, state.di.blocks) {
+                    state.mapped_in = self.cache.group();
+                }
+                if result.is_ok() {
+                    date(&mut state.di);
+                }
+                self.store(tx, inode.ino, &state.di)?;
+                self.note(result)
+            })
+        })
+    }
+
     fn check_has_extattr(&self) -> Result<()> {
         if self.layout.has_extattr { Ok(()) } else { Err(Error::NotSupported) }
     }

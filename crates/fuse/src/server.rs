@@ -10,7 +10,8 @@
 //!   atomic `O_TRUNC`; truncation arrives as a SETATTR instead, which is one request in place of two.
 //!   The kernel learns this from the first answer to an OPEN, and until then releases what it creates; so the session
 //!   opens a file that only it can see ([`PROBE`]) before anyone else comes.
-//! - Writes are cached in the kernel: size, mtime and ctime of regular files are the kernel's and arrive by SETATTR; offsets
+//! - Writes are cached in the kernel: size, mtime and ctime of regular files are the kernel's and arrive by SETATTR, so
+//!   that late pages must not date the file: nothing would put it right where the kernel found the time unchanged. Offsets
 //!   of appending writes are already right; any file may be read. Late pages come in nobody's name.
 //! - Locks stay in the kernel, which serves all processes of a mount, releases them on exit, finds deadlocks
 //!   and lets signals interrupt a waiting one. `fuser` could not do it as well: it passes no interrupts,
@@ -83,6 +84,8 @@ pub(crate) struct Inner {
     xattrs: bool,
     /// Opening needs no request, which the kernel says in INIT. Never so if someone observes.
     zero_message_open: AtomicBool,
+    /// The kernel has a cache of writes, which it says in INIT, and keeps the times of regular files.
+    writes_cached: AtomicBool,
     observed: Observed,
 }
 
@@ -116,6 +119,7 @@ impl Server {
             upkeep,
             xattrs: options.xattrs && fs.limits().xattrs,
             zero_message_open: AtomicBool::new(true),
+            writes_cached: AtomicBool::new(false),
             observed: Observed::new(observer),
             fs,
         }))
@@ -234,7 +238,16 @@ impl Inner {
         if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             self.kill_setid(ino)?;
         }
-        write_all(&*self.fs, ino, offset, data, share, cached)
+        // Without its cache of writes the kernel sends pages of mapped files late, too, but no times.
+        let dated_by_kernel = cached && self.writes_cached.load(Ordering::Relaxed);
+        let write = |offset, data: &[u8]| {
+            if dated_by_kernel {
+                self.fs.write_late(ino, offset, data, share)
+            } else {
+                self.fs.write(ino, offset, data, share)
+            }
+        };
+        write_all(write, offset, data, cached)
     }
 
     fn reply_written(&self, result: Result<usize>, reply: ReplyWrite) {
@@ -370,16 +383,14 @@ fn new_node<'a>(req: &Request, kind: FileKind, mode: u32, rdev: Rdev, target: &'
 /// Writes as much as there is space for. The kernel does not look at how much of a late page was written: there, a part
 /// is as bad as nothing.
 fn write_all(
-    fs: &dyn FileSystem,
-    ino: Ino,
+    write: impl Fn(u64, &[u8]) -> Result<usize>,
     offset: u64,
     data: &[u8],
-    by: Privilege,
     whole: bool,
 ) -> Result<usize> {
     let mut done = 0;
     while done < data.len() {
-        let len = match fs.write(ino, offset + done as u64, &data[done..], by) {
+        let len = match write(offset + done as u64, &data[done..]) {
             Ok(0) => Err(Error::NoSpace),
             other => other,
         };

@@ -6,7 +6,7 @@
 
 use crate::attr::check_regular;
 use crate::dir::is_name;
-use crate::inode::{Inode, State};
+use crate::inode::{Dinode, Inode, State};
 use crate::layout::{ROOT_INO, index};
 use crate::mount::V7;
 use crate::names::{check_alive, dangling};
@@ -196,20 +196,14 @@ impl FileSystem for V7 {
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], _by: Privilege) -> Result<usize> {
-        let inode = self.iget_ino(ino)?;
-        let mut state = write_regular(&inode)?;
-        if data.is_empty() {
-            return Ok(0);
-        }
-        self.transact(|tx| {
-            let result = self.write_file(tx, &inode, &mut state.di, offset, data);
-            if result.is_ok() {
-                let now = self.now();
-                (state.di.mtime, state.di.ctime) = (now, now);
-            }
-            self.store(tx, inode.ino, &state.di)?;
-            self.note(result)
+        self.write_and(ino, offset, data, |di| {
+            let now = self.now();
+            (di.mtime, di.ctime) = (now, now);
         })
+    }
+
+    fn write_late(&self, ino: Ino, offset: u64, data: &[u8], _by: Privilege) -> Result<usize> {
+        self.write_and(ino, offset, data, |_| ())
     }
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64, _by: Privilege) -> Result<()> {
@@ -271,5 +265,24 @@ impl FileSystem for V7 {
 
     fn unmount(&self) -> Result<()> {
         self.close()
+    }
+}
+
+impl V7 {
+    /// Writes to a regular file, and dates it.
+    fn write_and(&self, ino: Ino, offset: u64, data: &[u8], date: impl Fn(&mut Dinode)) -> Result<usize> {
+        let inode = self.iget_ino(ino)?;
+        let mut state = write_regular(&inode)?;
+        if data.is_empty() {
+            return Ok(0);
+        }
+        self.transact(|tx| {
+            let result = self.write_file(tx, &inode, &mut state.di, offset, data);
+            if result.is_ok() {
+                date(&mut state.di);
+            }
+            self.store(tx, inode.ino, &state.di)?;
+            self.note(result)
+        })
     }
 }

@@ -120,7 +120,8 @@ macro_rules! conformance_list {
             holes: sparse_files_read_zeros, far_offsets, far_files_give_all_space_back, seek_finds_data_and_holes,
                 fallocate_allocates, punch_hole_frees, zero_range_zeros, fallocate_refuses;
             attributes: setattr_changes_what_is_asked, setattr_refuses, owners_up_to_the_limit,
-                times_are_kept, times_out_of_range, changes_set_times, birth_time_stays, flags_are_kept;
+                times_are_kept, times_out_of_range, changes_set_times, late_data_leaves_times, birth_time_stays,
+                flags_are_kept;
             xattrs: xattrs_are_kept, xattr_modes, xattr_sizes, xattr_names, xattrs_go_with_the_file,
                 xattrs_absent;
             directories: readdir_lists_everything_once, readdir_goes_on_from_any_cookie,

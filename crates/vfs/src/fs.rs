@@ -89,6 +89,10 @@ pub trait FileSystem: Send + Sync {
     /// largest size is refused whole ([`crate::Error::TooBig`]).
     fn write(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize>;
 
+    /// Writes what a front-end has kept since a program wrote it: as [`write`](Self::write), but the times of the file stay. Who
+    /// keeps the data keeps the times, too, shows them, and gives them to [`setattr`](Self::setattr) when they are others.
+    fn write_late(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize>;
+
     /// Allocates, zeroes or frees a range of a regular file; an empty one is [`crate::Error::Invalid`]. Without space for
     /// all of it nothing is allocated, but a part of what was to be zeroed may be zero.
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64, by: Privilege) -> Result<()>;

@@ -192,6 +192,35 @@ impl ModelFs {
         Ok(())
     }
 
+    /// Writes as much as there is space for.
+    fn write_bytes(
+        &self,
+        tree: &mut Tree,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+        by: Privilege,
+    ) -> Result<usize> {
+        tree.blocks(ino)?;
+        let end = offset.checked_add(data.len() as u64).ok_or(Error::TooBig)?;
+        if data.is_empty() {
+            return Ok(0);
+        }
+        if end > self.options.limits.file_size_max {
+            return Err(Error::TooBig);
+        }
+        let available = self.available(tree, by);
+        let end = tree.blocks(ino)?.reach(&(offset..end), available);
+        if end == offset {
+            return Err(Error::NoSpace);
+        }
+        let len = (end - offset) as usize;
+        tree.change_blocks(ino, |blocks| blocks.write(offset, &data[..len]))?;
+        let attr = &mut tree.get_mut(ino)?.attr;
+        attr.size = attr.size.max(end);
+        Ok(len)
+    }
+
     /// Sets the access time of an inode that was read.
     fn accessed(&self, inode: &mut Inode) {
         let now = self.now();

@@ -218,7 +218,7 @@ fn record(file: &Path, dir: &Path, image: &Path, root: Ino) -> Result<Arc<Record
     let source = format!("mount {}", image.display());
     let told = file.to_owned();
     let failed = move |error: &spindle_trace::Error| {
-        log::error!("the recording into {} ends, and is not readable: {error}", told.display());
+        log::error!("the recording into {} ends here: {error}", told.display());
     };
     let clock = Arc::new(SystemClock);
     Ok(Arc::new(Recorder::start(file, &source, (&dir.to_string_lossy(), root), clock, failed)?))

@@ -44,6 +44,8 @@ impl fuser::Filesystem for Server {
                 log::info!("this kernel has no {flag:?}");
             }
         }
+        let writes_cached = config.capabilities().contains(InitFlags::FUSE_WRITEBACK_CACHE);
+        self.writes_cached.store(writes_cached, Ordering::Relaxed);
         let zero_message_open =
             config.capabilities().contains(InitFlags::FUSE_NO_OPEN_SUPPORT) && !self.observed.is_on();
         self.zero_message_open.store(zero_message_open, Ordering::Relaxed);

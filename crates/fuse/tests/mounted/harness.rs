@@ -1,7 +1,7 @@
 //! A model file system on a temporary directory, which is unmounted whatever happens.
 
 use crate::common::{Watchdog, big_model, can_mount};
-use spindle_clock::SystemClock;
+use spindle_clock::TickClock;
 use spindle_fuse::{MountOptions, Session, mount};
 use spindle_vfs::FileSystem;
 use spindle_vfs::model::{ModelFs, ModelOptions};
@@ -31,7 +31,7 @@ impl Mounted {
         options.parse(words).unwrap();
         let dir = tempfile::Builder::new().prefix("spindle-fuse").tempdir().unwrap();
         let watchdog = Watchdog::over(vec![dir.path().to_owned()]);
-        let fs = Arc::new(ModelFs::new(model, Arc::new(SystemClock)));
+        let fs = Arc::new(ModelFs::new(model, Arc::new(TickClock)));
         let mut mounted = Self { fs, session: None, options, dir, _watchdog: watchdog };
         mounted.mount(Arc::clone(&mounted.fs) as _);
         Some(mounted)

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -87,6 +88,7 @@ passed_on! {
     fn readlink(ino: Ino) -> Result<Vec<u8>>;
     fn read(ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize>;
     fn write(ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize>;
+    fn write_late(ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize>;
     fn fallocate(ino: Ino, mode: FallocateMode, offset: u64, len: u64, by: Privilege) -> Result<()>;
     fn seek(ino: Ino, offset: u64, what: Seek) -> Result<u64>;
     fn getxattr(ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
@@ -165,6 +167,42 @@ fn the_kernel_remembers() {
     let before = fs.calls("readdir");
     list();
     assert_eq!(fs.calls("readdir"), before);
+    m.unmount();
+}
+
+/// Promise: the times that programs see are those that are kept, however late data comes behind them.
+#[test]
+fn late_data_does_not_change_times() {
+    let Some((mut m, fs)) = observed("") else { return };
+    let mut shown = Vec::new();
+    for i in 0..50 {
+        let name = format!("f{i}");
+        let mut file = File::create(m.path(&name)).unwrap();
+        file.write_all(b"now").unwrap();
+        file.sync_all().unwrap();
+        // Most of these are within the same tick of the kernel's clock, which so has no new time to send.
+        file.write_all(b"late").unwrap();
+        SystemClock.sleep(Duration::from_millis(10));
+        let metadata = file.metadata().unwrap();
+        shown.push((name, metadata.modified().unwrap(), metadata.ctime_nsec()));
+    }
+    m.unmount();
+    for (name, modified, ctime_nsec) in shown {
+        let attr = fs.model.lookup(fs.model.root(), name.as_bytes()).unwrap();
+        assert_eq!(attr.size, 7);
+        assert_eq!((attr.mtime, i64::from(attr.ctime.nanos)), (modified.into(), ctime_nsec), "{name}");
+    }
+}
+
+/// Promise: files that are made and written in a tick of the clock cost no request for their time.
+#[test]
+fn new_files_have_their_time() {
+    let Some((mut m, fs)) = observed("") else { return };
+    for i in 0..1000 {
+        fs::write(m.path(&format!("f{i}")), b"x").unwrap();
+    }
+    // Ticks fall between some, on a busy machine between many.
+    assert!(fs.calls("setattr") < 1000, "{}", fs.calls("setattr"));
     m.unmount();
 }
 

@@ -26,7 +26,7 @@ const WORK_LIMIT: Duration = Duration::from_millis(1500);
 /// The longest that a recovery works before a kill.
 const RECOVERY_LIMIT: Duration = Duration::from_millis(60);
 /// How often a device that is in use is tried again.
-const PATIENCE: u32 = 100;
+const PATIENCE: u32 = 1500;
 /// Rounds whose directories are kept.
 const KEPT: usize = 3;
 

@@ -223,6 +223,23 @@ pub(super) fn changes_set_times(b: &mut Bench<'_>) {
     }
 }
 
+/// Promise: data that a front-end has kept is written as any other, but the times are those that the front-end gives.
+pub(super) fn late_data_leaves_times(b: &mut Bench<'_>) {
+    let root = b.root();
+    let file = b.file(root, "file");
+    let given = Timestamp::new(1000, 0);
+    b.set(file, &SetAttr { mtime: Some(SetTime::At(given)), ctime: Some(given), ..SetAttr::default() });
+    let data = vec![7; 100_000];
+    assert_eq!(b.write_late(file, 10, &data, ROOT).unwrap(), data.len());
+    assert_eq!(b.write_late(file, 0, b"", ROOT).unwrap(), 0);
+    refuses(b.write_late(root, 0, b"data", ROOT), &[EISDIR]);
+    b.remount();
+    let file = b.at(root, "file");
+    let attr = b.getattr(file).unwrap();
+    assert_eq!((attr.size, attr.mtime, attr.ctime), (100_010, given, given));
+    assert_eq!(b.get(file, 0, 100_010), [&[0; 10][..], &data].concat());
+}
+
 /// Promise: the birth time is the time of creation, does not change by itself, and can be set by an importer.
 pub(super) fn birth_time_stays(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");

@@ -35,6 +35,8 @@ enum Bug {
     EarlyHole,
     /// Writing does not set the modification time.
     OldModificationTime,
+    /// Data that a front-end has kept sets it.
+    LateDataIsNew,
     /// Extended attributes are created although they are there.
     XattrCreateReplaces,
     /// The last byte of a long name is lost.
@@ -205,6 +207,13 @@ impl FileSystem for Broken {
         Ok(n)
     }
 
+    fn write_late(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize> {
+        if self.bug == Bug::LateDataIsNew {
+            return self.fs.write(ino, offset, data, by);
+        }
+        self.fs.write_late(ino, offset, data, by)
+    }
+
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64, by: Privilege) -> Result<()> {
         self.fs.fallocate(ino, mode, offset, len, by)
     }
@@ -294,6 +303,7 @@ fn the_suite_catches_each_bug() {
         (Bug::Replaces, "rename_noreplace"),
         (Bug::EarlyHole, "seek_finds_data_and_holes"),
         (Bug::OldModificationTime, "changes_set_times"),
+        (Bug::LateDataIsNew, "late_data_leaves_times"),
         (Bug::XattrCreateReplaces, "xattr_modes"),
         (Bug::CutsNames, "names_up_to_the_limit"),
         (Bug::LosesByte, "far_offsets"),

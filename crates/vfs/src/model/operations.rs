@@ -319,25 +319,15 @@ impl FileSystem for ModelFs {
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize> {
         let mut tree = self.change()?;
-        tree.blocks(ino)?;
-        let end = offset.checked_add(data.len() as u64).ok_or(Error::TooBig)?;
-        if data.is_empty() {
-            return Ok(0);
+        let len = self.write_bytes(&mut tree, ino, offset, data, by)?;
+        if len > 0 {
+            self.touch(&mut tree, ino)?;
         }
-        if end > self.options.limits.file_size_max {
-            return Err(Error::TooBig);
-        }
-        let available = self.available(&tree, by);
-        let end = tree.blocks(ino)?.reach(&(offset..end), available);
-        if end == offset {
-            return Err(Error::NoSpace);
-        }
-        let len = (end - offset) as usize;
-        tree.change_blocks(ino, |blocks| blocks.write(offset, &data[..len]))?;
-        let attr = &mut tree.get_mut(ino)?.attr;
-        attr.size = attr.size.max(end);
-        self.touch(&mut tree, ino)?;
         Ok(len)
+    }
+
+    fn write_late(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize> {
+        self.write_bytes(&mut *self.change()?, ino, offset, data, by)
     }
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64, by: Privilege) -> Result<()> {

@@ -119,6 +119,10 @@ impl FileSystem for Through {
         n
     }
 
+    fn write_late(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize> {
+        self.0.fs().write_late(ino, offset, data, by)
+    }
+
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64, by: Privilege) -> Result<()> {
         if !self.is_regular(ino) {
             return self.0.fs().fallocate(ino, mode, offset, len, by);
