@@ -53,6 +53,12 @@ impl Ffs {
         self.storable(self.clock.now())
     }
 
+    /// Notes that a file's data has changed, or a directory's names.
+    pub(crate) fn note_modified(&self, di: &mut Dinode) {
+        let now = self.now();
+        (di.mtime, di.ctime) = (now, now);
+    }
+
     pub(crate) fn check_id(&self, id: u32) -> Result<u32> {
         if self.layout.inode_format == InodeFormat::Old && id > 0xffff {
             Err(Error::Overflow)

@@ -115,8 +115,7 @@ impl Ffs {
             self.dir_reserve(tx, dir.ino, &mut dir_state, name.len(), by)?;
             let (ino, di, stream) = self.make_inode(tx, (dir.ino, &dir_state.di), node, by)?;
             self.dir_enter(tx, dir.ino, &mut dir_state, name, (ino, node.kind))?;
-            let now = self.now();
-            (dir_state.di.mtime, dir_state.di.ctime) = (now, now);
+            self.note_modified(&mut dir_state.di);
             if node.kind == FileKind::Directory {
                 dir_state.di.nlink += 1;
             }

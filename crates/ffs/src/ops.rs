@@ -214,10 +214,7 @@ impl FileSystem for Ffs {
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize> {
-        self.write_and(ino, offset, data, by, |di| {
-            let now = self.now();
-            (di.mtime, di.ctime) = (now, now);
-        })
+        self.write_and(ino, offset, data, by, |di| self.note_modified(di))
     }
 
     fn write_late(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize> {
@@ -239,8 +236,7 @@ impl FileSystem for Ffs {
             self.note(result)?;
             self.transact(|tx| {
                 state.mapped_in = self.cache.group();
-                let now = self.now();
-                (state.di.mtime, state.di.ctime) = (now, now);
+                self.note_modified(&mut state.di);
                 self.store(tx, inode.ino, &state.di)
             })
         })
@@ -289,7 +285,7 @@ impl FileSystem for Ffs {
 }
 
 impl Ffs {
-    /// Writes to a regular file, and dates it.
+    /// Writes to a regular file, and has `date` set its times.
     fn write_and(
         &self,
         ino: Ino,

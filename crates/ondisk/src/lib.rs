@@ -113,7 +113,6 @@ macro_rules! structure {
         #[allow(clippy::struct_field_names)] // The source's names, prefix and all.
         $vis struct $name { $($(#[$fmeta])* pub $field: $type),* }
 
-        #[allow(dead_code)] // A user of the declaration may need only some of these.
         impl $name {
             /// Bytes on disk.
             pub const SIZE: usize = $size;
@@ -177,7 +176,7 @@ mod tests {
     #[test]
     fn round_trip_keeps_gaps() {
         for endian in [Endian::Little, Endian::Big, Endian::Pdp] {
-            let mut bytes = [0xaa; 16];
+            let mut bytes = [0xaa; Sample::SIZE];
             let value = Sample { word: 0x0102_0304, pair: [-2, 5], last: -7 };
             value.encode(&mut bytes, endian);
             assert_eq!(Sample::decode(&bytes, endian), value);

@@ -32,6 +32,12 @@ impl V7 {
         storable(self.clock.now())
     }
 
+    /// Notes that a file's data has changed, or a directory's names.
+    pub(crate) fn note_modified(&self, di: &mut Dinode) {
+        let now = self.now();
+        (di.mtime, di.ctime) = (now, now);
+    }
+
     /// Notes that a file was read.
     pub(crate) fn touch(&self, state: &State) {
         let now = self.now();

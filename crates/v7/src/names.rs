@@ -82,8 +82,7 @@ impl V7 {
             let place = self.dir_reserve(tx, dir.ino, &mut dir_state.di)?;
             let (ino, di) = self.make_inode(tx, di, dir.ino)?;
             self.dir_enter(tx, dir.ino, &dir_state.di, place, name, ino)?;
-            let now = self.now();
-            (dir_state.di.mtime, dir_state.di.ctime) = (now, now);
+            self.note_modified(&mut dir_state.di);
             dir_state.di.nlink += u16::from(directory);
             self.store(tx, dir.ino, &dir_state.di)?;
             let inode = self.enter_new(ino, di);

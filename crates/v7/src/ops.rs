@@ -196,10 +196,7 @@ impl FileSystem for V7 {
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], _by: Privilege) -> Result<usize> {
-        self.write_and(ino, offset, data, |di| {
-            let now = self.now();
-            (di.mtime, di.ctime) = (now, now);
-        })
+        self.write_and(ino, offset, data, |di| self.note_modified(di))
     }
 
     fn write_late(&self, ino: Ino, offset: u64, data: &[u8], _by: Privilege) -> Result<usize> {
@@ -216,8 +213,7 @@ impl FileSystem for V7 {
         self.transact(|tx| {
             let result = self.fallocate_file(tx, &inode, &mut state.di, mode, offset..end);
             if result.is_ok() {
-                let now = self.now();
-                (state.di.mtime, state.di.ctime) = (now, now);
+                self.note_modified(&mut state.di);
             }
             self.store(tx, inode.ino, &state.di)?;
             self.note(result)
@@ -269,7 +265,7 @@ impl FileSystem for V7 {
 }
 
 impl V7 {
-    /// Writes to a regular file, and dates it.
+    /// Writes to a regular file, and has `date` set its times.
     fn write_and(&self, ino: Ino, offset: u64, data: &[u8], date: impl Fn(&mut Dinode)) -> Result<usize> {
         let inode = self.iget_ino(ino)?;
         let mut state = write_regular(&inode)?;
