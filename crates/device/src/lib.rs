@@ -17,6 +17,7 @@ mod label;
 mod memory;
 mod spec;
 mod tickets;
+mod tracked;
 mod trial;
 #[cfg(target_os = "linux")]
 mod uring;
@@ -29,6 +30,7 @@ pub use file::{Caching, Engine, FileDevice, OpenOptions};
 pub use label::{Partition, Scheme, Table, partitions};
 pub use memory::MemoryDevice;
 pub use spec::{Part, Spec, open_spec};
+pub use tracked::Tracked;
 pub use trial::Trial;
 pub use window::Window;
 

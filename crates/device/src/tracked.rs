@@ -1,0 +1,148 @@
+//! A device that knows whether it holds writes that no barrier has made durable.
+//!
+//! Durability has one rule, and it lives here: a write that has landed is unflushed until a later
+//! [`Device::flush`] has returned, and nothing else makes it durable. Whoever promises durability calls
+//! `flush`, always; this device passes the call on whenever anything has been written since the last
+//! barrier that succeeded, by whichever road, and spares the device a barrier only when nothing has.
+
+use crate::{AlignedBuf, Device, Info, Op, Request, Result, Ticket};
+use spindle_clock::Mutex;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Another device, with a count of the writes that no barrier has made durable.
+pub struct Tracked {
+    inner: Arc<dyn Device>,
+    /// Writes under way, by ticket.
+    writes: Mutex<HashSet<u64>>,
+    /// Writes that have landed.
+    landed: AtomicU64,
+    /// Of these, the ones that a barrier has made durable.
+    durable: AtomicU64,
+}
+
+impl Tracked {
+    /// Tracks `inner`. What was written to it before may not be durable, so the first flush is passed on.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Device>) -> Self {
+        let (landed, durable) = (AtomicU64::new(1), AtomicU64::new(0));
+        Self { inner, writes: Mutex::default(), landed, durable }
+    }
+}
+
+impl Device for Tracked {
+    fn info(&self) -> &Info {
+        self.inner.info()
+    }
+
+    fn submit(&self, request: Request) -> Result<Ticket> {
+        let op = request.op;
+        let ticket = self.inner.submit(request)?;
+        if op == Op::Write {
+            self.writes.lock().insert(ticket.id());
+        }
+        Ok(ticket)
+    }
+
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        let write = self.writes.lock().remove(&ticket.id());
+        let result = self.inner.wait(ticket);
+        if write {
+            // A write that failed may have changed something, too.
+            self.landed.fetch_add(1, Ordering::AcqRel);
+        }
+        result
+    }
+
+    fn flush(&self) -> Result<()> {
+        let landed = self.landed.load(Ordering::Acquire);
+        if self.durable.load(Ordering::Acquire) >= landed {
+            return Ok(());
+        }
+        self.inner.flush()?;
+        self.durable.fetch_max(landed, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.inner.discard(offset, len)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.inner.read_at(offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        let result = self.inner.write_at(offset, buf);
+        self.landed.fetch_add(1, Ordering::AcqRel);
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Error, MemoryDevice};
+    use std::sync::atomic::AtomicBool;
+
+    /// Counts the barriers that reach it; they can be made to fail.
+    struct Counting(MemoryDevice, AtomicU64, AtomicBool);
+
+    impl Device for Counting {
+        fn info(&self) -> &Info {
+            self.0.info()
+        }
+        fn submit(&self, request: Request) -> Result<Ticket> {
+            self.0.submit(request)
+        }
+        fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+            self.0.wait(ticket)
+        }
+        fn flush(&self) -> Result<()> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            if self.2.load(Ordering::Relaxed) {
+                return Err(Error::io("counting", "flushing", std::io::ErrorKind::Other.into()));
+            }
+            self.0.flush()
+        }
+        fn discard(&self, offset: u64, len: u64) -> Result<()> {
+            self.0.discard(offset, len)
+        }
+    }
+
+    /// Promise: a flush reaches the device unless nothing has landed since the last one that succeeded; a write that
+    /// lands while a barrier is under way, or after one that failed, still needs its own.
+    #[test]
+    fn only_a_barrier_makes_a_write_durable() {
+        let inner = Arc::new(Counting(MemoryDevice::new(4096), AtomicU64::new(0), AtomicBool::new(false)));
+        let device = Tracked::new(inner.clone());
+        let barriers = |expected: u64| assert_eq!(inner.1.load(Ordering::Relaxed), expected);
+        device.flush().unwrap();
+        barriers(1);
+        device.flush().unwrap();
+        barriers(1);
+        device.write_at(0, &[1; 512]).unwrap();
+        device.flush().unwrap();
+        device.flush().unwrap();
+        barriers(2);
+        // A write that is still under way is not covered by a barrier that begins now.
+        let buf = AlignedBuf::from(&[2; 512][..]);
+        let ticket = device.submit(Request { op: Op::Write, offset: 512, buf }).unwrap();
+        device.write_at(0, &[3; 512]).unwrap();
+        device.flush().unwrap();
+        barriers(3);
+        device.wait(ticket).unwrap();
+        device.flush().unwrap();
+        barriers(4);
+        device.write_at(0, &[4; 512]).unwrap();
+        inner.2.store(true, Ordering::Relaxed);
+        assert!(device.flush().is_err());
+        inner.2.store(false, Ordering::Relaxed);
+        device.flush().unwrap();
+        barriers(6);
+        device.read_at(0, &mut [0; 512]).unwrap();
+        device.flush().unwrap();
+        barriers(6);
+    }
+}
