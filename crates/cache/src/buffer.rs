@@ -1,15 +1,15 @@
 //! One buffer: bytes of the device in memory, and their state.
 //!
-//! A slot is *empty* until it is loaded or filled, then *clean*; writing makes it *dirty* (it is entered in
-//! the cache's list), a flush takes a copy and makes it *in flight* until the copy has reached the device.
-//! Writing while in flight makes it dirty again; the copy is not affected. With a log, nothing dirty goes to the device: see
-//! [`crate::commit`].
+//! A slot is *empty* until it is loaded or filled, then *clean*; writing makes it *dirty* (it is entered
+//! in the cache's list), a flush takes a copy and makes it *in flight* until the copy has reached the
+//! device. Writing while in flight makes it dirty again; the copy is not affected. With a log, nothing
+//! dirty goes to the device: see [`crate::commit`].
 
-use crate::wal::Change;
+use crate::log::Change;
 use crate::{Cache, Tx};
 use spindle_clock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use spindle_device::{AlignedBuf, Device, Result};
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,67 +23,90 @@ struct Data {
     bytes: AlignedBuf,
     loaded: bool,
     before: Before,
-    /// Bytes of the log that the group's changes are taken to need.
-    expected: usize,
+    /// The pieces of the buffer that the present epoch has changed, a bit for each.
+    changed: u128,
 }
 
-/// Bytes of the log that one change of a buffer is taken to need until the commit knows.
-const CHANGE_BYTES: usize = 1024;
-
-/// What a buffer was when the group of transactions began that has changed it; only with a log.
+/// What a buffer was when the epoch began that has changed it; only with a log.
 #[derive(Default)]
 enum Before {
-    /// As it is now: the group has not changed it.
+    /// As it is now: the epoch has not changed it.
     #[default]
     Same,
-    /// Nothing: the group has made it.
+    /// Nothing: the epoch has made it, in space that was free.
     Nothing,
     /// These bytes.
     Bytes(AlignedBuf),
 }
 
 impl Data {
-    /// Keeps what the bytes are before they change, and gives how many more bytes of the log that is taken to need: all changes
-    /// together no more than the buffer has.
-    fn keep(&mut self) -> usize {
+    /// Keeps what the bytes are before the epoch changes them.
+    fn keep(&mut self) {
         if let Before::Same = self.before {
-            self.before =
-                if self.loaded { Before::Bytes(AlignedBuf::from(&self.bytes[..])) } else { Before::Nothing };
+            self.before = Before::Bytes(AlignedBuf::from(&self.bytes[..]));
         }
-        let rest = self.bytes.len() - self.expected;
-        let more = if let Before::Nothing = self.before { rest } else { rest.min(CHANGE_BYTES) };
-        self.expected += more;
-        more
     }
 }
 
 pub(crate) struct Slot {
     at: u64,
     len: usize,
+    /// Bytes of a piece: whole sectors, and no more pieces in the buffer than [`Data::changed`] has bits.
+    piece: usize,
     data: RwLock<Data>,
     seal: Option<Arc<dyn Seal>>,
     touched: AtomicBool,
     in_flight: AtomicBool,
 }
 
+/// Bytes of a piece of a buffer of `len` bytes.
+fn piece_bytes(len: usize, sector: usize) -> usize {
+    len.div_ceil(u128::BITS as usize).next_multiple_of(sector).max(sector)
+}
+
 impl Slot {
-    pub(crate) fn new(at: u64, len: usize, seal: Option<Arc<dyn Seal>>) -> Self {
-        Self::with(at, AlignedBuf::zeroed(len), seal, false)
+    pub(crate) fn new(at: u64, len: usize, sector: usize, seal: Option<Arc<dyn Seal>>) -> Self {
+        let data = Data { bytes: AlignedBuf::zeroed(len), loaded: false, before: Before::Same, changed: 0 };
+        Self::with(at, sector, data, seal)
     }
 
-    pub(crate) fn loaded(at: u64, bytes: AlignedBuf, seal: Option<Arc<dyn Seal>>) -> Self {
-        Self::with(at, bytes, seal, true)
-    }
-
-    fn with(at: u64, bytes: AlignedBuf, seal: Option<Arc<dyn Seal>>, loaded: bool) -> Self {
+    fn with(at: u64, sector: usize, data: Data, seal: Option<Arc<dyn Seal>>) -> Self {
         Self {
             at,
-            len: bytes.len(),
-            data: RwLock::new(Data { bytes, loaded, before: Before::Same, expected: 0 }),
+            len: data.bytes.len(),
+            piece: piece_bytes(data.bytes.len(), sector),
+            data: RwLock::new(data),
             seal,
             touched: AtomicBool::new(true),
             in_flight: AtomicBool::new(false),
         }
+    }
+
+    /// The same buffer with another length: its end is cut off, or `tail` is appended, which is what the
+    /// device has there.
+    pub(crate) fn resized(&self, len: usize, tail: &[u8], sector: usize) -> Self {
+        let data = self.data.read();
+        let resize = |bytes: &[u8]| {
+            let mut resized = AlignedBuf::zeroed(len);
+            let kept = len.min(bytes.len());
+            resized[..kept].copy_from_slice(&bytes[..kept]);
+            resized[kept..].copy_from_slice(tail);
+            resized
+        };
+        let before = match &data.before {
+            Before::Same => Before::Same,
+            Before::Nothing => Before::Nothing,
+            Before::Bytes(bytes) => Before::Bytes(resize(bytes)),
+        };
+        let piece = piece_bytes(len, sector);
+        // Where pieces have another length now, all of them are taken to have changed.
+        let changed = if piece == self.piece || data.changed == 0 {
+            data.changed & mask(0..len, piece)
+        } else {
+            mask(0..len, piece)
+        };
+        let data = Data { bytes: resize(&data.bytes), loaded: data.loaded, before, changed };
+        Self::with(self.at, sector, data, self.seal.clone())
     }
 
     pub(crate) const fn at(&self) -> u64 {
@@ -92,10 +115,6 @@ impl Slot {
 
     pub(crate) const fn len(&self) -> usize {
         self.len
-    }
-
-    pub(crate) fn seal(&self) -> Option<Arc<dyn Seal>> {
-        self.seal.clone()
     }
 
     pub(crate) fn touch(&self) {
@@ -131,9 +150,22 @@ impl Slot {
         BufferGuard(self.data.read())
     }
 
-    /// Says that all its bytes are to be logged: they are not what the device has behind those of another length.
-    pub(crate) fn made_anew(&self) {
-        self.data.write().before = Before::Nothing;
+    /// Makes it a buffer of zeros in space that was free.
+    pub(crate) fn make_new(&self) {
+        let mut data = self.data.write();
+        data.loaded = true;
+        data.before = Before::Nothing;
+        data.bytes.fill(0);
+    }
+
+    /// True if the epoch has made it in space that was free.
+    pub(crate) fn is_new(&self) -> bool {
+        matches!(self.data.read().before, Before::Nothing)
+    }
+
+    /// Puts former bytes back. They have been noted as changed, so what they are is found out at the commit.
+    pub(crate) fn put_back(&self, start: usize, former: &[u8]) {
+        self.data.write().bytes[start..start + former.len()].copy_from_slice(former);
     }
 
     /// Copies the bytes that were committed last into `out`.
@@ -145,20 +177,19 @@ impl Slot {
         }
     }
 
-    /// Seals the bytes and appends the runs of sectors that the group has changed.
+    /// Seals the bytes and appends the runs of sectors that the epoch has changed.
     pub(crate) fn copy_changes(&self, sector: usize, changes: &mut Vec<Change>) {
         let mut data = self.data.write();
         if let Some(seal) = &self.seal {
             seal.seal(&mut data.bytes);
         }
         let data = &*data;
-        let changed = |n: usize| match &data.before {
-            Before::Same => false,
-            Before::Nothing => true,
-            Before::Bytes(bytes) => {
-                let sector = n * sector..(n + 1) * sector;
-                bytes[sector.clone()] != data.bytes[sector]
-            }
+        let Before::Bytes(before) = &data.before else { return };
+        let sealed = if self.seal.is_some() { mask(0..self.len, self.piece) } else { 0 };
+        let noted = data.changed | sealed;
+        let changed = |n: usize| {
+            let bytes = n * sector..(n + 1) * sector;
+            noted >> (bytes.start / self.piece) & 1 != 0 && before[bytes.clone()] != data.bytes[bytes]
         };
         let sectors = self.len / sector;
         let mut n = 0;
@@ -175,11 +206,11 @@ impl Slot {
         }
     }
 
-    /// The group ends with the bytes as they are; what changes from now on belongs to the next.
-    pub(crate) fn end_group(&self) {
+    /// The epoch ends with the bytes as they are; what changes from now on belongs to the next.
+    pub(crate) fn end_epoch(&self) {
         let mut data = self.data.write();
         data.before = Before::Same;
-        data.expected = 0;
+        data.changed = 0;
     }
 
     /// Copies the bytes, sealed, into `out`.
@@ -189,6 +220,15 @@ impl Slot {
             seal.seal(out);
         }
     }
+}
+
+/// A bit for each piece that has bytes in `range`.
+fn mask(range: Range<usize>, piece: usize) -> u128 {
+    if range.is_empty() {
+        return 0;
+    }
+    let (first, last) = (range.start / piece, (range.end - 1) / piece);
+    u128::MAX >> (u128::BITS as usize - 1 - (last - first)) << first
 }
 
 /// A buffer in use; it is not evicted meanwhile.
@@ -208,38 +248,39 @@ impl<'a> Buffer<'a> {
         self.slot.at()
     }
 
-    /// To look at the bytes.
+    /// Locks the bytes, to look at.
     #[must_use]
     pub fn read(&self) -> BufferGuard<'_> {
         self.slot.read()
     }
 
-    /// To change the bytes, as part of a transaction.
+    /// Locks the bytes, to change them as part of a transaction. No other transaction changes the same
+    /// bytes before this one has ended.
     #[must_use]
-    pub fn write(&self, tx: &Tx<'_>) -> BufferMut<'_> {
-        tx.note(&self.slot);
-        self.write_later(tx)
+    pub fn write<'s>(&'s self, tx: &'s Tx<'_>) -> BufferMut<'s> {
+        tx.write_at_end(&self.slot);
+        self.lock(tx, false)
     }
 
-    /// As [`Self::write`], for what never needs to reach the device before the next flush: what can be found out again
-    /// from the rest, like maps of free space and counts.
+    /// Locks the bytes, to change what several transactions change at once: maps of free space, and
+    /// counts. The caller undoes such changes itself when the transaction is rolled back. They need not
+    /// reach the device before the next flush, because they can be found out again from the rest.
     #[must_use]
-    pub fn write_later(&self, tx: &Tx<'_>) -> BufferMut<'_> {
-        debug_assert!(std::ptr::eq(tx.cache, self.cache), "a transaction of this cache");
-        tx.changed.store(true, Ordering::Relaxed);
-        let mut guard = self.slot.data.write();
-        if let Some(journal) = &self.cache.journal {
-            journal.expect(guard.keep());
-        }
+    pub fn write_shared<'s>(&'s self, tx: &'s Tx<'_>) -> BufferMut<'s> {
+        self.lock(tx, true)
+    }
+
+    /// Keeps it in memory until the epoch of a transaction is taken by a flush or commit, so that changing it
+    /// until then cannot fail for want of a read.
+    pub fn hold(&self, tx: &Tx<'_>) {
+        debug_assert!(tx.is_of(self.cache), "a transaction of this cache");
         self.cache.note_dirty(&self.slot);
-        BufferMut(guard)
     }
 
-    /// Fills an empty buffer with zeros.
-    pub(crate) fn write_new(&self, tx: &Tx<'_>) {
-        let mut guard = self.write(tx);
-        guard.0.loaded = true;
-        guard.fill(0);
+    fn lock<'s>(&'s self, tx: &'s Tx<'_>, shared: bool) -> BufferMut<'s> {
+        debug_assert!(tx.is_of(self.cache), "a transaction of this cache");
+        let data = self.slot.data.write();
+        BufferMut { data, cache: self.cache, slot: &self.slot, tx, shared, noted: false }
     }
 }
 
@@ -253,18 +294,66 @@ impl Deref for BufferGuard<'_> {
     }
 }
 
-/// The bytes of a buffer, to change.
-pub struct BufferMut<'a>(RwLockWriteGuard<'a, Data>);
+/// The bytes of a buffer, to look at and to change.
+pub struct BufferMut<'a> {
+    data: RwLockWriteGuard<'a, Data>,
+    cache: &'a Cache,
+    slot: &'a Arc<Slot>,
+    tx: &'a Tx<'a>,
+    shared: bool,
+    /// It is entered as changed.
+    noted: bool,
+}
+
+impl BufferMut<'_> {
+    /// The bytes of `range`, to be changed. Only these are noted as changed, and taken back by a
+    /// rollback.
+    pub fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        self.tx.has_changed();
+        if self.cache.log.is_some() {
+            self.data.keep();
+        }
+        if !self.shared {
+            self.tx.changes(self.slot.at(), range.start, &self.data.bytes[range.clone()]);
+        }
+        let more = mask(range.clone(), self.slot.piece) & !self.data.changed;
+        if more != 0 {
+            self.data.changed |= more;
+            if !matches!(self.data.before, Before::Nothing) {
+                self.tx.spend(more.count_ones() as usize * self.slot.piece);
+            }
+        }
+        if !std::mem::replace(&mut self.noted, true) {
+            self.cache.note_dirty(self.slot);
+        }
+        &mut self.data.bytes[range]
+    }
+}
 
 impl Deref for BufferMut<'_> {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.0.bytes
+        &self.data.bytes
     }
 }
 
-impl DerefMut for BufferMut<'_> {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0.bytes
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: a range is noted with every piece that it touches, and no others, also at the ends of the
+    /// largest buffer.
+    #[test]
+    fn pieces_of_a_range() {
+        assert_eq!(mask(0..0, 512), 0);
+        assert_eq!(mask(0..1, 512), 1);
+        assert_eq!(mask(511..513, 512), 3);
+        assert_eq!(mask(512..1024, 512), 2);
+        assert_eq!(mask(0..65_536, 512), u128::MAX);
+        assert_eq!(mask(65_535..65_536, 512), 1 << 127);
+        for len in [512, 4096, 65_536, 131_072, 1 << 20] {
+            let piece = piece_bytes(len, 512);
+            assert!(piece.is_multiple_of(512) && len.div_ceil(piece) <= 128, "{len}");
+        }
     }
 }

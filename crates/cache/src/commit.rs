@@ -1,167 +1,190 @@
-//! Commits: changes become durable in a log, group by group, and go home later.
+//! Commits: changes become durable in a log, epoch by epoch, and are checkpointed later.
 //!
-//! A *group* is all transactions between two commits; it is taken while no transaction is open. File data goes to the device
-//! first, then the group to the log, which orders the two with a barrier. From then on the group's buffers are *committed*:
-//! they may go home at any time (a *checkpoint*), must have done so before the log gives up their space, and until then
-//! what the device has at their address is old.
+//! An *epoch* is all transactions between two commits; it is taken while no transaction is open. File data
+//! goes to the device first, and so do buffers that the epoch has made in free space: nothing durable
+//! leads to either yet. Then the epoch's changes of other buffers go to the log, which orders the two with a
+//! barrier. From then on the epoch is *committed*. Its buffers may be written to their places at any time
+//! (a *checkpoint*), must have been before the log gives up their space, and until then what the device
+//! has at their addresses is old.
 //!
-//! Only what is committed ever goes home. A buffer that is changed again before it is home keeps its committed bytes aside
-//! ([`crate::buffer::Before`]), which also tell the next commit which of its sectors have changed: no others are logged.
+//! Only what is committed is ever checkpointed. A buffer that is changed again before that keeps its
+//! committed bytes aside, which also tell the next commit which of its sectors have changed: no others
+//! are logged.
 
 use crate::buffer::Slot;
 use crate::flush::gather;
+use crate::log::{Changes, Log};
 use crate::stream::Stream;
-use crate::wal::{Group, Log};
 use crate::{Cache, Tx};
 use spindle_clock::Mutex;
-use spindle_device::Result;
+use spindle_device::{Request, Result};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// A group of transactions, by number; later ones have greater numbers.
-pub type GroupId = u64;
+/// An epoch, by number; later ones have greater numbers.
+pub type Epoch = u64;
 
-/// When transactions may go on after a commit has taken its group.
+/// When transactions may go on after a commit has taken its epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
-    /// At once, while the group is written to the log.
+    /// At once, while the epoch is written to the log.
     Taken,
-    /// When the group is durable: it has made space free, and until then nothing must be written there.
+    /// When the epoch is durable: it has made space free, and until then nothing must be written there.
     Committed,
 }
 
 /// The log of a cache, and what stands between it and the device.
-pub(crate) struct Journal {
+pub(crate) struct LogState {
     log: Arc<dyn Log>,
-    /// Committed buffers that are not home yet, by address.
-    homes: Mutex<BTreeMap<u64, Arc<Slot>>>,
-    /// What the present group has freed.
+    /// Committed buffers that are not checkpointed yet, by address.
+    committed: Mutex<BTreeMap<u64, Arc<Slot>>>,
+    /// What the present epoch has freed.
     revoked: Mutex<Vec<Range<u64>>>,
-    /// The present group.
-    group: AtomicU64,
-    /// The last group that is durable.
+    /// The present epoch.
+    epoch: AtomicU64,
+    /// The last epoch that is durable.
     durable: AtomicU64,
-    /// What the present group may take in the log, in bytes.
-    estimate: AtomicUsize,
+    /// Bytes of the log that the present epoch's changes need, and that its open transactions have
+    /// reserved.
+    claimed: AtomicUsize,
 }
 
-impl Journal {
+impl LogState {
     pub(crate) fn new(log: Arc<dyn Log>) -> Self {
         Self {
             log,
-            homes: Mutex::default(),
+            committed: Mutex::default(),
             revoked: Mutex::default(),
-            group: AtomicU64::new(1),
+            epoch: AtomicU64::new(1),
             durable: AtomicU64::new(0),
-            estimate: AtomicUsize::new(0),
+            claimed: AtomicUsize::new(0),
         }
     }
 
-    /// A change is about to be made that may need so many bytes of the log.
-    pub(crate) fn expect(&self, bytes: usize) {
-        self.estimate.fetch_add(bytes, Ordering::Relaxed);
+    /// Reserves bytes of the log for the present epoch; false if it would become larger than the log can
+    /// take.
+    pub(crate) fn reserve(&self, bytes: usize) -> bool {
+        let fits = self.claimed.fetch_add(bytes, Ordering::AcqRel) + bytes <= self.log.limit_bytes();
+        if !fits {
+            self.release(bytes);
+        }
+        fits
     }
 
-    /// True if the device does not have the committed bytes of the buffer at `at`.
-    pub(crate) fn is_committed(&self, at: u64) -> bool {
-        self.homes.lock().contains_key(&at)
+    /// Claims bytes beyond a reservation.
+    pub(crate) fn claim(&self, bytes: usize) {
+        self.claimed.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// A committed group's buffers wait to go home, and what it freed does not any more.
-    fn committed(&self, group: &Group, slots: Vec<Arc<Slot>>) {
-        let mut homes = self.homes.lock();
-        for range in &group.revoked {
-            let gone: Vec<_> = homes.range(range.clone()).map(|(&at, _)| at).collect();
+    /// Gives back bytes that were reserved and not needed.
+    pub(crate) fn release(&self, bytes: usize) {
+        self.claimed.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    /// Puts a slot in the place of the committed one at the same address; false if there is none.
+    pub(crate) fn replace(&self, slot: &Arc<Slot>) -> bool {
+        self.committed.lock().get_mut(&slot.at()).map(|old| *old = slot.clone()).is_some()
+    }
+
+    /// Notes that an epoch is committed: its buffers wait for a checkpoint, and what it freed does not any
+    /// more.
+    fn note_committed(&self, changes: &Changes, slots: Vec<Arc<Slot>>) {
+        let mut committed = self.committed.lock();
+        for range in &changes.revoked {
+            let gone: Vec<_> = committed.range(range.clone()).map(|(&at, _)| at).collect();
             for at in gone {
-                homes.remove(&at);
+                committed.remove(&at);
             }
         }
-        homes.extend(slots.into_iter().map(|slot| (slot.at(), slot)));
+        committed.extend(slots.into_iter().map(|slot| (slot.at(), slot)));
     }
 }
 
 impl Cache {
-    /// The group that an open transaction belongs to.
+    /// The epoch that an open transaction belongs to.
     #[must_use]
-    pub fn group(&self) -> GroupId {
-        self.journal.as_ref().map_or(0, |journal| journal.group.load(Ordering::Acquire))
+    pub fn epoch(&self) -> Epoch {
+        self.log.as_ref().map_or(0, |log| log.epoch.load(Ordering::Acquire))
     }
 
-    /// True if a group is durable.
+    /// True if an epoch is durable.
     #[must_use]
-    pub fn is_durable(&self, group: GroupId) -> bool {
-        self.journal.as_ref().is_some_and(|journal| group <= journal.durable.load(Ordering::Acquire))
+    pub fn is_durable(&self, epoch: Epoch) -> bool {
+        self.log.as_ref().is_some_and(|log| epoch <= log.durable.load(Ordering::Acquire))
     }
 
-    /// True if the present group is large enough to be committed before it grows further.
+    /// True if the present epoch is large enough to be committed before it grows further.
     #[must_use]
     pub fn wants_commit(&self) -> bool {
-        self.journal.as_ref().is_some_and(|journal| {
-            journal.estimate.load(Ordering::Relaxed) > journal.log.group_bytes()
+        self.log.as_ref().is_some_and(|log| {
+            log.claimed.load(Ordering::Relaxed) > log.log.commit_bytes()
                 || self.dirty_bytes.load(Ordering::Relaxed) > self.settings.dirty_limit_bytes
         })
     }
 
-    /// Freed metadata: what was logged for these bytes is not carried out after a crash, and what is committed of it does
-    /// not go home, once this transaction is committed. The caller lets nobody use the space before.
+    /// Notes freed metadata: what was logged for these bytes is not replayed after a crash, and what is
+    /// committed of it is not checkpointed, once this transaction is committed. The caller lets nobody use
+    /// the space before.
     pub fn revoke(&self, tx: &Tx<'_>, bytes: Range<u64>) {
-        debug_assert!(std::ptr::eq(tx.cache, self), "a transaction of this cache");
-        if let Some(journal) = &self.journal {
-            journal.revoked.lock().push(bytes);
+        debug_assert!(tx.is_of(self), "a transaction of this cache");
+        if let Some(log) = &self.log {
+            log.revoked.lock().push(bytes);
         }
     }
 
-    /// Makes every group up to `through` durable, with all file data written before. `prepare` is called first, while
-    /// no other transaction is open: its changes belong to the group. It says when others may go on; if it fails, nothing is
-    /// committed.
+    /// Makes every epoch up to `through` durable, with all file data written before. `prepare` is called
+    /// first, while no other transaction is open: its changes belong to the epoch. It says when others may
+    /// go on; if it fails, nothing is committed.
     ///
     /// # Errors
-    /// When the device or the log fails; the cache accepts no changes after that. As `prepare`; if it has changed something
-    /// before, there are no more changes either.
+    /// When the device or the log fails; the cache accepts no changes after that. As `prepare`; if it has
+    /// changed something before, there are no more changes either.
     pub fn commit<E: From<spindle_device::Error>>(
         &self,
-        through: GroupId,
+        through: Epoch,
         prepare: impl FnOnce(&Tx<'_>) -> std::result::Result<Resume, E>,
     ) -> std::result::Result<(), E> {
-        let Some(journal) = &self.journal else { return Ok(self.sync()?) };
+        let Some(log) = &self.log else { return Ok(self.sync()?) };
         let _one = self.flushing.lock();
         self.check()?;
         if self.is_durable(through) {
-            return Ok(());
+            // Data that was written in place since may not be.
+            return Ok(self.device.flush().map_err(|error| self.fail(error))?);
         }
         // Most of the data while transactions go on, so that they are kept out for a short time only.
         self.start_delayed()?;
         let gate = self.gate.write();
-        let tx = Tx { cache: self, changed: AtomicBool::new(false), at_once: None, _gate: None };
+        let tx = Tx::new(self, None, 0, false);
         // What fails here is half done, if it has changed anything: then `tx` is given up.
         let resume = prepare(&tx)?;
         tx.commit();
-        let number = journal.group.fetch_add(1, Ordering::AcqRel);
-        let taken = self.take_group(journal);
+        let epoch = log.epoch.fetch_add(1, Ordering::AcqRel);
+        let taken = self.take_epoch(log);
         let gate = (resume == Resume::Committed).then_some(gate);
-        taken.and_then(|taken| self.log_group(journal, taken)).map_err(|error| self.fail(error))?;
-        journal.durable.store(number, Ordering::Release);
+        taken.and_then(|taken| self.log_epoch(log, taken)).map_err(|error| self.fail(error))?;
+        log.durable.store(epoch, Ordering::Release);
         drop(gate);
-        if journal.log.wants_trim() {
-            self.checkpoint(journal).map_err(|error| self.fail(error))?;
+        if log.log.wants_checkpoint() {
+            self.write_committed(log).map_err(|error| self.fail(error))?;
         }
         Ok(())
     }
 
-    /// Brings everything that is committed home, so that the log holds nothing any more.
+    /// Writes everything that is committed to its place, so that the log holds nothing any more.
     ///
     /// # Errors
     /// As [`Self::commit`].
-    pub fn bring_home(&self) -> Result<()> {
-        let Some(journal) = &self.journal else { return Ok(()) };
+    pub fn checkpoint(&self) -> Result<()> {
+        let Some(log) = &self.log else { return Ok(()) };
         let _one = self.flushing.lock();
         self.check()?;
-        self.checkpoint(journal).map_err(|error| self.fail(error))
+        self.write_committed(log).map_err(|error| self.fail(error))
     }
 
-    /// Makes the data of a file durable, but not where it is: enough if its size and its blocks were durable before.
+    /// Makes the data of a file durable, but not where it is: enough if its size and its blocks were
+    /// durable before.
     ///
     /// # Errors
     /// When the device fails.
@@ -172,53 +195,63 @@ impl Cache {
         self.device.flush().map_err(|error| self.fail(error))
     }
 
-    /// Takes the changes of the present group, while no transaction is open, and starts writing all file data. If the log has no
-    /// room for them, what is committed goes home first.
-    fn take_group(&self, journal: &Journal) -> Result<Taken> {
+    /// Takes the changes of the present epoch, while no transaction is open, and starts writing all file
+    /// data. If the log has no room for them, there is a checkpoint first.
+    fn take_epoch(&self, log: &LogState) -> Result<Taken> {
         let slots: Vec<_> = std::mem::take(&mut *self.dirty.lock()).into_values().collect();
         self.dirty_bytes.store(0, Ordering::Relaxed);
-        journal.estimate.store(0, Ordering::Relaxed);
-        let sector = self.device.info().sector_bytes as usize;
-        let mut group = Group { revoked: std::mem::take(&mut *journal.revoked.lock()), changes: Vec::new() };
+        log.claimed.store(0, Ordering::Release);
+        let mut changes = Changes { revoked: std::mem::take(&mut *log.revoked.lock()), changed: Vec::new() };
+        let (new, slots): (Vec<_>, Vec<_>) = slots.into_iter().partition(|slot| slot.is_new());
         for slot in &slots {
-            slot.copy_changes(sector, &mut group.changes);
+            slot.copy_changes(self.sector(), &mut changes.changed);
         }
-        // Not later: the buffers still tell what is committed from what this group has changed, and nobody changes them.
-        if !journal.log.has_room(&group) {
-            self.checkpoint(journal)?;
+        // Not later: the buffers still tell what is committed from what this epoch has changed, and nobody
+        // changes them.
+        if !log.log.has_room(&changes) {
+            self.write_committed(log)?;
         }
-        for slot in &slots {
-            slot.end_group();
+        let writes = gather(&new, Slot::copy_sealed);
+        for slot in slots.iter().chain(&new) {
+            slot.end_epoch();
         }
-        Ok(Taken { slots, group, streams: self.start_delayed()? })
+        Ok(Taken { slots, changes, _new: new, writes, streams: self.start_delayed()? })
     }
 
-    /// Makes a group durable: its file data, then itself.
-    fn log_group(&self, journal: &Journal, taken: Taken) -> Result<()> {
-        let Taken { slots, group, streams } = taken;
+    /// Makes an epoch durable: its file data and new buffers, then the rest.
+    fn log_epoch(&self, log: &LogState, taken: Taken) -> Result<()> {
+        let Taken { slots, changes, _new, writes, streams } = taken;
+        self.transfer(writes)?;
         self.land_delayed(&streams)?;
-        if group.changes.is_empty() && group.revoked.is_empty() {
-            return if streams.is_empty() { Ok(()) } else { self.device.flush() };
+        if changes.is_empty() {
+            return self.device.flush();
         }
-        journal.log.commit(&group)?;
-        journal.committed(&group, slots);
+        log.log.commit(&changes)?;
+        log.note_committed(&changes, slots);
         Ok(())
     }
 
-    /// Writes all committed buffers home and lets the log forget them. The caller keeps commits out.
-    fn checkpoint(&self, journal: &Journal) -> Result<()> {
-        let slots: Vec<_> = std::mem::take(&mut *journal.homes.lock()).into_values().collect();
+    /// Writes all committed buffers to their places and lets the log forget them. The caller keeps
+    /// commits out.
+    fn write_committed(&self, log: &LogState) -> Result<()> {
+        let slots: Vec<_> = std::mem::take(&mut *log.committed.lock()).into_values().collect();
         self.transfer(gather(&slots, Slot::copy_committed))?;
         self.device.flush()?;
-        journal.log.trim();
+        log.log.checkpointed();
         Ok(())
     }
 }
 
-/// A group on its way to the log.
+/// An epoch on its way to the log.
 struct Taken {
+    /// The buffers that it has changed.
     slots: Vec<Arc<Slot>>,
-    group: Group,
+    /// Their changes.
+    changes: Changes,
+    /// The buffers that it has made in free space, which stay in memory until the device has them.
+    _new: Vec<Arc<Slot>>,
+    /// The writes of these.
+    writes: Vec<Request>,
     /// The streams whose data has been started.
     streams: Vec<Arc<Stream>>,
 }

@@ -1,4 +1,4 @@
-//! Writing changes home: delayed file data, then changed buffers, each in address order, neighbours in one transfer.
+//! Writing changes to their places: delayed file data, then changed buffers, each in address order, neighbours in one transfer.
 
 use crate::Cache;
 use crate::buffer::Slot;
@@ -24,7 +24,7 @@ impl Cache {
     /// # Errors
     /// When the device fails; the cache accepts no changes after that.
     pub fn flush(&self) -> Result<()> {
-        debug_assert!(self.journal.is_none(), "with a log, changes go home through commits");
+        debug_assert!(self.log.is_none(), "with a log, changes are written by commits and checkpoints");
         let _one = self.flushing.lock();
         self.check()?;
         // Most of the data while transactions go on, so that they are kept out for a short time only.

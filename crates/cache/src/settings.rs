@@ -92,6 +92,15 @@ impl DataSettings {
         small_file_bytes: 0,
     };
 
+    /// The same on an image file. The system keeps such files in memory, reads ahead in them and writes them
+    /// behind by itself: to do so here as well would only cost copies. Who wants blocks one by one gets them.
+    #[must_use]
+    pub fn on_image_file(self) -> Self {
+        const STRAIGHT_BYTES: usize = 64 << 10;
+        let block_by_block = self.cluster_bytes == Some(0);
+        Self { read_ahead: false, straight_bytes: (!block_by_block).then_some(STRAIGHT_BYTES), ..self }
+    }
+
     /// Block by block with one block of read-ahead, in `capacity_bytes` of memory: run D of the clustering paper, and the file
     /// systems of 1984 and before.
     #[must_use]

@@ -1,6 +1,6 @@
 use super::*;
 use spindle_clock::SystemClock;
-use spindle_device::{Info, MemoryDevice, Request, Ticket};
+use spindle_device::{AlignedBuf, Info, MemoryDevice, Request, Ticket};
 use std::sync::atomic::AtomicBool;
 
 fn cache(bytes: u64) -> (Arc<MemoryDevice>, Cache) {
@@ -10,10 +10,10 @@ fn cache(bytes: u64) -> (Arc<MemoryDevice>, Cache) {
 
 /// Promise: a change reaches the device with the next flush, not before, and reads see it at once.
 #[test]
-fn changes_go_home_with_the_flush() {
+fn changes_reach_the_device_with_the_flush() {
     let (device, cache) = cache(1 << 20);
-    let tx = cache.begin().unwrap();
-    cache.get(8192, 4096, None).unwrap().write(&tx)[7] = 9;
+    let tx = cache.begin(0).unwrap().unwrap();
+    cache.get(8192, 4096, None).unwrap().write(&tx).bytes_mut(7..8)[0] = 9;
     assert_eq!(cache.get(8192, 4096, None).unwrap().read()[7], 9);
     tx.commit();
     assert!(device.to_bytes().iter().all(|&b| b == 0));
@@ -25,8 +25,8 @@ fn changes_go_home_with_the_flush() {
 #[test]
 fn forgotten_changes_are_gone() {
     let (device, cache) = cache(1 << 20);
-    let tx = cache.begin().unwrap();
-    cache.get_new(4096, 4096, None, &tx).unwrap().write(&tx).fill(1);
+    let tx = cache.begin(0).unwrap().unwrap();
+    cache.get_new(4096, 4096, None, &tx).unwrap().write(&tx).bytes_mut(0..4096).fill(1);
     cache.forget(4096);
     tx.commit();
     device.write_at(4096, &[5; 512]).unwrap();
@@ -46,8 +46,8 @@ fn seals_what_leaves() {
     }
     let (device, cache) = cache(1 << 20);
     let seal: Arc<dyn Seal> = Arc::new(Sum);
-    let tx = cache.begin().unwrap();
-    cache.get(0, 512, Some(&seal)).unwrap().write(&tx)[5] = 3;
+    let tx = cache.begin(0).unwrap().unwrap();
+    cache.get(0, 512, Some(&seal)).unwrap().write(&tx).bytes_mut(5..6)[0] = 3;
     tx.commit();
     cache.flush().unwrap();
     assert_eq!(device.to_bytes()[0], 3);
@@ -59,8 +59,8 @@ fn seals_what_leaves() {
 fn buffers_change_length() {
     let (device, cache) = cache(1 << 20);
     device.write_at(1024, &[7; 1024]).unwrap();
-    let tx = cache.begin().unwrap();
-    cache.get(0, 1024, None).unwrap().write(&tx).fill(1);
+    let tx = cache.begin(0).unwrap().unwrap();
+    cache.get(0, 1024, None).unwrap().write(&tx).bytes_mut(0..1024).fill(1);
     let longer = cache.get(0, 2048, None).unwrap().read().to_vec();
     assert!(longer[..1024].iter().all(|&b| b == 1) && longer[1024..].iter().all(|&b| b == 7));
     assert_eq!(cache.get(0, 512, None).unwrap().read().len(), 512);
@@ -78,13 +78,13 @@ fn capacity_is_kept() {
         Arc::new(SystemClock),
         Settings { capacity_bytes: 1 << 20, dirty_limit_bytes: 8 << 20, ..Settings::default() },
     );
-    let tx = cache.begin().unwrap();
-    cache.get(0, 4096, None).unwrap().write(&tx)[0] = 1;
+    let tx = cache.begin(0).unwrap().unwrap();
+    cache.get(0, 4096, None).unwrap().write(&tx).bytes_mut(0..1)[0] = 1;
     tx.commit();
     for at in (0..8 << 20).step_by(4096) {
         cache.get(at, 4096, None).unwrap();
     }
-    let held: usize = cache.shards.iter().map(|s| s.lock().bytes).sum();
+    let held: usize = cache.shards.iter().map(|s| s.lock().bytes()).sum();
     assert!(held <= (1 << 20) + SHARDS * 4096, "{held} bytes are held");
     cache.flush().unwrap();
     assert_eq!(device.to_bytes()[0], 1);
@@ -96,7 +96,7 @@ fn files_do_not_pile_up() {
     let (device, cache) = cache(1 << 26);
     for n in 0..3 * PENDING_STREAMS as u64 {
         let stream = cache.stream(4096, 1);
-        let tx = cache.begin().unwrap();
+        let tx = cache.begin(0).unwrap().unwrap();
         let at = n * 4096;
         let space = Space { offset: 0, at, end: 4096 };
         cache.write(&stream, &tx, space, &[7; 512]).unwrap();
@@ -147,12 +147,12 @@ fn a_failed_write_latches() {
     let device = Failing::new();
     device.1.store(true, Ordering::Relaxed);
     let cache = Cache::new(device.clone(), Arc::new(SystemClock), Settings::default());
-    let tx = cache.begin().unwrap();
-    cache.get(0, 512, None).unwrap().write(&tx)[0] = 1;
+    let tx = cache.begin(0).unwrap().unwrap();
+    cache.get(0, 512, None).unwrap().write(&tx).bytes_mut(0..1)[0] = 1;
     tx.commit();
     assert!(cache.sync().is_err());
     device.1.store(false, Ordering::Relaxed);
-    assert!(matches!(cache.begin(), Err(Error::Latched { .. })));
+    assert!(matches!(cache.begin(0), Err(Error::Latched { .. })));
     assert!(cache.get(4096, 512, None).is_ok());
 }
 
@@ -160,82 +160,288 @@ fn a_failed_write_latches() {
 struct Barrier(Arc<Failing>);
 
 impl Log for Barrier {
-    fn group_bytes(&self) -> usize {
+    fn commit_bytes(&self) -> usize {
         1 << 20
     }
-    fn has_room(&self, _group: &Group) -> bool {
+    fn limit_bytes(&self) -> usize {
+        4 << 20
+    }
+    fn has_room(&self, _changes: &Changes) -> bool {
         true
     }
-    fn commit(&self, _group: &Group) -> Result<()> {
+    fn commit(&self, _changes: &Changes) -> Result<()> {
         self.0.flush()
     }
-    fn wants_trim(&self) -> bool {
+    fn wants_checkpoint(&self) -> bool {
         false
     }
-    fn trim(&self) {}
+    fn checkpointed(&self) {}
 }
 
-/// A log that takes every group, and has the room that it is told to have.
-#[derive(Default)]
+/// A log that takes every epoch, and has the room that it is told to have.
 struct Book {
+    limit_bytes: usize,
     full: AtomicBool,
-    committed: Mutex<Vec<Group>>,
+    committed: Mutex<Vec<Changes>>,
+}
+
+impl Default for Book {
+    fn default() -> Self {
+        Self { limit_bytes: 1 << 20, full: AtomicBool::new(false), committed: Mutex::default() }
+    }
 }
 
 impl Log for Book {
-    fn group_bytes(&self) -> usize {
-        1 << 20
+    fn commit_bytes(&self) -> usize {
+        self.limit_bytes / 2
     }
-    fn has_room(&self, _group: &Group) -> bool {
+    fn limit_bytes(&self) -> usize {
+        self.limit_bytes
+    }
+    fn has_room(&self, _changes: &Changes) -> bool {
         !self.full.swap(false, Ordering::Relaxed)
     }
-    fn commit(&self, group: &Group) -> Result<()> {
-        self.committed.lock().push(group.clone());
+    fn commit(&self, changes: &Changes) -> Result<()> {
+        self.committed.lock().push(changes.clone());
         Ok(())
     }
-    fn wants_trim(&self) -> bool {
+    fn wants_checkpoint(&self) -> bool {
         false
     }
-    fn trim(&self) {}
+    fn checkpointed(&self) {}
 }
 
-/// Promise: only committed bytes go home, also of a buffer that has changed since: when everything is brought home, and when
-/// a group has no room in the log, which then gets what that group has changed.
-#[test]
-fn only_what_is_committed_goes_home() {
-    let device = Arc::new(MemoryDevice::new(1 << 20));
+fn logged(bytes: u64) -> (Arc<MemoryDevice>, Arc<Book>, Cache) {
+    let device = Arc::new(MemoryDevice::new(bytes));
     let log = Arc::new(Book::default());
     let cache = Cache::with_log(device.clone(), Arc::new(SystemClock), Settings::default(), log.clone());
+    (device, log, cache)
+}
+
+fn commit(cache: &Cache) {
+    cache.commit::<Error>(cache.epoch(), |_| Ok(Resume::Taken)).unwrap();
+}
+
+/// Promise: only committed bytes are checkpointed, also of a buffer that has changed since: at a checkpoint
+/// that was asked for, and when an epoch has no room in the log, which then gets what that epoch has
+/// changed.
+#[test]
+fn only_what_is_committed_is_checkpointed() {
+    let (device, log, cache) = logged(1 << 20);
     let change = |at: usize, byte| {
-        let tx = cache.begin().unwrap();
-        cache.get(0, 4096, None).unwrap().write(&tx)[at] = byte;
+        let tx = cache.begin(0).unwrap().unwrap();
+        cache.get(0, 4096, None).unwrap().write(&tx).bytes_mut(at..at + 1)[0] = byte;
         tx.commit();
     };
-    let commit = || cache.commit::<Error>(cache.group(), |_| Ok(Resume::Taken)).unwrap();
-    let home = || {
+    let in_place = || {
         let bytes = device.to_bytes();
         (bytes[0], bytes[512])
     };
     change(0, 1);
-    commit();
-    assert_eq!(home(), (0, 0));
+    commit(&cache);
+    assert_eq!(in_place(), (0, 0));
     change(0, 2);
-    cache.bring_home().unwrap();
-    assert_eq!(home(), (1, 0));
-    commit();
+    cache.checkpoint().unwrap();
+    assert_eq!(in_place(), (1, 0));
+    commit(&cache);
     change(512, 3);
     log.full.store(true, Ordering::Relaxed);
-    commit();
-    assert_eq!(home(), (2, 0));
+    commit(&cache);
+    assert_eq!(in_place(), (2, 0));
     let expected = |at, byte| {
         let mut bytes = vec![0; 512];
         bytes[0] = byte;
         vec![Change { at, bytes }]
     };
-    let committed: Vec<_> = log.committed.lock().iter().map(|group| group.changes.clone()).collect();
+    let committed: Vec<_> = log.committed.lock().iter().map(|changes| changes.changed.clone()).collect();
     assert_eq!(committed, [expected(0, 1), expected(0, 2), expected(512, 3)]);
-    cache.bring_home().unwrap();
-    assert_eq!(home(), (2, 3));
+    cache.checkpoint().unwrap();
+    assert_eq!(in_place(), (2, 3));
+}
+
+/// Promise: a buffer that an epoch has made in free space is in its place when the epoch is committed, and
+/// takes no room in the log; what changes in it later does.
+#[test]
+fn new_buffers_are_not_logged() {
+    let (device, log, cache) = logged(1 << 20);
+    let tx = cache.begin(0).unwrap().unwrap();
+    let new = cache.get_new(8192, 4096, None, &tx).unwrap();
+    new.write(&tx).bytes_mut(0..4096).fill(7);
+    cache.get(0, 512, None).unwrap().write(&tx).bytes_mut(0..1)[0] = 1;
+    tx.commit();
+    assert_eq!(device.to_bytes()[8192], 0);
+    commit(&cache);
+    assert_eq!(device.to_bytes()[8192..12_288], [7; 4096]);
+    let tx = cache.begin(512).unwrap().unwrap();
+    cache.get(8192, 4096, None).unwrap().write(&tx).bytes_mut(600..601)[0] = 9;
+    tx.commit();
+    commit(&cache);
+    let logged: Vec<Vec<u64>> =
+        log.committed.lock().iter().map(|c| c.changed.iter().map(|change| change.at).collect()).collect();
+    assert_eq!(logged, [vec![0], vec![8704]]);
+}
+
+/// Promise: what the transactions of an epoch have changed and may still change is never more than the log
+/// can take; a sector counts once; what a transaction did not use, others can have.
+#[test]
+fn room_in_the_log_is_reserved() {
+    const LIMIT: usize = 8 * 512;
+    let device = Arc::new(MemoryDevice::new(1 << 20));
+    let log = Arc::new(Book { limit_bytes: LIMIT, ..Book::default() });
+    let cache = Cache::with_log(device, Arc::new(SystemClock), Settings::default(), log);
+    let sector = |tx: &Tx<'_>, n: usize| {
+        cache.get(0, 65_536, None).unwrap().write(tx).bytes_mut(n * 512..n * 512 + 1)[0] ^= 1;
+    };
+    let open = cache.begin(6 * 512).unwrap().unwrap();
+    assert!(cache.begin(3 * 512).unwrap().is_none());
+    let other = cache.begin(2 * 512).unwrap().unwrap();
+    (0..2).for_each(|n| sector(&other, n));
+    assert_eq!(other.room(), 0);
+    sector(&other, 1);
+    assert_eq!(other.room(), 0);
+    other.commit();
+    sector(&open, 2);
+    assert_eq!(open.room(), 5 * 512);
+    open.commit();
+    assert!(cache.begin(6 * 512).unwrap().is_none());
+    let last = cache.begin(5 * 512).unwrap().unwrap();
+    // Changes of new buffers need no room.
+    cache.get_new(1 << 19, 4096, None, &last).unwrap().write(&last).bytes_mut(0..4096).fill(1);
+    last.spend(512);
+    last.spend(512);
+    last.refund(512);
+    assert_eq!(last.room(), 4 * 512);
+    last.commit();
+    commit(&cache);
+    assert!(cache.begin(LIMIT).unwrap().is_some());
+}
+
+/// Promise: a transaction that is rolled back leaves bytes, buffers and data as they were, at any of its
+/// savepoints, with a log and without; it then ends as any other, and what others changed meanwhile
+/// in the same buffers stays.
+#[test]
+fn a_rollback_takes_everything_back() {
+    for with_log in [false, true] {
+        let device = Arc::new(MemoryDevice::new(1 << 20));
+        device.write_at(0, &[1; 8192]).unwrap();
+        device.write_at(65_536, &[2; 4096]).unwrap();
+        let (clock, settings) = (Arc::new(SystemClock), Settings::default());
+        let log = Arc::new(Book::default());
+        let cache = if with_log {
+            Cache::with_log(device.clone(), clock, settings, log.clone())
+        } else {
+            Cache::new(device.clone(), clock, settings)
+        };
+        let end = || if with_log { commit(&cache) } else { cache.flush().unwrap() };
+        let stream = cache.stream(4096, 1);
+        let read = |block: u64, at: Option<u64>| {
+            let mut bytes = vec![0; 4096];
+            let bmap = |_, _| Ok::<_, Error>(Extent { at, blocks: 1 });
+            cache.read(&stream, 16_384, block * 4096, &mut bytes, bmap).unwrap();
+            bytes
+        };
+        let space = |offset, at| Space { offset, at, end: offset + 4096 };
+        // Bytes of a file that the device does not have yet.
+        let tx = cache.begin(0).unwrap().unwrap();
+        cache.write(&stream, &tx, space(0, 65_536), &[3; 512]).unwrap();
+        tx.commit();
+        let tx = cache.begin(0).unwrap().unwrap();
+        let change = |tx: &Tx<'_>, at: usize, byte| {
+            cache.get(0, 4096, None).unwrap().write(tx).bytes_mut(at..at + 8).fill(byte);
+        };
+        change(&tx, 0, 5);
+        let savepoint = tx.savepoint();
+        change(&tx, 4, 6);
+        cache.resize(0, 8192, &tx).unwrap();
+        cache.get(0, 8192, None).unwrap().write(&tx).bytes_mut(4096..8192).fill(6);
+        cache.get_new(16_384, 4096, None, &tx).unwrap().write(&tx).bytes_mut(0..4096).fill(6);
+        // The first block of the file moves, and a second one is written.
+        let mut moved = read(0, Some(65_536));
+        tx.restore_data_on_rollback(&stream, space(0, 65_536), moved.clone());
+        cache.discard(&stream, 0..1).unwrap();
+        moved[0] = 9;
+        cache.write(&stream, &tx, space(0, 131_072), &moved).unwrap();
+        tx.forget_data_on_rollback(&stream, 1..2);
+        cache.write(&stream, &tx, space(4096, 196_608), &[6; 4096]).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let other = cache.begin(0).unwrap().unwrap();
+                cache.get(0, 8192, None).unwrap().write(&other).bytes_mut(100..101)[0] = 8;
+                other.commit();
+            });
+        });
+        tx.roll_back(savepoint).unwrap();
+        let now = cache.get(0, 4096, None).unwrap().read().to_vec();
+        assert!(now[..8] == [5; 8] && now[8..100] == [1; 92] && now[100] == 8, "{:?}", &now[..101]);
+        assert!(cache.get(16_384, 4096, None).unwrap().read().iter().all(|&byte| byte == 0));
+        let first = read(0, Some(65_536));
+        assert!(first[..512] == [3; 512] && first[512..] == [2; 3584]);
+        assert!(read(1, None).iter().all(|&byte| byte == 0));
+        tx.roll_back(Tx::beginning()).unwrap();
+        tx.commit();
+        end();
+        if with_log {
+            cache.checkpoint().unwrap();
+        }
+        let bytes = device.to_bytes();
+        assert!(bytes[..100] == [1; 100] && bytes[100] == 8 && bytes[101..8192] == [1; 8091]);
+        assert!(bytes[16_384..65_536].iter().all(|&byte| byte == 0));
+        assert!(bytes[65_536..66_048] == [3; 512] && bytes[66_048..69_632] == [2; 3584]);
+        assert!(cache.begin(0).unwrap().is_some());
+    }
+}
+
+/// Promise: whatever road data has taken to the device, and however often nothing else had changed, there
+/// is a barrier between it and the end of the sync that promises it.
+#[test]
+fn every_write_gets_its_barrier() {
+    struct Watched(MemoryDevice, AtomicBool);
+    impl Device for Watched {
+        fn info(&self) -> &Info {
+            self.0.info()
+        }
+        fn submit(&self, request: Request) -> Result<Ticket> {
+            self.1.fetch_or(request.op == spindle_device::Op::Write, Ordering::Relaxed);
+            self.0.submit(request)
+        }
+        fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+            self.0.wait(ticket)
+        }
+        fn flush(&self) -> Result<()> {
+            self.1.store(false, Ordering::Relaxed);
+            self.0.flush()
+        }
+        fn discard(&self, offset: u64, len: u64) -> Result<()> {
+            self.0.discard(offset, len)
+        }
+    }
+    let straight = DataSettings { straight_bytes: Some(65_536), ..DataSettings::THROUGH };
+    for (data, dirty_limit_bytes) in [(DataSettings::THROUGH, 1 << 20), (straight, 1 << 20), (straight, 0)] {
+        for with_log in [false, true] {
+            let device = Arc::new(Watched(MemoryDevice::new(1 << 20), AtomicBool::new(false)));
+            let (clock, log) = (Arc::new(SystemClock), Arc::new(Book::default()));
+            let settings = Settings { dirty_limit_bytes, data, ..Settings::default() };
+            let cache = if with_log {
+                Cache::with_log(device.clone(), clock, settings, log)
+            } else {
+                Cache::new(device.clone(), clock, settings)
+            };
+            let stream = cache.stream(4096, 1);
+            for len in [65_536, 131_072, 4096, 65_536, 512] {
+                let tx = cache.begin(0).unwrap().unwrap();
+                let space = Space { offset: 0, at: 0, end: len as u64 };
+                cache.write(&stream, &tx, space, &vec![1; len]).unwrap();
+                tx.commit();
+                // Whoever begins next may bring it to the device.
+                drop(cache.begin(0).unwrap());
+                for _ in 0..2 {
+                    cache.commit::<Error>(cache.epoch(), |_| Ok(Resume::Taken)).unwrap();
+                    let unflushed = device.1.load(Ordering::Relaxed);
+                    assert!(!unflushed, "{len} bytes, straight {:?}, log {with_log}", data.straight_bytes);
+                }
+            }
+        }
+    }
 }
 
 /// Promise: a failed barrier, a commit that fails, a failure past the buffers and a change that is given up halfway all end
@@ -244,14 +450,14 @@ fn only_what_is_committed_goes_home() {
 fn every_failure_latches() {
     type Way<'a> = (&'a str, bool, &'a dyn Fn(&Cache) -> Result<()>);
     let change = |cache: &Cache| {
-        let tx = cache.begin().unwrap();
-        cache.get(0, 512, None).unwrap().write(&tx)[0] = 1;
+        let tx = cache.begin(0).unwrap().unwrap();
+        cache.get(0, 512, None).unwrap().write(&tx).bytes_mut(0..1)[0] = 1;
         tx.commit();
     };
-    let commit = |cache: &Cache| cache.commit::<Error>(cache.group(), |_| Ok(Resume::Taken));
+    let commit = |cache: &Cache| cache.commit::<Error>(cache.epoch(), |_| Ok(Resume::Taken));
     let give_up = |cache: &Cache| {
-        let tx = cache.begin()?;
-        cache.get(0, 512, None)?.write(&tx)[0] = 1;
+        let tx = cache.begin(0)?.expect("room");
+        cache.get(0, 512, None)?.write(&tx).bytes_mut(0..1)[0] = 1;
         Err(Error::io("failing", "an operation", std::io::ErrorKind::Other.into()))
     };
     let ways: [Way<'_>; 4] = [
@@ -272,7 +478,7 @@ fn every_failure_latches() {
         device.2.store(true, Ordering::Relaxed);
         assert!(fail(&cache).is_err(), "{way}");
         device.2.store(false, Ordering::Relaxed);
-        assert!(matches!(cache.begin(), Err(Error::Latched { .. })), "{way}");
+        assert!(matches!(cache.begin(0), Err(Error::Latched { .. })), "{way}");
         let promise = if logged { commit(&cache) } else { cache.sync() };
         assert!(matches!(promise, Err(Error::Latched { .. })), "{way}");
         assert!(matches!(cache.directly(|device| device.flush()), Err(Error::Latched { .. })), "{way}");
@@ -289,12 +495,13 @@ fn a_flush_sees_whole_transactions() {
         for _ in 0..3 {
             scope.spawn(|| {
                 for _ in 0..500 {
-                    let tx = cache.begin().unwrap();
+                    let tx = cache.begin(0).unwrap().unwrap();
                     let (a, b) = (cache.get(0, 512, None).unwrap(), cache.get(65_536, 512, None).unwrap());
                     let mut a = a.write(&tx);
-                    a[0] = a[0].wrapping_add(1);
+                    let next = a[0].wrapping_add(1);
+                    a.bytes_mut(0..1)[0] = next;
                     std::thread::yield_now();
-                    b.write(&tx)[0] = a[0];
+                    b.write(&tx).bytes_mut(0..1)[0] = next;
                     drop(a);
                     tx.commit();
                 }

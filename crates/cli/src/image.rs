@@ -147,18 +147,10 @@ pub fn open_device_unlocked(spec: &Spec) -> Result<Arc<dyn Device>> {
     Ok(spec.open(&options)?)
 }
 
-/// Large writes into image files are carried out at once from this length on.
-const STRAIGHT_BYTES: usize = 64 << 10;
-
-/// What suits the device of `spec`. The system keeps image files in memory, reads ahead in them and writes them behind by itself: to
-/// do so here as well would only cost copies. Block devices are opened past its memory.
-fn suited(mut cache: Settings, spec: &Spec) -> Settings {
-    if std::fs::metadata(&spec.path).is_ok_and(|metadata| metadata.is_file()) {
-        cache.data.read_ahead = false;
-        let block_by_block = cache.data.cluster_bytes == Some(0);
-        cache.data.straight_bytes = (!block_by_block).then_some(STRAIGHT_BYTES);
-    }
-    cache
+/// What suits the device of `spec`: block devices are opened past the memory of the system.
+fn suited(cache: Settings, spec: &Spec) -> Settings {
+    let is_file = std::fs::metadata(&spec.path).is_ok_and(|metadata| metadata.is_file());
+    if is_file { Settings { data: cache.data.on_image_file(), ..cache } } else { cache }
 }
 
 /// Opens the file system in `spec`.

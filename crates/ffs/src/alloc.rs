@@ -3,16 +3,22 @@
 //! Every change of a group happens in [`Ffs::with_group`]: the group's lock, its buffer, its checked map, the
 //! change, and then the same change in the summaries, all inside the caller's transaction. A group's
 //! lock is the last one taken; nothing is waited for under it but the group's own block.
+//!
+//! What is taken is noted in the transaction, which gives it back if it fails. What is freed is only noted
+//! there, after a look at the maps: it is entered into them when the transaction has succeeded, and with
+//! a log when its epoch is committed ([`crate::commit`]).
 
 use crate::ckhash::check_hash;
-use crate::group::{CG_CKHASH, Group, GroupMap, GroupMut, find_bit, isset};
+use crate::group::{CG_CKHASH, Group, GroupMap, GroupMut, Patch, find_bit, isset};
 use crate::layout::Layout;
 use crate::mount::Ffs;
 use crate::ondisk::{Cg, Csum, FS_OPTTIME};
 use crate::policy::{directory_group, group_order, optimization};
 use crate::search::{find_block, find_run};
+use crate::summary::Summaries;
+use crate::tx::{GivenUp, Taken, Tx};
 use crate::units::Frag;
-use spindle_cache::{Buffer, Seal, Tx};
+use spindle_cache::{Buffer, BufferMut, Seal};
 use spindle_clock::{Mutex, Work};
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, Privilege, Result};
@@ -77,10 +83,10 @@ impl Ffs {
     /// what it did to the counts.
     fn with_group<L, R>(
         &self,
-        tx: &Tx<'_>,
+        tx: &spindle_cache::Tx<'_>,
         cgx: u32,
         look: impl FnOnce(Group<'_>, &GroupMap) -> Result<Option<L>>,
-        change: impl FnOnce(&mut GroupMut<'_>, L) -> (Csum, R),
+        change: impl FnOnce(&mut GroupMut<'_, BufferMut<'_>>, L) -> (Csum, R),
     ) -> Result<Option<R>> {
         let mut known = self.groups.maps[cgx as usize].lock();
         let buffer = self.group_buffer(cgx)?;
@@ -91,13 +97,15 @@ impl Ffs {
             (map, found)
         };
         let Some(found) = found else { return Ok(None) };
+        // From here on nothing fails: a change of a map and its counts is one.
+        let summary = Summaries::buffer(&self.layout, &self.cache, cgx)?;
         let (counts, result) = {
-            let mut block = buffer.write_later(tx);
+            let mut block = buffer.write_shared(tx);
             let mut group = GroupMut::new(&self.layout, &map, &mut block);
             group.set_time(self.clock.now().secs);
             change(&mut group, found)
         };
-        self.summaries.add(&self.layout, &self.cache, tx, cgx, counts)?;
+        self.summaries.add(self.layout.endian, &summary, tx, cgx, counts);
         Ok(Some(result))
     }
 
@@ -148,7 +156,9 @@ impl Ffs {
             let near =
                 (cgx == self.layout.dtog(preferred) && preferred.0 > 0).then(|| self.layout.dtogd(preferred));
             if let Some(bno) = self.alloc_in_group(tx, cgx, frags, near)? {
-                return Ok(self.layout.cgbase(cgx) + u64::from(bno));
+                let at = self.layout.cgbase(cgx) + u64::from(bno);
+                tx.took(Taken::Fragments(at, frags.into()));
+                return Ok(at);
             }
         }
         Err(Error::NoSpace)
@@ -191,6 +201,9 @@ impl Ffs {
             },
             |group, ()| (group.take_frags(bno + old, new - old), ()),
         )?;
+        if grown.is_some() {
+            tx.took(Taken::Fragments(at + u64::from(old), (new - old).into()));
+        }
         Ok(grown.is_some())
     }
 
@@ -217,41 +230,140 @@ impl Ffs {
             |group, _| Ok(group.is_block(bno).then_some(())),
             |group, ()| (group.take_block(bno), ()),
         )?;
-        taken.map(|()| at).ok_or(Error::NoSpace)
+        taken.ok_or(Error::NoSpace)?;
+        tx.took(Taken::Fragments(at, self.layout.fs_frag.into()));
+        Ok(at)
     }
 
-    /// Refuses to free what lies outside.
-    pub(crate) fn check_extent(&self, at: Frag, count: u64) -> Result<()> {
-        if self.layout.contains(at, count) {
-            return Ok(());
+    /// The parts of a run of fragments that lie in one group each.
+    pub(crate) fn by_groups(&self, at: Frag, count: u64) -> impl Iterator<Item = Part> + use<'_> {
+        let end = at + count;
+        let mut at = at;
+        std::iter::from_fn(move || {
+            (at < end).then(|| {
+                let cgx = self.layout.dtog(at);
+                let stop = end.min(self.layout.cgbase(cgx) + u64::from(self.layout.fs_fpg));
+                let first = self.layout.dtogd(at);
+                let part = Part { at, cgx, first, last: first + frags32(stop - at) };
+                at = stop;
+                part
+            })
+        })
+    }
+
+    /// Gives `count` fragments from `at` back with the transaction; they may span blocks and groups.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if they lie outside or are free; device errors.
+    pub(crate) fn free(&self, tx: &Tx<'_>, at: Frag, count: u64) -> Result<()> {
+        self.check_used(tx, at, count)?;
+        self.claim_to_free(tx, at, count)?;
+        tx.give_up(GivenUp::Fragments(at, count));
+        Ok(())
+    }
+
+    /// [`Self::free`] for what was metadata in one buffer: that is forgotten, and never replayed over what
+    /// comes there next.
+    pub(crate) fn free_metadata(&self, tx: &Tx<'_>, at: Frag, count: u64) -> Result<()> {
+        self.check_used(tx, at, count)?;
+        self.claim_to_free(tx, at, count)?;
+        tx.give_up(GivenUp::Metadata(at, count));
+        Ok(())
+    }
+
+    /// Claims room in the log for entering fragments into the maps as free.
+    pub(crate) fn claim_to_free(&self, tx: &Tx<'_>, at: Frag, count: u64) -> Result<()> {
+        if self.log.is_some() {
+            tx.claim(self.sectors_to_free(at, count)?);
         }
-        Err(Error::corrupt(format!("{count} fragments to free lie outside"), format!("fragment {at}")))
+        Ok(())
+    }
+
+    /// The sectors of the groups' maps and of the summaries that change when fragments are freed.
+    pub(crate) fn sectors_to_free(&self, at: Frag, count: u64) -> Result<Vec<MapSector>> {
+        let layout = &self.layout;
+        let size = self.sector();
+        let mut sectors = Vec::new();
+        for Part { cgx, first, last, .. } in self.by_groups(at, count) {
+            let of_summary = cgx as usize * Csum::SIZE / size;
+            sectors.push(MapSector::Summary(of_summary));
+            let map = self.view_group(cgx, |group| group.map().clone())?;
+            let mut add = |bytes: std::ops::Range<usize>| {
+                let range = bytes.start / size..bytes.end.div_ceil(size);
+                sectors.extend(range.map(|sector| MapSector::Group(cgx, sector)));
+            };
+            add(0..CG_HEADER);
+            let byte = |start: usize, first: u32, last: u32| {
+                start + first as usize / 8..start + (last - 1) as usize / 8 + 1
+            };
+            add(byte(map.blksfree.start, first, last));
+            if let Some(sums) = &map.clustersum {
+                let blocks = (first / layout.fs_frag, (last - 1) / layout.fs_frag + 1);
+                add(sums.clone());
+                add(byte(map.clustersfree.start, blocks.0, blocks.1));
+            }
+            if let (Some((btot, b)), Some(rotation)) = (&map.rotational, &layout.rotation) {
+                let cylinders = rotation.cylinder(first) as usize..rotation.cylinder(last - 1) as usize + 1;
+                let of_cylinder = rotation.fs_old_nrpos as usize * 2;
+                add(btot.start + cylinders.start * 4..btot.start + cylinders.end * 4);
+                add(b.start + cylinders.start * of_cylinder..b.start + cylinders.end * of_cylinder);
+            }
+        }
+        Ok(sectors)
+    }
+
+    /// Keeps a group and its counts in memory until what is given up is entered there, which must not fail.
+    fn hold_group(&self, tx: &Tx<'_>, cgx: u32) -> Result<()> {
+        self.group_buffer(cgx)?.hold(tx);
+        Summaries::buffer(&self.layout, &self.cache, cgx)?.0.hold(tx);
+        Ok(())
+    }
+
+    /// Refuses to free what is not in use, or was given up before and is not free yet.
+    fn check_used(&self, tx: &Tx<'_>, at: Frag, count: u64) -> Result<()> {
+        let damaged = |what| Err(Error::corrupt(what, format!("{count} fragments from {at}")));
+        if !self.layout.contains(at, count) {
+            return damaged("fragments to free lie outside");
+        }
+        if !tx.frees(at, count) || self.pending.is_freed(at, count) {
+            return damaged("fragments are freed twice");
+        }
+        for part in self.by_groups(at, count) {
+            self.hold_group(tx, part.cgx)?;
+            let (first, last) = (part.first, part.last);
+            let used = self.view_group(part.cgx, |group| {
+                last <= group.fragments() && find_bit(group.blksfree(), first..last, true).is_none()
+            })?;
+            if !used {
+                return damaged("freeing free fragments");
+            }
+        }
+        Ok(())
     }
 
     /// Enters `count` fragments from `at` into the maps as free; they may span blocks and groups.
-    pub(crate) fn free_now(&self, tx: &Tx<'_>, at: Frag, count: u64) -> Result<()> {
-        self.check_extent(at, count)?;
-        let (mut at, end) = (at, at + count);
-        while at < end {
-            let cgx = self.layout.dtog(at);
-            let stop = end.min(self.layout.cgbase(cgx) + u64::from(self.layout.fs_fpg));
-            let (first, last) = (self.layout.dtogd(at), self.layout.dtogd(at) + frags32(stop - at));
-            self.with_group(
-                tx,
-                cgx,
-                |group, map| {
-                    if last > map.ndblk || find_bit(group.blksfree(), first..last, true).is_some() {
-                        return Err(Error::corrupt(
-                            "freeing free fragments",
-                            format!("fragments {at} to {stop}"),
-                        ));
-                    }
-                    Ok(Some(()))
-                },
-                |group, ()| (free_range(group, first, last, self.layout.fs_frag), ()),
-            )?;
-            at = stop;
+    pub(crate) fn free_in_map(&self, tx: &spindle_cache::Tx<'_>, at: Frag, count: u64) -> Result<()> {
+        for part in self.by_groups(at, count) {
+            self.free_part(tx, part)?;
         }
+        Ok(())
+    }
+
+    /// Enters fragments of one group into its map as free.
+    pub(crate) fn free_part(&self, tx: &spindle_cache::Tx<'_>, part: Part) -> Result<()> {
+        let Part { at, cgx, first, last } = part;
+        self.with_group(
+            tx,
+            cgx,
+            |group, map| {
+                if last > map.ndblk || find_bit(group.blksfree(), first..last, true).is_some() {
+                    let what = format!("{} fragments from {at}", last - first);
+                    return Err(Error::corrupt("freeing free fragments", what));
+                }
+                Ok(Some(()))
+            },
+            |group, ()| (free_range(group, first, last, self.layout.fs_frag), ()),
+        )?;
         Ok(())
     }
 
@@ -268,6 +380,7 @@ impl Ffs {
                 continue;
             }
             if let Some(ino) = self.alloc_inode_in(tx, cgx, directory)? {
+                tx.took(Taken::Inode(ino, directory));
                 return Ok(ino);
             }
         }
@@ -305,8 +418,24 @@ impl Ffs {
         taken.transpose()
     }
 
-    /// Gives an inode back.
+    /// Gives an inode back with the transaction.
     pub(crate) fn free_inode(&self, tx: &Tx<'_>, ino: u32, directory: bool) -> Result<()> {
+        let (n, cgx) = (ino % self.layout.fs_ipg, self.layout.ino_to_cg(ino));
+        self.hold_group(tx, cgx)?;
+        if !self.view_group(cgx, |group| isset(group.inosused(), n))? {
+            return Err(Error::corrupt("freeing a free inode", format!("inode {ino}")));
+        }
+        tx.give_up(GivenUp::Inode(ino, directory));
+        Ok(())
+    }
+
+    /// Enters an inode into its group's map as free.
+    pub(crate) fn free_inode_in_map(
+        &self,
+        tx: &spindle_cache::Tx<'_>,
+        ino: u32,
+        directory: bool,
+    ) -> Result<()> {
         let n = ino % self.layout.fs_ipg;
         self.with_group(
             tx,
@@ -324,8 +453,33 @@ impl Ffs {
     }
 }
 
+/// A sector that changes when space is freed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum MapSector {
+    /// Of the block of a group.
+    Group(u32, usize),
+    /// Of the summaries.
+    Summary(usize),
+}
+
+/// Bytes at the start of a group's block that have its counts.
+const CG_HEADER: usize = 168;
+
+/// Fragments of one group.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    /// The first.
+    pub(crate) at: Frag,
+    /// The group.
+    pub(crate) cgx: u32,
+    /// The first, counted in the group.
+    pub(crate) first: u32,
+    /// The one behind the last, counted in the group.
+    pub(crate) last: u32,
+}
+
 /// Frees fragments `first..last` of a group, block by block.
-fn free_range(group: &mut GroupMut<'_>, first: u32, last: u32, frag: u32) -> Csum {
+fn free_range<B: Patch + ?Sized>(group: &mut GroupMut<'_, B>, first: u32, last: u32, frag: u32) -> Csum {
     let mut sum = Csum::default();
     let mut bno = first;
     while bno < last {

@@ -5,7 +5,8 @@ use crate::file::Content;
 use crate::inode::{Inode, State};
 use crate::layout::{InodeFormat, Version};
 use crate::mount::Ffs;
-use spindle_cache::GroupId;
+use crate::tx::{Progress, Tx};
+use spindle_cache::Epoch;
 use spindle_clock::Timestamp;
 use spindle_vfs::{Attr, Error, FileKind, Ino, Privilege, Rdev, Result, SetAttr, SetTime};
 use std::cmp::Ordering;
@@ -80,70 +81,89 @@ impl Ffs {
     pub(crate) fn set_attributes(&self, ino: Ino, set: &SetAttr, by: Privilege) -> Result<Attr> {
         let inode = self.iget_ino(ino)?;
         self.check_not_log(inode.ino)?;
+        for id in [set.uid, set.gid].into_iter().flatten() {
+            self.check_id(id)?;
+        }
+        if set.flags.is_some() && self.layout.inode_format != InodeFormat::New {
+            return Err(Error::NotSupported);
+        }
         let mut state = inode.state.write();
-        let now = self.now();
-        if let Some(size) = set.size {
-            check_regular(&state.di)?;
+        let Some(size) = set.size else {
+            return self.transact(&mut *state, |tx, state| self.set_fields(tx, &inode, state, set));
+        };
+        check_regular(&state.di)?;
+        loop {
             // Until it has succeeded, no commit is the one that made all of it durable.
-            state.mapped_in = GroupId::MAX;
-            if size < state.di.size {
-                let result = self.shrink_in_steps(&inode, &mut state.di, size);
-                self.note(result)?;
+            state.mapped_in = Epoch::MAX;
+            let changed = self.transact_at_length(&mut *state, |tx, state| {
+                let resized = self.note(self.resize(tx, &inode, &mut state.di, size, by))?;
+                if let Progress::Partial(()) = resized {
+                    self.store(tx, inode.ino, &state.di)?;
+                    return Ok(Progress::Partial(self.attr(&inode, state)));
+                }
+                state.mapped_in = self.cache.epoch();
+                self.set_fields(tx, &inode, state, set).map(Progress::Done)
+            })?;
+            if let Progress::Done(attr) = changed {
+                return Ok(attr);
             }
         }
-        self.transact(|tx| {
-            if let Some(size) = set.size {
-                let di = &mut state.di;
-                let result = match size.cmp(&di.size) {
-                    Ordering::Less => {
-                        self.shrink_exactly(tx, inode.ino, di, size, Content::Data(&inode.stream))
-                    }
-                    Ordering::Greater => self.extend_file(tx, &inode, di, size, by),
-                    Ordering::Equal => Ok(()),
-                };
-                self.store(tx, inode.ino, &state.di)?;
-                self.note(result)?;
-                state.mapped_in = self.cache.group();
-            }
-            let di = &mut state.di;
-            if set.size.is_some() {
-                di.mtime = now;
-            }
-            if let Some(uid) = set.uid {
-                di.uid = self.check_id(uid)?;
-            }
-            if let Some(gid) = set.gid {
-                di.gid = self.check_id(gid)?;
-            }
-            if let Some(perm) = set.perm {
-                di.mode = di.mode & 0o170_000 | u16::try_from(perm & 0o7777).unwrap_or(0);
-            }
-            if let Some(flags) = set.flags {
-                if self.layout.inode_format != InodeFormat::New {
-                    return Err(Error::NotSupported);
-                }
-                di.flags = flags;
-            }
-            let given = |time: SetTime| match time {
-                SetTime::Now => now,
-                SetTime::At(time) => self.storable(time),
-            };
-            if let Some(atime) = set.atime {
-                di.atime = given(atime);
-            }
-            if let Some(mtime) = set.mtime {
-                di.mtime = given(mtime);
-            }
-            if let Some(birthtime) = set.birthtime {
-                di.birthtime = birthtime;
-            }
-            di.ctime = set.ctime.map_or(now, |ctime| self.storable(ctime));
-            if set.atime.is_some() {
-                *state.atime_pending.lock() = None;
-            }
-            self.store(tx, inode.ino, &state.di)?;
-            Ok(self.attr(&inode, &state))
-        })
+    }
+
+    /// Gives a file another size.
+    fn resize(
+        &self,
+        tx: &Tx<'_>,
+        inode: &Inode,
+        di: &mut Dinode,
+        size: u64,
+        by: Privilege,
+    ) -> Result<Progress<()>> {
+        match size.cmp(&di.size) {
+            Ordering::Less => self.shrink_exactly(tx, inode.ino, di, size, Content::Data(&inode.stream)),
+            Ordering::Greater => self.extend_file(tx, inode, di, size, by).map(Progress::Done),
+            Ordering::Equal => Ok(Progress::Done(())),
+        }
+    }
+
+    /// Sets all attributes but the size.
+    fn set_fields(&self, tx: &Tx<'_>, inode: &Inode, state: &mut State, set: &SetAttr) -> Result<Attr> {
+        let now = self.now();
+        let di = &mut state.di;
+        if set.size.is_some() {
+            di.mtime = now;
+        }
+        if let Some(uid) = set.uid {
+            di.uid = uid;
+        }
+        if let Some(gid) = set.gid {
+            di.gid = gid;
+        }
+        if let Some(perm) = set.perm {
+            di.mode = di.mode & 0o170_000 | u16::try_from(perm & 0o7777).unwrap_or(0);
+        }
+        if let Some(flags) = set.flags {
+            di.flags = flags;
+        }
+        let given = |time: SetTime| match time {
+            SetTime::Now => now,
+            SetTime::At(time) => self.storable(time),
+        };
+        if let Some(atime) = set.atime {
+            di.atime = given(atime);
+        }
+        if let Some(mtime) = set.mtime {
+            di.mtime = given(mtime);
+        }
+        if let Some(birthtime) = set.birthtime {
+            di.birthtime = birthtime;
+        }
+        di.ctime = set.ctime.map_or(now, |ctime| self.storable(ctime));
+        self.store(tx, inode.ino, &state.di)?;
+        if set.atime.is_some() {
+            *state.atime_pending.lock() = None;
+        }
+        Ok(self.attr(inode, state))
     }
 }
 

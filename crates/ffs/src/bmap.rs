@@ -6,7 +6,7 @@ use crate::dinode::Dinode;
 use crate::mount::Ffs;
 use crate::ondisk::{NDADDR, NIADDR};
 use crate::units::{Frag, Lbn, index};
-use spindle_cache::Buffer;
+use spindle_cache::{Buffer, BufferMut};
 use spindle_ondisk::Field;
 use spindle_vfs::{Error, Result};
 
@@ -68,8 +68,9 @@ impl Ffs {
     }
 
     /// Sets pointer number `n` of an indirect block.
-    pub(crate) fn put_pointer(&self, block: &mut [u8], n: usize, value: u64) {
-        let at = &mut block[n * self.layout.pointer_size()..];
+    pub(crate) fn put_pointer(&self, block: &mut BufferMut<'_>, n: usize, value: u64) {
+        let size = self.layout.pointer_size();
+        let at = block.bytes_mut(n * size..(n + 1) * size);
         match u32::try_from(value) {
             Ok(value) if self.layout.pointer_size() == 4 => value.put(at, self.layout.endian),
             _ => value.put(at, self.layout.endian),
@@ -119,26 +120,6 @@ impl Ffs {
                 Err(Error::corrupt("an indirect block without a level", format!("inode {ino}")))
             }
         }
-    }
-
-    /// The end of the last block of a file that a pointer leads to, or an indirect block that leads nowhere.
-    pub(crate) fn stored_end(&self, ino: u32, di: &Dinode) -> Result<Lbn> {
-        let n = u64::from(self.layout.fs_nindir);
-        let levels = di.ib.iter().rposition(|&raw| raw != 0).map_or(0, |last| last + 1);
-        let depth = |levels: usize| n.pow(u32::try_from(levels).unwrap_or(0));
-        let Some(mut block) = levels.checked_sub(1).map(|i| di.ib[i]) else {
-            return Ok(Lbn(di.db.iter().rposition(|&raw| raw != 0).map_or(0, |last| last as u64 + 1)));
-        };
-        let mut lbn = (1..levels).fold(NDADDR as u64, |sum, below| sum + depth(below));
-        for level in (0..levels).rev() {
-            let Some(at) = self.pointer(block, self.layout.fs_frag, ino)? else { break };
-            let buffer = self.indirect(at)?;
-            let bytes = buffer.read();
-            let Some(last) = (0..index(n)).rfind(|&i| self.get_pointer(&bytes, i) != 0) else { break };
-            block = self.get_pointer(&bytes, last);
-            lbn += last as u64 * depth(level);
-        }
-        Ok(Lbn(lbn + 1))
     }
 
     /// The run at the start of an array of at least `most` pointers; `frags` gives the fragments of each block.

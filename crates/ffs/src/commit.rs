@@ -1,38 +1,62 @@
-//! Transactions of `ffs` and their commits: what is durable when, and what a crash must find.
+//! Commits of `ffs`: what is durable when, and what a crash must find.
 //!
-//! With a log, three things wait for the commit of the group that they belong to:
-//! - *freed space* goes into the maps only as part of the commit, so that nothing is written over what a crash would bring back
-//!   (as NetBSD does, `ffs_wapbl_sync_metadata`);
-//! - *nameless inodes*, unlinked but in use or not wholly freed, are listed with each commit, so that recovery frees them;
-//! - *freed metadata* is revoked, so that no older record of it is carried out over what the space holds later.
+//! With a log, three things wait for the commit of the epoch that they belong to:
+//! - *freed space* goes into the maps only as part of the commit, so that nothing is written over what a
+//!   crash would bring back (as NetBSD does, `ffs_wapbl_sync_metadata`);
+//! - *orphans*, inodes without names that are in use or not wholly freed, are listed in the log, so that
+//!   recovery frees them;
+//! - *freed metadata* is revoked, so that no older record of it is replayed over what the space holds later.
 //!
 //! Without a log none of this is kept, and what survives a crash is for a checker to find out.
 
+use crate::alloc::{MapSector, Part};
 use crate::group::isset;
+use crate::intervals::Intervals;
 use crate::mount::{Ffs, ROOT_INO};
 use crate::units::Frag;
-use spindle_cache::{Resume, Tx};
+use crate::wapbl::OrphanChanges;
+use spindle_cache::Resume;
 use spindle_clock::Mutex;
 use spindle_vfs::{Error, FileKind, Result};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the present group of transactions has done that its commit needs.
+/// What the present epoch has done that its commit needs.
 #[derive(Default)]
 pub(crate) struct Pending {
-    /// Runs of fragments that were freed.
-    freed: Mutex<Vec<(Frag, u64)>>,
+    freed: Mutex<Freed>,
     freed_frags: AtomicU64,
-    /// Inodes in use without names, with their modes.
-    nameless: Mutex<BTreeMap<u32, u16>>,
+    orphans: Mutex<Orphans>,
     /// Inodes with neither names nor references that could not be freed when they lost them.
     unfreed: Mutex<BTreeSet<u32>>,
 }
 
+/// What was freed, and not entered into the maps yet.
+#[derive(Default)]
+struct Freed {
+    runs: Intervals,
+    /// The sectors of the maps that will change, for which room in the log is claimed.
+    sectors: HashSet<MapSector>,
+}
+
+/// Inodes without names.
+#[derive(Default)]
+struct Orphans {
+    /// All of them, with their modes.
+    all: BTreeMap<u32, u16>,
+    /// What has changed since the last commit.
+    changes: OrphanChanges,
+}
+
 impl Pending {
-    /// Fragments that are free once the group is committed.
+    /// Fragments that are free once the epoch is committed.
     pub(crate) fn frags(&self) -> u64 {
         self.freed_frags.load(Ordering::Relaxed)
+    }
+
+    /// True if one of these fragments was freed in this epoch.
+    pub(crate) fn is_freed(&self, at: Frag, count: u64) -> bool {
+        self.freed.lock().runs.overlaps(at, count)
     }
 
     /// An inode is to be freed when space is wanted.
@@ -40,77 +64,70 @@ impl Pending {
         self.unfreed.lock().insert(ino);
     }
 
+    /// An inode has lost its last name.
+    pub(crate) fn add_orphan(&self, ino: u32, mode: u16) {
+        let mut orphans = self.orphans.lock();
+        orphans.all.insert(ino, mode);
+        orphans.changes.added.insert(ino, mode);
+    }
+
+    /// An inode is free.
+    pub(crate) fn forget_orphan(&self, ino: u32) {
+        let mut orphans = self.orphans.lock();
+        if orphans.all.remove(&ino).is_some() && orphans.changes.added.remove(&ino).is_none() {
+            orphans.changes.removed.push(ino);
+        }
+    }
+
     fn take_freed(&self) -> Vec<(Frag, u64)> {
         self.freed_frags.store(0, Ordering::Relaxed);
-        std::mem::take(&mut *self.freed.lock())
+        let mut freed = self.freed.lock();
+        freed.sectors.clear();
+        freed.runs.take()
     }
 
-    fn put_back(&self, freed: &[(Frag, u64)]) {
-        self.freed.lock().extend(freed);
-        self.freed_frags.fetch_add(freed.iter().map(|(_, count)| count).sum(), Ordering::Relaxed);
+    fn put_back(&self, at: Frag, count: u64) {
+        self.freed.lock().runs.insert(at, count);
+        self.freed_frags.fetch_add(count, Ordering::Relaxed);
     }
-}
-
-fn conclude<'a, T>(tx: Tx<'a>, change: impl FnOnce(&Tx<'a>) -> Result<T>) -> Result<T> {
-    let result = change(&tx);
-    if !result.as_ref().is_err_and(Error::is_failure) {
-        tx.commit();
-    }
-    result
 }
 
 impl Ffs {
-    /// Carries `change` out as one transaction. The caller holds all inode locks it needs. A change that fails leaves everything
-    /// as it was or as it should be, unless what failed is the device or the file system itself: then nothing of it ever gets
-    /// there, and no more is changed.
-    pub(crate) fn transact<T>(&self, change: impl FnOnce(&Tx<'_>) -> Result<T>) -> Result<T> {
-        self.make_ready()?;
-        conclude(self.cache.begin()?, change)
-    }
-
-    /// [`Self::transact`] for an operation on names, whose order on the device matters where the mount is synchronous.
-    pub(crate) fn transact_naming<T>(&self, change: impl FnOnce(&Tx<'_>) -> Result<T>) -> Result<T> {
-        self.make_ready()?;
-        conclude(self.cache.begin_naming()?, change)
-    }
-
-    fn make_ready(&self) -> Result<()> {
-        // Space that waits for a commit is as good as none when little else is left.
-        const SCARCE: u64 = 8;
-        self.mark_in_use()?;
-        let free = u64::try_from(self.free_frags_now()).unwrap_or(0);
-        if self.cache.wants_commit() || self.pending.frags() > free / SCARCE {
-            self.commit()?;
-        }
-        Ok(())
-    }
-
     /// Makes every ended transaction durable.
     pub(crate) fn commit(&self) -> Result<()> {
-        self.cache.commit(self.cache.group(), |tx| {
+        self.cache.commit(self.cache.epoch(), |tx| {
             let resume = self.free_pending(tx)?;
             if let Some(log) = &self.log {
-                log.set_nameless(self.pending.nameless.lock().clone());
+                log.note_orphans(std::mem::take(&mut self.pending.orphans.lock().changes));
+                self.log_superblock(tx, log)?;
             }
             Ok(resume)
         })
     }
 
-    /// Enters what the group has freed into the maps. They offer it to the next transaction, whose data would be written there.
-    fn free_pending(&self, tx: &Tx<'_>) -> Result<Resume> {
+    /// Enters what the epoch has freed into the maps. They offer it to the next transaction, whose data
+    /// would be written there. What cannot be entered, because its map cannot be read, waits on.
+    fn free_pending(&self, tx: &spindle_cache::Tx<'_>) -> Result<Resume> {
         let freed = self.pending.take_freed();
-        for (nth, &(at, count)) in freed.iter().enumerate() {
-            // What is damaged must not keep the rest from being freed.
-            if let Err(error @ Error::Device(_)) = self.note(self.free_now(tx, at, count)) {
-                self.pending.put_back(&freed[nth..]);
-                return Err(error);
+        let resume = if freed.is_empty() { Resume::Taken } else { Resume::Committed };
+        for (at, count) in freed {
+            for part in self.by_groups(at, count) {
+                match self.free_part(tx, part) {
+                    Err(error @ Error::Device(_)) => {
+                        self.cache.check()?;
+                        let Part { at, first, last, .. } = part;
+                        self.pending.put_back(at, (last - first).into());
+                        log::error!("{} fragments from {at} cannot be freed yet: {error}", last - first);
+                    }
+                    freed => self.note_lost(freed, || format!("a part of {count} fragments from {at}")),
+                }
             }
         }
-        Ok(if freed.is_empty() { Resume::Taken } else { Resume::Committed })
+        Ok(resume)
     }
 
-    /// Carries out an operation that changes something: again, if it found no space and there is some to be regained; and not at all
-    /// once nothing can be changed any more, for what is in memory may then be half an operation.
+    /// Carries out an operation that changes something: again, if it found no space and there is some to be
+    /// regained; and not at all once nothing can be changed any more.
     pub(crate) fn changing<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
         self.cache.check()?;
         match attempt() {
@@ -136,57 +153,59 @@ impl Ffs {
         Ok(waits || !unfreed.is_empty())
     }
 
-    /// Gives `count` fragments from `at` back; they may span blocks and groups.
-    pub(crate) fn free(&self, tx: &Tx<'_>, at: Frag, count: u64) -> Result<()> {
+    /// Frees fragments for good: with the commit of the epoch, or without a log at once.
+    pub(crate) fn free_with(&self, tx: &spindle_cache::Tx<'_>, at: Frag, count: u64) {
         if self.log.is_none() {
-            return self.free_now(tx, at, count);
+            for part in self.by_groups(at, count) {
+                let freed = self.free_part(tx, part);
+                self.note_lost(freed, || format!("a part of {count} fragments from {at}"));
+            }
+            return;
         }
-        self.check_extent(at, count)?;
-        self.pending.freed.lock().push((at, count));
+        // The groups have been looked at when the fragments were given up.
+        let sectors = self.sectors_to_free(at, count).unwrap_or_default();
+        let mut freed = self.pending.freed.lock();
+        freed.runs.insert(at, count);
         self.pending.freed_frags.fetch_add(count, Ordering::Relaxed);
-        Ok(())
+        let new = sectors.into_iter().filter(|sector| freed.sectors.insert(*sector)).count();
+        tx.spend(new * self.sector());
     }
 
-    /// [`Self::free`] for what was metadata in one buffer: that is forgotten, and never replayed over what comes there next.
-    pub(crate) fn free_metadata(&self, tx: &Tx<'_>, at: Frag, count: u64) -> Result<()> {
-        let byte = self.layout.byte(at);
-        self.cache.forget(byte);
-        self.cache.revoke(tx, byte..byte + (count << self.layout.fs_fshift));
-        self.free(tx, at, count)
-    }
-
-    /// An inode loses its last name in this transaction.
-    pub(crate) fn lose_name(&self, _tx: &Tx<'_>, ino: u32, mode: u16) {
-        if self.log.is_some() {
-            self.pending.nameless.lock().insert(ino, mode);
+    /// Refuses to make one more orphan than the log can list.
+    pub(crate) fn check_orphans(&self) -> Result<()> {
+        let Some(log) = &self.log else { return Ok(()) };
+        let orphans = self.pending.orphans.lock().all.len();
+        if orphans < log.most_orphans() {
+            return Ok(());
         }
+        log::warn!(
+            "{orphans} files are unlinked and in use, more than a log of {} bytes can list; \
+             close some, or make a larger log (tunefs)",
+            log.ring().len
+        );
+        Err(Error::NoSpace)
     }
 
-    /// A nameless inode is free with this transaction.
-    pub(crate) fn end_nameless(&self, _tx: &Tx<'_>, ino: u32) {
-        self.pending.nameless.lock().remove(&ino);
+    /// Takes up a list of orphans that a recovery has found.
+    pub(crate) fn inherit_orphans(&self, inodes: BTreeMap<u32, u16>) {
+        self.pending.orphans.lock().all = inodes;
     }
 
-    /// Takes up a list of nameless inodes that a recovery has found.
-    pub(crate) fn inherit_nameless(&self, inodes: BTreeMap<u32, u16>) {
-        *self.pending.nameless.lock() = inodes;
-    }
-
-    /// Frees what is listed as nameless: after a recovery, and what could not be freed when it lost its name. One that cannot be
-    /// freed must not keep the others from it.
-    pub(crate) fn free_listed(&self) -> Result<()> {
-        let listed: Vec<u32> = self.pending.nameless.lock().keys().copied().collect();
+    /// Frees the orphans that nobody uses: after a recovery, and what could not be freed when it lost its
+    /// name. One that cannot be freed must not keep the others from it.
+    pub(crate) fn free_orphans(&self) -> Result<()> {
+        let listed: Vec<u32> = self.pending.orphans.lock().all.keys().copied().collect();
         let mut result = Ok(());
         for ino in listed {
             let freed = match self.iget(ino) {
-                Ok(inode) => self.free_nameless(&inode),
+                Ok(inode) => self.free_orphan(&inode),
                 Err(Error::Stale) => self.free_unmade(ino),
                 Err(error) => Err(error),
             };
             match self.note(freed) {
                 Err(error @ Error::Device(_)) => result = result.and(Err(error)),
                 freed => {
-                    self.pending.nameless.lock().remove(&ino);
+                    self.pending.forget_orphan(ino);
                     result = result.and(freed);
                 }
             }
@@ -204,10 +223,11 @@ impl Ffs {
         if !taken {
             return Ok(());
         }
-        self.transact(|tx| self.free_inode(tx, ino, false))
+        self.transact((), |tx, ()| self.free_inode(tx, ino, false))
     }
 
-    /// Makes one file durable. With `data_only`, what is not needed to find its data may be missing after a crash.
+    /// Makes one file durable. With `data_only`, what is not needed to find its data may be missing after
+    /// a crash.
     pub(crate) fn fsync_file(&self, ino: u32, data_only: bool) -> Result<()> {
         if data_only && self.log.is_some() {
             let inode = self.iget(ino)?;

@@ -11,8 +11,9 @@ use crate::inode::State;
 use crate::layout::{InodeFormat, Layout};
 use crate::mount::Ffs;
 use crate::ondisk::{DIRECT_HEADER, DirectHeader, MAXNAMLEN, dirsiz};
+use crate::tx::Tx;
 use crate::units::{Lbn, index};
-use spindle_cache::{Buffer, Tx};
+use spindle_cache::Buffer;
 use spindle_ondisk::Field;
 use spindle_vfs::{Error, FileKind, Privilege, Result};
 use std::ops::{ControlFlow, Range};
@@ -240,7 +241,8 @@ impl Ffs {
             self.cache.get(byte, len, None)?
         };
         let offset = self.layout.blkoff(start);
-        write_entry(&self.layout, &mut buffer.write(tx)[offset..], 0, chunk as usize, None);
+        let range = offset..offset + chunk as usize;
+        write_entry(&self.layout, buffer.write(tx).bytes_mut(range), 0, chunk as usize, None);
         state.di.size = final_size;
         self.store(tx, ino, &state.di)?;
         built.set_room(built.chunks(), chunk);
@@ -264,9 +266,9 @@ impl Ffs {
         let chunk_bytes = u64::from(self.layout.dirblksiz);
         let (buffer, base, range) = self.chunk_of(ino, di, chunk_no as u64 * chunk_bytes)?;
         let place = {
-            let mut bytes = buffer.write(tx);
-            let chunk = &mut bytes[range.clone()];
-            let all: Vec<_> = entries(&self.layout, ino, base, chunk).collect::<Result<_>>()?;
+            let mut block = buffer.write(tx);
+            let all: Vec<_> =
+                entries(&self.layout, ino, base, &block[range.clone()]).collect::<Result<_>>()?;
             let host = all.iter().find(|e| e.slack() >= need).ok_or_else(|| {
                 Error::corrupt(
                     "less room than its index says",
@@ -274,6 +276,7 @@ impl Ffs {
                 )
             })?;
             let (at, used) = (index(host.place - base), host.used());
+            let chunk = block.bytes_mut(range.clone());
             if used > 0 {
                 put_reclen(&self.layout, &mut chunk[at..], used);
             }
@@ -312,13 +315,14 @@ impl Ffs {
         let State { di, index: built, .. } = state;
         let (buffer, base, range) = self.chunk_of(ino, di, place)?;
         let room = {
-            let mut bytes = buffer.write(tx);
-            let chunk = &mut bytes[range];
-            let all: Vec<_> = entries(&self.layout, ino, base, chunk).collect::<Result<_>>()?;
+            let mut block = buffer.write(tx);
+            let all: Vec<_> =
+                entries(&self.layout, ino, base, &block[range.clone()]).collect::<Result<_>>()?;
             let n = all.iter().position(|e| e.place == place).ok_or_else(|| {
                 Error::corrupt("an entry has gone", format!("directory inode {ino}, offset {place}"))
             })?;
             let (at, reclen) = (index(place - base), all[n].reclen);
+            let chunk = block.bytes_mut(range);
             if n == 0 {
                 write_entry(&self.layout, &mut chunk[at..], 0, reclen, None);
             } else {
@@ -350,11 +354,12 @@ impl Ffs {
         target: (u32, FileKind),
     ) -> Result<()> {
         let (buffer, base, range) = self.chunk_of(ino, di, place)?;
-        let mut bytes = buffer.write(tx);
         let at = range.start + index(place - base);
-        target.0.put(&mut bytes[at..], self.layout.endian);
+        let mut block = buffer.write(tx);
+        let entry = block.bytes_mut(at..at + DIRECT_HEADER);
+        target.0.put(entry, self.layout.endian);
         if self.layout.inode_format == InodeFormat::New {
-            bytes[at + 6] = dirent_type(target.1);
+            entry[6] = dirent_type(target.1);
         }
         Ok(())
     }
@@ -392,9 +397,10 @@ impl Ffs {
         let placed = self.place(tx, di, &request)?;
         let len = self.layout.blksize(final_size, lbn) as usize;
         let buffer = self.cache.get_new(self.layout.byte(placed.at), len, None, tx)?;
-        let mut bytes = buffer.write(tx);
+        let mut block = buffer.write(tx);
+        let bytes = block.bytes_mut(0..chunk as usize);
         let dot = dirsiz(1);
-        write_entry(&self.layout, &mut bytes, ino, dot, Some((b".", FileKind::Directory)));
+        write_entry(&self.layout, bytes, ino, dot, Some((b".", FileKind::Directory)));
         let rest = chunk as usize - dot;
         write_entry(&self.layout, &mut bytes[dot..], parent, rest, Some((b"..", FileKind::Directory)));
         di.size = final_size;

@@ -21,6 +21,8 @@ pub(crate) struct DirIndex {
     /// For each number of units: no chunk before this one has so much room.
     hints: Vec<usize>,
     dirblksiz: u32,
+    /// Counts the changes.
+    version: u64,
 }
 
 impl DirIndex {
@@ -33,7 +35,13 @@ impl DirIndex {
             room: Vec::new(),
             hints: vec![0; units + 1],
             dirblksiz,
+            version: 0,
         }
+    }
+
+    /// A number that every change makes another.
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
     }
 
     fn units(bytes: u32) -> usize {
@@ -72,6 +80,7 @@ impl DirIndex {
     }
 
     fn put(&mut self, hash: u64, place: u64) {
+        self.version += 1;
         let free = self.probe(hash).find(|&slot| matches!(self.table[slot], EMPTY | DELETED));
         if let Some(slot) = free {
             self.filled += usize::from(self.table[slot] == EMPTY);
@@ -93,6 +102,7 @@ impl DirIndex {
 
     /// Takes the name at a place out.
     pub(crate) fn remove(&mut self, hash: u64, place: u64) {
+        self.version += 1;
         let unit = u32::try_from(place / UNIT + 1).unwrap_or(DELETED);
         let found = self
             .probe(hash)
@@ -111,6 +121,7 @@ impl DirIndex {
 
     /// Sets the largest free space of a chunk, which may be the next one after the last.
     pub(crate) fn set_room(&mut self, chunk: usize, bytes: u32) {
+        self.version += 1;
         let units = Self::units(bytes);
         let value = u16::try_from(units).unwrap_or(u16::MAX);
         if chunk == self.room.len() {
@@ -140,6 +151,7 @@ impl DirIndex {
 
     /// Forgets the chunks from `chunks` on, which hold no names.
     pub(crate) fn cut(&mut self, chunks: usize) {
+        self.version += 1;
         self.room.truncate(chunks);
         for hint in &mut self.hints {
             *hint = (*hint).min(chunks);

@@ -6,8 +6,8 @@
 
 use crate::dinode::Dinode;
 use crate::mount::Ffs;
+use crate::tx::Tx;
 use crate::units::Frag;
-use spindle_cache::Tx;
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, Privilege, Result, XattrMode};
 
@@ -118,15 +118,7 @@ impl Ffs {
         let mut fresh: Vec<(Frag, u32)> = Vec::new();
         let own = self.layout.ino_to_cg(ino);
         for (_, frags, _) in self.extattr_pieces(size) {
-            match self.alloc(tx, frags, self.layout.cgdmin(own), by) {
-                Ok(at) => fresh.push((at, frags)),
-                Err(error) => {
-                    for (at, frags) in fresh {
-                        self.free(tx, at, frags.into())?;
-                    }
-                    return Err(error);
-                }
-            }
+            fresh.push((self.alloc(tx, frags, self.layout.cgdmin(own), by)?, frags));
         }
         self.free_extattr(tx, ino, di)?;
         let mut rest = area;
@@ -134,7 +126,7 @@ impl Ffs {
             let len = (frags << self.layout.fs_fshift) as usize;
             let (piece, more) = rest.split_at(rest.len().min(self.layout.fs_bsize as usize));
             let buffer = self.cache.get_new(self.layout.byte(at), len, None, tx)?;
-            buffer.write(tx)[..piece.len()].copy_from_slice(piece);
+            buffer.write(tx).bytes_mut(0..piece.len()).copy_from_slice(piece);
             di.extb[i] = at.0;
             self.account(di, frags.into());
             rest = more;

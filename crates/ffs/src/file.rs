@@ -12,8 +12,9 @@ use crate::dinode::Dinode;
 use crate::mount::Ffs;
 use crate::ondisk::{NDADDR, NIADDR};
 use crate::policy::{NextBlock, Preference, block_preference, group_with_room};
+use crate::tx::{BLOCK_SECTORS, Progress, Tx};
 use crate::units::{Frag, Lbn, index};
-use spindle_cache::{Extent, Space, Stream, Tx};
+use spindle_cache::{Extent, Space, Stream};
 use spindle_vfs::{Error, Privilege, Result, Seek};
 use std::ops::Range;
 use std::sync::Arc;
@@ -71,8 +72,8 @@ impl Ffs {
         Ok(want)
     }
 
-    /// Writes to a file, growing it as needed, and gives the bytes written: fewer when space ran out, or when it is more than one
-    /// transaction may take. The caller stores the inode, also after an error.
+    /// Writes to a file, growing it as needed, and returns the bytes written: fewer when space ran out, or,
+    /// as [`Progress::Partial`], when there was no more room in the log. The caller stores the inode.
     pub(crate) fn write_file(
         &self,
         tx: &Tx<'_>,
@@ -81,19 +82,21 @@ impl Ffs {
         offset: u64,
         data: &[u8],
         by: Privilege,
-    ) -> Result<usize> {
+    ) -> Result<Progress<usize>> {
         let most = self.layout.fs_maxfilesize;
         if offset >= most {
             return Err(Error::TooBig);
         }
-        let most = (most - offset).min(self.step_bytes()).min(data.len() as u64);
-        let data = &data[..index(most)];
-        let (old_size, final_size) = (di.size, di.size.max(offset + data.len() as u64));
+        let data = &data[..index((most - offset).min(data.len() as u64))];
+        let final_size = di.size.max(offset + data.len() as u64);
         let mut done = 0;
         let mut pending = Pending::default();
         let result = loop {
             if done == data.len() {
-                break Ok(());
+                break Ok(Progress::Done(done));
+            }
+            if done > 0 && !tx.has_room(self, BLOCK_SECTORS) {
+                break Ok(Progress::Partial(done));
             }
             let at = offset + done as u64;
             let lbn = self.layout.lblkno(at);
@@ -101,7 +104,7 @@ impl Ffs {
             let end = (start + data.len() - done).min(self.layout.fs_bsize as usize);
             let content = Content::Data(stream);
             let request = Request { ino, lbn, final_size, written: start..end, content, by, given: None };
-            let placed = match self.place(tx, di, &request) {
+            let placed = match self.place_or_not(tx, di, &request) {
                 Ok(placed) => placed,
                 Err(error) => break Err(error),
             };
@@ -121,15 +124,20 @@ impl Ffs {
         };
         pending.write(self, tx, stream, data)?;
         match result {
-            Err(error) if done == 0 => {
-                if di.size > old_size {
-                    self.shrink(tx, ino, di, old_size, Content::Data(stream))?;
-                }
-                Err(error)
-            }
-            Err(error) if !matches!(error, Error::NoSpace) => Err(error),
-            _ => Ok(done),
+            // What is written ends with a block, so all of its blocks are whole, as they should be.
+            Err(Error::NoSpace) if done > 0 => Ok(Progress::Done(done)),
+            result => result,
         }
+    }
+
+    /// [`Self::place`], which leaves nothing behind if it fails.
+    fn place_or_not(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request<'_>) -> Result<Placed> {
+        let (mark, before) = (tx.mark(), di.clone());
+        self.place(tx, di, request).or_else(|error| {
+            *di = before;
+            self.roll_back(tx, &mark)?;
+            Err(error)
+        })
     }
 
     /// Zeros a range of a block of a file that has `size` bytes of space at `byte`.
@@ -178,9 +186,17 @@ impl Ffs {
                 };
                 di.db[n] = at.0;
                 self.account(di, frags.into());
+                Self::note_new_space(tx, request);
                 Ok(Placed { at, fresh: true })
             }
             Place::Indirect { levels, path } => self.place_indirect(tx, di, request, levels, path),
+        }
+    }
+
+    /// Has a rollback forget what is written to a block that has just got space.
+    fn note_new_space(tx: &Tx<'_>, request: &Request<'_>) {
+        if let Content::Data(stream) = request.content {
+            tx.forget_data_on_rollback(stream, request.lbn.0..request.lbn.0 + 1);
         }
     }
 
@@ -217,6 +233,9 @@ impl Ffs {
             return Err(Error::NoSpace);
         }
         let now_at = if self.extend(tx, at, old, new)? {
+            if let Content::Data(stream) = request.content {
+                tx.cut_data_on_rollback(stream, request.lbn.0, have as usize);
+            }
             at
         } else {
             let ask = self.growth_request(new);
@@ -229,11 +248,11 @@ impl Ffs {
             if got > new {
                 self.free(tx, to + u64::from(new), (got - new).into())?;
             }
-            self.move_fragments(tx, request, (at, have as usize), (to, need as usize))?;
             match request.content {
                 Content::Data(_) => self.free(tx, at, old.into())?,
                 Content::Directory => self.free_metadata(tx, at, old.into())?,
             }
+            self.move_fragments(tx, request, (at, have as usize), (to, need as usize))?;
             di.db[n] = to.0;
             to
         };
@@ -247,7 +266,12 @@ impl Ffs {
                 self.zero(tx, stream, request.lbn, space, written.end.max(from)..to)?;
             }
             Content::Directory => {
-                self.cache.get(self.layout.byte(now_at), to, None)?.write(tx)[from..].fill(0);
+                let byte = self.layout.byte(now_at);
+                if now_at == at {
+                    drop(self.cache.get(byte, from, None)?);
+                    self.cache.resize(byte, to, tx)?;
+                }
+                self.cache.get(byte, to, None)?.write(tx).bytes_mut(from..to).fill(0);
             }
         }
         Ok(now_at)
@@ -266,19 +290,27 @@ impl Ffs {
             Content::Data(stream) => {
                 let lbn = request.lbn.0;
                 let offset = lbn << self.layout.fs_bshift;
-                let mut bytes = vec![0; have];
-                self.cache.read(stream, offset + have as u64, offset, &mut bytes, |_, _| {
-                    Ok::<_, Error>(Extent { at: Some(from), blocks: 1 })
-                })?;
+                let space = |at, len| Space { offset, at, end: offset + len as u64 };
+                let bytes = self.read_space(stream, space(from, have))?;
+                tx.move_data_back_on_rollback(stream, space(from, have), bytes.clone());
                 self.cache.discard(stream, lbn..lbn + 1)?;
-                self.cache.write(stream, tx, Space { offset, at: to, end: offset + need as u64 }, &bytes)?;
+                self.cache.write(stream, tx, space(to, need), &bytes)?;
             }
             Content::Directory => {
                 let bytes = self.cache.get(from, have, None)?.read().to_vec();
-                self.cache.get_new(to, need, None, tx)?.write(tx)[..have].copy_from_slice(&bytes);
+                self.cache.get_new(to, need, None, tx)?.write(tx).bytes_mut(0..have).copy_from_slice(&bytes);
             }
         }
         Ok(())
+    }
+
+    /// Reads all bytes of the space of a block of a file, also those beyond its size.
+    pub(crate) fn read_space(&self, stream: &Arc<Stream>, space: Space) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; index(space.end - space.offset)];
+        self.cache.read(stream, space.end, space.offset, &mut bytes, |_, _| {
+            Ok::<_, Error>(Extent { at: Some(space.at), blocks: 1 })
+        })?;
+        Ok(bytes)
     }
 
     /// [`Self::place`] behind indirect blocks, which are made as needed.
@@ -291,61 +323,50 @@ impl Ffs {
         path: [usize; NIADDR],
     ) -> Result<Placed> {
         let frag = self.layout.fs_frag;
-        let mut made: Vec<Frag> = Vec::new();
-        let result = (|| {
-            let mut block = match self.pointer(di.ib[levels - 1], frag, request.ino)? {
-                Some(at) => at,
-                None => self.make_indirect(tx, request, &mut made)?,
-            };
-            let top = block;
-            for level in (0..levels).rev() {
-                let step = path[NIADDR - 1 - level];
-                let buffer = self.indirect(block)?;
-                let raw = self.get_pointer(&buffer.read(), step);
-                let known = self.pointer(raw, frag, request.ino)?;
-                if level == 0 {
-                    if let Some(at) = known {
-                        return Ok((top, Placed { at, fresh: false }));
-                    }
-                    let at = if let Some(given) = request.given {
-                        given
-                    } else {
-                        let wanted = {
-                            let bytes = buffer.read();
-                            self.wanted(request.ino, request.lbn, step as u64, |i| {
-                                self.get_pointer(&bytes, index(i))
-                            })
-                        };
-                        self.alloc(tx, frag, self.redirect(wanted, request.lbn)?, request.by)?
-                    };
-                    self.put_pointer(&mut buffer.write(tx), step, at.0);
-                    return Ok((top, Placed { at, fresh: true }));
+        let mut block = if let Some(at) = self.pointer(di.ib[levels - 1], frag, request.ino)? {
+            at
+        } else {
+            let at = self.make_indirect(tx, di, request)?;
+            di.ib[levels - 1] = at.0;
+            at
+        };
+        for level in (0..levels).rev() {
+            let step = path[NIADDR - 1 - level];
+            let buffer = self.indirect(block)?;
+            let raw = self.get_pointer(&buffer.read(), step);
+            let known = self.pointer(raw, frag, request.ino)?;
+            if level == 0 {
+                if let Some(at) = known {
+                    return Ok(Placed { at, fresh: false });
                 }
-                block = if let Some(at) = known {
-                    at
+                let at = if let Some(given) = request.given {
+                    given
                 } else {
-                    let at = self.make_indirect(tx, request, &mut made)?;
-                    self.put_pointer(&mut buffer.write(tx), step, at.0);
-                    at
+                    let wanted = {
+                        let bytes = buffer.read();
+                        self.wanted(request.ino, request.lbn, step as u64, |i| {
+                            self.get_pointer(&bytes, index(i))
+                        })
+                    };
+                    self.alloc(tx, frag, self.redirect(wanted, request.lbn)?, request.by)?
                 };
+                self.put_pointer(&mut buffer.write(tx), step, at.0);
+                self.account(di, frag.into());
+                Self::note_new_space(tx, request);
+                return Ok(Placed { at, fresh: true });
             }
-            Err(Error::corrupt("an indirect block without a level", format!("inode {}", request.ino)))
-        })();
-        match result {
-            Ok((top, placed)) => {
-                di.ib[levels - 1] = top.0;
-                let data = if placed.fresh { u64::from(frag) } else { 0 };
-                self.account(di, (data + made.len() as u64 * u64::from(frag)).cast_signed());
-                Ok(placed)
-            }
-            Err(error) => {
-                self.unmake_indirects(tx, di, levels, path, &made)?;
-                Err(error)
-            }
+            block = if let Some(at) = known {
+                at
+            } else {
+                let at = self.make_indirect(tx, di, request)?;
+                self.put_pointer(&mut buffer.write(tx), step, at.0);
+                at
+            };
         }
+        Err(Error::corrupt("an indirect block without a level", format!("inode {}", request.ino)))
     }
 
-    fn make_indirect(&self, tx: &Tx<'_>, request: &Request<'_>, made: &mut Vec<Frag>) -> Result<Frag> {
+    fn make_indirect(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request<'_>) -> Result<Frag> {
         let own = self.layout.ino_to_cg(request.ino);
         let wanted = if self.layout.fs_metaspace > 0 {
             self.layout.cgdmin(own)
@@ -354,36 +375,8 @@ impl Ffs {
         };
         let at = self.alloc(tx, self.layout.fs_frag, wanted, request.by)?;
         self.cache.get_new(self.layout.byte(at), self.layout.fs_bsize as usize, None, tx)?;
-        made.push(at);
+        self.account(di, self.layout.fs_frag.into());
         Ok(at)
-    }
-
-    /// Takes indirect blocks back that were made for a block that then found no space.
-    fn unmake_indirects(
-        &self,
-        tx: &Tx<'_>,
-        di: &Dinode,
-        levels: usize,
-        path: [usize; NIADDR],
-        made: &[Frag],
-    ) -> Result<()> {
-        // The outermost new one hangs off an old indirect block, unless it is the top, which is not entered yet.
-        let mut block = Frag(di.ib[levels - 1]);
-        for level in (1..levels).rev() {
-            if block.0 == 0 || made.contains(&block) {
-                break;
-            }
-            let step = path[NIADDR - 1 - level];
-            let buffer = self.indirect(block)?;
-            block = Frag(self.get_pointer(&buffer.read(), step));
-            if made.contains(&block) {
-                self.put_pointer(&mut buffer.write(tx), step, 0);
-            }
-        }
-        for &at in made {
-            self.free_metadata(tx, at, self.layout.fs_frag.into())?;
-        }
-        Ok(())
     }
 
     /// Adds fragments to the space a file holds.

@@ -8,6 +8,7 @@
 
 use crate::layout::{Layout, Version};
 use crate::ondisk::{CG_MAGIC, Cg, Csum, OldCg};
+use spindle_cache::BufferMut;
 use spindle_ondisk::Field;
 use spindle_vfs::{Error, Result};
 use std::ops::Range;
@@ -210,6 +211,12 @@ impl<'a> Group<'a> {
         Self { layout, map, block }
     }
 
+    /// Where its parts are.
+    #[must_use]
+    pub const fn map(&self) -> &'a GroupMap {
+        self.map
+    }
+
     /// The counts.
     #[must_use]
     pub fn cs(&self) -> Csum {
@@ -327,28 +334,54 @@ fn blkmap(blksfree: &[u8], bno: u32, frag: u32) -> u8 {
     blksfree.get(bno as usize / 8).map_or(0, |byte| byte >> (bno % 8)) & full(frag)
 }
 
-/// A group block to change.
-pub struct GroupMut<'a> {
-    layout: &'a Layout,
-    map: &'a GroupMap,
-    block: &'a mut [u8],
+/// The bytes of a block, of which every changed range is named.
+pub trait Patch {
+    /// All bytes.
+    fn bytes(&self) -> &[u8];
+    /// The bytes of `range`, to be changed.
+    fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8];
 }
 
-impl<'a> GroupMut<'a> {
+impl Patch for [u8] {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+    fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        &mut self[range]
+    }
+}
+
+impl Patch for BufferMut<'_> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+    fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        self.bytes_mut(range)
+    }
+}
+
+/// A group block to change.
+pub struct GroupMut<'a, B: ?Sized = [u8]> {
+    layout: &'a Layout,
+    map: &'a GroupMap,
+    block: &'a mut B,
+}
+
+impl<'a, B: Patch + ?Sized> GroupMut<'a, B> {
     /// Pairs a block with its checked map; `block` must be the block that `map` was made from.
     #[must_use]
-    pub const fn new(layout: &'a Layout, map: &'a GroupMap, block: &'a mut [u8]) -> Self {
+    pub const fn new(layout: &'a Layout, map: &'a GroupMap, block: &'a mut B) -> Self {
         Self { layout, map, block }
     }
 
     /// To look at it.
     #[must_use]
-    pub const fn view(&self) -> Group<'_> {
-        Group { layout: self.layout, map: self.map, block: self.block }
+    pub fn view(&self) -> Group<'_> {
+        Group { layout: self.layout, map: self.map, block: self.block.bytes() }
     }
 
     fn put(&mut self, at: usize, value: u32) {
-        value.put(&mut self.block[at..], self.layout.endian);
+        value.put(self.block.bytes_mut(at..at + u32::SIZE), self.layout.endian);
     }
 
     fn add(&mut self, at: usize, by: i32) {
@@ -367,10 +400,11 @@ impl<'a> GroupMut<'a> {
     pub fn set_time(&mut self, secs: i64) {
         let endian = self.layout.endian;
         if self.layout.version == Version::Ufs2 {
-            secs.put(&mut self.block[CG_TIME..], endian);
+            secs.put(self.block.bytes_mut(CG_TIME..CG_TIME + i64::SIZE), endian);
         } else {
             let [a, b, c, d, ..] = secs.to_le_bytes();
-            u32::from_le_bytes([a, b, c, d]).put(&mut self.block[CG_OLD_TIME..], endian);
+            let at = CG_OLD_TIME..CG_OLD_TIME + u32::SIZE;
+            u32::from_le_bytes([a, b, c, d]).put(self.block.bytes_mut(at), endian);
         }
     }
 
@@ -431,7 +465,7 @@ impl<'a> GroupMut<'a> {
 
     /// Marks inode `n` of the group used.
     pub fn take_inode(&mut self, n: u32, directory: bool) -> Csum {
-        setbit(&mut self.block[self.map.inosused.clone()], n);
+        setbit(self.byte_of(self.map.inosused.start, n), n % 8);
         self.put(CG_IROTOR, n);
         let change = Csum { cs_nifree: -1, cs_ndir: i32::from(directory), ..Csum::default() };
         self.add_cs(change);
@@ -440,7 +474,7 @@ impl<'a> GroupMut<'a> {
 
     /// Marks inode `n` of the group free.
     pub fn free_inode(&mut self, n: u32, directory: bool) -> Csum {
-        clrbit(&mut self.block[self.map.inosused.clone()], n);
+        clrbit(self.byte_of(self.map.inosused.start, n), n % 8);
         if n < self.view().irotor() {
             self.put(CG_IROTOR, n);
         }
@@ -454,10 +488,17 @@ impl<'a> GroupMut<'a> {
         self.put(CG_INITEDIBLK, inodes);
     }
 
+    /// The byte of a map that begins at byte `map` in which bit `n` is.
+    fn byte_of(&mut self, map: usize, n: u32) -> &mut [u8] {
+        let at = map + n as usize / 8;
+        self.block.bytes_mut(at..at + 1)
+    }
+
     fn set_frag_bits(&mut self, bno: u32, frags: u32, free: bool) {
-        let map = &mut self.block[self.map.blksfree.clone()];
+        let map = self.map.blksfree.start;
         for n in bno..bno + frags {
-            if free { setbit(map, n) } else { clrbit(map, n) }
+            let byte = self.byte_of(map, n);
+            if free { setbit(byte, n % 8) } else { clrbit(byte, n % 8) }
         }
     }
 
@@ -474,7 +515,8 @@ impl<'a> GroupMut<'a> {
         let at = b.start + (cylinder * r.fs_old_nrpos + rpos) as usize * 2;
         let total = btot.start + cylinder as usize * 4;
         let endian = self.layout.endian;
-        if let Some(bytes) = self.block.get_mut(at..at + 2) {
+        if at + 2 <= self.block.bytes().len() {
+            let bytes = self.block.bytes_mut(at..at + 2);
             let count = i32::from(i16::get(bytes, endian)) + by;
             i16::try_from(count).unwrap_or(i16::MAX).put(bytes, endian);
         }
@@ -487,13 +529,13 @@ impl<'a> GroupMut<'a> {
         let Some(sums) = self.map.clustersum.clone() else { return };
         let longest = self.layout.fs_contigsumsize;
         let block = bno / self.layout.fs_frag;
-        let map = &mut self.block[self.map.clustersfree.clone()];
+        let byte = self.byte_of(self.map.clustersfree.start, block);
         if by > 0 {
-            setbit(map, block);
+            setbit(byte, block % 8);
         } else {
-            clrbit(map, block);
+            clrbit(byte, block % 8);
         }
-        let map = &*map;
+        let map = self.view().clustersfree();
         let after =
             (1..=longest).take_while(|n| block + n < self.map.nclusterblks && isset(map, block + n)).count();
         let before = (1..=longest).take_while(|&n| n <= block && isset(map, block - n)).count();

@@ -4,16 +4,17 @@
 //! transaction, so a table entry that nobody uses can be dropped at any time.
 //!
 //! Order of locks: a directory before the file in it, and among other files the lower number first. Only the holder of
-//! [`Ffs::reshaping`] waits for a second directory: a damaged tree may have a directory below itself, where there is no
+//! [`Ffs::rename_lock`] waits for a second directory: a damaged tree may have a directory below itself, where there is no
 //! order among directories. A transaction is begun after all inode locks are held, never before one.
 
 use crate::dinode::Dinode;
 use crate::dirindex::DirIndex;
 use crate::file::Content;
 use crate::mount::Ffs;
+use crate::tx::Tx;
 use crate::units::Frag;
 use rand::Rng;
-use spindle_cache::{GroupId, Stream, Tx};
+use spindle_cache::{Buffer, Epoch, Stream};
 use spindle_clock::{Mutex, RwLock};
 use spindle_vfs::{Error, Ino, Result};
 use std::collections::HashMap;
@@ -32,8 +33,8 @@ pub(crate) struct Inode {
 /// What an inode's lock protects.
 pub(crate) struct State {
     pub(crate) di: Dinode,
-    /// The group of transactions that changed last where its data is, or its size.
-    pub(crate) mapped_in: GroupId,
+    /// The epoch that changed last where its data is, or its size.
+    pub(crate) mapped_in: Epoch,
     /// Index of a directory's names, once somebody has looked one up.
     pub(crate) index: OnceLock<DirIndex>,
     /// The access time in memory is newer than the stored one.
@@ -41,7 +42,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    fn new(di: Dinode, mapped_in: GroupId) -> Self {
+    fn new(di: Dinode, mapped_in: Epoch) -> Self {
         Self { di, mapped_in, index: OnceLock::new(), atime_pending: Mutex::new(None) }
     }
 }
@@ -109,7 +110,7 @@ impl InodeTable {
     }
 
     /// Enters an inode, or gives the one that somebody else has entered meanwhile.
-    fn enter(&self, ino: u32, di: Dinode, stream: Arc<Stream>, group: GroupId) -> Arc<Inode> {
+    fn enter(&self, ino: u32, di: Dinode, stream: Arc<Stream>, epoch: Epoch) -> Arc<Inode> {
         let mut shard = self.shard(ino).lock();
         if shard.entries.len() >= shard.sweep_at {
             shard.sweep();
@@ -119,7 +120,7 @@ impl InodeTable {
                 ino,
                 is_directory: di.is_directory(),
                 stream,
-                state: RwLock::new(State::new(di, group)),
+                state: RwLock::new(State::new(di, epoch)),
             }),
             references: 0,
         });
@@ -192,7 +193,7 @@ impl Ffs {
         }
         self.check_dinode(ino, &di)?;
         // Whoever changed it before may not be durable yet.
-        Ok(self.inodes.enter(ino, di, self.new_stream(), self.cache.group()))
+        Ok(self.inodes.enter(ino, di, self.new_stream(), self.cache.epoch()))
     }
 
     /// The inode behind a number from above the seam.
@@ -205,8 +206,8 @@ impl Ffs {
         if self.view_group(cgx, |group| ino % self.layout.fs_ipg >= group.initediblk())? {
             return Err(Error::Stale);
         }
-        let (block, offset) = self.layout.ino_to_fsba(ino);
-        let buffer = self.cache.get(self.layout.byte(block), self.layout.fs_bsize as usize, None)?;
+        let (_, offset) = self.layout.ino_to_fsba(ino);
+        let buffer = self.inode_buffer(ino)?;
         let bytes = buffer.read();
         if self.hashes.inodes {
             Dinode::verify(&bytes[offset..], &self.layout, ino)?;
@@ -232,18 +233,25 @@ impl Ffs {
         Ok(())
     }
 
+    /// The buffer of an inode's block.
+    pub(crate) fn inode_buffer(&self, ino: u32) -> Result<Buffer<'_>> {
+        let (block, _) = self.layout.ino_to_fsba(ino);
+        Ok(self.cache.get(self.layout.byte(block), self.layout.fs_bsize as usize, None)?)
+    }
+
     /// Writes an inode's state into its block.
     pub(crate) fn store(&self, tx: &Tx<'_>, ino: u32, di: &Dinode) -> Result<()> {
-        let (block, offset) = self.layout.ino_to_fsba(ino);
-        let buffer = self.cache.get(self.layout.byte(block), self.layout.fs_bsize as usize, None)?;
-        di.encode(&mut buffer.write(tx)[offset..], &self.layout, self.hashes.inodes);
+        let (_, offset) = self.layout.ino_to_fsba(ino);
+        let buffer = self.inode_buffer(ino)?;
+        let range = offset..offset + self.layout.inode_size();
+        di.encode(buffer.write(tx).bytes_mut(range), &self.layout, self.hashes.inodes);
         Ok(())
     }
 
     /// Enters a newly allocated inode into the table, replacing whatever was left of the number's former file.
     pub(crate) fn enter_new(&self, ino: u32, di: Dinode, stream: Arc<Stream>) -> Arc<Inode> {
         self.inodes.drop_former(ino);
-        self.inodes.enter(ino, di, stream, self.cache.group())
+        self.inodes.enter(ino, di, stream, self.cache.epoch())
     }
 
     /// Memory for the data of a file.
@@ -251,12 +259,14 @@ impl Ffs {
         self.cache.stream(self.layout.fs_bsize, self.placement.maxcontig)
     }
 
-    /// Fills a block of UFS2 inodes that was never used: free inodes with random generations.
-    pub(crate) fn init_inode_block(&self, tx: &Tx<'_>, first: u32) -> Result<()> {
+    /// Fills a block of UFS2 inodes that was never used: free inodes with random generations. That is no
+    /// part of the operation that needs the first of them, and stays when it is rolled back.
+    pub(crate) fn init_inode_block(&self, tx: &spindle_cache::Tx<'_>, first: u32) -> Result<()> {
         let (block, _) = self.layout.ino_to_fsba(first);
-        let buffer = self.cache.get_new(self.layout.byte(block), self.layout.fs_bsize as usize, None, tx)?;
-        let mut bytes = buffer.write(tx);
-        for inode in bytes.chunks_exact_mut(self.layout.inode_size()) {
+        let (at, len) = (self.layout.byte(block), self.layout.fs_bsize as usize);
+        let buffer = self.cache.get_new_for_good(at, len, None, tx)?;
+        let mut block = buffer.write_shared(tx);
+        for inode in block.bytes_mut(0..len).chunks_exact_mut(self.layout.inode_size()) {
             Dinode::free(self.new_generation()).encode(inode, &self.layout, false);
         }
         Ok(())

@@ -3,16 +3,17 @@
 //! The superblock leads to the log: on NetBSD's dialect through its own fields, elsewhere through spare ones ([`FsLog`]). Its
 //! space belongs to a file, so that every other system leaves it alone.
 //!
-//! Whether what it holds may be carried out is decided by the *stamp* in its header. We never write the superblock before the
-//! header says what it will be, and what it was ([`crate::wapbl::Stamp`]); every other system changes its time when it writes. A
-//! superblock with another time has been in other hands since, and the log is not believed. One of either state that is
-//! clean needs no recovery. Anything between the two was torn in the writing, and needs it. What NetBSD has logged itself has no
-//! stamp; there its flag in the superblock tells.
+//! Whether what it holds may be replayed is decided by the *stamp* in its header. We never write the
+//! superblock before the header says what each of its sectors will be, and was ([`crate::wapbl::Stamp`]).
+//! A superblock with a sector that is neither was written by another system since, and the log is not
+//! believed. One of either state that is clean needs no recovery. A mixture of the two was torn in the
+//! writing, and needs it. What NetBSD has logged itself has no stamp; there its flag in the superblock
+//! tells.
 
 use crate::dialect::Dialect;
 use crate::ondisk::{FS_42POSTBLFMT, FsLog, FsNetBsd};
 use crate::superblock::Superblock;
-use crate::wapbl::{Replay, Ring, Standing};
+use crate::wapbl::{Replay, Standing};
 use spindle_device::Device;
 use spindle_vfs::{Error, Result};
 
@@ -119,7 +120,7 @@ pub enum FoundLog {
     None,
     /// The file system needs no recovery; the log can be gone on with.
     Ready(Box<Replay>),
-    /// The file system was in use when something happened: carrying out what the log holds puts it right.
+    /// The file system was in use when something happened: replaying the log puts it right.
     Recovery(Box<Replay>),
     /// It must not be believed, or cannot be read; with the reason.
     Useless(String),
@@ -164,9 +165,4 @@ pub(crate) fn default_log_bytes(bytes: u64) -> Option<u64> {
     const LEAST_SHARE: u64 = 16;
     let wanted = (bytes / SHARE).clamp(MIN_LOG_BYTES, MAX_LOG_BYTES);
     (wanted <= bytes / LEAST_SHARE).then_some(wanted)
-}
-
-/// Bytes of a log with blocks of `block` bytes that are not too few to be of use.
-pub(crate) const fn is_enough(bytes: u64, block: u64) -> bool {
-    bytes >= 2 * Ring::least(block)
 }

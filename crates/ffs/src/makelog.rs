@@ -7,13 +7,12 @@
 use crate::dialect::Dialect;
 use crate::dinode::Dinode;
 use crate::file::{Content, Request};
-use crate::inode::InodeTable;
-use crate::journal::{FoundLog, LogPlace, MAX_LOG_BYTES, default_log_bytes, is_enough};
+use crate::journal::{FoundLog, LogPlace, MAX_LOG_BYTES, default_log_bytes};
 use crate::layout::{InodeFormat, Layout, Version};
 use crate::mount::{Ffs, LogUse, OpenOptions, ROOT_INO};
+use crate::tx::Tx;
 use crate::units::{Frag, Lbn};
-use crate::wapbl::{Ring, Standing, Wapbl};
-use spindle_cache::{Cache, Tx};
+use crate::wapbl::{Identity, Ring, Wapbl};
 use spindle_vfs::{Error, FileKind, Privilege, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,58 +30,66 @@ const SF_LOG: u32 = 0x0040_0000;
 #[must_use]
 pub fn log_bytes(layout: &Layout, asked: Option<u64>) -> Option<u64> {
     let wanted = asked.or_else(|| default_log_bytes(layout.fs_dsize << layout.fs_fshift))?;
-    Some((wanted.min(MAX_LOG_BYTES) >> layout.fs_bshift).max(1) << layout.fs_bshift)
+    Some(wanted.min(MAX_LOG_BYTES).div_ceil(layout.fs_bsize.into()).max(1) << layout.fs_bshift)
 }
 
 impl Ffs {
-    /// Starts to use the log that was found, or makes one, as `options` say; frees what a recovery found without names.
+    /// Starts to use the log that was found, or makes one, as `options` say; frees the orphans that a recovery found.
     pub(crate) fn take_up_log(&mut self, found: &FoundLog, options: &OpenOptions) -> Result<()> {
-        if let FoundLog::Recovery(replay) = found
-            && let Some(stamp) = replay.stamp()
-            && stamp.standing(self.superblock.lock().identity()) == Standing::Torn
-        {
-            self.mend_superblock(stamp)?;
-        }
         let place = self.superblock.lock().log_place();
         let place = place.map_or(Ok(None), |place| Ok::<_, Error>(self.owns(&place)?.then_some(place)))?;
         self.log_ino = place.and_then(|place| place.ino);
         let recovery = matches!(found, FoundLog::Recovery(_));
-        let nameless: BTreeMap<u32, u16> = match found {
-            FoundLog::Recovery(replay) => replay.nameless().collect(),
+        let orphans: BTreeMap<u32, u16> = match found {
+            FoundLog::Recovery(replay) => replay.orphans().collect(),
             _ => BTreeMap::new(),
         };
         let identity = self.superblock.lock().identity();
         if options.log != LogUse::Never {
             let (device, clock) = (self.cache.device().clone(), self.clock.clone());
             match (place, found) {
+                (Some(place), _) if !Wapbl::is_enough(place.len, self.log_block()) => log::warn!(
+                    "no log: the one that is there has {} bytes, which is too few; \
+                     make a larger one (tunefs)",
+                    place.len
+                ),
                 (Some(_), FoundLog::Ready(replay) | FoundLog::Recovery(replay)) => {
-                    let log = Wapbl::resume(device, clock, replay, nameless.clone(), identity);
-                    self.use_log(log, options);
+                    let exact = self.wants_exact_orphans();
+                    let log = Wapbl::resume(device, clock, replay, orphans.clone(), exact, identity);
+                    self.use_log(log);
                 }
                 (Some(place), _) => {
                     let ring = Ring::new(place.at, place.len, self.log_block());
-                    let log = Wapbl::create(device, clock, ring, self.layout.endian, identity)?;
-                    self.use_log(log, options);
+                    self.use_log(self.create_log(ring, identity)?);
                 }
                 (None, _) if options.log == LogUse::Wanted => self.make_log(options)?,
                 (None, _) => {}
             }
         }
         if recovery {
-            self.inherit_nameless(nameless);
+            self.inherit_orphans(orphans);
             self.mark_in_use()?;
-            self.free_listed()?;
+            self.free_orphans()?;
         }
         Ok(())
     }
 
+    /// A new log on the ring.
+    fn create_log(&self, ring: Ring, identity: Identity) -> Result<Wapbl> {
+        let (device, clock) = (self.cache.device().clone(), self.clock.clone());
+        let exact = self.wants_exact_orphans();
+        Ok(Wapbl::create(device, clock, ring, self.layout.endian, exact, identity)?)
+    }
+
+    /// True if the system that may replay the log wants an exact list of orphans.
+    fn wants_exact_orphans(&self) -> bool {
+        self.dialect == Dialect::NetBsd
+    }
+
     /// From now on changes go through `log`. Nothing has been changed yet.
-    fn use_log(&mut self, log: Wapbl, options: &OpenOptions) {
+    fn use_log(&mut self, log: Wapbl) {
         let log = Arc::new(log);
-        let device = self.cache.device().clone();
-        // Whatever has been read so far belongs to the cache without a log.
-        self.inodes = InodeTable::new();
-        self.cache = Cache::with_log(device, self.clock.clone(), options.cache, log.clone());
+        self.cache.set_log(Some(log.clone()));
         self.log = Some(log);
     }
 
@@ -129,8 +136,9 @@ impl Ffs {
             without("the file system is too small");
             return Ok(());
         };
-        if !is_enough(wanted, self.log_block()) {
-            without(&format!("{wanted} bytes are too few with sectors of {}", self.log_block()));
+        if !Wapbl::is_enough(wanted, self.log_block()) {
+            let least = Wapbl::least_bytes(self.log_block()) >> 10;
+            without(&format!("{wanted} bytes are too few, at least {least} KiB are needed"));
             return Ok(());
         }
         let Some((at, blocks)) = self.free_run(wanted >> self.layout.fs_bshift)? else {
@@ -140,16 +148,14 @@ impl Ffs {
         let len = blocks << self.layout.fs_bshift;
         let ring = Ring::new(self.layout.byte(at), len, self.log_block());
         let identity = self.superblock.lock().identity();
-        let (device, clock) = (self.cache.device().clone(), self.clock.clone());
-        self.use_log(Wapbl::create(device, clock, ring, self.layout.endian, identity)?, options);
-        let tx = self.cache.begin()?;
-        let made = self.make_log_file(&tx, at, blocks);
-        tx.commit();
-        let ino = match made {
+        self.use_log(self.create_log(ring, identity)?);
+        let ino = match self.make_log_file(at, blocks) {
             Ok(ino) => ino,
             Err(Error::NoSpace | Error::Exists) => {
                 without("there is no room for its file");
-                return self.forget_log(options);
+                self.cache.set_log(None);
+                self.log = None;
+                return Ok(());
             }
             Err(error) => return Err(error),
         };
@@ -167,18 +173,8 @@ impl Ffs {
         self.mark_in_use()
     }
 
-    /// Goes back to no log; what the attempt to make one has changed in memory is not written.
-    fn forget_log(&mut self, options: &OpenOptions) -> Result<()> {
-        self.inodes = InodeTable::new();
-        self.cache = Cache::new(self.cache.device().clone(), self.clock.clone(), options.cache);
-        self.summaries = crate::summary::Summaries::read(&self.layout, &self.cache)?;
-        self.pending = crate::commit::Pending::default();
-        self.log = None;
-        Ok(())
-    }
-
-    /// A run of `blocks` free blocks, or the longest there is if that is at least a quarter; the groups in the middle
-    /// are looked at first.
+    /// A run of `blocks` free blocks, or the longest there is if a log can be of that size; the groups in the
+    /// middle are looked at first.
     fn free_run(&self, blocks: u64) -> Result<Option<(Frag, u64)>> {
         let frag = self.layout.fs_frag;
         let mut best: Option<(Frag, u64)> = None;
@@ -215,18 +211,14 @@ impl Ffs {
                 break;
             }
         }
-        let enough = |&(_, found): &(Frag, u64)| {
-            found >= blocks.div_ceil(4) && is_enough(found << self.layout.fs_bshift, self.log_block())
-        };
-        Ok(best.filter(enough))
+        Ok(best.filter(|(_, found)| Wapbl::is_enough(found << self.layout.fs_bshift, self.log_block())))
     }
 
     /// Makes the file whose blocks are `blocks` from `at`.
-    fn make_log_file(&self, tx: &Tx<'_>, at: Frag, blocks: u64) -> Result<u32> {
-        let netbsd = self.dialect == Dialect::NetBsd;
+    fn make_log_file(&self, at: Frag, blocks: u64) -> Result<u32> {
         let now = self.now();
         let (mut flags, mut perm) = (LOG_FLAGS, 0o400);
-        if netbsd {
+        if self.dialect == Dialect::NetBsd {
             (flags, perm) = (SF_LOG, 0);
         }
         let mut di = Dinode {
@@ -240,14 +232,30 @@ impl Ffs {
             ..Dinode::free(self.new_generation())
         };
         let root = self.iget(ROOT_INO)?;
-        let mut root_state = root.state.write();
-        if !netbsd {
-            if self.dir_find(root.ino, &root_state, LOG_NAME)?.is_some() {
-                return Err(Error::Exists);
-            }
-            self.dir_reserve(tx, root.ino, &mut root_state, LOG_NAME.len(), Privilege::Root)?;
+        let mut root = (root.ino, root.state.write());
+        if self.dialect == Dialect::NetBsd {
+            return self.transact_unmarked((), |tx, ()| {
+                let ino = self.alloc_inode(tx, ROOT_INO, false)?;
+                self.give_log_blocks(tx, ino, &mut di, at, blocks)?;
+                Ok(ino)
+            });
         }
-        let ino = self.alloc_inode(tx, ROOT_INO, false)?;
+        if self.dir_find(root.0, &root.1, LOG_NAME)?.is_some() {
+            return Err(Error::Exists);
+        }
+        self.transact_unmarked(&mut *root.1, |tx, state| {
+            self.dir_reserve(tx, root.0, state, LOG_NAME.len(), Privilege::Root)?;
+            let ino = self.alloc_inode(tx, ROOT_INO, false)?;
+            self.give_log_blocks(tx, ino, &mut di, at, blocks)?;
+            self.dir_enter(tx, root.0, state, LOG_NAME, (ino, FileKind::Regular))?;
+            (state.di.mtime, state.di.ctime) = (now, now);
+            self.store(tx, root.0, &state.di)?;
+            Ok(ino)
+        })
+    }
+
+    /// Gives inode `ino` the blocks of the log, and stores it.
+    fn give_log_blocks(&self, tx: &Tx<'_>, ino: u32, di: &mut Dinode, at: Frag, blocks: u64) -> Result<()> {
         let stream = self.new_stream();
         let size = blocks << self.layout.fs_bshift;
         let block = |n: u64| at + n * u64::from(self.layout.fs_frag);
@@ -263,17 +271,11 @@ impl Ffs {
                 by: Privilege::Root,
                 given: Some(block(n)),
             };
-            self.place(tx, &mut di, &request)?;
+            self.place(tx, di, &request)?;
             di.size = (n + 1) << self.layout.fs_bshift;
         }
-        self.store(tx, ino, &di)?;
-        if !netbsd {
-            self.dir_enter(tx, root.ino, &mut root_state, LOG_NAME, (ino, FileKind::Regular))?;
-            (root_state.di.mtime, root_state.di.ctime) = (now, now);
-            self.store(tx, root.ino, &root_state.di)?;
-        }
         debug_assert!(self.layout.version == Version::Ufs2 || di.size <= self.layout.fs_maxfilesize);
-        Ok(ino)
+        self.store(tx, ino, di)
     }
 
     /// Refuses to change the file that has the log's space.

@@ -19,7 +19,7 @@ use crate::wapbl::{Stamp, Wapbl};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_cache::{Cache, Settings};
-use spindle_clock::{Clock, Mutex, Timestamp};
+use spindle_clock::{Clock, Mutex};
 use spindle_device::Device;
 use spindle_vfs::{AtimePolicy, Error, Objection, Result};
 use std::sync::Arc;
@@ -78,13 +78,13 @@ pub struct Ffs {
     pub(crate) inodes: InodeTable,
     pub(crate) random: Mutex<StdRng>,
     /// Held while the tree's shape may change: a rename or removal of a directory.
-    pub(crate) reshaping: Mutex<()>,
+    pub(crate) rename_lock: Mutex<()>,
     pub(crate) atime: AtimePolicy,
     /// The log, if changes go through one.
     pub(crate) log: Option<Arc<Wapbl>>,
     /// The inode that has the log's space, which nobody else may change.
     pub(crate) log_ino: Option<u32>,
-    /// What the present group of transactions has done that its commit needs.
+    /// What the present epoch has done that its commit needs.
     pub(crate) pending: Pending,
     minfree: AtomicU32,
     objections: Vec<Objection>,
@@ -124,7 +124,7 @@ impl Ffs {
             FoundLog::Recovery(replay) if read_only => replay.view(device)?,
             FoundLog::Recovery(replay) => {
                 log::info!("{}: recovering {} blocks from the log", device.info().name, replay.blocks());
-                replay.carry_out(&*device)?;
+                replay.replay(&*device)?;
                 device
             }
             _ => device,
@@ -148,7 +148,7 @@ impl Ffs {
             groups: Groups::new(&layout, hashes.groups),
             inodes: InodeTable::new(),
             random: Mutex::new(random),
-            reshaping: Mutex::new(()),
+            rename_lock: Mutex::new(()),
             atime: options.atime,
             log: None,
             log_ino: None,
@@ -239,25 +239,10 @@ impl Ffs {
         *self.marked.lock()
     }
 
-    /// Writes a superblock that was torn wholly: in use, at a time that the log knows it by, so that a crash amid this changes
-    /// nothing.
-    pub(crate) fn mend_superblock(&self, stamp: Stamp) -> Result<()> {
-        let mut superblock = self.superblock.lock();
-        superblock.set_totals(&self.summaries.total());
-        superblock.set_clean(false, true, Timestamp::new(stamp.after.time, 0));
-        Ok(self.cache.directly(|device| {
-            superblock.write(device)?;
-            device.flush()
-        })?)
-    }
-
     /// Writes the superblock and makes it durable: the file system is in use, or clean. The log says first what it will be.
     fn write_superblock(&self, clean: bool) -> Result<()> {
         let mut superblock = self.superblock.lock();
         let (before, now) = (superblock.identity(), self.clock.now());
-        // With each write another time, so that the log can tell them apart.
-        let secs = now.secs.max(before.time.wrapping_add(1)).min(superblock.latest_time());
-        let now = Timestamp::new(secs, now.nanos);
         if !clean {
             superblock.note_mount(now);
         }
@@ -269,27 +254,54 @@ impl Ffs {
                 log.restamp(Stamp { before, after: superblock.identity() })?;
             }
             superblock.write(device)?;
-            device.flush()
+            device.flush()?;
+            if let Some(log) = &self.log {
+                log.superblock_written();
+            }
+            Ok(())
         })?)
+    }
+
+    /// Makes the superblock, with its counts, part of an epoch that is being committed. NetBSD wants it so:
+    /// it believes the counts that a replay leaves.
+    pub(crate) fn log_superblock(&self, tx: &spindle_cache::Tx<'_>, log: &Wapbl) -> Result<()> {
+        // Until it says "in use" it is written past the log.
+        if self.dialect != Dialect::NetBsd || !self.is_marked() {
+            return Ok(());
+        }
+        let mut superblock = self.superblock.lock();
+        superblock.set_totals(&self.summaries.total());
+        superblock.set_time(self.clock.now());
+        superblock.seal();
+        let (at, len) = (self.layout.fs_sblockloc, superblock.written_bytes(self.sector()));
+        let buffer = self.cache.get(at, len, None)?;
+        buffer.write_shared(tx).bytes_mut(0..len).copy_from_slice(&superblock.raw()[..len]);
+        log.note_superblock(superblock.identity());
+        Ok(())
     }
 
     /// Notes damage that an operation met, so that the file system is not called clean.
     pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(Error::Corrupt { what, place }) = &result
-            && !self.damaged.swap(true, Ordering::Relaxed)
+            && !self.note_damage()
         {
             log::error!("{place}: {what}: run a check");
         }
         result
     }
 
+    /// Notes that the file system is damaged; true if that was known.
+    pub(crate) fn note_damage(&self) -> bool {
+        self.damaged.swap(true, Ordering::Relaxed)
+    }
+
     /// Makes everything durable.
     pub(crate) fn sync_all(&self) -> Result<()> {
-        if self.is_read_only() || !self.is_marked() {
+        if self.is_read_only() {
             return Ok(());
         }
         self.store_access_times()?;
-        self.commit()
+        if self.is_marked() { self.commit() } else { Ok(()) }
     }
 
     /// Writes the access times that reading has changed.
@@ -299,15 +311,16 @@ impl Ffs {
                 continue;
             }
             let mut state = inode.state.write();
-            let pending = state.atime_pending.lock().take();
+            let pending = *state.atime_pending.lock();
             if let Some(atime) = pending
                 && state.di.mode != 0
             {
-                self.transact(|tx| {
+                self.transact(&mut *state, |tx, state| {
                     state.di.atime = atime;
                     self.store(tx, inode.ino, &state.di)
                 })?;
             }
+            state.atime_pending.lock().take();
         }
         Ok(())
     }
@@ -318,15 +331,16 @@ impl Ffs {
             return Ok(());
         }
         // One file that cannot be freed must not keep the others' changes from the device.
-        let mut freed = self.free_listed();
+        let mut freed = self.free_orphans();
         for inode in self.inodes.all() {
-            freed = freed.and(self.note(self.free_nameless(&inode)));
+            freed = freed.and(self.note(self.free_orphan(&inode)));
         }
         self.sync_all()?;
-        self.cache.bring_home()?;
+        self.cache.checkpoint()?;
         self.read_only.store(true, Ordering::Relaxed);
         // What could not be freed is on the log's list, for the next mount.
-        let clean = self.was_clean && freed.is_ok() && !self.damaged.load(Ordering::Relaxed);
+        let all_free = freed.is_ok() && self.pending.frags() == 0;
+        let clean = self.was_clean && all_free && !self.damaged.load(Ordering::Relaxed);
         if self.is_marked() && clean {
             self.write_superblock(true)?;
         }

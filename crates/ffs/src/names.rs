@@ -1,12 +1,12 @@
 //! Names: made, linked, removed. The inode is settled before the entry that leads to it.
 
 use crate::dinode::Dinode;
-use crate::file::Content;
 use crate::inode::{Inode, State};
 use crate::layout::Version;
 use crate::mount::Ffs;
 use crate::ondisk::MAXNAMLEN;
-use spindle_cache::{Stream, Tx};
+use crate::tx::{GivenUp, Progress, Tx};
+use spindle_cache::Stream;
 use spindle_vfs::{Attr, Error, FileKind, FileSystem, Ino, NewNode, Privilege, Result};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Ffs {
     }
 
     /// Creates the inode behind a new name: with its block, if it is a directory, and its target, if it is a
-    /// symbolic link. Nothing is left behind after an error.
+    /// symbolic link.
     fn make_inode(
         &self,
         tx: &Tx<'_>,
@@ -47,19 +47,15 @@ impl Ffs {
         }
         let ino = self.alloc_inode(tx, parent.0, directory)?;
         let stream = self.new_stream();
-        let filled = match node.kind {
+        match node.kind {
             FileKind::Directory => {
                 if self.layout.version == Version::Ufs2 {
                     di.dirdepth = parent.1.dirdepth.wrapping_add(1);
                 }
-                self.dir_init(tx, ino, &mut di, parent.0, by)
+                self.dir_init(tx, ino, &mut di, parent.0, by)?;
             }
-            FileKind::Symlink => self.set_target(tx, (ino, &stream), &mut di, node.target, by),
-            _ => Ok(()),
-        };
-        if let Err(error) = filled {
-            self.free_inode(tx, ino, directory)?;
-            return Err(error);
+            FileKind::Symlink => self.set_target(tx, (ino, &stream), &mut di, node.target, by)?,
+            _ => {}
         }
         self.store(tx, ino, &di)?;
         Ok((ino, di, stream))
@@ -78,12 +74,10 @@ impl Ffs {
             di.size = target.len() as u64;
             return Ok(());
         }
+        // A target fits into a block, for which there is always room in the log.
         match self.write_file(tx, (ino, stream), di, 0, target, by)? {
-            n if n == target.len() => Ok(()),
-            _ => {
-                self.shrink(tx, ino, di, 0, Content::Data(stream))?;
-                Err(Error::NoSpace)
-            }
+            Progress::Done(n) if n == target.len() => Ok(()),
+            _ => Err(Error::NoSpace),
         }
     }
 
@@ -111,10 +105,10 @@ impl Ffs {
         if node.kind == FileKind::Directory && dir_state.di.nlink >= LINK_MAX {
             return Err(Error::TooManyLinks);
         }
-        self.transact_naming(|tx| {
-            self.dir_reserve(tx, dir.ino, &mut dir_state, name.len(), by)?;
+        self.transact_naming(&mut *dir_state, |tx, dir_state| {
+            self.dir_reserve(tx, dir.ino, dir_state, name.len(), by)?;
             let (ino, di, stream) = self.make_inode(tx, (dir.ino, &dir_state.di), node, by)?;
-            self.dir_enter(tx, dir.ino, &mut dir_state, name, (ino, node.kind))?;
+            self.dir_enter(tx, dir.ino, dir_state, name, (ino, node.kind))?;
             self.note_modified(&mut dir_state.di);
             if node.kind == FileKind::Directory {
                 dir_state.di.nlink += 1;
@@ -151,10 +145,10 @@ impl Ffs {
         if state.di.nlink >= LINK_MAX {
             return Err(Error::TooManyLinks);
         }
-        self.transact_naming(|tx| {
-            self.dir_reserve(tx, dir.ino, &mut dir_state, name.len(), by)?;
+        self.transact_naming((&mut *dir_state, &mut *state), |tx, (dir_state, state)| {
+            self.dir_reserve(tx, dir.ino, dir_state, name.len(), by)?;
             let kind = state.di.kind().unwrap_or(FileKind::Regular);
-            self.dir_enter(tx, dir.ino, &mut dir_state, name, (inode.ino, kind))?;
+            self.dir_enter(tx, dir.ino, dir_state, name, (inode.ino, kind))?;
             let now = self.now();
             (dir_state.di.mtime, dir_state.di.ctime) = (now, now);
             state.di.nlink += 1;
@@ -162,7 +156,7 @@ impl Ffs {
             self.store(tx, dir.ino, &dir_state.di)?;
             self.store(tx, inode.ino, &state.di)?;
             self.inodes.reference(&inode);
-            Ok(self.attr(&inode, &state))
+            Ok(self.attr(&inode, state))
         })
     }
 
@@ -174,7 +168,8 @@ impl Ffs {
         place: u64,
         (child_ino, child): (u32, &mut State),
     ) -> Result<()> {
-        self.transact_naming(|tx| {
+        self.check_orphans()?;
+        self.transact_naming((dir, child), |tx, (dir, child)| {
             let now = self.now();
             self.dir_remove(tx, dir_ino, dir, name, place)?;
             (dir.di.mtime, dir.di.ctime) = (now, now);
@@ -187,7 +182,7 @@ impl Ffs {
                 child.di.nlink = child.di.nlink.saturating_sub(1);
             }
             if child.di.nlink == 0 {
-                self.lose_name(tx, child_ino, child.di.mode);
+                tx.give_up(GivenUp::LastName(child_ino, child.di.mode));
             }
             self.store(tx, dir_ino, &dir.di)?;
             self.store(tx, child_ino, &child.di)
@@ -198,7 +193,7 @@ impl Ffs {
         check_name(name)?;
         let dir = self.directory(dir)?;
         let child = {
-            let _two_directories = directory.then(|| self.reshaping.lock());
+            let _two_directories = directory.then(|| self.rename_lock.lock());
             let mut dir_state = dir.state.write();
             check_alive(&dir_state.di)?;
             let found = self.dir_find(dir.ino, &dir_state, name)?.ok_or(Error::NotFound)?;

@@ -1,7 +1,7 @@
 //! The operations: [`FileSystem`] for UFS.
 //!
-//! Each one takes the locks of the inodes it touches in the order of [`crate::inode`], looks, decides, begins a
-//! transaction, and changes. What can fail for want of space is done before what cannot be undone.
+//! Each one takes the locks of the inodes it touches in the order of [`crate::inode`], looks, decides, begins
+//! a transaction, and changes; if any of it fails, everything is as it was ([`crate::tx`]).
 
 use crate::attr::check_regular;
 use crate::dinode::Dinode;
@@ -12,7 +12,7 @@ use crate::mount::{Ffs, ROOT_INO};
 use crate::names::{LINK_MAX, dangling};
 use crate::ondisk::MAXNAMLEN;
 use crate::units::{Lbn, index};
-use spindle_cache::GroupId;
+use spindle_cache::Epoch;
 use spindle_clock::RwLockWriteGuard;
 use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
@@ -231,11 +231,11 @@ impl FileSystem for Ffs {
             self.check_not_log(inode.ino)?;
             let mut state = write_regular(&inode)?;
             // Until it has succeeded, no commit is the one that made all of it durable.
-            state.mapped_in = GroupId::MAX;
+            state.mapped_in = Epoch::MAX;
             let result = self.fallocate_file(&inode, &mut state.di, mode, offset..end, by);
             self.note(result)?;
-            self.transact(|tx| {
-                state.mapped_in = self.cache.group();
+            self.transact(&mut *state, |tx, state| {
+                state.mapped_in = self.cache.epoch();
                 self.note_modified(&mut state.di);
                 self.store(tx, inode.ino, &state.di)
             })
@@ -301,18 +301,18 @@ impl Ffs {
                 return Ok(0);
             }
             self.check_not_log(inode.ino)?;
-            self.transact(|tx| {
+            self.transact_at_length(&mut *state, |tx, state| {
                 let before = (state.di.size, state.di.blocks);
-                let result = self.write_file(tx, (inode.ino, &inode.stream), &mut state.di, offset, data, by);
+                let file = (inode.ino, &inode.stream);
+                let written = self.note(self.write_file(tx, file, &mut state.di, offset, data, by))?;
                 if before != (state.di.size, state.di.blocks) {
-                    state.mapped_in = self.cache.group();
+                    state.mapped_in = self.cache.epoch();
                 }
-                if result.is_ok() {
-                    date(&mut state.di);
-                }
+                date(&mut state.di);
                 self.store(tx, inode.ino, &state.di)?;
-                self.note(result)
+                Ok(written)
             })
+            .map(|written| written.split().0)
         })
     }
 
@@ -331,13 +331,10 @@ impl Ffs {
         let inode = self.iget_ino(ino)?;
         self.check_not_log(inode.ino)?;
         let mut state = inode.state.write();
-        self.transact(|tx| {
-            let result = self.extattr_put(tx, inode.ino, &mut state.di, name, value, by);
-            if result.is_ok() {
-                state.di.ctime = self.now();
-                self.store(tx, inode.ino, &state.di)?;
-            }
-            self.note(result)
+        self.transact(&mut *state, |tx, state| {
+            self.note(self.extattr_put(tx, inode.ino, &mut state.di, name, value, by))?;
+            state.di.ctime = self.now();
+            self.store(tx, inode.ino, &state.di)
         })
     }
 }

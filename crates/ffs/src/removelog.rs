@@ -43,10 +43,12 @@ impl Ffs {
             let inode = self.iget(ino)?;
             {
                 let mut state = inode.state.write();
-                state.di.nlink = 0;
-                self.transact_naming(|tx| self.store(tx, ino, &state.di))?;
+                self.transact_naming(&mut *state, |tx, state| {
+                    state.di.nlink = 0;
+                    self.store(tx, ino, &state.di)
+                })?;
             }
-            return self.free_nameless(&inode);
+            return self.free_orphan(&inode);
         }
         let (root, ino) = (Ino(ROOT_INO.into()), Ino(ino.into()));
         let found = self.lookup(root, LOG_NAME)?;

@@ -1,6 +1,6 @@
 //! Rename: atomic, with the loop check (paper, section 5.4).
 //!
-//! A rename that moves or replaces a directory holds [`Ffs::reshaping`], so that the tree above the two
+//! A rename that moves or replaces a directory holds [`Ffs::rename_lock`], so that the tree above the two
 //! directories stands still: their chains of ancestors are taken down first, and decide both the order of the locks
 //! (an ancestor first) and whether a directory would end below itself. All other renames lock one directory and
 //! then files in the order of their numbers.
@@ -9,7 +9,8 @@ use crate::inode::{Inode, State};
 use crate::layout::Version;
 use crate::mount::{Ffs, ROOT_INO};
 use crate::names::{LINK_MAX, check_alive, check_name, dangling};
-use spindle_cache::Tx;
+use crate::tx::{GivenUp, SavedState, Tx};
+use spindle_cache::Restore;
 use spindle_clock::{MutexGuard, RwLockWriteGuard};
 use spindle_vfs::{Error, FileKind, Ino, Privilege, RenameMode, Result};
 use std::sync::Arc;
@@ -25,6 +26,19 @@ struct Pair<'a> {
 impl Pair<'_> {
     fn to(&mut self) -> &mut State {
         self.to.as_mut().unwrap_or(&mut self.from)
+    }
+}
+
+impl Restore for Pair<'_> {
+    type Saved = (SavedState, Option<SavedState>);
+    fn save(&self) -> Self::Saved {
+        (self.from.save(), self.to.as_ref().map(|to| to.save()))
+    }
+    fn restore(&mut self, (from, to): Self::Saved) {
+        self.from.restore(from);
+        if let (Some(state), Some(saved)) = (&mut self.to, to) {
+            state.restore(saved);
+        }
     }
 }
 
@@ -52,10 +66,10 @@ impl Ffs {
         if one_directory && let Some(result) = self.try_rename(&from, &to, mode, by, None) {
             return result;
         }
-        let reshaping = self.reshaping.lock();
+        let rename_lock = self.rename_lock.lock();
         from.chain = self.ancestors(from.dir.ino)?;
         to.chain = self.ancestors(to.dir.ino)?;
-        self.try_rename(&from, &to, mode, by, Some(&reshaping)).unwrap_or(Err(Error::Stale))
+        self.try_rename(&from, &to, mode, by, Some(&rename_lock)).unwrap_or(Err(Error::Stale))
     }
 
     /// A directory and all above it.
@@ -99,7 +113,7 @@ impl Ffs {
         to: &End<'_>,
         mode: RenameMode,
         by: Privilege,
-        reshaping: Option<&MutexGuard<'_, ()>>,
+        rename_lock: Option<&MutexGuard<'_, ()>>,
     ) -> Option<Result<()>> {
         let mut dirs = Self::lock_pair(from, to);
         let replaced = (|| {
@@ -118,7 +132,7 @@ impl Ffs {
             }
             let source_is_dir = source_inode.is_directory;
             let target_is_dir = target.as_ref().is_some_and(|(_, inode)| inode.is_directory);
-            if (source_is_dir || target_is_dir) && reshaping.is_none() {
+            if (source_is_dir || target_is_dir) && rename_lock.is_none() {
                 return Ok(None);
             }
             if source_is_dir && to.chain.contains(&source.ino) {
@@ -178,18 +192,18 @@ impl Ffs {
         if moves_up && dirs.to().di.nlink >= LINK_MAX {
             return Err(Error::TooManyLinks);
         }
-        self.transact_naming(|tx| {
+        self.transact_naming((dirs, &mut *source), |tx, (dirs, source)| {
             let (to_ino, name) = (what.to.dir.ino, what.to.name);
             self.dir_reserve(tx, to_ino, dirs.to(), name.len(), by)?;
             let target = (what.source.1.ino, source.di.kind().unwrap_or(FileKind::Regular));
             self.dir_enter(tx, to_ino, dirs.to(), name, target)?;
             self.dir_remove(tx, what.from.dir.ino, &mut dirs.from, what.from.name, what.source.0)?;
             if moves_up {
-                self.reparent(tx, what.source.1.ino, &mut source, (to_ino, dirs.to().di.dirdepth))?;
+                self.reparent(tx, what.source.1.ino, source, (to_ino, dirs.to().di.dirdepth))?;
                 dirs.to().di.nlink += 1;
                 dirs.from.di.nlink = dirs.from.di.nlink.saturating_sub(1);
             }
-            self.finish(tx, dirs, what, &mut source)
+            self.finish_rename(tx, dirs, what, source)
         })
     }
 
@@ -199,7 +213,8 @@ impl Ffs {
         if what.source_is_dir && !self.dir_is_empty(target.1.ino, &old.di)? {
             return Err(Error::NotEmpty);
         }
-        self.transact_naming(|tx| {
+        self.check_orphans()?;
+        self.transact_naming((dirs, &mut *source, &mut *old), |tx, (dirs, source, old)| {
             let to_ino = what.to.dir.ino;
             let now_named = (what.source.1.ino, source.di.kind().unwrap_or(FileKind::Regular));
             self.dir_rewrite(tx, to_ino, &dirs.to().di, target.0, now_named)?;
@@ -208,18 +223,18 @@ impl Ffs {
                 // One directory less in the place the source leaves; its place in the new parent is the old one's.
                 dirs.from.di.nlink = dirs.from.di.nlink.saturating_sub(1);
                 if what.changes_parent() {
-                    self.reparent(tx, what.source.1.ino, &mut source, (to_ino, dirs.to().di.dirdepth))?;
+                    self.reparent(tx, what.source.1.ino, source, (to_ino, dirs.to().di.dirdepth))?;
                 }
                 old.di.nlink = 0;
             } else {
                 old.di.nlink = old.di.nlink.saturating_sub(1);
             }
             if old.di.nlink == 0 {
-                self.lose_name(tx, target.1.ino, old.di.mode);
+                tx.give_up(GivenUp::LastName(target.1.ino, old.di.mode));
             }
             old.di.ctime = self.now();
             self.store(tx, target.1.ino, &old.di)?;
-            self.finish(tx, dirs, what, &mut source)
+            self.finish_rename(tx, dirs, what, source)
         })
     }
 
@@ -232,25 +247,30 @@ impl Ffs {
         target_is_dir: bool,
     ) -> Result<()> {
         let (mut source, mut other) = lock_both(what.source.1, target.1);
-        self.transact_naming(|tx| {
+        let change =
+            if what.changes_parent() { i16::from(what.source_is_dir) - i16::from(target_is_dir) } else { 0 };
+        let grown = if change > 0 { dirs.to().di.nlink } else { dirs.from.di.nlink };
+        if change != 0 && grown >= LINK_MAX {
+            return Err(Error::TooManyLinks);
+        }
+        self.transact_naming((dirs, &mut *source, &mut *other), |tx, (dirs, source, other)| {
             let (from_ino, to_ino) = (what.from.dir.ino, what.to.dir.ino);
             let kind = |state: &State| state.di.kind().unwrap_or(FileKind::Regular);
-            self.dir_rewrite(tx, to_ino, &dirs.to().di, target.0, (what.source.1.ino, kind(&source)))?;
-            self.dir_rewrite(tx, from_ino, &dirs.from.di, what.source.0, (target.1.ino, kind(&other)))?;
+            self.dir_rewrite(tx, to_ino, &dirs.to().di, target.0, (what.source.1.ino, kind(source)))?;
+            self.dir_rewrite(tx, from_ino, &dirs.from.di, what.source.0, (target.1.ino, kind(other)))?;
             if what.changes_parent() {
                 if what.source_is_dir {
-                    self.reparent(tx, what.source.1.ino, &mut source, (to_ino, dirs.to().di.dirdepth))?;
+                    self.reparent(tx, what.source.1.ino, source, (to_ino, dirs.to().di.dirdepth))?;
                 }
                 if target_is_dir {
-                    self.reparent(tx, target.1.ino, &mut other, (from_ino, dirs.from.di.dirdepth))?;
+                    self.reparent(tx, target.1.ino, other, (from_ino, dirs.from.di.dirdepth))?;
                 }
-                let change = i16::from(what.source_is_dir) - i16::from(target_is_dir);
                 dirs.to().di.nlink = dirs.to().di.nlink.saturating_add_signed(change);
                 dirs.from.di.nlink = dirs.from.di.nlink.saturating_add_signed(-change);
             }
             other.di.ctime = self.now();
             self.store(tx, target.1.ino, &other.di)?;
-            self.finish(tx, dirs, what, &mut source)
+            self.finish_rename(tx, dirs, what, source)
         })
     }
 
@@ -267,7 +287,13 @@ impl Ffs {
     }
 
     /// Sets the times and stores what has changed.
-    fn finish(&self, tx: &Tx<'_>, dirs: &mut Pair<'_>, what: &Move<'_>, source: &mut State) -> Result<()> {
+    fn finish_rename(
+        &self,
+        tx: &Tx<'_>,
+        dirs: &mut Pair<'_>,
+        what: &Move<'_>,
+        source: &mut State,
+    ) -> Result<()> {
         let now = self.now();
         source.di.ctime = now;
         self.store(tx, what.source.1.ino, &source.di)?;
@@ -303,5 +329,53 @@ fn lock_both<'a>(a: &'a Inode, b: &'a Inode) -> (Locked<'a>, Locked<'a>) {
     } else {
         let first = b.state.write();
         (a.state.write(), first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OpenOptions;
+    use crate::newfs::{self, Parameters, Plan};
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+    use spindle_clock::ManualClock;
+    use spindle_device::MemoryDevice;
+    use spindle_vfs::{FileSystem, NewNode, Rdev};
+
+    /// Promise: no rename gives a directory more links than its format can count, whichever side of an exchange
+    /// it is on, and a refused one changes nothing.
+    #[test]
+    fn links_stay_within_the_limit() {
+        let device = Arc::new(MemoryDevice::new(8 << 20));
+        let clock = Arc::new(ManualClock::at(0));
+        let plan = Plan::new(&Parameters::new(8 << 20)).unwrap();
+        newfs::write(&plan, &*device, &*clock, &mut StdRng::seed_from_u64(1), &mut |_, _| ()).unwrap();
+        let fs = Ffs::open(device, clock, &OpenOptions::default()).unwrap();
+        let make = |dir: Ino, name: &[u8], kind| {
+            let node = NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+            fs.create(dir, name, &node, Privilege::Root).unwrap().ino
+        };
+        let [full, other] = [b"full", b"othr"].map(|name| make(fs.root(), name, FileKind::Directory));
+        let (inner, file) =
+            (make(other, b"dir", FileKind::Directory), make(full, b"file", FileKind::Regular));
+        let inode = fs.iget_ino(full).unwrap();
+        inode.state.write().di.nlink = LINK_MAX;
+        let rename = |from, to, mode| fs.rename(from, b"dir", to, b"file", mode, Privilege::Root);
+        let exchanges = [
+            rename(other, full, RenameMode::Exchange),
+            fs.rename(full, b"file", other, b"dir", RenameMode::Exchange, Privilege::Root),
+            fs.rename(other, b"dir", full, b"new", RenameMode::Replace, Privilege::Root),
+        ];
+        for exchange in exchanges {
+            assert!(matches!(exchange, Err(Error::TooManyLinks)), "{exchange:?}");
+        }
+        assert_eq!(fs.getattr(full).unwrap().nlink, LINK_MAX.into());
+        assert_eq!(fs.lookup(other, b"dir").unwrap().ino, inner);
+        assert_eq!(fs.lookup(full, b"file").unwrap().ino, file);
+        // In the other direction it loses one.
+        inode.state.write().di.nlink = 2;
+        rename(other, full, RenameMode::Exchange).unwrap();
+        assert_eq!(fs.getattr(full).unwrap().nlink, 3);
     }
 }

@@ -5,9 +5,9 @@
 
 use crate::layout::Layout;
 use crate::ondisk::{Csum, CsumTotal};
-use spindle_cache::{Cache, Tx};
+use spindle_cache::{Buffer, Cache, Tx};
 use spindle_clock::Mutex;
-use spindle_ondisk::Field;
+use spindle_ondisk::{Endian, Field};
 use spindle_vfs::Result;
 
 pub(crate) struct Summaries {
@@ -51,15 +51,25 @@ impl Summaries {
         choose(&self.state.lock().groups)
     }
 
-    /// Adds to the counts of a group.
+    /// The buffer that has the counts of a group, and where in it.
+    pub(crate) fn buffer<'a>(layout: &Layout, cache: &'a Cache, cgx: u32) -> Result<(Buffer<'a>, usize)> {
+        let at = cgx as usize * Csum::SIZE;
+        let block = layout.fs_bsize as usize;
+        let start = at / block * block;
+        let area = (layout.fs_cssize as usize).next_multiple_of(layout.fs_fsize as usize);
+        let byte = layout.byte(layout.fs_csaddr) + start as u64;
+        Ok((cache.get(byte, block.min(area - start), None)?, at - start))
+    }
+
+    /// Adds to the counts of a group, which [`Self::buffer`] has.
     pub(crate) fn add(
         &self,
-        layout: &Layout,
-        cache: &Cache,
+        endian: Endian,
+        (buffer, at): &(Buffer<'_>, usize),
         tx: &Tx<'_>,
         cgx: u32,
         change: Csum,
-    ) -> Result<()> {
+    ) {
         let mut state = self.state.lock();
         let cs = &mut state.groups[cgx as usize];
         cs.cs_ndir = cs.cs_ndir.wrapping_add(change.cs_ndir);
@@ -68,14 +78,7 @@ impl Summaries {
         cs.cs_nffree = cs.cs_nffree.wrapping_add(change.cs_nffree);
         let now = *cs;
         add(&mut state.total, change);
-        let at = cgx as usize * Csum::SIZE;
-        let block = layout.fs_bsize as usize;
-        let start = at / block * block;
-        let area = (layout.fs_cssize as usize).next_multiple_of(layout.fs_fsize as usize);
-        let buffer =
-            cache.get(layout.byte(layout.fs_csaddr) + start as u64, block.min(area - start), None)?;
-        now.put(&mut buffer.write_later(tx)[at - start..], layout.endian);
-        Ok(())
+        now.put(buffer.write_shared(tx).bytes_mut(*at..at + Csum::SIZE), endian);
     }
 }
 

@@ -19,6 +19,11 @@ use spindle_device::Device;
 use spindle_ondisk::Endian;
 use spindle_vfs::{Error, Objection, Result};
 
+/// `fs_clean` of a file system that is not in use.
+const FS_ISCLEAN: i8 = 1;
+/// `fs_clean` of one that was clean when it was mounted (`FS_WASCLEAN` of NetBSD).
+const FS_WASCLEAN: i8 = 2;
+
 /// A checked superblock with the bytes it was read from.
 #[derive(Clone, Debug)]
 pub struct Superblock {
@@ -248,7 +253,7 @@ impl Superblock {
         found
     }
 
-    /// True if what a log holds, if there is one, has to be carried out: NetBSD has a flag for that, elsewhere it is so whenever
+    /// True if what a log holds, if there is one, has to be replayed: NetBSD has a flag for that, elsewhere it is so whenever
     /// the file system was not left clean.
     #[must_use]
     pub(crate) fn needs_log(&self) -> bool {
@@ -258,17 +263,10 @@ impl Superblock {
         }
     }
 
-    /// The latest time that the superblock can hold, in seconds: some keep 32 bits.
-    pub(crate) fn latest_time(&self) -> i64 {
-        if self.has_new_fields() { i64::MAX } else { i32::MAX.into() }
-    }
-
     /// What the log knows it by: the bytes as last read, written or sealed.
     #[must_use]
     pub fn identity(&self) -> Identity {
-        let fs = Fs::decode(&self.raw, self.layout.endian);
-        let time = if self.has_new_fields() { fs.fs_time } else { fs.fs_old_time.into() };
-        Identity { time, hash: crc32c::crc32c(&self.raw[..self.layout.fs_sbsize as usize]) }
+        Identity::of(&self.raw[..self.layout.fs_sbsize as usize])
     }
 
     /// Brings its bytes up to date with its fields, as [`Self::write`] is going to write them.
@@ -281,7 +279,7 @@ impl Superblock {
     pub fn is_clean(&self) -> bool {
         match self.dialect {
             Dialect::Sun { .. } => matches!(self.fs.fs_clean, FsSun::FSCLEAN | FsSun::FSSTABLE),
-            _ => self.fs.fs_clean == 1,
+            _ => self.fs.fs_clean == FS_ISCLEAN,
         }
     }
 
@@ -336,11 +334,15 @@ impl Superblock {
         self.layout.version == Version::Ufs2 || self.layout.flags_updated
     }
 
-    /// Marks it in use (before the first change) or clean (after the last), at `now`. `logged` says whether there is a log
-    /// that makes good an unclean end.
+    /// Marks it in use (before the first change) or clean (after the last), at `now`. `logged` says whether
+    /// there is a log that makes good an unclean end.
     pub fn set_clean(&mut self, clean: bool, logged: bool, now: Timestamp) {
-        self.fs.fs_fmod = 0;
-        self.fs.fs_clean = i8::from(clean);
+        self.fs.fs_clean = match self.dialect {
+            _ if clean => FS_ISCLEAN,
+            // A file system with a log that is replayed was clean before, and will be again.
+            Dialect::NetBsd if logged => FS_WASCLEAN,
+            _ => 0,
+        };
         let in_use = match self.dialect {
             // It mounts what soft updates have left behind without a check.
             Dialect::FreeBsd => flags::FS_NEEDSFSCK,
@@ -354,12 +356,7 @@ impl Superblock {
             }
             self.fs.fs_flags = if clean { self.fs.fs_flags & !in_use } else { self.fs.fs_flags | in_use };
         }
-        if self.has_new_fields() {
-            self.fs.fs_time = now.secs;
-        }
-        if self.layout.version == Version::Ufs1 {
-            self.fs.fs_old_time = low_word(now.secs);
-        }
+        self.set_time(now);
         if let Dialect::Sun { x86 } = self.dialect {
             let state = FsSun::FSOKAY.wrapping_sub(self.fs.fs_old_time);
             if x86 {
@@ -369,6 +366,17 @@ impl Superblock {
                 sun.fs_state = state;
                 sun.encode(&mut self.raw, self.layout.endian);
             }
+        }
+    }
+
+    /// Sets when it was written.
+    pub fn set_time(&mut self, now: Timestamp) {
+        self.fs.fs_fmod = 0;
+        if self.has_new_fields() {
+            self.fs.fs_time = now.secs;
+        }
+        if self.layout.version == Version::Ufs1 {
+            self.fs.fs_old_time = low_word(now.secs);
         }
     }
 
@@ -428,6 +436,11 @@ impl Superblock {
         change(&mut self.fs);
     }
 
+    /// Bytes of it that are written to a device with sectors of `sector` bytes.
+    pub(crate) fn written_bytes(&self, sector: usize) -> usize {
+        (self.layout.fs_sbsize as usize).next_multiple_of(sector).min(SBLOCKSIZE)
+    }
+
     /// Writes the standard superblock.
     ///
     /// # Errors
@@ -435,8 +448,7 @@ impl Superblock {
     pub fn write(&mut self, device: &dyn Device) -> spindle_device::Result<()> {
         let at = self.layout.fs_sblockloc;
         let raw = self.encode(at);
-        let bytes = (self.layout.fs_sbsize as usize).next_multiple_of(device.info().sector_bytes as usize);
-        device.write_at(at, &raw[..bytes.min(SBLOCKSIZE)])
+        device.write_at(at, &raw[..self.written_bytes(device.info().sector_bytes as usize)])
     }
 }
 

@@ -1,21 +1,21 @@
 //! Changing a file's size and giving its space back.
 //!
-//! Freed pointers are cleared in the transaction that frees the blocks. A leaf of pointers is freed before
-//! the next is looked at, so that pointers that lead to one place twice are met as damage, soon.
+//! Blocks are freed from the last to the first, as far as the transaction has room in the log; what is left
+//! is a shorter file, and another transaction goes on with it. Freed pointers are cleared in the transaction
+//! that frees the blocks. Pointers that lead to one place twice are met as damage when it is freed again.
 
 use crate::dinode::Dinode;
 use crate::file::{Content, Request};
 use crate::inode::Inode;
 use crate::mount::Ffs;
 use crate::ondisk::{NDADDR, NIADDR};
+use crate::tx::{BLOCK_SECTORS, GivenUp, POINTER_SECTORS, Progress, Tx};
 use crate::units::{Frag, Lbn, index};
-use spindle_cache::{Space, Tx};
+use spindle_cache::Space;
 use spindle_vfs::{Error, FallocateMode, FileKind, Privilege, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A file is cut back in steps of at most this many bytes, one transaction each.
-const STEP_BYTES: u64 = 16 << 30;
 /// Space is allocated in steps of at most this many bytes: it is given zeros.
 const FILL_BYTES: u64 = 64 << 20;
 
@@ -32,21 +32,13 @@ impl Ffs {
         if size > self.layout.fs_maxfilesize {
             return Err(Error::TooBig);
         }
-        let old_size = di.size;
         let lbn = self.layout.lblkno(size - 1);
         let content = Content::Data(&inode.stream);
         let request =
             Request { ino: inode.ino, lbn, final_size: size, written: 0..0, content, by, given: None };
-        match self.place_zeroed(tx, di, &request) {
-            Ok(()) => {
-                di.size = size;
-                Ok(())
-            }
-            Err(error) => {
-                self.shrink(tx, inode.ino, di, old_size, content)?;
-                Err(error)
-            }
-        }
+        self.place_zeroed(tx, di, &request)?;
+        di.size = size;
+        Ok(())
     }
 
     /// [`Self::place`] for a block that nobody is going to write: it reads as zeros where it held nothing.
@@ -59,7 +51,8 @@ impl Ffs {
         Ok(())
     }
 
-    /// Cuts a file back to `size`, or a file with space beyond its size to that size.
+    /// Cuts a file back to `size`, or towards it while there is room in the log. The caller stores the inode,
+    /// and does nothing after it that can fail.
     pub(crate) fn shrink(
         &self,
         tx: &Tx<'_>,
@@ -67,32 +60,37 @@ impl Ffs {
         di: &mut Dinode,
         size: u64,
         content: Content<'_>,
-    ) -> Result<()> {
+    ) -> Result<Progress<()>> {
         let old_size = di.size;
         let keep = size.div_ceil(self.layout.fs_bsize.into());
+        let freed_from = self.free_blocks(tx, ino, di, old_size, keep..u64::MAX, content)?;
+        if freed_from > keep {
+            di.size = freed_from << self.layout.fs_bshift;
+            return Ok(Progress::Partial(()));
+        }
         di.size = size;
-        self.free_blocks(tx, ino, di, old_size, keep..u64::MAX, content)?;
         if size == 0 || self.layout.blkoff(size) == 0 {
-            return Ok(());
+            return Ok(Progress::Done(()));
         }
         let last = Lbn(keep - 1);
         let run = self.bmap(ino, di, last, 1)?;
         let Some(at) = run.at else {
             // The last byte must have a block; a hole reads as zeros, and so does this.
-            return Ok(());
+            return Ok(Progress::Done(()));
         };
         let (had, has) = (self.layout.blksize(old_size, last), self.layout.blksize(size, last));
         let extra = self.layout.numfrags(had).saturating_sub(self.layout.numfrags(has));
+        let byte = self.layout.byte(at);
         if extra > 0 {
             let cut = at + u64::from(self.layout.numfrags(has));
             match content {
                 Content::Directory => {
-                    drop(self.cache.get(self.layout.byte(at), has as usize, None)?);
                     self.free_metadata(tx, cut, extra.into())?;
+                    tx.give_up(GivenUp::Tail(byte, has as usize));
                 }
                 Content::Data(stream) => {
-                    self.cache.settle(stream, last.0..last.0 + 1)?;
                     self.free(tx, cut, extra.into())?;
+                    self.cache.settle(stream, last.0..last.0 + 1)?;
                 }
             }
             self.account(di, -i64::from(extra));
@@ -101,38 +99,13 @@ impl Ffs {
         if let Content::Data(stream) = content
             && old_size > size
         {
-            let at = self.layout.byte(at) + from as u64;
-            let space = Space { offset: size, at, end: size - from as u64 + u64::from(has) };
+            // The caller is going to store the inode: that must not fail when the bytes are gone.
+            let _inode = self.inode_buffer(ino)?;
+            let space =
+                Space { offset: size, at: byte + from as u64, end: size - from as u64 + u64::from(has) };
             self.cache.write(stream, tx, space, &vec![0; has as usize - from])?;
         }
-        Ok(())
-    }
-
-    /// Cuts a file back towards `size` in as many transactions as that takes but the last, in which the caller does the rest with
-    /// [`Self::shrink_exactly`]. The caller holds the inode's lock.
-    pub(crate) fn shrink_in_steps(&self, inode: &Inode, di: &mut Dinode, size: u64) -> Result<()> {
-        loop {
-            // What is not stored takes no time to cut off.
-            let stored = self.stored_end(inode.ino, di)?.0.saturating_mul(self.layout.fs_bsize.into());
-            let step = stored.min(di.size).saturating_sub(self.step_bytes());
-            if step <= size {
-                return Ok(());
-            }
-            self.transact(|tx| {
-                self.shrink(tx, inode.ino, di, step, inode.content(di))?;
-                self.store(tx, inode.ino, di)
-            })?;
-        }
-    }
-
-    /// Bytes of a file that one transaction may free or allocate.
-    pub(crate) fn step_bytes(&self) -> u64 {
-        // For each block a bit of the map and a pointer, which are logged by the sector at the worst.
-        const LOGGED_PER_BLOCK: u64 = 32;
-        self.log.as_ref().map_or(STEP_BYTES, |log| {
-            let blocks = log.ring().circ_size / 4 / LOGGED_PER_BLOCK;
-            STEP_BYTES.min(blocks << self.layout.fs_bshift)
-        })
+        Ok(Progress::Done(()))
     }
 
     /// [`Self::shrink`], after giving the block that becomes the last one space if it is a hole.
@@ -143,7 +116,7 @@ impl Ffs {
         di: &mut Dinode,
         size: u64,
         content: Content<'_>,
-    ) -> Result<()> {
+    ) -> Result<Progress<()>> {
         if size > 0 && matches!(content, Content::Data(_)) {
             let (lbn, final_size) = (self.layout.lblkno(size - 1), di.size);
             if self.bmap(ino, di, lbn, 1)?.at.is_none() {
@@ -155,7 +128,9 @@ impl Ffs {
         self.shrink(tx, ino, di, size, content)
     }
 
-    /// Frees the whole blocks `range` of a file that was `old_size` long, and the indirect blocks that become empty.
+    /// Frees the whole blocks `range` of a file that is `old_size` long, and the indirect blocks that become
+    /// empty, from the last on while there is room in the log. Returns the first block from which on all
+    /// are free.
     fn free_blocks(
         &self,
         tx: &Tx<'_>,
@@ -164,102 +139,123 @@ impl Ffs {
         old_size: u64,
         range: Range<u64>,
         content: Content<'_>,
-    ) -> Result<()> {
-        if let Content::Data(stream) = content {
-            self.cache.discard(stream, range.clone())?;
+    ) -> Result<u64> {
+        let mut freeing =
+            Freeing { ino, range: range.clone(), content, run: None, frags: 0, claims: 0, stopped: None };
+        let n = u64::from(self.layout.fs_nindir);
+        let spans: [u64; NIADDR] = [n, n * n, n * n * n];
+        for level in (0..NIADDR).rev() {
+            let first = NDADDR as u64 + spans[..level].iter().sum::<u64>();
+            let wanted = first < range.end && range.start < first + spans[level];
+            if di.ib[level] != 0
+                && wanted
+                && freeing.stopped.is_none()
+                && self.free_tree(tx, &mut freeing, di.ib[level], level, first)?
+            {
+                di.ib[level] = 0;
+            }
         }
-        let mut freed = 0;
-        for n in 0..NDADDR {
-            if !range.contains(&(n as u64)) || di.db[n] == 0 {
+        for n in (0..NDADDR).rev() {
+            let lbn = n as u64;
+            if !range.contains(&lbn) || di.db[n] == 0 || freeing.stopped.is_some() {
                 continue;
             }
-            let frags = self.layout.numfrags(self.layout.blksize(old_size, Lbn(n as u64)));
+            let frags = self.layout.numfrags(self.layout.blksize(old_size, Lbn(lbn)));
             if let Some(at) = self.pointer(di.db[n], frags, ino)?.filter(|_| frags > 0) {
+                if !freeing.claims(self, tx, at, frags.into())? {
+                    freeing.stopped = Some(lbn);
+                    break;
+                }
                 di.db[n] = 0;
                 self.release(tx, at, frags.into(), content)?;
-                freed += u64::from(frags);
+                freeing.frags += u64::from(frags);
             }
         }
-        let n = u64::from(self.layout.fs_nindir);
-        let mut first = NDADDR as u64;
-        let mut span = n;
-        for level in 0..NIADDR {
-            let here = first..first + span;
-            if di.ib[level] != 0 && here.start < range.end && range.start < here.end {
-                let tree = Tree { ino, range: &range, content };
-                let (count, empty) = self.free_tree(tx, &tree, di.ib[level], level, first)?;
-                freed += count;
-                if empty {
-                    di.ib[level] = 0;
-                }
-            }
-            first += span;
-            span *= n;
+        self.release_run(tx, &mut freeing)?;
+        self.account(di, -freeing.frags.cast_signed());
+        let from = freeing.stopped.map_or(range.start, |lbn| lbn + 1);
+        if let Content::Data(stream) = content {
+            tx.give_up(GivenUp::Data(stream.clone(), from..range.end));
         }
-        self.account(di, -freed.cast_signed());
-        Ok(())
+        Ok(from)
     }
 
-    /// Frees the blocks of a range below one indirect block with `level` levels of others below it; the fragments freed,
-    /// and whether the block itself was among them.
+    /// Frees the wanted blocks below one indirect block with `level` levels of others below it, and the
+    /// block itself if it becomes empty: then it returns true.
     fn free_tree(
         &self,
         tx: &Tx<'_>,
-        tree: &Tree<'_>,
+        freeing: &mut Freeing<'_>,
         raw: u64,
         level: usize,
         first: u64,
-    ) -> Result<(u64, bool)> {
+    ) -> Result<bool> {
         let frag = self.layout.fs_frag;
-        let Some(block) = self.pointer(raw, frag, tree.ino)? else { return Ok((0, true)) };
+        let Some(block) = self.pointer(raw, frag, freeing.ino)? else { return Ok(true) };
         let n = u64::from(self.layout.fs_nindir);
         let span = n.pow(u32::try_from(level).unwrap_or(0));
+        if !freeing.claims(self, tx, block, frag.into())? {
+            freeing.stopped = Some(first + n * span - 1);
+            return Ok(false);
+        }
         let buffer = self.indirect(block)?;
         let pointers: Vec<u64> = {
             let bytes = buffer.read();
             (0..index(n)).map(|i| self.get_pointer(&bytes, i)).collect()
         };
-        let mut freed = 0;
         let mut left = pointers.iter().filter(|&&p| p != 0).count();
-        let from = index(tree.range.start.saturating_sub(first) / span);
-        let to = index(tree.range.end.saturating_sub(first).div_ceil(span).min(n));
-        let mut run: Option<(Frag, u64)> = None;
-        for (i, &raw) in pointers.iter().enumerate().take(to).skip(from) {
+        let from = index(freeing.range.start.saturating_sub(first) / span);
+        let to = index(freeing.range.end.saturating_sub(first).div_ceil(span).min(n));
+        for (i, &raw) in pointers.iter().enumerate().take(to).skip(from).rev() {
             if raw == 0 {
                 continue;
             }
+            let here = first + i as u64 * span;
             if level > 0 {
-                let (count, empty) = self.free_tree(tx, tree, raw, level - 1, first + i as u64 * span)?;
-                freed += count;
-                if !empty {
+                if !self.free_tree(tx, freeing, raw, level - 1, here)? {
+                    if freeing.stopped.is_some() {
+                        return Ok(false);
+                    }
                     continue;
                 }
-                self.put_pointer(&mut buffer.write(tx), i, 0);
-            } else {
-                let Some(at) = self.pointer(raw, frag, tree.ino)? else { continue };
-                self.put_pointer(&mut buffer.write(tx), i, 0);
-                freed += u64::from(frag);
-                run = match run {
-                    Some((start, count)) if start + count == at => Some((start, count + u64::from(frag))),
-                    other => {
-                        self.release_run(tx, other, tree.content)?;
-                        Some((at, frag.into()))
-                    }
-                };
+            } else if let Some(at) = self.pointer(raw, frag, freeing.ino)? {
+                if !freeing.claims(self, tx, at, frag.into())? {
+                    freeing.stopped = Some(here);
+                    return Ok(false);
+                }
+                self.free_block(tx, freeing, at)?;
             }
+            self.put_pointer(&mut buffer.write(tx), i, 0);
             left -= 1;
         }
-        self.release_run(tx, run, tree.content)?;
         if left > 0 {
-            return Ok((freed, false));
+            return Ok(false);
         }
         drop(buffer);
         self.free_metadata(tx, block, frag.into())?;
-        Ok((freed + u64::from(frag), true))
+        freeing.frags += u64::from(frag);
+        Ok(true)
     }
 
-    fn release_run(&self, tx: &Tx<'_>, run: Option<(Frag, u64)>, content: Content<'_>) -> Result<()> {
-        run.map_or(Ok(()), |(at, count)| self.release(tx, at, count, content))
+    /// Frees a block of a file, together with its neighbours.
+    fn free_block(&self, tx: &Tx<'_>, freeing: &mut Freeing<'_>, at: Frag) -> Result<()> {
+        let frag = u64::from(self.layout.fs_frag);
+        freeing.frags += frag;
+        match &mut freeing.run {
+            Some((start, count)) if at + frag == *start => {
+                (*start, *count) = (at, *count + frag);
+            }
+            _ => {
+                self.release_run(tx, freeing)?;
+                freeing.run = Some((at, frag));
+            }
+        }
+        Ok(())
+    }
+
+    fn release_run(&self, tx: &Tx<'_>, freeing: &mut Freeing<'_>) -> Result<()> {
+        let run = freeing.run.take();
+        run.map_or(Ok(()), |(at, count)| self.release(tx, at, count, freeing.content))
     }
 
     /// Frees the space of file blocks, and forgets the buffers of a directory's.
@@ -275,7 +271,7 @@ impl Ffs {
         }
     }
 
-    /// Allocates, zeroes or frees a range of a regular file.
+    /// Allocates, zeroes or frees a range of a regular file, in as many transactions as that takes.
     pub(crate) fn fallocate_file(
         &self,
         inode: &Inode,
@@ -287,17 +283,21 @@ impl Ffs {
         match mode {
             FallocateMode::PunchHole => self.punch(inode, di, range.start..range.end.min(di.size)),
             FallocateMode::ZeroRange { keep_size } => {
-                let within = range.start..range.end.min(di.size);
-                if !within.is_empty() {
-                    self.punch(inode, di, within)?;
-                }
-                self.fill(inode, di, range, keep_size, by)
+                // What is missing first: if there is no space, nothing has been zeroed. The rest together with
+                // the last of that, so that a new size is never seen with old bytes, unless it is too much.
+                let stored = self.stored_runs(inode, di, range.start..range.end.min(di.size))?;
+                let bytes: u64 = stored.iter().map(|run| run.end - run.start).sum();
+                let (now, later) =
+                    if bytes <= FILL_BYTES { (stored, Vec::new()) } else { (Vec::new(), stored) };
+                self.fill(inode, di, range, keep_size, by, &now)?;
+                later.into_iter().try_for_each(|run| self.zero_in_place(inode, di, run))
             }
-            FallocateMode::Allocate { keep_size } => self.fill(inode, di, range, keep_size, by),
+            FallocateMode::Allocate { keep_size } => self.fill(inode, di, range, keep_size, by, &[]),
         }
     }
 
-    /// Gives every missing block of a range space that reads as zeros.
+    /// Gives every missing block of a range space that reads as zeros, and in the end zeroes what is stored in
+    /// `zeroed`.
     fn fill(
         &self,
         inode: &Inode,
@@ -305,33 +305,69 @@ impl Ffs {
         range: Range<u64>,
         keep_size: bool,
         by: Privilege,
+        zeroed: &[Range<u64>],
     ) -> Result<()> {
         if range.end > self.layout.fs_maxfilesize {
             return Err(Error::TooBig);
         }
-        // Space beyond the size would be taken for damage by every BSD checker: with `keep_size` there is none.
-        let end = if keep_size { range.end.min(di.size) } else { range.end };
-        if end.saturating_sub(range.start) > (self.layout.fs_size + 1) << self.layout.fs_fshift {
+        // Space beyond the size would be taken for damage by every BSD checker.
+        if keep_size && range.end > di.size {
+            return Err(Error::NotSupported);
+        }
+        let end = range.end;
+        if end - range.start > (self.layout.fs_size + 1) << self.layout.fs_fshift {
             return Err(Error::NoSpace);
         }
+        self.check_space_for(inode, di, range.clone(), by)?;
         let old_size = di.size;
         let final_size = old_size.max(end);
         let mut at = range.start;
         while at < end {
-            let stop = end.min(at.saturating_add(FILL_BYTES.min(self.step_bytes())));
-            self.transact(|tx| {
-                let result = self.fill_part(tx, inode, di, at..stop, final_size, by);
-                if result.is_err() {
-                    self.shrink(tx, inode.ino, di, old_size, Content::Data(&inode.stream))?;
-                }
+            let stop = end.min(at.saturating_add(FILL_BYTES));
+            let filled = self.transact_at_length(&mut *di, |tx, di| {
+                let reached = self.fill_part(tx, inode, di, at..stop, final_size, by)?;
                 self.store(tx, inode.ino, di)?;
-                result
-            })?;
-            at = stop;
+                if reached < stop {
+                    return Ok(Progress::Partial(reached));
+                }
+                if stop == end {
+                    zeroed.iter().try_for_each(|run| self.zero_stored(tx, inode, di, run.clone()))?;
+                }
+                Ok(Progress::Done(reached))
+            });
+            match filled {
+                Ok(reached) => at = reached.split().0,
+                Err(error) => {
+                    // Somebody else has taken the space that was there.
+                    self.cut_back(inode, di, old_size)?;
+                    return Err(error);
+                }
+            }
         }
         Ok(())
     }
 
+    /// Refuses at once what there is no space for.
+    fn check_space_for(&self, inode: &Inode, di: &Dinode, range: Range<u64>, by: Privilege) -> Result<()> {
+        let mut missing = 0;
+        let (mut lbn, end) = (self.layout.lblkno(range.start), self.layout.lblkno(range.end - 1) + 1);
+        let mut left_runs = self.most_runs();
+        while lbn < end {
+            Self::spend_run(inode.ino, &mut left_runs)?;
+            let run = self.bmap(inode.ino, di, lbn, end.0 - lbn.0)?;
+            if run.at.is_none() {
+                missing += run.blocks;
+            }
+            lbn = lbn + run.blocks;
+        }
+        // The last block may need less than a whole one.
+        let frags = missing.saturating_sub(1).saturating_mul(self.layout.fs_frag.into());
+        let free = u64::try_from(self.free_frags_for(by)).unwrap_or(0) + self.pending.frags();
+        if frags <= free { Ok(()) } else { Err(Error::NoSpace) }
+    }
+
+    /// Fills missing blocks until the end of `part` or until there is no more room in the log; returns
+    /// the offset that was reached.
     fn fill_part(
         &self,
         tx: &Tx<'_>,
@@ -340,10 +376,10 @@ impl Ffs {
         part: Range<u64>,
         final_size: u64,
         by: Privilege,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let mut lbn = self.layout.lblkno(part.start);
         let last = self.layout.lblkno(part.end - 1);
-        while lbn <= last {
+        while lbn <= last && tx.has_room(self, BLOCK_SECTORS) {
             let content = Content::Data(&inode.stream);
             let request =
                 Request { ino: inode.ino, lbn, final_size, written: 0..0, content, by, given: None };
@@ -351,10 +387,26 @@ impl Ffs {
             di.size = di.size.max(((lbn.0 + 1) << self.layout.fs_bshift).min(final_size));
             lbn = lbn + 1;
         }
-        Ok(())
+        Ok(part.end.min(lbn.0 << self.layout.fs_bshift))
     }
 
-    /// Frees the whole blocks of a range within the file, and zeroes its ragged ends. The file's last block stays.
+    /// Cuts a file back to `size` in as many transactions as that takes.
+    fn cut_back(&self, inode: &Inode, di: &mut Dinode, size: u64) -> Result<()> {
+        loop {
+            let content = inode.content(di);
+            let cut = self.transact_at_length(&mut *di, |tx, di| {
+                let cut = self.shrink(tx, inode.ino, di, size, content)?;
+                self.store(tx, inode.ino, di)?;
+                Ok(cut)
+            })?;
+            if let Progress::Done(()) = cut {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Frees the whole blocks of a range within the file, and zeroes its ragged ends. The file's last block
+    /// stays.
     fn punch(&self, inode: &Inode, di: &mut Dinode, range: Range<u64>) -> Result<()> {
         if range.is_empty() {
             return Ok(());
@@ -363,62 +415,103 @@ impl Ffs {
         let last = self.layout.lblkno(di.size - 1).0;
         let whole = range.start.div_ceil(bsize)..(range.end / bsize).min(last);
         if whole.is_empty() {
-            return self.transact(|tx| self.zero_stored(tx, inode, di, range));
+            return self.zero_in_place(inode, di, range);
         }
         let content = Content::Data(&inode.stream);
-        let most = self.step_bytes() >> self.layout.fs_bshift;
-        let mut left_runs = self.most_runs();
-        let mut first = whole.start;
-        while first < whole.end {
-            Self::spend_run(inode.ino, &mut left_runs)?;
-            let run = self.bmap(inode.ino, di, Lbn(first), whole.end - first)?;
-            let stop = whole.end.min(first + if run.at.is_some() { most } else { run.blocks });
-            if run.at.is_some() {
-                self.transact(|tx| {
-                    let result = self.free_blocks(tx, inode.ino, di, di.size, first..stop, content);
-                    self.store(tx, inode.ino, di)?;
-                    result
-                })?;
-            }
-            first = stop;
+        let mut end = whole.end;
+        while end > whole.start {
+            let freed = self.transact_at_length(&mut *di, |tx, di| {
+                let freed_from = self.free_blocks(tx, inode.ino, di, di.size, whole.start..end, content)?;
+                self.store(tx, inode.ino, di)?;
+                if freed_from > whole.start {
+                    return Ok(Progress::Partial(freed_from));
+                }
+                self.zero_stored(tx, inode, di, range.start..whole.start * bsize)?;
+                self.zero_stored(tx, inode, di, whole.end * bsize..range.end)?;
+                Ok(Progress::Done(freed_from))
+            })?;
+            end = freed.split().0;
         }
-        self.transact(|tx| {
-            self.zero_stored(tx, inode, di, range.start..whole.start * bsize)?;
-            self.zero_stored(tx, inode, di, whole.end * bsize..range.end)
-        })
+        Ok(())
     }
 
-    /// Zeroes the stored bytes of a range.
-    fn zero_stored(&self, tx: &Tx<'_>, inode: &Inode, di: &Dinode, range: Range<u64>) -> Result<()> {
+    /// The parts of a range that have space, in the order of their offsets.
+    fn stored_runs(&self, inode: &Inode, di: &Dinode, range: Range<u64>) -> Result<Vec<Range<u64>>> {
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        let mut at = range.start;
+        let mut left_runs = self.most_runs();
+        while at < range.end {
+            Self::spend_run(inode.ino, &mut left_runs)?;
+            let lbn = self.layout.lblkno(at);
+            let blocks = (range.end - (lbn.0 << self.layout.fs_bshift)).div_ceil(self.layout.fs_bsize.into());
+            let run = self.bmap(inode.ino, di, lbn, blocks)?;
+            let stop = range.end.min((lbn.0 + run.blocks) << self.layout.fs_bshift);
+            match runs.last_mut() {
+                _ if run.at.is_none() => {}
+                Some(last) if last.end == at => last.end = stop,
+                _ => runs.push(at..stop),
+            }
+            at = stop;
+        }
+        Ok(runs)
+    }
+
+    /// Zeroes the stored bytes of a range, a part in each transaction.
+    fn zero_in_place(&self, inode: &Inode, di: &mut Dinode, range: Range<u64>) -> Result<()> {
         let mut at = range.start;
         while at < range.end {
-            let lbn = self.layout.lblkno(at);
-            let stop = range.end.min((lbn.0 + 1) << self.layout.fs_bshift);
-            if let Some(frag) = self.bmap(inode.ino, di, lbn, 1)?.at {
-                let end = (lbn.0 << self.layout.fs_bshift) + u64::from(self.layout.blksize(di.size, lbn));
-                let space =
-                    Space { offset: at, at: self.layout.byte(frag) + self.layout.blkoff(at) as u64, end };
-                self.cache.write(&inode.stream, tx, space, &vec![0; index(stop - at)])?;
-            }
+            let stop = range.end.min(at.saturating_add(FILL_BYTES));
+            self.transact(&mut *di, |tx, di| self.zero_stored(tx, inode, di, at..stop))?;
             at = stop;
         }
         Ok(())
     }
 
-    /// Frees an inode that has just lost a name or a reference, if it has none of either. What it has lost is lost, whatever comes of
-    /// it: if it cannot be freed now, that is tried again when space is wanted, and at the unmount, which complains.
+    /// Zeroes the stored bytes of a range. A block that is zeroed in part is kept whole for a rollback, which
+    /// must not have to read; such blocks come first, because only they can fail.
+    fn zero_stored(&self, tx: &Tx<'_>, inode: &Inode, di: &Dinode, range: Range<u64>) -> Result<()> {
+        let mut whole = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            let lbn = self.layout.lblkno(at);
+            let start = lbn.0 << self.layout.fs_bshift;
+            let stop = range.end.min((lbn.0 + 1) << self.layout.fs_bshift);
+            if let Some(frag) = self.bmap(inode.ino, di, lbn, 1)?.at {
+                let end = start + u64::from(self.layout.blksize(di.size, lbn));
+                let byte = self.layout.byte(frag) + self.layout.blkoff(at) as u64;
+                let space = Space { offset: at, at: byte, end };
+                if at > start || stop < end.min(di.size) {
+                    let all = Space { offset: start, at: self.layout.byte(frag), end };
+                    let former = self.read_space(&inode.stream, all)?;
+                    tx.restore_data_on_rollback(&inode.stream, all, former);
+                    self.cache.write(&inode.stream, tx, space, &vec![0; index(stop - at)])?;
+                } else {
+                    whole.push((space, index(stop - at)));
+                }
+            }
+            at = stop;
+        }
+        whole
+            .into_iter()
+            .try_for_each(|(space, len)| Ok(self.cache.write(&inode.stream, tx, space, &vec![0; len])?))
+    }
+
+    /// Frees an inode that has just lost a name or a reference, if it has none of either. What it has lost is
+    /// lost, whatever comes of it: if it cannot be freed now, that is tried again when space is wanted, and
+    /// at the unmount, which complains.
     pub(crate) fn reclaim(&self, inode: &Arc<Inode>) {
         if self.inodes.is_referenced(inode.ino) {
             return;
         }
-        if let Err(error) = self.note(self.free_nameless(inode)) {
+        if let Err(error) = self.note(self.free_orphan(inode)) {
             log::error!("inode {} could not be freed yet: {error}", inode.ino);
             self.pending.keep_unfreed(inode.ino);
         }
     }
 
-    /// Frees an inode if it has no names: its blocks, its attributes, itself. Whoever had references has them no more.
-    pub(crate) fn free_nameless(&self, inode: &Arc<Inode>) -> Result<()> {
+    /// Frees an inode if it has no names: its blocks, its attributes, itself. Whoever had references has
+    /// them no more.
+    pub(crate) fn free_orphan(&self, inode: &Arc<Inode>) -> Result<()> {
         let mut state = inode.state.write();
         if state.di.nlink > 0 || state.di.mode == 0 || self.is_read_only() {
             return Ok(());
@@ -427,28 +520,52 @@ impl Ffs {
         let has_blocks =
             matches!(state.di.kind(), Some(FileKind::Regular | FileKind::Directory | FileKind::Symlink));
         let has_blocks = has_blocks && state.di.inline_target.is_none();
-        if has_blocks {
-            self.shrink_in_steps(inode, &mut state.di, 0)?;
-        }
-        self.transact_naming(|tx| {
-            if has_blocks {
-                let content = inode.content(&state.di);
-                self.shrink(tx, inode.ino, &mut state.di, 0, content)?;
+        loop {
+            let freed = self.transact_naming_at_length(&mut *state, |tx, state| {
+                if has_blocks {
+                    let content = inode.content(&state.di);
+                    let cut = self.shrink(tx, inode.ino, &mut state.di, 0, content)?;
+                    if let Progress::Partial(()) = cut {
+                        self.store(tx, inode.ino, &state.di)?;
+                        return Ok(cut);
+                    }
+                }
+                self.free_extattr(tx, inode.ino, &mut state.di)?;
+                state.di = Dinode::free(state.di.r#gen);
+                self.store(tx, inode.ino, &state.di)?;
+                self.free_inode(tx, inode.ino, directory)?;
+                Ok(Progress::Done(()))
+            })?;
+            if let Progress::Done(()) = freed {
+                self.inodes.drop_freed(inode);
+                return Ok(());
             }
-            self.free_extattr(tx, inode.ino, &mut state.di)?;
-            state.di = Dinode::free(state.di.r#gen);
-            self.store(tx, inode.ino, &state.di)?;
-            self.free_inode(tx, inode.ino, directory)?;
-            self.end_nameless(tx, inode.ino);
-            self.inodes.drop_freed(inode);
-            Ok(())
-        })
+        }
     }
 }
 
-/// What [`Ffs::free_tree`] frees.
-struct Tree<'a> {
+/// Blocks of a file being freed, from the last on.
+struct Freeing<'a> {
     ino: u32,
-    range: &'a Range<u64>,
+    /// The blocks that are wanted.
+    range: Range<u64>,
     content: Content<'a>,
+    /// Neighbours on the device that are freed and not given up yet.
+    run: Option<(Frag, u64)>,
+    /// Fragments freed so far.
+    frags: u64,
+    /// Blocks for which room in the log was claimed.
+    claims: usize,
+    /// The last block that is left because there was no more room in the log.
+    stopped: Option<u64>,
+}
+
+impl Freeing<'_> {
+    /// Claims room in the log for freeing a block; false if there is none. For the first blocks there always is:
+    /// one of data, and the indirect ones that lead to it.
+    fn claims(&mut self, ffs: &Ffs, tx: &Tx<'_>, at: Frag, count: u64) -> Result<bool> {
+        self.claims += 1;
+        ffs.claim_to_free(tx, at, count)?;
+        Ok(self.claims <= 1 + NIADDR || tx.has_room(ffs, POINTER_SECTORS))
+    }
 }

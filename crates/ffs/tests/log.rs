@@ -6,6 +6,7 @@ use spindle_clock::{Clock, ManualClock};
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::check::{self, Severity, check};
 use spindle_ffs::newfs::{self, Format, Parameters, Plan};
+use spindle_ffs::ondisk::CsumTotal;
 use spindle_ffs::{Dialect, Ffs, FoundLog, LogUse, OpenOptions, Superblock, remove_log};
 use spindle_ondisk::Endian;
 use spindle_vfs::{Error, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr};
@@ -68,7 +69,7 @@ impl Disk {
     fn open(&self, log: LogUse) -> Ffs {
         let options = OpenOptions {
             log,
-            log_bytes: Some(256 << 10),
+            log_bytes: Some(512 << 10),
             dialect: self.dialect,
             seed: Some(3),
             ..OpenOptions::default()
@@ -112,7 +113,7 @@ fn content(fs: &Ffs, name: &str) -> Result<Vec<u8>, Error> {
 /// Promise: on large sectors, of which each change takes at least one, a log too small for them is not made.
 #[test]
 fn large_sectors_want_a_larger_log() {
-    for (log_bytes, made) in [(64 << 10, false), (255 << 10, false), (256 << 10, true)] {
+    for (log_bytes, made) in [(64 << 10, false), (384 << 10, false), (400 << 10, true)] {
         let disk = Disk::new(&large_sectors());
         let options =
             OpenOptions { log: LogUse::Wanted, log_bytes: Some(log_bytes), ..OpenOptions::default() };
@@ -236,7 +237,7 @@ fn only_nameless_inodes_are_listed() {
         let fs = disk.open(LogUse::Wanted);
         let listed = || match disk.found() {
             FoundLog::Recovery(replay) => {
-                replay.nameless().map(|(ino, _)| Ino(ino.into())).collect::<Vec<_>>()
+                replay.orphans().map(|(ino, _)| Ino(ino.into())).collect::<Vec<_>>()
             }
             other => panic!("{name}: {other:?}"),
         };
@@ -283,8 +284,9 @@ fn clean_unmount_leaves_an_empty_log() {
     }
 }
 
-/// Promise: a log is not believed once another system has written to the file system: neither after its check has called it
-/// clean, nor when it is unclean again.
+/// Promise: a log is not believed once another system has written to the file system: neither after its
+/// check has called it clean, nor when it is unclean again; and whether or not it has set the time, which
+/// NetBSD leaves alone when it renames files or changes modes.
 #[test]
 fn foreign_hands_end_the_log() {
     for (name, parameters) in formats() {
@@ -292,17 +294,47 @@ fn foreign_hands_end_the_log() {
         let fs = disk.open(LogUse::Wanted);
         file(&fs, "a", b"some");
         fs.sync().unwrap();
-        for clean in [true, false] {
+        for (clean, later) in [(true, 1000), (false, 1000), (true, 0), (false, 0)] {
             let crashed = disk.crash();
             let mut superblock = Superblock::open(&*crashed.device).unwrap();
-            let now = spindle_clock::Timestamp::new(START + 1000, 0);
+            let now = spindle_clock::Timestamp::new(START + later, 0);
             superblock.set_clean(clean, false, now);
+            let totals = superblock.totals();
+            superblock.set_totals(&CsumTotal { cs_nifree: totals.cs_nifree - 1, ..totals });
             superblock.write(&*crashed.device).unwrap();
             let believed = matches!(crashed.found(), FoundLog::Recovery(_));
-            assert!(!believed, "{name}, clean {clean}");
+            assert!(!believed, "{name}, clean {clean}, {later} seconds later");
             let fs = crashed.open(LogUse::Wanted);
             assert_eq!(fs.read_only(), !clean, "{name}: {:?}", fs.read_only_reasons());
         }
+    }
+}
+
+/// Promise: on NetBSD's dialect a replay leaves a superblock whose counts are those of the groups, and which
+/// NetBSD takes for one that was clean when it was mounted: it does not sum up again.
+#[test]
+fn netbsd_finds_the_counts_in_the_log() {
+    let netbsd = |endian| Parameters {
+        dialect: Some(Dialect::NetBsd),
+        endian: Some(endian),
+        ..formats()[0].1.clone()
+    };
+    for parameters in [netbsd(Endian::Little), Parameters { format: Format::Ufs1, ..netbsd(Endian::Big) }] {
+        let disk = Disk::new(&parameters);
+        let fs = disk.open(LogUse::Wanted);
+        let empty = fs.superblock().totals();
+        for n in 0..40 {
+            file(&fs, &format!("f{n}"), &[n; 5000]);
+        }
+        fs.sync().unwrap();
+        let crashed = disk.crash();
+        let FoundLog::Recovery(replay) = crashed.found() else { panic!("no recovery") };
+        replay.replay(&*crashed.device).unwrap();
+        let superblock = Superblock::open(&*crashed.device).unwrap();
+        assert_eq!(superblock.totals(), fs.superblock().totals());
+        assert_eq!(superblock.totals().cs_nifree, empty.cs_nifree - 40);
+        assert_eq!(superblock.fs.fs_clean, 2, "FS_WASCLEAN");
+        assert_eq!(crashed.damage(), Vec::<String>::new());
     }
 }
 

@@ -138,9 +138,9 @@ fn netbsd_carries_our_log_out() -> Result<()> {
         let theirs = replay(file.path(), place)?;
         let log = pending(&crashed);
         assert!(!log.is_empty(), "seed {seed}");
-        let ours: Vec<_> = log.nameless().map(|(ino, mode)| (ino, u32::from(mode))).collect();
+        let ours: Vec<_> = log.orphans().map(|(ino, mode)| (ino, u32::from(mode))).collect();
         assert!(!ours.is_empty() && ours == theirs, "seed {seed}: {ours:?}, {theirs:?}");
-        log.carry_out(&*crashed).unwrap();
+        log.replay(&*crashed).unwrap();
         assert!(std::fs::read(file.path()).unwrap() == crashed.to_bytes(), "seed {seed}, {endian:?}");
     }
     Ok(())
@@ -158,8 +158,8 @@ fn we_carry_netbsds_log_out() -> Result<()> {
         let crashed = work(&clean, seed);
         let (at, place) = place(&crashed);
         let log = pending(&crashed);
-        let inodes: Vec<_> = log.nameless().map(|(ino, mode)| (ino, u32::from(mode))).collect();
-        log.carry_out(&*crashed).unwrap();
+        let inodes: Vec<_> = log.orphans().map(|(ino, mode)| (ino, u32::from(mode))).collect();
+        log.replay(&*crashed).unwrap();
         let expected = recovered(&Arc::new(crashed.branch()));
 
         // What changed, as blocks of a log; file data went home before its metadata, as always.

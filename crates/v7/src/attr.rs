@@ -60,16 +60,14 @@ impl V7 {
         }
         let (uid, gid) = (set.uid.map(id).transpose()?, set.gid.map(id).transpose()?);
         let now = self.now();
-        self.transact(|tx| {
+        self.transact(&mut *state, |tx, state| {
             let di = &mut state.di;
             if let Some(size) = set.size {
-                let resized = if size < di.size {
-                    self.shrink(tx, &inode, di, size)
+                if size < di.size {
+                    self.shrink(tx, &inode, di, size)?;
                 } else {
-                    self.extend_file(tx, &inode, di, size)
-                };
-                self.store(tx, inode.ino, di)?;
-                resized?;
+                    self.extend_file(tx, &inode, di, size)?;
+                }
                 di.mtime = now;
             }
             di.uid = uid.unwrap_or(di.uid);
@@ -88,7 +86,7 @@ impl V7 {
                 *state.atime_pending.lock() = None;
             }
             self.store(tx, inode.ino, &state.di)?;
-            Ok(self.attr(&inode, &state))
+            Ok(self.attr(&inode, state))
         })
     }
 }

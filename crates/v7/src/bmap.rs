@@ -4,7 +4,8 @@ use crate::inode::Dinode;
 use crate::layout::{Block, Lbn, Place};
 use crate::mount::V7;
 use crate::ondisk::NDIRECT;
-use spindle_cache::Tx;
+use crate::tx::Tx;
+use spindle_cache::BufferMut;
 use spindle_ondisk::Field;
 use spindle_vfs::{Error, Result};
 
@@ -32,8 +33,8 @@ impl V7 {
     }
 
     /// Sets pointer number `n` of an indirect block.
-    pub(crate) fn put_pointer(&self, block: &mut [u8], n: usize, to: u32) {
-        to.put(&mut block[n * 4..], self.layout.format.endian);
+    pub(crate) fn put_pointer(&self, block: &mut BufferMut<'_>, n: usize, to: u32) {
+        to.put(block.bytes_mut(n * 4..n * 4 + 4), self.layout.format.endian);
     }
 
     /// Where block `lbn` of a file is.

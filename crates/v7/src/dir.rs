@@ -5,7 +5,7 @@ use crate::inode::Dinode;
 use crate::layout::{Block, index};
 use crate::mount::V7;
 use crate::ondisk::{DIRSIZ, Direct, ENTRY_SIZE};
-use spindle_cache::Tx;
+use crate::tx::Tx;
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, Result};
 use std::ops::ControlFlow;
@@ -124,7 +124,8 @@ impl V7 {
 
     fn dir_put(&self, tx: &Tx<'_>, ino: u16, di: &Dinode, place: u64, entry: Direct) -> Result<()> {
         let (block, offset) = self.entry_block(ino, di, place)?;
-        entry.encode(&mut self.metadata(block)?.write(tx)[offset..], self.layout.format.endian);
+        let range = offset..offset + ENTRY_SIZE;
+        entry.encode(self.metadata(block)?.write(tx).bytes_mut(range), self.layout.format.endian);
         Ok(())
     }
 

@@ -5,10 +5,12 @@
 
 use crate::bmap::Placed;
 use crate::inode::{Dinode, Inode};
-use crate::layout::{Lbn, index};
+use crate::layout::{Block, Lbn, index};
 use crate::mount::V7;
-use spindle_cache::{Extent, Space, Tx};
+use crate::tx::Tx;
+use spindle_cache::{Extent, Space};
 use spindle_vfs::{Error, FallocateMode, Result, Seek};
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// The part of one block that a range of bytes covers.
@@ -52,7 +54,7 @@ impl V7 {
     }
 
     /// Writes to a file, growing it as needed, and gives the bytes written: fewer only when space ran out.
-    /// The caller stores the inode, also after an error.
+    /// The caller stores the inode.
     pub(crate) fn write_file(
         &self,
         tx: &Tx<'_>,
@@ -68,8 +70,13 @@ impl V7 {
         }
         let mut rest = data;
         for piece in self.pieces(offset..end) {
+            let (mark, before) = (tx.mark(), di.clone());
             let placed = match self.place(tx, inode.ino, di, piece.lbn) {
-                Err(Error::NoSpace) if rest.len() < data.len() => break,
+                Err(Error::NoSpace) if rest.len() < data.len() => {
+                    *di = before;
+                    self.roll_back(tx, &mark)?;
+                    break;
+                }
                 placed => placed?,
             };
             let (part, others) = rest.split_at(piece.within.len());
@@ -91,29 +98,66 @@ impl V7 {
         part: &[u8],
     ) -> Result<()> {
         let at = self.layout.byte(placed.at);
+        if placed.fresh {
+            tx.forget_data_on_rollback(&inode.stream, lbn.0..lbn.0 + 1);
+        }
         if placed.fresh && part.len() < self.layout.bsize() {
             self.cache.write_zeros(&inode.stream, tx, lbn.0, at, self.layout.format.bsize)?;
         }
-        let block = lbn.0 * self.bsize64();
-        let space =
-            Space { offset: block + start as u64, at: at + start as u64, end: block + self.bsize64() };
-        Ok(self.cache.write(&inode.stream, tx, space, part)?)
+        Ok(self.cache.write(&inode.stream, tx, self.space_of(lbn, placed.at, start), part)?)
     }
 
     /// Zeroes what is stored of a range.
     fn zero_stored(&self, tx: &Tx<'_>, inode: &Inode, di: &Dinode, range: Range<u64>) -> Result<()> {
-        for Piece { lbn, within, .. } in self.pieces(range) {
-            if let Some(at) = self.bmap(inode.ino, di, lbn)?.at {
-                let placed = Placed { at, fresh: false };
-                self.write_block(tx, inode, lbn, placed, within.start, &vec![0; within.len()])?;
-            }
-        }
-        Ok(())
+        self.zero_blocks(tx, inode, di, range, |_| true)
     }
 
-    /// Zeroes what of the last block is beyond the size: after cutting, and before growing, because other systems may have left
-    /// something there.
+    /// Zeroes what is stored of a range in the `wanted` blocks. A block that is zeroed in part is kept whole for a
+    /// rollback, which must not have to read; such blocks come first, because only they can fail.
+    fn zero_blocks(
+        &self,
+        tx: &Tx<'_>,
+        inode: &Inode,
+        di: &Dinode,
+        range: Range<u64>,
+        wanted: impl Fn(Lbn) -> bool,
+    ) -> Result<()> {
+        let mut whole = Vec::new();
+        for Piece { lbn, within, .. } in self.pieces(range).filter(|piece| wanted(piece.lbn)) {
+            let Some(at) = self.bmap(inode.ino, di, lbn)?.at else { continue };
+            let placed = Placed { at, fresh: false };
+            if within.len() == self.layout.bsize() {
+                whole.push((lbn, placed));
+                continue;
+            }
+            let space = self.space_of(lbn, at, 0);
+            let mut former = vec![0; self.layout.bsize()];
+            // Also what is beyond the size, which reading would not give.
+            self.cache.read(&inode.stream, space.end, space.offset, &mut former, |_, _| {
+                Ok::<_, Error>(Extent { at: Some(space.at), blocks: 1 })
+            })?;
+            tx.restore_data_on_rollback(&inode.stream, space, former);
+            self.write_block(tx, inode, lbn, placed, within.start, &vec![0; within.len()])?;
+        }
+        let zeros = vec![0; self.layout.bsize()];
+        whole.into_iter().try_for_each(|(lbn, placed)| self.write_block(tx, inode, lbn, placed, 0, &zeros))
+    }
+
+    /// The space of a block of a file from byte `start` of it on.
+    fn space_of(&self, lbn: Lbn, at: Block, start: usize) -> Space {
+        let block = lbn.0 * self.bsize64();
+        Space {
+            offset: block + start as u64,
+            at: self.layout.byte(at) + start as u64,
+            end: block + self.bsize64(),
+        }
+    }
+
+    /// Zeroes what of the last block is beyond the size: after cutting, and before growing, because other
+    /// systems may have left something there.
     pub(crate) fn clear_tail(&self, tx: &Tx<'_>, inode: &Inode, di: &Dinode) -> Result<()> {
+        // The caller is going to store the inode: that must not fail when the bytes are gone.
+        self.metadata(self.layout.inode_at(inode.ino).0)?;
         self.zero_stored(tx, inode, di, di.size..di.size.next_multiple_of(self.bsize64()))
     }
 
@@ -127,7 +171,7 @@ impl V7 {
         Ok(())
     }
 
-    /// Allocates, zeroes or frees a range. The caller stores the inode, also after an error.
+    /// Allocates, zeroes or frees a range. The caller stores the inode.
     pub(crate) fn fallocate_file(
         &self,
         tx: &Tx<'_>,
@@ -140,8 +184,10 @@ impl V7 {
         match mode {
             FallocateMode::PunchHole => self.punch(tx, inode, di, stored),
             FallocateMode::ZeroRange { keep_size } => {
-                self.punch(tx, inode, di, stored)?;
-                self.fill(tx, inode, di, range, keep_size)
+                // What is missing first: if there is no space, nothing has been zeroed.
+                let had = self.stored_blocks(inode, di, stored.clone())?;
+                self.fill(tx, inode, di, range, keep_size)?;
+                self.zero_blocks(tx, inode, di, stored, |lbn| had.contains(&lbn.0))
             }
             FallocateMode::Allocate { keep_size } => self.fill(tx, inode, di, range, keep_size),
         }
@@ -167,8 +213,19 @@ impl V7 {
         self.zero_stored(tx, inode, di, tail)
     }
 
-    /// Gives every missing block of a range space that reads as zeros, or none of them. Space beyond the size would be taken
-    /// for damage by the old checkers: with `keep_size` there is none.
+    /// The numbers of the blocks of a range that have space.
+    fn stored_blocks(&self, inode: &Inode, di: &Dinode, range: Range<u64>) -> Result<HashSet<u64>> {
+        let mut stored = HashSet::new();
+        for Piece { lbn, .. } in self.pieces(range) {
+            if self.bmap(inode.ino, di, lbn)?.at.is_some() {
+                stored.insert(lbn.0);
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Gives every missing block of a range space that reads as zeros. Space beyond the size would be taken for
+    /// damage by the old checkers.
     fn fill(
         &self,
         tx: &Tx<'_>,
@@ -180,28 +237,21 @@ impl V7 {
         if range.end > self.layout.file_size_max() {
             return Err(Error::TooBig);
         }
-        let end = if keep_size { range.end.min(di.size) } else { range.end };
+        if keep_size && range.end > di.size {
+            return Err(Error::NotSupported);
+        }
+        let end = range.end;
         if end.saturating_sub(range.start) > u64::from(self.layout.s_fsize) * self.bsize64() {
             return Err(Error::NoSpace);
         }
+        for Piece { lbn, .. } in self.pieces(range.start..end) {
+            let placed = self.place(tx, inode.ino, di, lbn)?;
+            if placed.fresh {
+                self.write_block(tx, inode, lbn, placed, 0, &[])?;
+            }
+        }
         if end > di.size {
             self.clear_tail(tx, inode, di)?;
-        }
-        let mut made = Vec::new();
-        for Piece { lbn, .. } in self.pieces(range.start..end) {
-            match self.place(tx, inode.ino, di, lbn) {
-                Ok(placed) if placed.fresh => {
-                    self.write_block(tx, inode, lbn, placed, 0, &[])?;
-                    made.push(lbn);
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    for Lbn(lbn) in made.into_iter().rev() {
-                        self.free_blocks(tx, inode, di, lbn..lbn + 1)?;
-                    }
-                    return Err(error);
-                }
-            }
         }
         di.size = di.size.max(end);
         Ok(())

@@ -12,7 +12,7 @@ use crate::layout::{Block, BlockMap, Layout};
 use crate::mount::V7;
 use crate::ondisk::{Filsys, NICFREE};
 use crate::superblock::{Superblock, free_addresses, holder};
-use spindle_cache::Tx;
+use crate::tx::{Freed, Taken, Tx};
 use spindle_vfs::{Error, Result};
 
 /// What a link of the chain holds: how many addresses, and the addresses.
@@ -129,7 +129,12 @@ impl V7 {
         if (space.free_blocks as usize) < count {
             return Err(Error::NoSpace);
         }
-        let blocks = (0..count).map(|_| self.pop(&mut space)).collect::<Result<_>>()?;
+        let mut blocks = Vec::with_capacity(count);
+        for _ in 0..count {
+            let block = self.pop(&mut space)?;
+            tx.took(Taken::Block(block));
+            blocks.push(block);
+        }
         self.put_superblock(tx, &space)?;
         Ok(blocks)
     }
@@ -139,22 +144,35 @@ impl V7 {
         let damaged = |what: &str| Error::corrupt(what, holder(None));
         let top = usize::try_from(head.s_nfree - 1).map_err(|_| damaged("the free list ends too early"))?;
         let block = Block(head.s_free[top]);
-        if self.layout.data_block(block.0).is_none() || !space.free.take(block) {
+        if self.layout.data_block(block.0).is_none() || !space.free.has(block) {
             return Err(damaged("the free list has changed since it was mounted"));
         }
-        head.s_nfree -= 1;
-        if head.s_nfree == 0 {
-            (head.s_nfree, head.s_free) = self.read_link(block)?;
-            free_addresses(head.s_nfree, &head.s_free)
-                .map_err(|what| Error::corrupt(what, holder(Some(block))))?;
+        if top == 0 {
+            let (s_nfree, s_free) = self.read_link(block)?;
+            free_addresses(s_nfree, &s_free).map_err(|what| Error::corrupt(what, holder(Some(block))))?;
+            (head.s_nfree, head.s_free) = (s_nfree, s_free);
             self.cache.forget(self.layout.byte(block));
+        } else {
+            head.s_nfree -= 1;
         }
+        space.free.take(block);
         space.free_blocks -= 1;
         Ok(block)
     }
 
-    /// Puts a block on the list. Nobody has a buffer of it any more.
+    /// Gives a block back with the transaction, and its buffer if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it is free.
     pub(crate) fn free(&self, tx: &Tx<'_>, block: Block) -> Result<()> {
+        if self.space.lock().free.has(block) {
+            return Err(Error::corrupt("a block is freed that is free", format!("block {}", block.0)));
+        }
+        tx.free(Freed::Block(block))
+    }
+
+    /// Puts a block on the list. Nobody has a buffer of it any more.
+    pub(crate) fn enter_free(&self, tx: &spindle_cache::Tx<'_>, block: Block) -> Result<()> {
         let mut space = self.space.lock();
         if !space.free.enter(block) {
             return Err(Error::corrupt("a block is freed that is free", format!("block {}", block.0)));
@@ -166,8 +184,10 @@ impl V7 {
         }
         if usize::try_from(head.s_nfree).is_ok_and(|count| count >= NICFREE) {
             let at = self.layout.byte(block);
-            let buffer = self.cache.get_new(at, self.layout.bsize(), None, tx)?;
-            self.layout.format.encode_link((head.s_nfree, head.s_free), &mut buffer.write(tx));
+            let len = self.layout.bsize();
+            let buffer = self.cache.get_new_for_good(at, len, None, tx)?;
+            let link = (head.s_nfree, head.s_free);
+            self.layout.format.encode_link(link, buffer.write_shared(tx).bytes_mut(0..len));
             head.s_nfree = 0;
         }
         let top = usize::try_from(head.s_nfree).unwrap_or(0);
@@ -178,9 +198,10 @@ impl V7 {
     }
 
     /// Writes the super-block into its buffer.
-    pub(crate) fn put_superblock(&self, tx: &Tx<'_>, space: &Space) -> Result<()> {
+    pub(crate) fn put_superblock(&self, tx: &spindle_cache::Tx<'_>, space: &Space) -> Result<()> {
         let (block, offset) = self.layout.superblock_at();
-        space.current().encode(&mut self.metadata(block)?.write(tx)[offset..]);
+        let range = offset..offset + crate::superblock::SIZE;
+        space.current().encode(self.metadata(block)?.write_shared(tx).bytes_mut(range));
         Ok(())
     }
 }

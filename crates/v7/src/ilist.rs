@@ -7,7 +7,7 @@ use crate::inode::Dinode;
 use crate::layout::ROOT_INO;
 use crate::mount::V7;
 use crate::ondisk::{DiskInode, INODE_SIZE, NICINOD};
-use spindle_cache::Tx;
+use crate::tx::{Freed, Taken, Tx};
 use spindle_ondisk::Field;
 use spindle_vfs::{Error, Result};
 
@@ -29,8 +29,9 @@ impl V7 {
             head.s_ninode -= 1;
             let ino = head.s_inode[top];
             if (ROOT_INO + 1..=self.layout.last_ino()).contains(&ino) && self.is_free_inode(ino)? {
-                space.free_inodes = space.free_inodes.saturating_sub(1);
                 self.store(tx, ino, di)?;
+                space.free_inodes = space.free_inodes.saturating_sub(1);
+                tx.took(Taken::Inode(ino));
                 self.put_superblock(tx, &space)?;
                 return Ok(ino);
             }
@@ -61,10 +62,25 @@ impl V7 {
         Ok(free)
     }
 
-    /// Gives an inode back.
+    /// Gives an inode back with the transaction.
     pub(crate) fn free_inode(&self, tx: &Tx<'_>, ino: u16) -> Result<()> {
+        // Its block is there when it is cleared, which must not fail.
+        self.metadata(self.layout.inode_at(ino).0)?;
+        tx.free(Freed::Inode(ino))
+    }
+
+    /// Makes an inode a free one.
+    pub(crate) fn clear_inode(&self, tx: &spindle_cache::Tx<'_>, ino: u16) -> Result<()> {
+        let (block, offset) = self.layout.inode_at(ino);
+        let buffer = self.metadata(block)?;
+        let range = offset..offset + INODE_SIZE;
+        Dinode::default().encode(buffer.write_shared(tx).bytes_mut(range), self.layout.format.endian);
+        self.enter_free_inode(tx, ino)
+    }
+
+    /// Notes in the super-block that an inode is free.
+    pub(crate) fn enter_free_inode(&self, tx: &spindle_cache::Tx<'_>, ino: u16) -> Result<()> {
         let mut space = self.space.lock();
-        self.store(tx, ino, &Dinode::default())?;
         space.free_inodes += 1;
         let head = &mut space.superblock.head;
         if let Ok(count) = usize::try_from(head.s_ninode)

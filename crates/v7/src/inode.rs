@@ -4,13 +4,14 @@
 //! transaction, so an entry that nobody uses can be dropped at any time.
 //!
 //! Order of locks: a directory before the file in it, and among other files the lower number first. Only the holder of
-//! [`V7::reshaping`] waits for a second directory: a damaged tree may have a directory below itself, where there is no
+//! [`V7::rename_lock`] waits for a second directory: a damaged tree may have a directory below itself, where there is no
 //! order among directories. A transaction is begun after all inode locks are held, never before one.
 
 use crate::layout::{Block, ROOT_INO};
 use crate::mount::V7;
-use crate::ondisk::{DiskInode, NADDR, get_addr, put_addr};
-use spindle_cache::{Buffer, Stream, Tx};
+use crate::ondisk::{DiskInode, INODE_SIZE, NADDR, get_addr, put_addr};
+use crate::tx::Tx;
+use spindle_cache::{Buffer, Stream};
 use spindle_clock::{Mutex, RwLock, Timestamp};
 use spindle_ondisk::Endian;
 use spindle_vfs::{Error, FileKind, Ino, Rdev, Result};
@@ -239,7 +240,8 @@ impl V7 {
     /// Writes an inode's state into its block.
     pub(crate) fn store(&self, tx: &Tx<'_>, ino: u16, di: &Dinode) -> Result<()> {
         let (block, offset) = self.layout.inode_at(ino);
-        di.encode(&mut self.metadata(block)?.write(tx)[offset..], self.layout.format.endian);
+        let range = offset..offset + INODE_SIZE;
+        di.encode(self.metadata(block)?.write(tx).bytes_mut(range), self.layout.format.endian);
         Ok(())
     }
 

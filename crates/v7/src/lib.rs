@@ -30,6 +30,7 @@ mod ops;
 mod rename;
 mod superblock;
 mod truncate;
+mod tx;
 
 pub use format::{Family, Format};
 pub use layout::{Block, Layout, Lbn, ROOT_INO};

@@ -10,7 +10,7 @@ use crate::freelist::{Space, walk};
 use crate::inode::{InodeTable, seconds};
 use crate::layout::{Layout, ROOT_INO};
 use crate::superblock::Superblock;
-use spindle_cache::{Cache, Settings, Tx};
+use spindle_cache::{Cache, Settings};
 use spindle_clock::{Clock, Mutex};
 use spindle_device::Device;
 use spindle_vfs::{AtimePolicy, Error, Objection, Result};
@@ -40,7 +40,7 @@ pub struct V7 {
     pub(crate) space: Mutex<Space>,
     pub(crate) inodes: InodeTable,
     /// Held while the tree's shape may change: a rename or removal of a directory.
-    pub(crate) reshaping: Mutex<()>,
+    pub(crate) rename_lock: Mutex<()>,
     pub(crate) atime: AtimePolicy,
     objections: Vec<Objection>,
     read_only: AtomicBool,
@@ -86,7 +86,7 @@ impl V7 {
             clock,
             space: Mutex::new(space),
             inodes: InodeTable::default(),
-            reshaping: Mutex::new(()),
+            rename_lock: Mutex::new(()),
             atime: options.atime,
             was_clean: objections.is_empty(),
             read_only: AtomicBool::new(
@@ -129,8 +129,8 @@ impl V7 {
         self.read_only.load(Ordering::Relaxed)
     }
 
-    /// Begins a transaction. The caller holds all inode locks it needs.
-    fn begin(&self) -> Result<Tx<'_>> {
+    /// The device says "in use" before anything else is changed.
+    pub(crate) fn mark_in_use(&self) -> Result<()> {
         if self.is_read_only() {
             return Err(Error::ReadOnly);
         }
@@ -139,24 +139,18 @@ impl V7 {
             self.write_superblock(false)?;
             *marked = true;
         }
-        drop(marked);
-        Ok(self.cache.begin()?)
+        Ok(())
     }
 
-    /// Carries `change` out as one transaction. A change that fails leaves everything as it was or as it should be, unless what
-    /// failed is the device or the file system itself: then no more is changed.
-    pub(crate) fn transact<T>(&self, change: impl FnOnce(&Tx<'_>) -> Result<T>) -> Result<T> {
-        let tx = self.begin()?;
-        let result = change(&tx);
-        if !result.as_ref().is_err_and(Error::is_failure) {
-            tx.commit();
-        }
-        result
+    /// Begins a transaction of the cache; there is no log that it could have to wait for.
+    pub(crate) fn begin(&self) -> Result<spindle_cache::Tx<'_>> {
+        let without_log = || Error::corrupt("a log where there is none", "cache");
+        self.cache.begin(0)?.ok_or_else(without_log)
     }
 
     /// Writes all that has changed, and the super-block saying whether all is done.
     fn write_superblock(&self, clean: bool) -> Result<()> {
-        let tx = self.cache.begin()?;
+        let tx = self.begin()?;
         let mut space = self.space.lock();
         space.superblock.set_clean(clean, seconds(self.clock.now()));
         self.put_superblock(&tx, &space)?;
@@ -168,20 +162,25 @@ impl V7 {
     /// Notes damage that an operation met, so that the file system is not called clean.
     pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(Error::Corrupt { what, place }) = &result
-            && !self.damaged.swap(true, Ordering::Relaxed)
+            && !self.note_damage()
         {
             log::error!("{place}: {what}: run a check");
         }
         result
     }
 
+    /// Notes that the file system is damaged; true if that was known.
+    pub(crate) fn note_damage(&self) -> bool {
+        self.damaged.swap(true, Ordering::Relaxed)
+    }
+
     /// Makes everything durable.
     pub(crate) fn sync_all(&self) -> Result<()> {
-        if self.is_read_only() || !*self.marked.lock() {
+        if self.is_read_only() {
             return Ok(());
         }
         self.store_access_times()?;
-        self.write_superblock(false)
+        if *self.marked.lock() { self.write_superblock(false) } else { Ok(()) }
     }
 
     /// Writes the access times that reading has changed.
@@ -191,15 +190,16 @@ impl V7 {
                 continue;
             }
             let mut state = inode.state.write();
-            let pending = state.atime_pending.lock().take();
+            let pending = *state.atime_pending.lock();
             if let Some(atime) = pending
                 && state.di.mode != 0
             {
-                self.transact(|tx| {
+                self.transact(&mut *state, |tx, state| {
                     state.di.atime = atime;
                     self.store(tx, inode.ino, &state.di)
                 })?;
             }
+            state.atime_pending.lock().take();
         }
         Ok(())
     }
@@ -212,7 +212,7 @@ impl V7 {
         // One file that cannot be freed must not keep the others' changes from the device.
         let mut freed = Ok(());
         for inode in self.inodes.all() {
-            freed = freed.and(self.note(self.free_nameless(&inode)));
+            freed = freed.and(self.note(self.free_orphan(&inode)));
         }
         self.sync_all()?;
         self.read_only.store(true, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use crate::dir::is_name;
 use crate::inode::{Dinode, Inode};
 use crate::mount::V7;
 use crate::ondisk::DIRSIZ;
-use spindle_cache::Tx;
+use crate::tx::Tx;
 use spindle_vfs::{Attr, Error, FileKind, Ino, NewNode, Result};
 use std::sync::{Arc, OnceLock};
 
@@ -48,14 +48,11 @@ impl V7 {
         })
     }
 
-    /// Allocates an inode, and if it is a directory its first block. Nothing is left behind after an error.
+    /// Allocates an inode, and if it is a directory its first block.
     fn make_inode(&self, tx: &Tx<'_>, mut di: Dinode, parent: u16) -> Result<(u16, Dinode)> {
         let ino = self.alloc_inode(tx, &di)?;
-        if di.is_directory()
-            && let Err(error) = self.dir_init(tx, ino, &mut di, parent)
-        {
-            self.free_inode(tx, ino)?;
-            return Err(error);
+        if di.is_directory() {
+            self.dir_init(tx, ino, &mut di, parent)?;
         }
         self.store(tx, ino, &di)?;
         Ok((ino, di))
@@ -78,7 +75,7 @@ impl V7 {
         if directory && dir_state.di.nlink >= self.link_max() {
             return Err(Error::TooManyLinks);
         }
-        self.transact(|tx| {
+        self.transact(&mut *dir_state, |tx, dir_state| {
             let place = self.dir_reserve(tx, dir.ino, &mut dir_state.di)?;
             let (ino, di) = self.make_inode(tx, di, dir.ino)?;
             self.dir_enter(tx, dir.ino, &dir_state.di, place, name, ino)?;
@@ -113,7 +110,7 @@ impl V7 {
         if state.di.nlink >= self.link_max() {
             return Err(Error::TooManyLinks);
         }
-        self.transact(|tx| {
+        self.transact((&mut *dir_state, &mut *state), |tx, (dir_state, state)| {
             let place = self.dir_reserve(tx, dir.ino, &mut dir_state.di)?;
             self.dir_enter(tx, dir.ino, &dir_state.di, place, name, inode.ino)?;
             let now = self.now();
@@ -122,7 +119,7 @@ impl V7 {
             self.store(tx, dir.ino, &dir_state.di)?;
             self.store(tx, inode.ino, &state.di)?;
             self.inodes.reference(&inode);
-            Ok(self.attr(&inode, &state))
+            Ok(self.attr(&inode, state))
         })
     }
 
@@ -131,7 +128,7 @@ impl V7 {
         check_name(name)?;
         let dir = self.directory(dir)?;
         let child = {
-            let _two_directories = directory.then(|| self.reshaping.lock());
+            let _two_directories = directory.then(|| self.rename_lock.lock());
             let mut dir_state = dir.state.write();
             check_alive(&dir_state.di)?;
             let found = self.dir_find(dir.ino, &dir_state.di, name)?.ok_or(Error::NotFound)?;
@@ -148,7 +145,7 @@ impl V7 {
             if directory && !self.dir_is_empty(child.ino, &state.di)? {
                 return Err(Error::NotEmpty);
             }
-            self.transact(|tx| {
+            self.transact((&mut *dir_state, &mut *state), |tx, (dir_state, state)| {
                 self.dir_point(tx, dir.ino, &dir_state.di, found.place, 0)?;
                 let now = self.now();
                 (dir_state.di.mtime, dir_state.di.ctime, state.di.ctime) = (now, now, now);

@@ -1,8 +1,8 @@
 //! The operations: [`FileSystem`] for the old file system.
 //!
-//! Each one takes the locks of the inodes it touches in the order of [`crate::inode`], looks, decides, begins a
-//! transaction, and changes. What can fail for want of space is done before what cannot be undone. There is no reserve, so
-//! it does not matter who asks.
+//! Each one takes the locks of the inodes it touches in the order of [`crate::inode`], looks, decides, begins
+//! a transaction, and changes; if any of it fails, everything is as it was ([`crate::tx`]). There is no
+//! reserve, so it does not matter who asks.
 
 use crate::attr::check_regular;
 use crate::dir::is_name;
@@ -210,13 +210,10 @@ impl FileSystem for V7 {
         }
         let inode = self.iget_ino(ino)?;
         let mut state = write_regular(&inode)?;
-        self.transact(|tx| {
-            let result = self.fallocate_file(tx, &inode, &mut state.di, mode, offset..end);
-            if result.is_ok() {
-                self.note_modified(&mut state.di);
-            }
-            self.store(tx, inode.ino, &state.di)?;
-            self.note(result)
+        self.transact(&mut *state, |tx, state| {
+            self.note(self.fallocate_file(tx, &inode, &mut state.di, mode, offset..end))?;
+            self.note_modified(&mut state.di);
+            self.store(tx, inode.ino, &state.di)
         })
     }
 
@@ -272,13 +269,11 @@ impl V7 {
         if data.is_empty() {
             return Ok(0);
         }
-        self.transact(|tx| {
-            let result = self.write_file(tx, &inode, &mut state.di, offset, data);
-            if result.is_ok() {
-                date(&mut state.di);
-            }
+        self.transact(&mut *state, |tx, state| {
+            let written = self.note(self.write_file(tx, &inode, &mut state.di, offset, data))?;
+            date(&mut state.di);
             self.store(tx, inode.ino, &state.di)?;
-            self.note(result)
+            Ok(written)
         })
     }
 }

@@ -1,15 +1,16 @@
 //! Rename: atomic, with the loop check (the Seventh Edition's `mv` did it in two steps, with a crash in between possible).
 //!
-//! A rename that moves or replaces a directory holds [`V7::reshaping`], so that the tree above the two
+//! A rename that moves or replaces a directory holds [`V7::rename_lock`], so that the tree above the two
 //! directories stands still: their chains of ancestors are taken down first, and decide both the order of the locks
 //! (an ancestor first) and whether a directory would end below itself. All other renames lock one directory and
 //! then files in the order of their numbers.
 
-use crate::inode::{Inode, State};
+use crate::inode::{Dinode, Inode, State};
 use crate::layout::ROOT_INO;
 use crate::mount::V7;
 use crate::names::{check_alive, check_name, dangling};
-use spindle_cache::Tx;
+use crate::tx::Tx;
+use spindle_cache::Restore;
 use spindle_clock::{MutexGuard, RwLockWriteGuard};
 use spindle_vfs::{Error, Ino, RenameMode, Result};
 use std::sync::Arc;
@@ -25,6 +26,19 @@ struct Pair<'a> {
 impl Pair<'_> {
     fn to(&mut self) -> &mut State {
         self.to.as_mut().unwrap_or(&mut self.from)
+    }
+}
+
+impl Restore for Pair<'_> {
+    type Saved = (Dinode, Option<Dinode>);
+    fn save(&self) -> Self::Saved {
+        (self.from.save(), self.to.as_ref().map(|to| to.save()))
+    }
+    fn restore(&mut self, (from, to): Self::Saved) {
+        self.from.restore(from);
+        if let (Some(state), Some(saved)) = (&mut self.to, to) {
+            state.restore(saved);
+        }
     }
 }
 
@@ -46,10 +60,10 @@ impl V7 {
         if one_directory && let Some(result) = self.try_rename(&from, &to, mode, None) {
             return result;
         }
-        let reshaping = self.reshaping.lock();
+        let rename_lock = self.rename_lock.lock();
         from.chain = self.ancestors(from.dir.ino)?;
         to.chain = self.ancestors(to.dir.ino)?;
-        self.try_rename(&from, &to, mode, Some(&reshaping)).unwrap_or(Err(Error::Stale))
+        self.try_rename(&from, &to, mode, Some(&rename_lock)).unwrap_or(Err(Error::Stale))
     }
 
     /// A directory and all above it.
@@ -94,7 +108,7 @@ impl V7 {
         from: &End<'_>,
         to: &End<'_>,
         mode: RenameMode,
-        reshaping: Option<&MutexGuard<'_, ()>>,
+        rename_lock: Option<&MutexGuard<'_, ()>>,
     ) -> Option<Result<()>> {
         let mut dirs = Self::lock_pair(from, to);
         let replaced = (|| {
@@ -113,7 +127,7 @@ impl V7 {
             }
             let source_is_dir = source_inode.is_directory;
             let target_is_dir = target.as_ref().is_some_and(|(_, inode)| inode.is_directory);
-            if (source_is_dir || target_is_dir) && reshaping.is_none() {
+            if (source_is_dir || target_is_dir) && rename_lock.is_none() {
                 return Ok(None);
             }
             if source_is_dir && to.chain.contains(&source.ino) {
@@ -168,17 +182,17 @@ impl V7 {
         if moves_up && dirs.to().di.nlink >= self.link_max() {
             return Err(Error::TooManyLinks);
         }
-        self.transact(|tx| {
+        self.transact((dirs, &mut *source), |tx, (dirs, source)| {
             let (to_ino, name) = (what.to.dir.ino, what.to.name);
             let place = self.dir_reserve(tx, to_ino, &mut dirs.to().di)?;
             self.dir_enter(tx, to_ino, &dirs.to().di, place, name, what.source.1.ino)?;
             self.dir_point(tx, what.from.dir.ino, &dirs.from.di, what.source.0, 0)?;
             if moves_up {
-                self.reparent(tx, what.source.1.ino, &source, to_ino)?;
+                self.reparent(tx, what.source.1.ino, source, to_ino)?;
                 dirs.to().di.nlink += 1;
                 dirs.from.di.nlink = dirs.from.di.nlink.saturating_sub(1);
             }
-            self.finish(tx, dirs, what, &mut source)
+            self.finish_rename(tx, dirs, what, source)
         })
     }
 
@@ -188,7 +202,7 @@ impl V7 {
         if what.source_is_dir && !self.dir_is_empty(target.1.ino, &old.di)? {
             return Err(Error::NotEmpty);
         }
-        self.transact(|tx| {
+        self.transact((dirs, &mut *source, &mut *old), |tx, (dirs, source, old)| {
             let to_ino = what.to.dir.ino;
             self.dir_point(tx, to_ino, &dirs.to().di, target.0, what.source.1.ino)?;
             self.dir_point(tx, what.from.dir.ino, &dirs.from.di, what.source.0, 0)?;
@@ -196,7 +210,7 @@ impl V7 {
                 // One directory less in the place the source leaves; its place in the new parent is the old one's.
                 dirs.from.di.nlink = dirs.from.di.nlink.saturating_sub(1);
                 if what.changes_parent() {
-                    self.reparent(tx, what.source.1.ino, &source, to_ino)?;
+                    self.reparent(tx, what.source.1.ino, source, to_ino)?;
                 }
                 old.di.nlink = 0;
             } else {
@@ -204,7 +218,7 @@ impl V7 {
             }
             old.di.ctime = self.now();
             self.store(tx, target.1.ino, &old.di)?;
-            self.finish(tx, dirs, what, &mut source)
+            self.finish_rename(tx, dirs, what, source)
         })
     }
 
@@ -222,16 +236,16 @@ impl V7 {
             return Err(Error::TooManyLinks);
         }
         let (mut source, mut other) = lock_both(what.source.1, target.1);
-        self.transact(|tx| {
+        self.transact((dirs, &mut *source, &mut *other), |tx, (dirs, source, other)| {
             let (from_ino, to_ino) = (what.from.dir.ino, what.to.dir.ino);
             self.dir_point(tx, to_ino, &dirs.to().di, target.0, what.source.1.ino)?;
             self.dir_point(tx, from_ino, &dirs.from.di, what.source.0, target.1.ino)?;
             if what.changes_parent() {
                 if what.source_is_dir {
-                    self.reparent(tx, what.source.1.ino, &source, to_ino)?;
+                    self.reparent(tx, what.source.1.ino, source, to_ino)?;
                 }
                 if target_is_dir {
-                    self.reparent(tx, target.1.ino, &other, from_ino)?;
+                    self.reparent(tx, target.1.ino, other, from_ino)?;
                 }
                 let change = i16::from(what.source_is_dir) - i16::from(target_is_dir);
                 dirs.to().di.nlink = dirs.to().di.nlink.saturating_add_signed(change);
@@ -239,7 +253,7 @@ impl V7 {
             }
             other.di.ctime = self.now();
             self.store(tx, target.1.ino, &other.di)?;
-            self.finish(tx, dirs, what, &mut source)
+            self.finish_rename(tx, dirs, what, source)
         })
     }
 
@@ -252,7 +266,13 @@ impl V7 {
     }
 
     /// Sets the times and stores what has changed.
-    fn finish(&self, tx: &Tx<'_>, dirs: &mut Pair<'_>, what: &Move<'_>, source: &mut State) -> Result<()> {
+    fn finish_rename(
+        &self,
+        tx: &Tx<'_>,
+        dirs: &mut Pair<'_>,
+        what: &Move<'_>,
+        source: &mut State,
+    ) -> Result<()> {
         let now = self.now();
         source.di.ctime = now;
         self.store(tx, what.source.1.ino, &source.di)?;

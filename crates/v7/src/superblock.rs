@@ -15,6 +15,9 @@ use spindle_device::Device;
 use spindle_ondisk::Endian;
 use spindle_vfs::{Error, Objection, Result};
 
+/// Bytes that are its own where it stands.
+pub(crate) const SIZE: usize = 512;
+
 /// Bytes at the start of a device in which a super-block and the root's inode are, in any format.
 const START_BYTES: usize = 8192;
 

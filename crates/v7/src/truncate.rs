@@ -7,14 +7,13 @@ use crate::inode::{Dinode, Inode};
 use crate::layout::Lbn;
 use crate::mount::V7;
 use crate::ondisk::{NADDR, NDIRECT};
-use spindle_cache::Tx;
+use crate::tx::{Freed, Tx};
 use spindle_vfs::Result;
 use std::ops::Range;
 use std::sync::Arc;
 
 impl V7 {
-    /// Frees the blocks of a range, and the indirect blocks that lead nowhere then. The caller stores the inode, also after
-    /// an error.
+    /// Frees the blocks of a range, and the indirect blocks that lead nowhere then. The caller stores the inode.
     pub(crate) fn free_blocks(
         &self,
         tx: &Tx<'_>,
@@ -23,24 +22,22 @@ impl V7 {
         range: Range<u64>,
     ) -> Result<()> {
         let ino = inode.ino;
-        self.cache.discard(&inode.stream, range.clone())?;
+        tx.free(Freed::Data(inode.stream.clone(), range.clone()))?;
         for levels in (1..=NADDR - NDIRECT).rev() {
             let Lbn(first) = self.layout.first_behind(levels);
             let n = NDIRECT + levels - 1;
             if di.addr[n] != 0 && first < range.end && range.start < first + self.layout.span(levels) {
                 let mut freed = 0;
                 let tree = (di.addr[n], levels, first);
-                let empty = self.free_tree(tx, ino, tree, &range, &mut freed);
-                di.account(-freed);
-                if empty? {
+                if self.free_tree(tx, ino, tree, &range, &mut freed)? {
                     di.addr[n] = 0;
                 }
+                di.account(-freed);
             }
         }
         for n in (0..NDIRECT).rev().filter(|&n| range.contains(&(n as u64))) {
             if let Some(block) = self.pointer(di.addr[n], ino)? {
                 di.addr[n] = 0;
-                self.cache.forget(self.layout.byte(block));
                 self.free(tx, block)?;
                 di.account(-1);
             }
@@ -79,7 +76,6 @@ impl V7 {
                 return Ok(false);
             }
         }
-        self.cache.forget(self.layout.byte(block));
         self.free(tx, block)?;
         *freed += 1;
         Ok(true)
@@ -94,25 +90,23 @@ impl V7 {
 
     /// Frees an inode if it has neither names nor references.
     pub(crate) fn reclaim(&self, inode: &Arc<Inode>) -> Result<()> {
-        if self.inodes.is_referenced(inode.ino) { Ok(()) } else { self.free_nameless(inode) }
+        if self.inodes.is_referenced(inode.ino) { Ok(()) } else { self.free_orphan(inode) }
     }
 
     /// Frees an inode if it has no names: its blocks, then itself. Whoever had references has them no more.
-    pub(crate) fn free_nameless(&self, inode: &Arc<Inode>) -> Result<()> {
+    pub(crate) fn free_orphan(&self, inode: &Arc<Inode>) -> Result<()> {
         let mut state = inode.state.write();
         if state.di.nlink > 0 || state.di.mode == 0 || self.is_read_only() {
             return Ok(());
         }
-        self.transact(|tx| {
+        self.transact(&mut *state, |tx, state| {
             if state.di.has_blocks() {
-                let freed = self.shrink(tx, inode, &mut state.di, 0);
-                self.store(tx, inode.ino, &state.di)?;
-                freed?;
+                self.shrink(tx, inode, &mut state.di, 0)?;
             }
             state.di = Dinode::default();
-            self.free_inode(tx, inode.ino)?;
-            self.inodes.drop_freed(inode);
-            Ok(())
-        })
+            self.free_inode(tx, inode.ino)
+        })?;
+        self.inodes.drop_freed(inode);
+        Ok(())
     }
 }

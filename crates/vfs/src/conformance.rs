@@ -128,7 +128,8 @@ macro_rules! conformance_list {
                 readdir_is_stable_while_names_change, readdir_refuses, many_names, emptied_directory_can_be_removed,
                 deep_directories;
             space: statfs_is_exact, a_full_disk_refuses_and_recovers, inodes_run_out_cleanly,
-                a_full_disk_keeps_old_data, a_full_disk_makes_whole_names_or_none;
+                a_full_disk_keeps_old_data, a_full_disk_makes_whole_names_or_none,
+                what_finds_no_space_changes_nothing;
             threads: threads_in_their_own_directories, threads_in_one_directory, threads_moving_directories,
                 threads_writing_files, threads_listing_a_changing_directory, threads_holding_what_others_remove;
         }

@@ -91,7 +91,7 @@ impl Stream {
         self.state.lock()
     }
 
-    fn block_bytes(&self) -> u64 {
+    pub(crate) fn block_bytes(&self) -> u64 {
         self.block as u64
     }
 
@@ -176,6 +176,31 @@ impl Cache {
             let gone: Vec<_> = state.pages.range(blocks.clone()).map(|(&block, _)| block).collect();
             for block in gone {
                 stream.remove(&mut state, block);
+            }
+            return Ok(());
+        }
+    }
+
+    /// Forgets what of a block of a file lies behind its first `len` bytes, which are whole sectors, delayed
+    /// or not, and waits for what of it is under way. Afterwards the space behind them can be put to another
+    /// use.
+    ///
+    /// # Errors
+    /// When a write under way failed.
+    pub(crate) fn cut(&self, stream: &Stream, block: u64, len: usize) -> Result<()> {
+        loop {
+            let mut state = stream.lock();
+            state.extents.clear();
+            let Some(page) = state.pages.get_mut(&block) else { return Ok(()) };
+            if let Some(flight) = page.in_flight() {
+                drop(state);
+                flight.land().map_err(|error| self.fail(error))?;
+                continue;
+            }
+            if page.valid().start >= len {
+                stream.remove(&mut state, block);
+            } else {
+                stream.pool.cleaned(page.cut(len));
             }
             return Ok(());
         }

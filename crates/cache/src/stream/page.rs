@@ -125,6 +125,14 @@ impl Page {
         }
     }
 
+    /// Forgets the bytes from `len` on; gives by how many bytes less than before the device is behind.
+    pub(super) fn cut(&mut self, len: usize) -> usize {
+        self.valid.end = self.valid.end.min(len);
+        let less = self.counted.saturating_sub(self.valid.len());
+        self.counted -= less;
+        less
+    }
+
     /// It has been changed, and belongs at `at`; gives by how many bytes more than before the device is behind.
     pub(super) fn changed(&mut self, at: u64) -> usize {
         self.at = at;

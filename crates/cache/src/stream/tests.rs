@@ -115,7 +115,7 @@ fn write(
     offset: usize,
     data: &[u8],
 ) {
-    let tx = cache.begin().unwrap();
+    let tx = cache.begin(0).unwrap().unwrap();
     let end = offset + data.len();
     if model.bytes.len() < end {
         model.bytes.resize(end, 0);

@@ -70,7 +70,7 @@ impl File {
     }
 
     fn write(&self, block: u64) {
-        let tx = self.cache.begin().unwrap();
+        let tx = self.cache.begin(0).unwrap().unwrap();
         let at = block * BLOCK;
         let space = Space { offset: at, at, end: at + BLOCK };
         self.cache.write(&self.stream, &tx, space, &[1; 4096]).unwrap();

@@ -8,7 +8,6 @@ use spindle_clock::{MutexGuard, Work};
 use spindle_device::{AlignedBuf, Op, Result};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Dirty pages are gathered into transfers of up to this many bytes when everything is flushed.
 const FLUSH_BYTES: usize = 1 << 20;
@@ -31,9 +30,9 @@ impl Cache {
     /// # Errors
     /// When the device fails, or an earlier write failed.
     pub fn write(&self, stream: &Arc<Stream>, tx: &Tx<'_>, space: Space, data: &[u8]) -> Result<()> {
-        debug_assert!(std::ptr::eq(tx.cache, self), "a transaction of this cache");
+        debug_assert!(tx.is_of(self), "a transaction of this cache");
         self.check()?;
-        tx.changed.store(true, Ordering::Relaxed);
+        tx.has_changed();
         if self.goes_straight(space, data.len()) {
             let blocks = space.offset / stream.block_bytes()
                 ..(space.offset + data.len() as u64).div_ceil(stream.block_bytes());

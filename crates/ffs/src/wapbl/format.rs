@@ -33,7 +33,7 @@ pub const INODE_ENTRY: usize = 8;
 structure! {
     /// A header (`struct wapbl_wc_header`); what follows `wc_circ_size` is spare there and ours here.
     #[derive(Default)]
-    pub struct WcHeader: 128 {
+    pub struct WcHeader: 228 {
         /// [`WAPBL_WC_HEADER`].
         0 wc_type: u32,
         /// Bytes of the header: a log block.
@@ -64,26 +64,45 @@ structure! {
         72 wc_circ_size: u64,
         /// [`Stamp::MAGIC`] if the fields below count.
         80 stamp_magic: u32,
+        /// Sectors of [`DEV_BSIZE`] in the superblock.
+        84 stamp_sectors: u32,
         /// Where this log stands on the device, in bytes: a copy of it stands elsewhere.
         88 stamp_at: u64,
-        /// Time of the superblock before it was written last.
-        96 before_time: i64,
-        /// Time of the superblock that was, or was going to be, written last.
-        104 after_time: i64,
-        /// Checksum of the superblock before it was written last.
-        112 before_hash: u32,
-        /// Checksum of the superblock that was, or was going to be, written last.
-        116 after_hash: u32,
+        /// CRC-32C of each sector of the superblock before it was written last.
+        96 stamp_before: [u32; SUPERBLOCK_SECTORS],
+        /// CRC-32C of each sector of the superblock that was, or was going to be, written last.
+        160 stamp_after: [u32; SUPERBLOCK_SECTORS],
+        /// CRC-32C of the bytes of this header up to here: another system that writes the header leaves it
+        /// wrong.
+        224 stamp_hash: u32,
     }
 }
 
-/// What a superblock is known by.
+/// Sectors of [`DEV_BSIZE`] in the largest superblock (`SBLOCKSIZE`).
+pub const SUPERBLOCK_SECTORS: usize = 16;
+
+/// What a superblock is known by: the CRC-32C of each of its sectors of [`DEV_BSIZE`], the last one filled
+/// up with zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// When it was written, seconds: `fs_time`. Stands in one sector.
-    pub time: i64,
-    /// Checksum of all of it.
-    pub hash: u32,
+    sectors: u32,
+    sums: [u32; SUPERBLOCK_SECTORS],
+}
+
+impl Identity {
+    /// The identity of a superblock of at most [`SUPERBLOCK_SECTORS`].
+    #[must_use]
+    pub fn of(superblock: &[u8]) -> Self {
+        const SECTOR: usize = 1 << DEV_BSHIFT;
+        let mut sums = [0; SUPERBLOCK_SECTORS];
+        let mut sectors = 0;
+        for (sum, bytes) in sums.iter_mut().zip(superblock.chunks(SECTOR)) {
+            let zeros = [0; SECTOR];
+            *sum = crc32c::crc32c_append(crc32c::crc32c(bytes), &zeros[bytes.len()..]);
+            sectors += 1;
+        }
+        Self { sectors, sums }
+    }
 }
 
 /// What ties a log to the superblock: the two states that our last write of it can have left.
@@ -100,23 +119,28 @@ pub struct Stamp {
 pub enum Standing {
     /// As we have written it.
     Settled,
-    /// A part as we have written it last, and the rest as before.
+    /// Some sectors as we were going to write them last, and the others as before.
     Torn,
-    /// Written by somebody else since: nothing in the log holds any more.
+    /// Written by another system since: nothing in the log holds any more.
     Foreign,
 }
 
 impl Stamp {
-    /// The letters `SpSt`.
-    pub const MAGIC: u32 = 0x5370_5374;
+    /// The letters `SpS2`.
+    pub const MAGIC: u32 = 0x5370_5332;
 
-    /// What the superblock that is found is to this log.
+    /// What the superblock that is found is to this log. A write of ours that was cut short, or never
+    /// reached the device, leaves each sector as it was before or as it was to be. Anything else was written
+    /// by another system, whatever time it says: NetBSD does not set the time with each write.
     #[must_use]
     pub fn standing(&self, found: Identity) -> Standing {
-        let known = [self.before, self.after];
-        if known.contains(&found) {
-            Standing::Settled
-        } else if known.iter().any(|identity| identity.time == found.time) {
+        let Self { before, after } = self;
+        if found == *after {
+            return Standing::Settled;
+        }
+        let same_size = found.sectors == before.sectors && found.sectors == after.sectors;
+        let ours = found.sums.iter().zip(before.sums.iter().zip(&after.sums));
+        if same_size && ours.clone().all(|(sum, (before, after))| sum == before || sum == after) {
             Standing::Torn
         } else {
             Standing::Foreign
@@ -125,12 +149,29 @@ impl Stamp {
 }
 
 impl WcHeader {
+    /// Enters the stamp of a log that stands at `at`, after everything else.
+    pub fn set_stamp(&mut self, at: u64, stamp: &Stamp) {
+        self.stamp_magic = Stamp::MAGIC;
+        self.stamp_sectors = stamp.after.sectors;
+        self.stamp_at = at;
+        self.stamp_before = stamp.before.sums;
+        self.stamp_after = stamp.after.sums;
+        self.stamp_hash = self.hash();
+    }
+
     /// The stamp of a log that stands at `at`, if we have written it.
     #[must_use]
     pub fn stamp(&self, at: u64) -> Option<Stamp> {
-        let before = Identity { time: self.before_time, hash: self.before_hash };
-        let after = Identity { time: self.after_time, hash: self.after_hash };
-        (self.stamp_magic == Stamp::MAGIC && self.stamp_at == at).then_some(Stamp { before, after })
+        let identity = |sums| Identity { sectors: self.stamp_sectors, sums };
+        let ours = self.stamp_magic == Stamp::MAGIC && self.stamp_at == at && self.stamp_hash == self.hash();
+        ours.then(|| Stamp { before: identity(self.stamp_before), after: identity(self.stamp_after) })
+    }
+
+    /// CRC-32C of all fields before it.
+    fn hash(&self) -> u32 {
+        let mut bytes = [0; Self::SIZE];
+        self.encode(&mut bytes, Endian::Little);
+        crc32c::crc32c(&bytes[..224])
     }
 }
 

@@ -43,7 +43,7 @@ impl Replay {
         Ok(replay)
     }
 
-    /// True if there is nothing to carry out.
+    /// True if there is nothing to replay.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty() && self.inodes.is_empty()
@@ -56,7 +56,7 @@ impl Replay {
     }
 
     /// The inodes without names, with their modes.
-    pub fn nameless(&self) -> impl Iterator<Item = (u32, u16)> {
+    pub fn orphans(&self) -> impl Iterator<Item = (u32, u16)> {
         self.inodes.iter().map(|&(ino, mode)| (ino, u16::try_from(mode).unwrap_or(0)))
     }
 
@@ -167,7 +167,7 @@ impl Replay {
     ///
     /// # Errors
     /// As [`Self::changes`].
-    pub fn carry_out(&self, device: &dyn Device) -> Result<()> {
+    pub fn replay(&self, device: &dyn Device) -> Result<()> {
         let sector = u64::from(device.info().sector_bytes);
         for (at, bytes) in self.changes(device)? {
             let start = at / sector * sector;
@@ -184,13 +184,13 @@ impl Replay {
         Ok(device.flush()?)
     }
 
-    /// The device as it is after [`Self::carry_out`], without a write: for looking at what must not be changed.
+    /// The device as it is after [`Self::replay`], without a write: for looking at what must not be changed.
     ///
     /// # Errors
     /// As [`Self::changes`].
     pub fn view(&self, device: Arc<dyn Device>) -> Result<Arc<dyn Device>> {
         let trial = Trial::new(device);
-        self.carry_out(&trial)?;
+        self.replay(&trial)?;
         Ok(Arc::new(trial.read_only()))
     }
 }

@@ -20,7 +20,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Bytes of the smallest ring of any use with log blocks of `block` bytes: a few of them are in every transaction.
+    /// Bytes of the smallest ring that is read, with log blocks of `block` bytes.
     #[must_use]
     pub const fn least(block: u64) -> u64 {
         32 * block

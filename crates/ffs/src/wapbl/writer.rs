@@ -1,7 +1,13 @@
-//! Writing a log: commits, and giving up what has gone home.
+//! Writing a log: commits, and giving up what was checkpointed.
 //!
-//! Two barriers per commit and no others: before the header, so that it never tells of what is not there, and after it, so
-//! that the commit is durable. Space is used again only once a durable header has given it up.
+//! Two barriers per commit and no others: before the header, so that it never tells of what is not there,
+//! and after it, so that the commit is durable. Space is used again only once a durable header has given
+//! it up.
+//!
+//! The list of orphans is a record of its own. A commit adds to it what the epoch has orphaned; it is
+//! written anew as a whole only when a checkpoint is going to give up the record that has it, or when too
+//! much of it is out of date. Until then a replay finds inodes on it that are free again or have a name,
+//! which is harmless here; NetBSD insists on an exact list.
 
 use super::format::{
     BLOCK_ENTRY, DEV_BSHIFT, DEV_BSIZE, INODE_ENTRY, Identity, LIST_ENTRIES, Stamp, WAPBL_VERSION,
@@ -9,8 +15,9 @@ use super::format::{
 };
 use super::replay::Replay;
 use super::ring::Ring;
+use crate::tx::OPERATION_SECTORS;
 use crate::units::index;
-use spindle_cache::{Change, Group, Log};
+use spindle_cache::{Change, Changes, Log};
 use spindle_clock::{Clock, Mutex};
 use spindle_device::{Device, Error, Result};
 use spindle_ondisk::{Endian, Field};
@@ -24,9 +31,18 @@ pub(crate) struct Wapbl {
     clock: Arc<dyn Clock>,
     ring: Ring,
     endian: Endian,
+    /// Who replays it wants the list of orphans to be exact.
+    exact_orphans: bool,
     state: Mutex<State>,
-    /// Inodes in use that have no names, with their modes, as of the group that is being committed.
-    nameless: Mutex<BTreeMap<u32, u16>>,
+}
+
+/// How the orphans have changed since the last commit.
+#[derive(Debug, Default)]
+pub(crate) struct OrphanChanges {
+    /// New ones, with their modes.
+    pub(crate) added: BTreeMap<u32, u16>,
+    /// Those that are none any more, and were when the last commit was made; before the new ones came.
+    pub(crate) removed: Vec<u32>,
 }
 
 struct State {
@@ -38,9 +54,37 @@ struct State {
     used: u64,
     /// Bytes before that which count for the header on the device: they are not written over.
     held: u64,
-    /// Bytes of the last list of inodes, which ends at the head; 0 if nothing is on it.
-    list: u64,
+    orphans: Orphans,
     stamp: Stamp,
+}
+
+/// The list of orphans.
+#[derive(Default)]
+struct Orphans {
+    /// All of them, with their modes.
+    all: BTreeMap<u32, u16>,
+    /// Those that no record lists yet.
+    unlisted: BTreeMap<u32, u16>,
+    /// How many are listed and are none any more.
+    stale: usize,
+    /// Bytes of the record of all of them, if it is the last one before the head; 0 if it is not.
+    last: u64,
+    /// A checkpoint waits for the list to be written anew: nothing else before the head counts.
+    relist: bool,
+}
+
+impl Orphans {
+    /// True if the next commit has to write the whole list: a short one, of no more than `few`, whenever it
+    /// is out of date; a longer one when most of it is, so that listing costs each orphan a constant.
+    fn is_due(&self, exact: bool, few: usize) -> bool {
+        let tolerable = if exact || self.all.len() <= few { 0 } else { self.all.len() };
+        self.relist || self.stale > tolerable
+    }
+
+    /// True if replaying needs a list.
+    fn is_needed(&self) -> bool {
+        !self.all.is_empty()
+    }
 }
 
 impl Wapbl {
@@ -53,11 +97,19 @@ impl Wapbl {
         clock: Arc<dyn Clock>,
         ring: Ring,
         endian: Endian,
+        exact_orphans: bool,
         superblock: Identity,
     ) -> Result<Self> {
         let stamp = Stamp { before: superblock, after: superblock };
-        let state = State { generation: 0, head: ring.circ_off, used: 0, held: 0, list: 0, stamp };
-        let log = Self { device, clock, ring, endian, state: Mutex::new(state), nameless: Mutex::default() };
+        let state = State {
+            generation: 0,
+            head: ring.circ_off,
+            used: 0,
+            held: 0,
+            orphans: Orphans::default(),
+            stamp,
+        };
+        let log = Self { device, clock, ring, endian, exact_orphans, state: Mutex::new(state) };
         // Whatever stood there before, both places now hold headers of this log.
         for _ in 0..2 {
             log.write_header(&mut log.state.lock())?;
@@ -65,26 +117,27 @@ impl Wapbl {
         Ok(log)
     }
 
-    /// Goes on with a log whose changes, if any count, are home and durable, from the first [`Self::restamp`] on. `inodes` are
-    /// those in use without names.
+    /// Goes on with a log whose changes, if any count, are in their places and durable, from the first
+    /// [`Self::restamp`] on. `orphans` are the inodes without names that are in use.
     pub(crate) fn resume(
         device: Arc<dyn Device>,
         clock: Arc<dyn Clock>,
         replay: &Replay,
-        inodes: BTreeMap<u32, u16>,
+        orphans: BTreeMap<u32, u16>,
+        exact_orphans: bool,
         superblock: Identity,
     ) -> Self {
         let (ring, header) = (replay.ring, &replay.header);
+        let relist = !orphans.is_empty();
         let state = State {
             generation: header.wc_generation.wrapping_add(1),
             head: ring.advance(header.wc_head, 0),
             used: 0,
             held: ring.used(header.wc_head, header.wc_tail),
-            list: 0,
+            orphans: Orphans { all: orphans, relist, ..Orphans::default() },
             stamp: Stamp { before: superblock, after: superblock },
         };
-        let (state, nameless) = (Mutex::new(state), Mutex::new(inodes));
-        Self { device, clock, ring, endian: replay.endian, state, nameless }
+        Self { device, clock, ring, endian: replay.endian, exact_orphans, state: Mutex::new(state) }
     }
 
     /// Where it is.
@@ -92,9 +145,53 @@ impl Wapbl {
         &self.ring
     }
 
-    /// Says which inodes in use have no names, as the group that is committed next leaves them.
-    pub(crate) fn set_nameless(&self, inodes: BTreeMap<u32, u16>) {
-        *self.nameless.lock() = inodes;
+    /// Bytes of the largest list of orphans: a share of the ring that is always kept free for one.
+    fn list_room(&self) -> u64 {
+        (self.ring.circ_size / 8 / self.ring.block).max(2) * self.ring.block
+    }
+
+    /// The most orphans that it can list, but for a few that several threads make at once.
+    pub(crate) fn most_orphans(&self) -> usize {
+        (index(self.list_room() / self.ring.block) - 1) * self.entries(INODE_ENTRY)
+    }
+
+    /// True if a log of `bytes`, in blocks of `block`, can take every operation.
+    pub(crate) fn is_enough(bytes: u64, block: u64) -> bool {
+        limit_bytes(&Ring::new(0, bytes, block)) >= OPERATION_SECTORS * index(block)
+    }
+
+    /// Bytes of the smallest log that can take every operation, in blocks of `block`.
+    pub(crate) fn least_bytes(block: u64) -> u64 {
+        let mut bytes = block;
+        while !Self::is_enough(bytes, block) {
+            bytes += block;
+        }
+        bytes
+    }
+
+    /// Notes how the orphans have changed, as the epoch that is committed next leaves them.
+    pub(crate) fn note_orphans(&self, changes: OrphanChanges) {
+        let orphans = &mut self.state.lock().orphans;
+        for ino in changes.removed {
+            orphans.all.remove(&ino);
+            if orphans.unlisted.remove(&ino).is_none() {
+                orphans.stale += 1;
+            }
+        }
+        // A number that was freed may have been given to another file, which is an orphan by now.
+        orphans.all.extend(&changes.added);
+        orphans.unlisted.extend(changes.added);
+    }
+
+    /// Notes what the superblock is that the epoch has which is committed next, where it is logged.
+    pub(crate) fn note_superblock(&self, identity: Identity) {
+        self.state.lock().stamp.after = identity;
+    }
+
+    /// Notes that the superblock is on the device as the last stamp says.
+    pub(crate) fn superblock_written(&self) {
+        let stamp = &mut self.state.lock().stamp;
+        stamp.before = stamp.after;
     }
 
     /// Notes durably that the superblock is going to be written.
@@ -104,8 +201,8 @@ impl Wapbl {
     pub(crate) fn restamp(&self, stamp: Stamp) -> Result<()> {
         let mut state = self.state.lock();
         state.stamp = stamp;
-        if state.list == 0 && !self.nameless.lock().is_empty() {
-            self.append(&mut state, &Group::default())
+        if state.orphans.relist {
+            self.append(&mut state, &Changes::default())
         } else {
             self.write_header(&mut state)
         }
@@ -114,7 +211,7 @@ impl Wapbl {
     /// Writes the header, and makes it durable.
     fn write_header(&self, state: &mut State) -> Result<()> {
         let now = self.clock.now();
-        let header = WcHeader {
+        let mut header = WcHeader {
             wc_type: WAPBL_WC_HEADER,
             wc_len: u32::try_from(self.ring.block).unwrap_or(u32::MAX),
             wc_generation: state.generation,
@@ -127,14 +224,9 @@ impl Wapbl {
             wc_tail: if state.used == 0 { 0 } else { self.ring.back(state.head, state.used) },
             wc_circ_off: self.ring.circ_off,
             wc_circ_size: self.ring.circ_size,
-            stamp_magic: Stamp::MAGIC,
-            stamp_at: self.ring.at,
-            before_time: state.stamp.before.time,
-            before_hash: state.stamp.before.hash,
-            after_time: state.stamp.after.time,
-            after_hash: state.stamp.after.hash,
             ..WcHeader::default()
         };
+        header.set_stamp(self.ring.at, &state.stamp);
         let mut block = vec![0; index(self.ring.block)];
         header.encode(&mut block, self.endian);
         let place = u64::from(state.generation % 2) * self.ring.block;
@@ -145,33 +237,71 @@ impl Wapbl {
         Ok(())
     }
 
-    /// Appends the records of a group and makes them count.
-    fn append(&self, state: &mut State, group: &Group) -> Result<()> {
-        let mut records = Records::new(self.ring.block, self.endian);
-        records.revocations(&group.revoked);
-        records.blocks(&group.changes);
-        let before_list = records.bytes.len() as u64;
-        let nameless = self.nameless.lock().clone();
-        if !nameless.is_empty() || state.list > 0 {
-            records.inodes(&nameless);
-        }
-        let need = records.bytes.len() as u64;
-        // Room for the list is kept, so that it can be written again before all else is given up.
-        let most = self.ring.circ_size - self.list_bytes(nameless.len());
-        if state.held + need > most {
-            if state.used + need > most {
+    /// Appends the records of an epoch and makes them count.
+    fn append(&self, state: &mut State, changes: &Changes) -> Result<()> {
+        let most = self.ring.circ_size - self.list_room();
+        let mut records = self.records(state, changes);
+        if state.held + records.bytes() > most {
+            let bytes = records.bytes();
+            if self.kept(state) + bytes > most {
                 let size = self.ring.circ_size;
-                let what = std::io::Error::other(format!("{need} bytes at once in a log of {size}"));
+                let what = std::io::Error::other(format!("{bytes} bytes at once in a log of {size}"));
                 return Err(Error::io(&self.device.info().name, "logging", what));
             }
-            self.write_header(state)?;
+            if state.orphans.relist {
+                // The list alone fits in any case.
+                let list = self.records(state, &Changes::default());
+                self.write_records(state, &list)?;
+            } else {
+                self.write_header(state)?;
+            }
+            records = self.records(state, changes);
         }
-        self.ring.write(&*self.device, state.head, &records.bytes)?;
+        self.write_records(state, &records)
+    }
+
+    /// The records of an epoch, with what has to be listed of the orphans.
+    fn records(&self, state: &State, changes: &Changes) -> Composed {
+        let orphans = &state.orphans;
+        let mut records = Records::new(self.ring.block, self.endian);
+        records.revocations(&changes.revoked);
+        records.blocks(&changes.changed);
+        let before = records.bytes.len() as u64;
+        let whole = orphans.is_due(self.exact_orphans, self.entries(INODE_ENTRY));
+        if whole {
+            records.inodes(&orphans.all, true);
+        } else if !orphans.unlisted.is_empty() {
+            records.inodes(&orphans.unlisted, false);
+        }
+        let list = records.bytes.len() as u64 - before;
+        Composed { bytes: records.bytes, list, whole }
+    }
+
+    /// Writes records behind the others, and then the header.
+    fn write_records(&self, state: &mut State, records: &Composed) -> Result<()> {
+        let Composed { bytes, list, whole } = records;
+        let need = bytes.len() as u64;
+        self.ring.write(&*self.device, state.head, bytes)?;
         self.device.flush()?;
         state.head = self.ring.advance(state.head, need);
-        state.used += need;
-        state.list = if nameless.is_empty() { 0 } else { need - before_list };
+        state.used = if state.orphans.relist { need } else { state.used + need };
+        let orphans = &mut state.orphans;
+        orphans.last = if *whole { *list } else { 0 };
+        if *whole {
+            (orphans.stale, orphans.relist) = (0, false);
+        }
+        orphans.unlisted.clear();
         self.write_header(state)
+    }
+
+    /// Bytes that still count once a checkpoint has its way.
+    fn kept(&self, state: &State) -> u64 {
+        if state.orphans.relist { self.list_bytes(state.orphans.all.len()) } else { state.used }
+    }
+
+    /// Entries of `size` bytes in a block of a list.
+    fn entries(&self, size: usize) -> usize {
+        (index(self.ring.block) - LIST_ENTRIES) / size
     }
 
     /// Bytes of a list of `inodes`.
@@ -181,41 +311,80 @@ impl Wapbl {
 
     /// Bytes of the blocks that `count` entries of `size` bytes take.
     fn lists(&self, count: usize, size: usize) -> u64 {
-        let most = (index(self.ring.block) - LIST_ENTRIES) / size;
-        count.div_ceil(most).max(1) as u64 * self.ring.block
+        count.div_ceil(self.entries(size)).max(1) as u64 * self.ring.block
     }
 
-    /// The most that the records of a group can take, in bytes, with the room that is kept for the list of inodes.
-    fn bytes_of(&self, group: &Group) -> u64 {
-        let content: u64 = group.changes.iter().map(|change| change.bytes.len() as u64).sum();
+    /// The most that the records of an epoch can take, in bytes.
+    fn bytes_of(&self, changes: &Changes) -> u64 {
+        let content: u64 = changes.changed.iter().map(|change| change.bytes.len() as u64).sum();
         // What a record has too little to fill its last block is less than a block.
         content
-            + 2 * self.lists(group.changes.len(), BLOCK_ENTRY)
-            + self.lists(group.revoked.len(), BLOCK_ENTRY)
-            + 2 * self.list_bytes(self.nameless.lock().len())
+            + 2 * self.lists(changes.changed.len(), BLOCK_ENTRY)
+            + self.lists(changes.revoked.len(), BLOCK_ENTRY)
+            + self.list_bytes(self.state.lock().orphans.all.len())
     }
 }
 
 impl Log for Wapbl {
-    fn group_bytes(&self) -> usize {
-        index(self.ring.circ_size / 4)
+    fn commit_bytes(&self) -> usize {
+        self.limit_bytes() / 2
     }
 
-    fn has_room(&self, group: &Group) -> bool {
-        self.bytes_of(group) <= self.ring.circ_size - self.state.lock().used
+    fn limit_bytes(&self) -> usize {
+        limit_bytes(&self.ring)
     }
 
-    fn commit(&self, group: &Group) -> Result<()> {
-        self.append(&mut self.state.lock(), group)
+    fn has_room(&self, changes: &Changes) -> bool {
+        let need = self.bytes_of(changes);
+        need <= self.ring.circ_size - self.list_room() - self.kept(&self.state.lock())
     }
 
-    fn wants_trim(&self) -> bool {
-        self.state.lock().used > self.ring.circ_size / 2
+    fn commit(&self, changes: &Changes) -> Result<()> {
+        self.append(&mut self.state.lock(), changes)
     }
 
-    fn trim(&self) {
+    fn wants_checkpoint(&self) -> bool {
+        let state = self.state.lock();
+        !state.orphans.relist && state.used > self.ring.circ_size / 2
+    }
+
+    fn checkpointed(&self) {
         let mut state = self.state.lock();
-        state.used = state.list;
+        // Where the superblock is logged, it is in its place now, too.
+        state.stamp.before = state.stamp.after;
+        let State { orphans, used, .. } = &mut *state;
+        if !orphans.is_needed() || orphans.last > 0 {
+            *used = if orphans.is_needed() { orphans.last } else { 0 };
+            orphans.stale = if orphans.is_needed() { orphans.stale } else { 0 };
+        } else {
+            orphans.relist = true;
+        }
+    }
+}
+
+/// The most bytes of changes that an epoch may have in a log with this ring.
+///
+/// Three lists of orphans may be there: the one that counts, the one that the epoch writes, and room for one
+/// more. Of the rest each sector may be a change of its own, with its entry in a list, and each list has a
+/// last block that is not full.
+fn limit_bytes(ring: &Ring) -> usize {
+    let rest = index(ring.circ_size / 8 * 5);
+    let entries = (index(ring.block) - LIST_ENTRIES) / BLOCK_ENTRY;
+    (rest / (entries + 2) * entries).saturating_sub(3 * index(ring.block))
+}
+
+/// Records that are ready to be written.
+struct Composed {
+    bytes: Vec<u8>,
+    /// Bytes of the list of orphans at their end.
+    list: u64,
+    /// The list is of all orphans.
+    whole: bool,
+}
+
+impl Composed {
+    const fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
     }
 }
 
@@ -272,13 +441,14 @@ impl Records {
         }
     }
 
-    fn inodes(&mut self, inodes: &BTreeMap<u32, u16>) {
+    /// A list of inodes; with `whole` it takes the place of all lists before it.
+    fn inodes(&mut self, inodes: &BTreeMap<u32, u16>, whole: bool) {
         let all: Vec<_> = inodes.iter().collect();
         let most = self.most(INODE_ENTRY);
         // Without any, the list takes back the one before it.
         for start in (0..all.len().max(1)).step_by(most) {
             let some = &all[start..(start + most).min(all.len())];
-            let clear = u32::from(start == 0);
+            let clear = u32::from(whole && start == 0);
             let at = self.start(WAPBL_WC_INODES, self.block, [count(some.len()), clear]);
             for (n, &(&ino, &mode)) in some.iter().enumerate() {
                 let entry = at + n * INODE_ENTRY;

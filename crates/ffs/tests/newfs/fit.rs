@@ -36,7 +36,7 @@ impl Store {
         let n = self.groups.len();
         for cgx in (0..n).map(|i| (home + i) % n) {
             let (map, block) = &mut self.groups[cgx];
-            let mut group = GroupMut::new(layout, map, block);
+            let mut group = GroupMut::new(layout, map, block.as_mut_slice());
             let first = |want: u32| find(&group, map.ndblk, layout.fs_frag, want);
             let found = (frags..=layout.fs_frag).find_map(first);
             let Some(at) = found else { continue };

@@ -101,8 +101,12 @@ pub(super) fn owners_up_to_the_limit(b: &mut Bench<'_>) {
         let new = NewNode { uid: max + 1, ..node(FileKind::Regular) };
         refuses(b.create(root, b"over", &new, ROOT), &[EOVERFLOW, EINVAL]);
         let file = b.at(root, "f0");
-        let set = SetAttr { gid: Some(max + 1), ..SetAttr::default() };
-        refuses(b.setattr(file, &set, ROOT), &[EOVERFLOW, EINVAL]);
+        let before = b.getattr(file).unwrap();
+        for (uid, gid) in [(None, Some(max + 1)), (Some(7), Some(max + 1)), (Some(max + 1), Some(7))] {
+            let set = SetAttr { uid, gid, perm: Some(0o7), size: Some(9), ..SetAttr::default() };
+            refuses(b.setattr(file, &set, ROOT), &[EOVERFLOW, EINVAL]);
+            assert_eq!(b.getattr(file).unwrap(), before, "what is refused changes nothing");
+        }
     }
 }
 

@@ -161,6 +161,17 @@ pub(super) fn fallocate_allocates(b: &mut Bench<'_>) {
         b.resize(file, 150_000);
         expected.resize(150_000, 0);
         b.holds(file, &expected);
+    } else {
+        // What reserves nothing beyond the end says so.
+        let beyond = b.statfs().unwrap().bfree;
+        for mode in
+            [FallocateMode::Allocate { keep_size: true }, FallocateMode::ZeroRange { keep_size: true }]
+        {
+            refuses(b.fallocate(file, mode, 0, 200_000, ROOT), &[ENOTSUP]);
+            refuses(b.fallocate(file, mode, 150_000, 1, ROOT), &[ENOTSUP]);
+        }
+        b.holds(file, &expected);
+        assert_eq!(b.statfs().unwrap().bfree, beyond);
     }
     b.remount();
     let file = b.at(b.root(), "file");

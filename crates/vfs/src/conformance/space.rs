@@ -1,7 +1,9 @@
 //! Space: counted exactly, refused cleanly when it runs out, all of it back afterwards.
 
 use super::bench::*;
-use crate::{Ino, Privilege};
+use crate::{FallocateMode, FileKind, Ino, Privilege, RenameMode, SetAttr, XattrMode};
+
+const REPLACE: RenameMode = RenameMode::Replace;
 
 const CHUNK: usize = 256 * 1024;
 
@@ -12,7 +14,7 @@ fn fill(b: &Bench<'_>, dir: Ino, by: Privilege) -> Vec<(Vec<u8>, Ino, u64)> {
     let mut unit = CHUNK;
     'files: for i in 0.. {
         let name = format!("{by:?}{i}").into_bytes();
-        let file = match b.create(dir, &name, &node(crate::FileKind::Regular), by) {
+        let file = match b.create(dir, &name, &node(FileKind::Regular), by) {
             Ok(attr) => attr.ino,
             Err(error) => {
                 refuses::<()>(Err(error), &[ENOSPC]);
@@ -109,13 +111,13 @@ pub(super) fn inodes_run_out_cleanly(b: &mut Bench<'_>) {
     let dir = b.dir(b.root(), "dir");
     let mut made = 0u64;
     loop {
-        match b.create(dir, made.to_string().as_bytes(), &node(crate::FileKind::Regular), Privilege::Root) {
+        match b.create(dir, made.to_string().as_bytes(), &node(FileKind::Regular), Privilege::Root) {
             Ok(attr) => b.forget(attr.ino, 1),
             Err(error) => break refuses::<()>(Err(error), &[ENOSPC]),
         }
         made += 1;
     }
-    for kind in [crate::FileKind::Regular, crate::FileKind::Directory] {
+    for kind in [FileKind::Regular, FileKind::Directory] {
         refuses(b.create(dir, b"over", &node(kind), Privilege::Root), &[ENOSPC]);
     }
     refuses(b.lookup(dir, b"over"), &[ENOENT]);
@@ -156,9 +158,9 @@ pub(super) fn a_full_disk_makes_whole_names_or_none(b: &mut Bench<'_>) {
     let mut refused = 0;
     for i in 0..600 {
         let kind = match i % 8 {
-            0 => crate::FileKind::Directory,
-            1..4 if !target.is_empty() => crate::FileKind::Symlink,
-            _ => crate::FileKind::Regular,
+            0 => FileKind::Directory,
+            1..4 if !target.is_empty() => FileKind::Symlink,
+            _ => FileKind::Regular,
         };
         let mut name = format!("{i:03}").into_bytes();
         name.resize(b.limits().name_max, b'-');
@@ -177,7 +179,7 @@ pub(super) fn a_full_disk_makes_whole_names_or_none(b: &mut Bench<'_>) {
     for part in ["dir", "data"] {
         let dir = b.at(root, part);
         for (name, ino, _) in b.list(dir) {
-            if b.getattr(ino).unwrap().kind == crate::FileKind::Directory {
+            if b.getattr(ino).unwrap().kind == FileKind::Directory {
                 b.rmdir(dir, &name).unwrap();
             } else {
                 b.unlink(dir, &name).unwrap();
@@ -186,4 +188,173 @@ pub(super) fn a_full_disk_makes_whole_names_or_none(b: &mut Bench<'_>) {
         b.rmdir(root, part.as_bytes()).unwrap();
     }
     assert_eq!(b.free(), before);
+}
+
+/// Everything that can be seen of a file system but access times: each object with its path, attributes,
+/// names, bytes, target and extended attributes, and what is free.
+fn snapshot(b: &Bench<'_>) -> Vec<String> {
+    let mut seen = vec![format!("{:?}", b.free())];
+    let mut below = vec![(String::new(), b.root())];
+    while let Some((path, ino)) = below.pop() {
+        let attr = b.getattr(ino).unwrap();
+        let attr = crate::Attr { atime: attr.mtime, ..attr };
+        seen.push(format!("{path}: {attr:?}"));
+        match attr.kind {
+            FileKind::Directory => {
+                let mut names = b.list(ino);
+                names.sort();
+                for (name, ino, _) in names {
+                    below.push((format!("{path}/{}", String::from_utf8_lossy(&name)), ino));
+                }
+            }
+            // The filler is the same all over.
+            FileKind::Regular if attr.size < 1 << 20 => {
+                let len = usize::try_from(attr.size).unwrap();
+                let bytes = b.get(ino, 0, len);
+                let sum = bytes.iter().fold(0_u64, |sum, &byte| sum.rotate_left(5) ^ u64::from(byte));
+                seen.push(format!("{path}: {sum:x}"));
+            }
+            FileKind::Symlink => seen.push(format!("{path}: {:?}", b.readlink(ino).unwrap())),
+            _ => {}
+        }
+        for name in b.limits().xattrs.then(|| b.listxattr(ino).unwrap()).into_iter().flatten() {
+            seen.push(format!("{path}: {name:?} {:?}", b.getxattr(ino, &name).unwrap()));
+        }
+    }
+    seen
+}
+
+/// An operation that needs space, on the tree of [`what_finds_no_space_changes_nothing`].
+type Wanting = (&'static str, fn(&Bench<'_>, Ino) -> crate::Result<()>);
+
+/// The operations, each by one road to the allocator.
+const WANTING: [Wanting; 17] = [
+    ("create in a full directory", |b, dir| {
+        b.create(b.at(dir, "full"), b"more", &node(FileKind::Regular), Privilege::Root).map(drop)
+    }),
+    ("mkdir", |b, dir| b.create(dir, b"newdir", &node(FileKind::Directory), Privilege::Root).map(drop)),
+    ("mkdir in a full directory", |b, dir| {
+        b.create(b.at(dir, "full"), b"more", &node(FileKind::Directory), Privilege::Root).map(drop)
+    }),
+    ("symlink of any length in a full directory", |b, dir| {
+        let target = pattern(1, b.limits().symlink_max);
+        let node = crate::NewNode { target: &target, ..node(FileKind::Symlink) };
+        b.create(b.at(dir, "full"), b"more", &node, Privilege::Root).map(drop)
+    }),
+    ("link into a full directory", |b, dir| {
+        b.link(b.at(dir, "small"), b.at(dir, "full"), b"more", Privilege::Root).map(drop)
+    }),
+    ("rename into a full directory", |b, dir| b.mv((dir, b"small"), (b.at(dir, "full"), b"more"), REPLACE)),
+    ("rename a directory into a full one", |b, dir| {
+        b.mv((dir, b"empty"), (b.at(dir, "full"), b"more"), REPLACE)
+    }),
+    ("append to a fragment", |b, dir| whole_write(b, b.at(dir, "small"), 700, 3000)),
+    ("write far beyond the end of a fragment", |b, dir| whole_write(b, b.at(dir, "small"), 30_000, 10)),
+    ("write behind indirect blocks", |b, dir| whole_write(b, b.at(dir, "large"), 900_000, 10)),
+    ("write into a hole", |b, dir| whole_write(b, b.at(dir, "sparse"), 20_000, 5000)),
+    ("write over data and into a hole", |b, dir| whole_write(b, b.at(dir, "sparse"), 0, 25_000)),
+    ("grow", |b, dir| {
+        let set = SetAttr { size: Some(70_001), ..SetAttr::default() };
+        b.setattr(b.at(dir, "small"), &set, Privilege::Root).map(drop)
+    }),
+    ("allocate", |b, dir| fallocate(b, dir, FallocateMode::Allocate { keep_size: false })),
+    ("zero data and holes", |b, dir| fallocate(b, dir, FallocateMode::ZeroRange { keep_size: false })),
+    ("set an attribute", |b, dir| {
+        b.setxattr(b.at(dir, "small"), b"user.new", &[7; 300], XattrMode::Set, Privilege::Root)
+    }),
+    ("replace an attribute by a longer one", |b, dir| {
+        b.setxattr(b.at(dir, "marked"), b"user.old", &[7; 3000], XattrMode::Set, Privilege::Root)
+    }),
+];
+
+/// Writes all or fails; what is written of a part is allowed, as `write(2)` says so.
+fn whole_write(b: &Bench<'_>, file: Ino, offset: u64, len: usize) -> crate::Result<()> {
+    b.write(file, offset, &pattern(3, len), Privilege::Root).map(drop)
+}
+
+fn fallocate(b: &Bench<'_>, dir: Ino, mode: FallocateMode) -> crate::Result<()> {
+    b.fallocate(b.at(dir, "sparse"), mode, 100, 60_000, Privilege::Root)
+}
+
+/// Makes the tree that [`WANTING`] works on.
+fn wanting_tree(b: &Bench<'_>, name: &str) {
+    let dir = b.dir(b.root(), name);
+    for name in ["small", "large", "sparse", "marked"] {
+        b.file(dir, name);
+    }
+    b.put(b.at(dir, "small"), 0, &pattern(1, 700));
+    b.put(b.at(dir, "large"), 0, &pattern(1, 5000));
+    b.put(b.at(dir, "sparse"), 0, &pattern(1, 5000));
+    b.put(b.at(dir, "sparse"), 45_000, &pattern(2, 3000));
+    if b.limits().xattrs {
+        b.setxattr(b.at(dir, "marked"), b"user.old", &[5; 200], XattrMode::Set, Privilege::Root).unwrap();
+    }
+    b.dir(dir, "empty");
+    let full = b.dir(dir, "full");
+    // Names of all sizes, until the directory would have to grow for one more.
+    let mut size = b.size(full);
+    for i in 0.. {
+        let mut name = format!("{i:03}").into_bytes();
+        name.resize(if i % 4 == 0 { b.limits().name_max } else { 3 }, b'-');
+        b.link(b.at(dir, "large"), full, &name, Privilege::Root).unwrap();
+        let grown = b.size(full) > size;
+        size = b.size(full);
+        if grown && i > 20 {
+            b.unlink(full, &name).unwrap();
+            break;
+        }
+    }
+}
+
+/// Promise: whichever allocation of an operation finds no space, the operation changes nothing at all: no name,
+/// attribute, byte or count; and with a little more space it succeeds.
+pub(super) fn what_finds_no_space_changes_nothing(b: &mut Bench<'_>) {
+    let unit = u64::from(b.statfs().unwrap().frsize);
+    let mut refused = 0;
+    for (nth, (what, wanting)) in WANTING.into_iter().enumerate() {
+        let name = format!("dir{nth}");
+        wanting_tree(b, &name);
+        b.check();
+        let dir = b.at(b.root(), &name);
+        let filler = b.dir(b.root(), "filler");
+        fill(b, filler, Privilege::Root);
+        // Files of one unit each take what is left, and give it back one by one, wherever that is.
+        let mut units = Vec::new();
+        for i in 0.. {
+            let name = format!("unit{i}").into_bytes();
+            match b.create(filler, &name, &node(FileKind::Regular), Privilege::Root) {
+                Ok(attr) if b.write(attr.ino, 0, &[1], Privilege::Root).is_ok() => units.push(name),
+                _ => break,
+            }
+        }
+        let mut left = b.list(filler);
+        left.reverse();
+        for step in 0..400 {
+            let before = snapshot(b);
+            match wanting(b, dir) {
+                Ok(()) | Err(crate::Error::NotSupported | crate::Error::NotFound) => break,
+                Err(error) => {
+                    refuses::<()>(Err(error), &[ENOSPC]);
+                    refused += 1;
+                    let after = snapshot(b);
+                    let changed = before.iter().zip(&after).find(|(before, after)| before != after);
+                    assert_eq!(changed, None, "{what}, step {step}");
+                    assert_eq!(before.len(), after.len(), "{what}, step {step}");
+                }
+            }
+            // A unit more: of the largest file that is left, from its end.
+            let Some((_, ino, _)) = left.iter().find(|(_, ino, _)| b.size(*ino) > 0) else { break };
+            let size = b.size(*ino);
+            b.resize(*ino, (size - 1) / unit * unit);
+        }
+        // A file has its space as long as somebody has a reference, which ends with the mount.
+        b.check();
+        let filler = b.at(b.root(), "filler");
+        for (name, _, _) in b.list(filler) {
+            b.unlink(filler, &name).unwrap();
+        }
+        b.rmdir(b.root(), b"filler").unwrap();
+    }
+    assert!(refused > 5, "{refused} operations found no space");
+    b.check();
 }
