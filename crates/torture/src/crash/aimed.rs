@@ -12,20 +12,21 @@ pub enum Aim {
     IndirectReused,
     /// The same of directories.
     DirectoryReused,
-    /// Large groups go around the log, over records that the header on the medium still tells of, while an unlinked file is
-    /// open; then its inode becomes another file's.
+    /// Epochs go around the log, over records that the header on the medium still tells of, while an unlinked
+    /// file is open; then its inode becomes another file's.
     LogWraps,
-    /// Groups that change the same buffers; there is no room for one in the log until those before have gone home. Only
-    /// attributes are metadata of which one operation makes as much.
+    /// Epochs that change the same buffers; there is no room for one in the log until those before are
+    /// checkpointed.
     LogFull,
-    /// A file is freed in several transactions, and there are commits between them.
-    FreedInSteps,
+    /// The same bytes are written again and again in their places, with large and small writes, each made
+    /// durable.
+    Overwritten,
 }
 
 impl Aim {
     /// All of them.
     pub const ALL: [Self; 5] =
-        [Self::IndirectReused, Self::DirectoryReused, Self::LogWraps, Self::LogFull, Self::FreedInSteps];
+        [Self::IndirectReused, Self::DirectoryReused, Self::LogWraps, Self::LogFull, Self::Overwritten];
 
     /// Those that show something on a file system with these limits.
     pub fn on(limits: &Limits) -> impl Iterator<Item = Self> {
@@ -47,7 +48,7 @@ impl Aim {
             }
             Self::LogWraps => log_wraps(),
             Self::LogFull => log_full(),
-            Self::FreedInSteps => freed_in_steps(),
+            Self::Overwritten => return overwritten(),
         };
         let mut steps = Vec::new();
         for ops in durable {
@@ -67,7 +68,7 @@ impl fmt::Display for Aim {
             Self::DirectoryReused => "directory-reused",
             Self::LogWraps => "log-wraps",
             Self::LogFull => "log-full",
-            Self::FreedInSteps => "freed-in-steps",
+            Self::Overwritten => "overwritten",
         })
     }
 }
@@ -90,14 +91,20 @@ fn reuse(made: Vec<Op>, gone: Vec<Op>) -> Vec<Vec<Op>> {
     [made, gone].into_iter().chain(data).collect()
 }
 
-/// Beyond what an inode points at itself, whatever the block size: a write there logs an indirect block whole.
-const FAR: u64 = 100_000;
+/// So many files with nothing in them.
+fn files(count: usize) -> impl Iterator<Item = String> {
+    (0..count).map(|n| format!("file{n:02}"))
+}
+
+/// Changes that take a sector of the log for every two or four of the files.
+fn chmod(count: usize, perm: u32) -> Vec<Op> {
+    files(count).map(|name| Op::Chmod(name, perm)).collect()
+}
 
 fn log_wraps() -> Vec<Vec<Op>> {
-    let names: Vec<_> = (0..8).map(|n| format!("wide{n}")).collect();
-    let mut durable = vec![names.iter().map(|name| create(name)).collect()];
+    let mut durable = vec![files(48).map(|name| create(&name)).collect()];
     durable.push(vec![Op::Open("foo".into(), "#foo".into()), Op::Unlink("foo".into())]);
-    durable.extend(names.chunks(2).map(|two| two.iter().map(|name| write(name, FAR, 100)).collect()));
+    durable.extend((0..6).map(|n| chmod(48, 0o600 + n)));
     durable.push(vec![Op::Close("#foo".into())]);
     durable.push(vec![create("heir"), write("heir", 0, 3000)]);
     durable.push(vec![write("heir", 3000, 100)]);
@@ -105,16 +112,20 @@ fn log_wraps() -> Vec<Vec<Op>> {
 }
 
 fn log_full() -> Vec<Vec<Op>> {
-    let attribute = |path: &str, len| Op::SetXattr(path.into(), "user.large", len);
-    let mut durable = vec![vec![attribute("sparse", 7000)], vec![attribute("sym", 3000)]];
-    durable.push(vec![Op::Chmod("B".into(), 0o700)]);
-    durable.push(vec![attribute("foo", 5000), attribute("bar", 8000)]);
-    durable.push(vec![attribute("A/foo", 5000), attribute("D/x", 8000)]);
+    let mut durable = vec![files(96).map(|name| create(&name)).collect(), vec![Op::Chmod("B".into(), 0o700)]];
+    durable.extend((0..4).map(|n| chmod(96, 0o600 + n)));
     durable
 }
 
-fn freed_in_steps() -> Vec<Vec<Op>> {
-    // A step is 1 MiB where blocks have 4 KiB.
-    let made = [create("long")].into_iter().chain((0..6).map(|n| write("long", n << 20, 5000)));
-    vec![made.collect(), vec![Op::Unlink("long".into())]]
+fn overwritten() -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut step = |op, sync| steps.push(Step { op, sync });
+    step(create("large"), Sync::None);
+    step(write("large", 0, 70_000), Sync::All);
+    for (offset, len) in [(0, 65_536), (0, 65_536), (512, 3000), (0, 4096), (0, 65_536), (100, 50)] {
+        for sync in [Sync::Fsync, Sync::Fdatasync] {
+            step(write("large", offset, len), sync);
+        }
+    }
+    steps
 }

@@ -83,6 +83,8 @@ pub struct Report {
     pub states: u64,
     /// Those of them in which power was lost during a recovery.
     pub nested: u64,
+    /// Sessions of other systems before a mount of ours.
+    pub foreign: u64,
     /// The most that a recovery asked of its device.
     pub recovery: Usage,
     /// How long it took.
@@ -93,12 +95,12 @@ pub struct Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { workloads, states, nested, recovery, time, violations } = self;
+        let Self { workloads, states, nested, foreign, recovery, time, violations } = self;
         let rate = u128::from(*states) * 1000 / time.as_millis().max(1);
         write!(
             f,
-            "{workloads} workloads, {states} states ({nested} with a second crash), {rate} per second, a recovery took at most \
-             {} requests and {} KiB, {} violations",
+            "{workloads} workloads, {states} states ({nested} with a second crash), {foreign} sessions of other \
+             systems, {rate} states per second, a recovery took at most {} requests and {} KiB, {} violations",
             recovery.requests,
             recovery.bytes >> 10,
             violations.len()
@@ -111,6 +113,7 @@ impl Report {
         self.workloads += 1;
         self.states += findings.states;
         self.nested += findings.nested;
+        self.foreign += findings.foreign;
         self.recovery = self.recovery.max(findings.recovery);
         let place = place.map(|place| format!("\nthe last panic was at {place}")).unwrap_or_default();
         for (points, what) in findings.violations {

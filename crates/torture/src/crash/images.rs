@@ -7,7 +7,7 @@ use super::recorder::Recorder;
 use crate::base::MADE;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use spindle_cache::Settings;
+use spindle_cache::{DataSettings, Settings};
 use spindle_clock::ManualClock;
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::newfs::{self, Format, Geometry, Parameters, Plan};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Serial numbers of the writes that made the tree; those of workloads are below.
 const FIRST_SERIAL: u64 = 1 << 32;
 /// Sectors of the log.
-const LOG_SECTORS: u64 = 64;
+const LOG_SECTORS: u64 = 112;
 
 /// A format to crash.
 #[derive(Clone, Debug)]
@@ -29,6 +29,43 @@ pub struct Shape {
     pub name: &'static str,
     /// How to make it.
     pub parameters: Parameters,
+    /// How it is mounted.
+    pub mounting: Mounting,
+}
+
+/// How a file system is mounted while a workload runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mounting {
+    /// As on a block device, each operation at a time of its own.
+    Plain,
+    /// As on an image file, where large writes go straight to the device; straight are all of this many bytes.
+    /// All operations are done within one tick of the clock.
+    Straight(usize),
+    /// Data goes to the device as soon as there is more than a little of it, whoever asks next.
+    /// All operations are done within one tick of the clock.
+    Eager,
+}
+
+impl Mounting {
+    /// What the cache is told.
+    fn settings(self) -> Settings {
+        let plain = Settings { capacity_bytes: 1 << 20, dirty_limit_bytes: 256 << 10, ..Settings::default() };
+        match self {
+            Self::Plain => plain,
+            Self::Straight(least) => {
+                let data = plain.data.on_image_file();
+                let straight_bytes = data.straight_bytes.map(|bytes| bytes.min(least));
+                Settings { data: DataSettings { straight_bytes, ..data }, ..plain }
+            }
+            Self::Eager => Settings { dirty_limit_bytes: 2048, ..plain },
+        }
+    }
+
+    /// True if time goes on between operations.
+    #[must_use]
+    pub fn ticks(self) -> bool {
+        self == Self::Plain
+    }
 }
 
 /// A file system with the tree in it, cleanly unmounted.
@@ -43,6 +80,8 @@ pub struct Image {
     pub limits: Limits,
     /// How it is opened.
     pub log: LogUse,
+    /// How it is mounted while a workload runs.
+    pub mounting: Mounting,
 }
 
 /// The formats, the most important one first.
@@ -71,9 +110,13 @@ pub fn shapes() -> Vec<Shape> {
         rotdelay_ms: Some(0),
         ..Geometry::default()
     };
-    let named = |name, parameters| Shape { name, parameters };
+    let named = |name, parameters| Shape { name, parameters, mounting: Mounting::Plain };
+    let mounted = |name, mounting| Shape { name, parameters: shape(4096, 512), mounting };
     vec![
         named("ufs2-freebsd", shape(4096, 512)),
+        mounted("ufs2-image-file", Mounting::Straight(usize::MAX)),
+        mounted("ufs2-straight", Mounting::Straight(1024)),
+        mounted("ufs2-eager", Mounting::Eager),
         named(
             "ufs2-sectors-of-4k",
             Parameters { sector_bytes: 4096, size_bytes: 2 * size, ..shape(8192, 4096) },
@@ -166,11 +209,24 @@ fn plant(fs: &dyn FileSystem) -> Result<()> {
 /// # Errors
 /// Those of opening it.
 pub fn open(device: Arc<dyn Device>, clock: Arc<ManualClock>, log: LogUse) -> Result<Ffs> {
+    open_as(device, clock, log, Mounting::Plain)
+}
+
+/// [`open`] with the settings of a mount.
+///
+/// # Errors
+/// Those of opening it.
+pub fn open_as(
+    device: Arc<dyn Device>,
+    clock: Arc<ManualClock>,
+    log: LogUse,
+    mounting: Mounting,
+) -> Result<Ffs> {
     let log_bytes = LOG_SECTORS * u64::from(device.info().sector_bytes);
     let options = OpenOptions {
         atime: AtimePolicy::Never,
         seed: Some(1),
-        cache: Settings { capacity_bytes: 1 << 20, dirty_limit_bytes: 256 << 10, ..Settings::default() },
+        cache: mounting.settings(),
         log,
         log_bytes: Some(log_bytes),
         ..OpenOptions::default()
@@ -194,7 +250,8 @@ impl Image {
         let sector_bytes = shape.parameters.sector_bytes;
         let device = Arc::new(MemoryDevice::new(shape.parameters.size_bytes).with_sectors(sector_bytes));
         let limits = Self::make(shape, &device, log).unwrap_or_else(|e| panic!("{}: {e}", shape.name));
-        Self { name: shape.name, bytes: device.to_bytes(), sector_bytes, limits, log: LogUse::IfThere }
+        let (name, mounting) = (shape.name, shape.mounting);
+        Self { name, bytes: device.to_bytes(), sector_bytes, limits, log: LogUse::IfThere, mounting }
     }
 
     fn make(shape: &Shape, device: &Arc<MemoryDevice>, log: LogUse) -> Result<Limits> {

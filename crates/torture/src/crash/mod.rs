@@ -14,6 +14,7 @@
 
 pub mod aimed;
 pub mod explore;
+pub mod foreign;
 pub mod images;
 pub mod operation;
 pub mod oracle;

@@ -3,6 +3,7 @@
 //! Each write has a serial number, and its bytes depend on it and on nothing else, so that bytes found after a crash tell which
 //! write they are of.
 
+use super::oracle::Tree;
 use spindle_vfs::{
     Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, RenameMode, Result, SetAttr,
     XattrMode,
@@ -118,6 +119,14 @@ impl<'a> Driver<'a> {
     #[must_use]
     pub const fn new(fs: &'a dyn FileSystem) -> Self {
         Self { fs, open: BTreeMap::new() }
+    }
+
+    /// The tree, with the files that are held open.
+    ///
+    /// # Errors
+    /// The first of the file system's, with its path.
+    pub fn tree(&self) -> std::result::Result<Tree, String> {
+        Tree::of(self.fs, self.held())
     }
 
     /// The inodes that are open.

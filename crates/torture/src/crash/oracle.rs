@@ -142,6 +142,21 @@ impl Tree {
         (self.nodes, self.identities) = sorted.unzip();
     }
 
+    /// How another tree differs from this one, bytes and all.
+    #[must_use]
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let mut differences = compare(&other.nodes, &self.nodes);
+        if differences.is_empty() {
+            let identities = other.identities.iter().zip(&self.identities);
+            for (node, (now, then)) in other.nodes.iter().zip(identities) {
+                if node.kind == FileKind::Regular && other.contents.get(now) != self.contents.get(then) {
+                    differences.push(format!("/{} has other bytes", node.path));
+                }
+            }
+        }
+        differences
+    }
+
     /// The nodes of one file.
     fn names_of(&self, identity: Identity) -> impl Iterator<Item = &Node> {
         self.nodes.iter().zip(&self.identities).filter(move |(_, id)| **id == identity).map(|(node, _)| node)
@@ -244,6 +259,24 @@ impl History {
             range.end(),
             differences.join("\n")
         ))
+    }
+
+    /// How a tree differs from version `k`; `None` if it does not. The bytes of the file `except` are not
+    /// looked at.
+    #[must_use]
+    pub fn differs(&self, found: &Tree, k: usize, except: Option<Ino>) -> Option<String> {
+        let expected = &self.versions[k];
+        let mut differences = compare(&found.nodes, &expected.nodes);
+        if differences.is_empty() {
+            let identities = found.identities.iter().zip(&expected.identities);
+            for (node, (now, then)) in found.nodes.iter().zip(identities) {
+                let looked_at = node.kind == FileKind::Regular && except != Some(now.0);
+                if looked_at && found.contents.get(now) != expected.contents.get(then) {
+                    differences.push(format!("/{} has other bytes", node.path));
+                }
+            }
+        }
+        (!differences.is_empty()).then(|| differences.join("\n"))
     }
 
     /// What speaks against version `k`.

@@ -10,7 +10,7 @@ use spindle_clock::ManualClock;
 use spindle_device::Device;
 use spindle_ffs::{Ffs, LogUse};
 use spindle_vfs::model::ModelFs;
-use spindle_vfs::{Error, FallocateMode, FileSystem};
+use spindle_vfs::{Error, FileSystem};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -72,10 +72,13 @@ fn run(image: &Image, workload: &Workload, device: &Arc<Recorder>) -> Result<(Hi
     let snapshot = |models: &Driver<'_>| Tree::of(&model, models.held());
     history.add(snapshot(&models)?);
     device.mark(Mark::Promised(history.promise(Promised::All)));
-    let fs = open(device.clone(), clock.clone(), image.log)?;
+    let fs = images::open_as(device.clone(), clock.clone(), image.log, image.mounting);
+    let fs = writable(fs)?;
     let mut real = Driver::new(&fs);
     for (n, step) in workload.steps.iter().enumerate() {
-        clock.advance(1);
+        if image.mounting.ticks() {
+            clock.advance(1);
+        }
         device.mark(Mark::Begins(n + 1));
         let done = both(&mut real, &mut models, &step.op, n as u64)?;
         written.push(done.unwrap_or(0));
@@ -103,15 +106,8 @@ fn both(
     let done = real.apply(op, serial, usize::MAX);
     let same = match &done {
         Ok(written) => model.apply(op, serial, *written).is_ok(),
-        // A part may be zero already: what needs no space makes the rest so too.
-        Err(Error::NoSpace) => {
-            if let Op::Fallocate(path, FallocateMode::ZeroRange { .. }, offset, len) = op {
-                let punch = Op::Fallocate(path.clone(), FallocateMode::PunchHole, *offset, *len);
-                let done = real.apply(&punch, serial, 0).is_ok() && model.apply(&punch, serial, 0).is_ok();
-                return Ok(done.then_some(0));
-            }
-            return Ok(None);
-        }
+        // Nothing of it was done.
+        Err(Error::NoSpace) => return Ok(None),
         Err(_) => model.apply(op, serial, usize::MAX).is_err(),
     };
     if same { Ok(done.ok()) } else { Err(format!("{op}: {done:?}, unlike the model")) }
@@ -130,7 +126,12 @@ fn promised(model: &ModelFs, driver: &Driver<'_>, op: &Op, sync: Sync) -> Result
 
 /// Opens for writing, or says why that cannot be.
 pub(crate) fn open(device: Arc<dyn Device>, clock: Arc<ManualClock>, log: LogUse) -> Result<Ffs, String> {
-    let fs = images::open(device, clock, log).map_err(|e| format!("open: {e}"))?;
+    writable(images::open(device, clock, log))
+}
+
+/// A file system that was opened for writing, or why it was not.
+fn writable(opened: spindle_vfs::Result<Ffs>) -> Result<Ffs, String> {
+    let fs = opened.map_err(|e| format!("open: {e}"))?;
     if fs.read_only() {
         let reasons: Vec<_> = fs.read_only_reasons().iter().map(|o| o.reason.as_str()).collect();
         return Err(format!("opened read-only: {}", reasons.join("; ")));

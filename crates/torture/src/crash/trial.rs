@@ -3,17 +3,19 @@
 //! The recorder holds the medium. While the journal of the run is gone through, what is durable is put on the medium for good;
 //! each state of the window after it is put on top, looked at, and taken back.
 
-use super::record::{Recording, story};
+use super::foreign::{self, System};
+use super::record::{Recording, message, story};
 use super::recorder::{Event, Mark, Recorder, Write};
 use super::recovery::{Recovered, recover};
 use super::states::{Shape, State, states};
 use super::workload::Name;
-use crate::overlay::Usage;
+use crate::overlay::{Allowance, Usage};
 use crate::workers;
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Violations after which a workload has nothing more to tell.
@@ -32,6 +34,8 @@ pub struct Depth {
     pub cut_share: u64,
     /// One state in so many is also worked with after its recovery.
     pub work_share: u64,
+    /// One state in so many is mounted by another system first.
+    pub foreign_share: u64,
 }
 
 impl Depth {
@@ -39,18 +43,38 @@ impl Depth {
     #[must_use]
     pub const fn of(name: &Name) -> Self {
         match name {
-            Name::Sequence(entries) if entries.len() == 1 => {
-                Self { states: 200, nested_share: 8, nested_states: 16, cut_share: 1, work_share: 2 }
-            }
-            Name::FirstMount(..) => {
-                Self { states: 100, nested_share: 8, nested_states: 16, cut_share: 1, work_share: 2 }
-            }
-            Name::Sequence(_) | Name::Aimed(_) => {
-                Self { states: 24, nested_share: 64, nested_states: 12, cut_share: 1, work_share: 16 }
-            }
-            Name::Long(_) | Name::Full(_) => {
-                Self { states: 12, nested_share: 32, nested_states: 6, cut_share: 3, work_share: 16 }
-            }
+            Name::Sequence(entries) if entries.len() == 1 => Self {
+                states: 200,
+                nested_share: 8,
+                nested_states: 16,
+                cut_share: 1,
+                work_share: 2,
+                foreign_share: 4,
+            },
+            Name::FirstMount(..) => Self {
+                states: 100,
+                nested_share: 8,
+                nested_states: 16,
+                cut_share: 1,
+                work_share: 2,
+                foreign_share: 4,
+            },
+            Name::Sequence(_) | Name::Aimed(_) => Self {
+                states: 24,
+                nested_share: 64,
+                nested_states: 12,
+                cut_share: 1,
+                work_share: 16,
+                foreign_share: 32,
+            },
+            Name::Long(_) | Name::Full(_) => Self {
+                states: 12,
+                nested_share: 32,
+                nested_states: 6,
+                cut_share: 3,
+                work_share: 16,
+                foreign_share: 16,
+            },
         }
     }
 }
@@ -77,6 +101,8 @@ pub struct Findings {
     pub states: u64,
     /// States in which power was lost during a recovery.
     pub nested: u64,
+    /// Sessions of other systems before a mount of ours.
+    pub foreign: u64,
     /// The most that a recovery asked of the device.
     pub recovery: Usage,
     /// Broken promises: where, and what.
@@ -143,6 +169,9 @@ impl<'a> Trial<'a> {
         let mut seen = Seen::new();
         let events = &self.recording.events;
         let _ = self.scenes(events, (0, 0), self.depth.states, only, &mut seen, &mut |scene, seen| {
+            if only.is_some() || self.falls_to(self.depth.foreign_share) {
+                self.foreign(scene, &mut findings, only.is_some());
+            }
             let nest = only.map_or_else(|| self.falls_to(self.depth.nested_share), |points| points.len() > 1);
             let recovered = self.show(scene, &[], &mut findings, only.is_some());
             if let Some(recovered) = recovered.filter(|_| nest) {
@@ -161,6 +190,31 @@ impl<'a> Trial<'a> {
             findings.go_on()
         });
         findings
+    }
+
+    /// Has another system mount what is on the medium before us: one of them, or all.
+    fn foreign(&self, scene: &Scene<'_>, findings: &mut Findings, all: bool) {
+        let here = self.device.position();
+        let nth = usize::try_from(self.device.fingerprint() >> 32).unwrap_or(0) % System::ALL.len();
+        for (n, system) in System::ALL.into_iter().enumerate() {
+            if !all && n != nth {
+                continue;
+            }
+            workers::pulse();
+            self.device.allow(Allowance { requests: u64::MAX, bytes: u64::MAX });
+            let judged = catch_unwind(AssertUnwindSafe(|| {
+                foreign::session(&self.device, system)?
+                    .map(|theirs| foreign::survives(&self.device, system, &theirs))
+                    .transpose()
+            }));
+            self.device.rewind(here);
+            match judged.unwrap_or_else(|panic| Err(format!("{system}: panic: {}", message(&*panic)))) {
+                Ok(None) => continue,
+                Ok(Some(())) => {}
+                Err(what) => findings.violations.push((vec![scene.point], what)),
+            }
+            findings.foreign += 1;
+        }
     }
 
     /// Recovers what is on the medium, judges it, and takes it back.

@@ -8,7 +8,6 @@ use crate::crash::operation::{Driver, Op, Sync};
 use crate::crash::oracle::Tree;
 use spindle_ffs::LogUse;
 use spindle_vfs::{Error, FileSystem};
-use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -30,8 +29,6 @@ pub(super) struct Running<'a> {
     device: &'a Arc<FaultyDevice>,
     plan: &'a Plan,
     tries: u64,
-    /// The file system has said that it takes no more changes.
-    stopped: Cell<bool>,
     /// What is done is told.
     tell: bool,
 }
@@ -39,19 +36,12 @@ pub(super) struct Running<'a> {
 impl<'a> Running<'a> {
     pub(super) fn new(device: &'a Arc<FaultyDevice>, plan: &'a Plan, tell: bool) -> Self {
         let length = plan.requests.end - plan.requests.start;
-        Self {
-            device,
-            plan,
-            tries: length.saturating_add(1).min(MOST_TRIES),
-            stopped: Cell::new(false),
-            tell,
-        }
+        Self { device, plan, tries: length.saturating_add(1).min(MOST_TRIES), tell }
     }
 
-    /// True once nothing may be changed any more: a write or a flush has failed and we were told, or a failed read has left half of
-    /// an operation done, and the file system has said that it stops.
+    /// True once nothing may be changed any more: a write or a flush has failed and we were told.
     fn latched(&self) -> bool {
-        self.stopped.get() || self.device.counts().told > 0
+        self.device.counts().told > 0
     }
 
     /// Tries until it succeeds, as long as only reads have failed.
@@ -73,8 +63,9 @@ impl<'a> Running<'a> {
                 Err(error @ (Error::Device(_) | Error::ReadOnly)) => error,
                 Err(other) => return Err(Refusal::Other(other)),
             };
-            if matches!(error, Error::Device(spindle_device::Error::Latched { .. })) {
-                self.stopped.set(true);
+            let stopped = matches!(error, Error::Device(spindle_device::Error::Latched { .. }));
+            if stopped && !self.latched() {
+                return Err(Refusal::Other(error));
             }
             if tries == 0 || self.latched() {
                 return Err(Refusal::Device(error));
@@ -109,7 +100,7 @@ impl<'a> Running<'a> {
             clock.advance(1);
             let latched = self.latched();
             let changes = Self::changes(&driver, &step.op);
-            let done = self.step(&mut driver, &step.op, n, changes, trial.written[n])?;
+            let done = self.step(&mut driver, trial, n, changes)?;
             changed |= done && changes;
             whole &= done;
             if !latched {
@@ -159,21 +150,35 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Carries out the `n`th operation, which `changes` something or not, and writes so many bytes; false if the device did not let it.
-    fn step(
-        &self,
-        driver: &mut Driver<'_>,
-        op: &Op,
-        n: usize,
-        changes: bool,
-        written: usize,
-    ) -> Result<bool, String> {
+    /// How the tree in memory differs from what it was before operation `n`, which has failed; bytes that it
+    /// was going to write are not looked at.
+    fn unlike(driver: &Driver<'_>, trial: &Trial, n: usize) -> Option<String> {
+        let op = &trial.workload.steps[n].op;
+        let written = matches!(op, Op::Write(..)).then(|| driver.subject(op).ok()).flatten();
+        match driver.tree() {
+            Ok(tree) => trial.history.differs(&tree, n, written),
+            Err(error) => Some(error),
+        }
+    }
+
+    /// Carries out the `n`th operation, which `changes` something or not, and writes so many bytes; false if
+    /// the device did not let it.
+    fn step(&self, driver: &mut Driver<'_>, trial: &Trial, n: usize, changes: bool) -> Result<bool, String> {
+        let (op, written) = (&trial.workload.steps[n].op, trial.written[n]);
         let latched = self.latched();
-        let whole = |driver: &mut Driver<'_>| {
-            let done = driver.apply(op, n as u64, usize::MAX)?;
-            driver.write_on(op, n as u64, done.min(written)..written)
+        let mut unlike = None;
+        let mut whole = || {
+            let done = driver.apply(op, n as u64, usize::MAX);
+            if done.is_err() && !self.latched() && self.is_over() && unlike.is_none() {
+                unlike = Self::unlike(driver, trial, n);
+            }
+            driver.write_on(op, n as u64, done?.min(written)..written)
         };
-        match self.tried(op, || whole(driver)) {
+        let tried = self.tried(op, &mut whole);
+        if let Some(difference) = unlike {
+            return Err(format!("{op} failed, and left something behind: {difference}"));
+        }
+        match tried {
             Ok(()) if latched && changes => Err(format!("{op}: done after a write had failed")),
             Ok(()) => Ok(true),
             Err(Refusal::Device(error)) if !self.latched() && self.is_over() => {
@@ -184,12 +189,7 @@ impl<'a> Running<'a> {
             Err(Refusal::Other(Error::NoSpace)) if self.device.counts().struck > 0 && !self.is_over() => {
                 Ok(false)
             }
-            Err(Refusal::Other(error)) => {
-                // What was given up halfway may be seen in memory before the file system says that it has stopped.
-                let stopped =
-                    || matches!(self.tried(&"sync", || driver.sync(op, Sync::All)), Err(Refusal::Device(_)));
-                Self::explained(op, &error, latched || (stopped() && self.latched()))
-            }
+            Err(Refusal::Other(error)) => Self::explained(op, &error, latched),
         }
     }
 
