@@ -39,9 +39,8 @@ fn check_makefs(makefs: Makefs) -> Result<()> {
     check(&image, &Makefs::keeps(&host::list(&source)?))
 }
 
-fn check_real(name: &str) -> Result<()> {
-    let real = RealImage::unpack(name)?;
-    check(&real.path(), &real.listing)
+fn check_real(names: &[&'static str]) -> Result<()> {
+    RealImage::unpack(names)?.iter().try_for_each(|real| check(&real.path(), &real.listing))
 }
 
 /// UFS1 with these block and fragment sizes and room for 4 MiB more.
@@ -82,13 +81,11 @@ fn makefs_ufs2_at_65536() -> Result<()> {
 /// Promise: the same of images that FreeBSD made, with holes of hundreds of gigabytes and extended attributes.
 #[test]
 fn freebsd() -> Result<()> {
-    check_real("freebsd-ufs2-le")?;
-    check_real("freebsd-ufs2-be")
+    check_real(&["freebsd-ufs2-le", "freebsd-ufs2-be"])
 }
 
 /// Promise: the same of images that an early OpenBSD made, with rotational tables and with old directories.
 #[test]
 fn openbsd() -> Result<()> {
-    check_real("openbsd28-ufs1")?;
-    check_real("openbsd28-43bsd")
+    check_real(&["openbsd28-ufs1", "openbsd28-43bsd"])
 }

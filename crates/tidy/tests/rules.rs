@@ -29,7 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that only test, and may use whatever they test.
-const TESTERS: &[&str] = &["spindle-interop", "spindle-torture", "spindle-bench"];
+const TESTERS: &[&str] = &["spindle-interop", "spindle-torture", "spindle-bench", "spindle-samples"];
 
 /// Promise: crates depend downwards only, as `docs/ARCHITECTURE.md` draws it.
 #[test]

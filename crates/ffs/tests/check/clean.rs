@@ -1,11 +1,12 @@
 //! The check on images that real systems and `makefs` wrote: they are consistent, so it must find nothing.
 
-use crate::images::{self, makefs, real};
+use crate::images::{self, makefs};
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::Dialect;
 use spindle_ffs::check::{Options, Report, Severity, check};
 use spindle_ffs::newfs::{Format, Parameters};
 use spindle_ondisk::Endian;
+use spindle_samples::present;
 
 fn report(device: &dyn Device) -> Report {
     check(device, &Options::default(), &mut |_| {}).expect("the check runs")
@@ -27,10 +28,9 @@ fn expect_clean(name: &str, device: &MemoryDevice) -> Report {
 /// formats, with its rotational tables; the files counted are those that an independent reader lists.
 #[test]
 fn real_systems() {
-    for name in ["freebsd-ufs2-le", "freebsd-ufs2-be", "openbsd28-ufs1", "openbsd28-43bsd"] {
-        let report = expect_clean(name, &real(name));
-        let listing = images::listing(name);
-        assert_eq!(report.usage.files, listing, "{name}");
+    for real in present(&["freebsd-ufs2-le", "freebsd-ufs2-be", "openbsd28-ufs1", "openbsd28-43bsd"]) {
+        let report = expect_clean(real.name, &MemoryDevice::from_bytes(&real.image()));
+        assert_eq!(report.usage.files, images::listed(&real.listing()), "{}", real.name);
     }
 }
 

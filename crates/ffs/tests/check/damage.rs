@@ -1,12 +1,14 @@
 //! Every kind of damage, planted in a good image: the check names it, in the right place, and nothing that
 //! does not follow from it.
 
-use crate::images::{self, Image, makefs, real};
+use crate::images::{self, Image, makefs};
 use crate::plants::{Plant, UFS2, Want, only, with};
 use serde_json::{Value, json};
+use spindle_device::MemoryDevice;
 use spindle_ffs::Dialect;
 use spindle_ffs::check::Finding;
 use spindle_ffs::newfs::{Format, Parameters};
+use spindle_samples::present;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
@@ -14,12 +16,12 @@ use std::sync::OnceLock;
 struct Bases {
     /// Version 2 of `makefs`: no check-hashes.
     ufs2: Image,
-    /// FreeBSD: check-hashes, recovery record, extended attributes.
-    freebsd: Image,
-    /// OpenBSD: rotational tables.
-    openbsd: Image,
-    /// OpenBSD in the 4.3BSD format: old directories.
-    bsd43: Image,
+    /// FreeBSD, where it is there: check-hashes, recovery record, extended attributes.
+    freebsd: Option<Image>,
+    /// OpenBSD, where it is there: rotational tables.
+    openbsd: Option<Image>,
+    /// OpenBSD in the 4.3BSD format, where it is there: old directories.
+    bsd43: Option<Image>,
     /// New, with the fixed group blocks of 4.2BSD.
     bsd42: Image,
     /// New, Solaris on SPARC.
@@ -50,11 +52,16 @@ fn bases() -> &'static Bases {
         }
         images::run(std::process::Command::new("mkfifo").arg(root.join("pipe")));
         let options = "version=2,bsize=8192,fsize=1024,maxbpcg=512";
+        let there = present(&["freebsd-ufs2-le", "openbsd28-ufs1", "openbsd28-43bsd"]);
+        let real = |name| {
+            let sample = there.iter().find(|sample| sample.name == name)?;
+            Some(Image::new(&MemoryDevice::from_bytes(&sample.image())))
+        };
         Bases {
             ufs2: Image::new(&makefs(root, &["-B", "le", "-o", options, "-s", "32m"])),
-            freebsd: Image::new(&real("freebsd-ufs2-le")),
-            openbsd: Image::new(&real("openbsd28-ufs1")),
-            bsd43: Image::new(&real("openbsd28-43bsd")),
+            freebsd: real("freebsd-ufs2-le"),
+            openbsd: real("openbsd28-ufs1"),
+            bsd43: real("openbsd28-43bsd"),
             bsd42: Image::new(&images::new(&Parameters {
                 format: Format::Old,
                 static_tables: true,
@@ -256,15 +263,20 @@ fn matches(found: &Value, want: &Value) -> bool {
 fn each_kind_is_found_where_it_is() {
     let b = bases();
     let mut seen = BTreeSet::new();
+    let mut all_there = true;
     for (image, table) in [
-        (&b.ufs2, UFS2),
-        (&b.freebsd, FREEBSD),
-        (&b.openbsd, OPENBSD),
-        (&b.bsd43, BSD43),
-        (&b.bsd42, BSD42),
-        (&b.sun, SUN),
-        (&b.netbsd, NETBSD),
+        (Some(&b.ufs2), UFS2),
+        (b.freebsd.as_ref(), FREEBSD),
+        (b.openbsd.as_ref(), OPENBSD),
+        (b.bsd43.as_ref(), BSD43),
+        (Some(&b.bsd42), BSD42),
+        (Some(&b.sun), SUN),
+        (Some(&b.netbsd), NETBSD),
     ] {
+        let Some(image) = image else {
+            all_there = false;
+            continue;
+        };
         for (name, plant) in table {
             let mut image = image.clone();
             let want = plant(&mut image);
@@ -285,5 +297,5 @@ fn each_kind_is_found_where_it_is() {
         }
     }
     let missing: Vec<_> = Finding::KINDS.iter().filter(|&&kind| !seen.contains(kind)).collect();
-    assert!(missing.is_empty(), "no damage planted for {missing:?}");
+    assert!(missing.is_empty() || !all_there, "no damage planted for {missing:?}");
 }

@@ -1,5 +1,4 @@
-//! Images for the tests of the check: those of real systems, outside the repository (`SPINDLE_IMAGES` names
-//! their directory, `../shared/images` beside the repository otherwise), and those that `makefs` makes.
+//! Images for the tests of the check, beside those of real systems: what `makefs` makes, and what is planted in them.
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -11,15 +10,8 @@ use spindle_ffs::{Frag, InodeFormat, Layout, Superblock, Version, check_hash};
 use spindle_ondisk::Field;
 use std::collections::HashSet;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-fn directory() -> PathBuf {
-    std::env::var_os("SPINDLE_IMAGES").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/images"),
-        PathBuf::from,
-    )
-}
 
 /// The bytes that a command writes.
 pub fn run(command: &mut Command) -> Vec<u8> {
@@ -28,17 +20,9 @@ pub fn run(command: &mut Command) -> Vec<u8> {
     out.stdout
 }
 
-/// An image of a real system.
-pub fn real(name: &str) -> MemoryDevice {
-    let file = directory().join(format!("{name}.img.zst"));
-    MemoryDevice::from_bytes(&run(Command::new("zstd").arg("-dqc").arg(file)))
-}
-
 /// How many inodes the independent listing of a real image names.
-pub fn listing(name: &str) -> u64 {
-    let file = directory().join(format!("{name}.tsv"));
-    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-    let inodes: HashSet<_> = text.lines().skip(1).filter_map(|line| line.split('\t').nth(9)).collect();
+pub fn listed(listing: &str) -> u64 {
+    let inodes: HashSet<_> = listing.lines().skip(1).filter_map(|line| line.split('\t').nth(9)).collect();
     inodes.len() as u64
 }
 

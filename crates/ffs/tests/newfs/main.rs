@@ -5,8 +5,6 @@ mod devices;
 mod fit;
 mod formats;
 mod real;
-#[path = "../support/mod.rs"]
-mod support;
 mod wishes;
 
 use rand::SeedableRng;

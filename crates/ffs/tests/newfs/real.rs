@@ -1,19 +1,21 @@
 //! What real systems' newfs made comes out here too, field by field.
 
 use super::audit::{NOW, make, read, with};
-use super::support::image;
 use spindle_device::MemoryDevice;
 use spindle_ffs::newfs::{Format, Geometry};
 use spindle_ffs::ondisk::{Cg, Dinode2, flags};
 use spindle_ffs::{CheckHashes, Superblock};
 use spindle_ondisk::Endian;
+use spindle_samples::present;
 
 /// Promise: FreeBSD's own choice of geometry for 4 megabytes is made here too, field by field, with the first
 /// directories in the same places, in both byte orders.
 #[test]
 fn agrees_with_freebsd() {
-    for (name, endian) in [("freebsd-ufs2-le", Endian::Little), ("freebsd-ufs2-be", Endian::Big)] {
-        let theirs_on = image(name);
+    for sample in present(&["freebsd-ufs2-le", "freebsd-ufs2-be"]) {
+        let name = sample.name;
+        let endian = if name == "freebsd-ufs2-be" { Endian::Big } else { Endian::Little };
+        let theirs_on = MemoryDevice::from_bytes(&sample.image());
         let theirs = Superblock::open(&theirs_on).unwrap();
         let (ours_on, ours) = make(&with(4 << 20, |p| {
             (p.endian, p.fs_flags) = (Some(endian), flags::FS_DOSOFTDEP);
@@ -53,10 +55,11 @@ fn agrees_with_freebsd() {
 /// rotational tables, in the new and in the old format.
 #[test]
 fn agrees_with_openbsd_2_8() {
-    for (name, format, size) in
-        [("openbsd28-ufs1", Format::Ufs1, 64 << 20), ("openbsd28-43bsd", Format::Old, 32 << 20)]
-    {
-        let theirs = Superblock::open(&image(name)).unwrap();
+    for sample in present(&["openbsd28-ufs1", "openbsd28-43bsd"]) {
+        let name = sample.name;
+        let old = name == "openbsd28-43bsd";
+        let (format, size) = if old { (Format::Old, 32 << 20) } else { (Format::Ufs1, 64 << 20) };
+        let theirs = Superblock::open(&MemoryDevice::from_bytes(&sample.image())).unwrap();
         let geometry = Geometry {
             nsect: Some(63),
             ntrak: Some(16),
