@@ -10,6 +10,9 @@ use crate::record::{CONTENT_LIMIT_BYTES, Content, Digest, Kind, Listing, Record,
 use crate::tool::{command, run};
 use crate::{Failure, Result};
 
+/// What an image is taken for: left to guess, the tools take some for other kinds of file system as well and give up.
+const TYPE: [&str; 2] = ["-f", "ufs"];
+
 /// How a path appears in a listing made here.
 #[must_use]
 pub fn shown(path: &[u8]) -> Vec<u8> {
@@ -26,7 +29,7 @@ pub fn list(image: &Path) -> Result<Listing> {
     let root = inodes.get(&2).ok_or_else(|| Failure::new(format!("ils {}: no inode 2", image.display())))?;
     let mut listing =
         Listing::from([(b".".to_vec(), Record { kind: Some(Kind::Directory), ..root.clone() })]);
-    let names = run(command("fls").args(["-r", "-p", "-u", "-m", ""]).arg(image))?;
+    let names = run(command("fls").args(TYPE).args(["-r", "-p", "-u", "-m", ""]).arg(image))?;
     for line in names.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
         let bad = || Failure::new(format!("fls {}: `{}`", image.display(), line.escape_ascii()));
         let (path, inode, mode) = entry(line).ok_or_else(bad)?;
@@ -44,7 +47,7 @@ pub fn list(image: &Path) -> Result<Listing> {
                 path = &path[..arrow];
                 // fls stops at the end of the first fragment; icat in turn knows no target inside an inode.
                 if record.size != Some(target.len() as u64) {
-                    target = run(command("icat").arg(image).arg(inode.to_string()))?;
+                    target = run(command("icat").args(TYPE).arg(image).arg(inode.to_string()))?;
                 }
                 record.target = Some(target);
             }
@@ -73,7 +76,7 @@ fn entry(line: &[u8]) -> Option<(&[u8], u64, &[u8])> {
 
 /// Every allocated inode with what `ils` knows of it.
 fn inodes(image: &Path) -> Result<HashMap<u64, Record>> {
-    let text = run(command("ils").args(["-a"]).arg(image))?;
+    let text = run(command("ils").args(TYPE).args(["-a"]).arg(image))?;
     let text = String::from_utf8_lossy(&text);
     let rows = text.lines().skip(3);
     rows.map(|row| inode(row).ok_or_else(|| Failure::new(format!("ils {}: `{row}`", image.display()))))
@@ -103,8 +106,9 @@ fn id(printed: i64) -> Option<u32> {
 
 /// `None` where The Sleuth Kit is known to fail: on files that reach the second indirect block through holes.
 fn content(image: &Path, inode: u64) -> Option<Content> {
-    let content =
-        Content::of(run(command("icat").arg(image).arg(inode.to_string())).map(|bytes| Digest::of(&bytes)));
+    let content = Content::of(
+        run(command("icat").args(TYPE).arg(image).arg(inode.to_string())).map(|bytes| Digest::of(&bytes)),
+    );
     Some(content).filter(|content| {
         !matches!(content, Content::Unreadable(reason) if reason.contains("Invalid address in run (too large)"))
     })
