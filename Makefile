@@ -1,7 +1,7 @@
 # Everything a developer or CI calls. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build check test demo torture torture-selftest bench bench-record install
+.PHONY: help setup build check test demo fresh torture torture-selftest bench bench-record install
 
 # `make torture`: seconds for mutated images, crashes and faults (each) and for each test that kills daemons, and how many cases each
 # random test without a budget tries.
@@ -28,6 +28,9 @@ test: setup check ## All tests, those with other people's tools and mounts too; 
 
 demo: build ## Make an image, mount it, copy a real tree in, unmount, check
 	scripts/demo
+
+fresh: ## Both of these in a new clone, alone in a directory, with cargo's cache empty: make fresh [ONLY=demo]
+	scripts/fresh $(ONLY)
 
 torture: ## The random tests (named torture_*) at length: make torture [BUDGET=seconds] [CASES=n] [SPINDLE_SEED=n] [SPINDLE_CRASH=state]
 ifndef SPINDLE_CRASH
