@@ -15,6 +15,7 @@ mod error;
 mod image;
 mod logger;
 mod making;
+mod outfile;
 mod output;
 mod paths;
 mod progress;

@@ -2,13 +2,14 @@
 //! care for what is there already.
 
 use crate::error::{Context, Failure, Result};
-use crate::image::{self, Found};
+use crate::image;
+use crate::outfile;
 use crate::progress::Progress;
 use crate::text;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::{Clock, ManualClock, SystemClock};
-use spindle_device::{Device, FileDevice, Part, partitions};
+use spindle_device::{Device, FileDevice, Part};
 use spindle_ffs::newfs::{Format, Geometry, Optimization, Parameters, Plan};
 use spindle_ffs::ondisk::flags;
 use spindle_ffs::{Dialect, Ffs, LogPlace, LogUse, OpenOptions};
@@ -288,32 +289,9 @@ pub fn open_new(place: &Place<'_>) -> Result<(Arc<dyn Device>, Created)> {
 }
 
 fn refuse_overwriting(device: &dyn Device) -> Result<()> {
-    const REMEDY: &str = "it would be lost; --force overwrites it";
-    match image::detect(device) {
-        Ok(Found::Old(found)) => {
-            let format = found.superblock.format;
-            return Err(Failure::new(format!(
-                "there is an old UNIX file system ({format}) already: {REMEDY}"
-            )));
-        }
-        Ok(Found::Ffs(found)) => {
-            let version = text::version(found.layout.version, found.layout.inode_format);
-            return Err(Failure::new(format!("there is {version} of {} already: {REMEDY}", found.dialect)));
-        }
-        Err(spindle_vfs::Error::Corrupt { .. }) => {
-            return Err(Failure::new(format!("there is a damaged file system already: {REMEDY}")));
-        }
-        Err(_) => {}
-    }
-    let table = partitions(device)?;
-    if let Some(scheme) = table.scheme {
-        let names: Vec<&str> = table.partitions.iter().map(|p| p.name.as_str()).collect();
-        let names = names.join(", ");
-        return Err(Failure::new(format!(
-            "there is a partition table ({scheme}: {names}): {REMEDY}; IMAGE@PARTITION names one of them"
-        )));
-    }
-    Ok(())
+    let Some(held) = outfile::holds(device)? else { return Ok(()) };
+    let parts = if held.contains("partition") { "; IMAGE@PARTITION names one of them" } else { "" };
+    Err(Failure::new(format!("there is {held} already: it would be lost; --force overwrites it{parts}")))
 }
 
 /// The clock of a command: standing still at a given time, or the machine's.

@@ -3,6 +3,7 @@
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Opening, WriteArgs};
+use crate::outfile::image_at;
 use crate::paths::{child, resolve, resolve_parent};
 use crate::progress::Progress;
 use crate::target::{ImagePath, Target};
@@ -10,15 +11,18 @@ use crate::transfer::{
     Adjust, Adjusted, ImageSink, ImageSource, LocalSink, LocalSource, NewFiles, Sink, split,
 };
 use spindle_vfs::{Error, Node, Vfs};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Copy files into, out of, within and between images
 ///
 /// Each of the sources and the target is a path of this machine or IMAGE:/PATH. A copy into a directory keeps the name.
-/// What exists is replaced, except that directories are filled. Sparse files stay sparse. Without -p the copies belong to
+/// What exists is replaced, except that directories are filled; a link is followed, and a device or pipe written, where you name it.
+/// An image without :/PATH is overwritten only with --force. Sparse files stay sparse. Without -p the copies belong to
 /// you, with the permissions that your umask leaves.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
@@ -104,15 +108,39 @@ fn to_local(args: &Args, sources: &[Target], path: &Path, caller: &Caller) -> Re
         Some(parent) => parent.to_owned(),
         None => path.to_owned(),
     };
-    let mut sink = LocalSink::new(&parent, args.preserve, caller.umask)?;
+    let mut sink = LocalSink::new(&parent, args.preserve, caller.umask)?.writing_through();
     for source in sources {
         let name = match path.file_name() {
             Some(name) if !into => name.as_bytes().to_vec(),
             _ => name_of(source)?,
         };
+        let copy = if into { path.join(OsStr::from_bytes(&name)) } else { path.to_owned() };
+        check_target(args, source, &copy)?;
         send(args, source, None, &name, &mut sink)?;
     }
     sink.finish()
+}
+
+/// Refuses to write over an image, which is what a forgotten colon asks for, and over the source.
+fn check_target(args: &Args, source: &Target, path: &Path) -> Result<()> {
+    let shown = path.display();
+    let from = match source {
+        Target::Local(path) => path.clone(),
+        Target::Inside(inside) => image::parse_spec(&inside.image)?.path,
+    };
+    let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    if let (Ok(from), Ok(to)) = (from.metadata(), path.metadata())
+        && !to.is_dir()
+        && same(&from, &to)
+    {
+        return Err(Failure::new(format!("{shown}: the copy would replace what is copied")));
+    }
+    match image_at(path).context(&shown)? {
+        Some(held) if !args.write.force => Err(Failure::new(format!(
+            "{shown}: there is {held}, which the copy would replace; {shown}:/ is its root, --force overwrites it"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn to_image(args: &Args, sources: &[Target], vfs: &Vfs, to: &ImagePath, caller: &Caller) -> Result<()> {

@@ -3,13 +3,13 @@
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
 use crate::image;
+use crate::outfile::{self, OutArgs};
 use crate::paths::resolve;
 use crate::progress::Progress;
 use crate::target::Target;
 use crate::transfer::{Adjust, Adjusted, ImageSource, LocalSink, Sink, TarWriter, split};
 use spindle_vfs::Vfs;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -30,6 +30,8 @@ pub struct Args {
     /// Write a tar stream, whatever the name of TARGET
     #[arg(long)]
     tar: bool,
+    #[command(flatten)]
+    out: OutArgs,
     /// The image, or a directory or file in it
     #[arg(value_name = "IMAGE[:/PATH]")]
     source: OsString,
@@ -56,7 +58,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             let out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
             send(vfs, &source.path, &mut TarWriter::new(out), &progress)
         } else if is_tar {
-            let file = File::create(target).context(target.display())?;
+            let file = outfile::create(target, args.out.force)?;
             let out = BufWriter::with_capacity(1 << 20, file);
             send(vfs, &source.path, &mut TarWriter::new(out), &progress).context(target.display())
         } else {

@@ -1,6 +1,7 @@
 //! `spindle lab`
 
 use crate::error::{Context, FAILED, Failure, Result};
+use crate::outfile::{self, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress as Bar;
 use serde::Serialize;
@@ -76,6 +77,8 @@ struct How {
     /// Write ID.txt, ID.json and an SVG file for each figure into this directory as well
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    out: OutArgs,
 }
 
 /// What an experiment is, and what came out.
@@ -238,7 +241,7 @@ fn carry_out(experiments: &[&Experiment], how: &How) -> Result<ExitCode> {
         drop(shown);
         let text = experiment.text(&outcome);
         if let Some(dir) = &how.output {
-            write(dir, experiment, &outcome, &text)?;
+            write(dir, experiment, &outcome, &text, how.out.force)?;
         }
         if !how.json {
             if n > 0 {
@@ -264,11 +267,8 @@ fn carry_out(experiments: &[&Experiment], how: &How) -> Result<ExitCode> {
     Ok(if outside { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
-fn write(dir: &Path, experiment: &Experiment, outcome: &Outcome, text: &str) -> Result<()> {
-    let put = |name: String, content: &str| {
-        let path = dir.join(name);
-        std::fs::write(&path, content).context(path.display())
-    };
+fn write(dir: &Path, experiment: &Experiment, outcome: &Outcome, text: &str, force: bool) -> Result<()> {
+    let put = |name: String, content: &str| outfile::write(&dir.join(name), content, force);
     put(format!("{}.txt", experiment.id), text)?;
     let told = Told::of(experiment, Some(outcome));
     let json = serde_json::to_string_pretty(&told).map_err(|e| Failure::new(e.to_string()))?;

@@ -3,6 +3,7 @@
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Opening};
 use crate::logger;
+use crate::outfile;
 use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::SystemClock;
 use spindle_device::{Part, Spec};
@@ -154,6 +155,9 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
     let mut options = check(args)?;
     // Opening may make a log, which is not to happen for a mount that cannot be.
     std::fs::read_dir(&args.dir).context(args.dir.display())?;
+    if let Some(trace) = &options.trace {
+        outfile::refuse(trace, "")?;
+    }
     // The daemon goes to / in the end; messages and the mount table are to name the image for everybody.
     let mut spec = image::parse_spec(&args.image)?;
     spec.path = spec.path.canonicalize().context(spec.path.display())?;

@@ -2,15 +2,18 @@
 //!
 //! Names come from images, which may be hostile: every one is checked, nothing is written through a
 //! symbolic link, and what stands in the way is replaced, except that directories are kept and filled.
+//! Only a copy that the user has named goes where links lead, and into a device or pipe, as `cp` has it.
 //! A directory gets its own times and permissions when everything in it is done.
 
 use super::{Body, CHUNK, Content, LeftOut, Meta, Node, Sink, check_name, names, split};
 use crate::error::{Context, Failure, Result};
+use crate::outfile::overwrite;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags, fsetxattr};
 use rustix::io::Errno;
 use spindle_clock::Timestamp;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -21,6 +24,8 @@ pub struct LocalSink {
     /// The root's own metadata, if it came as a node.
     root_meta: Option<Meta>,
     preserve: bool,
+    /// Files at the root are copies under names that the user gave: what is there is written, through links.
+    through: bool,
     is_root: bool,
     umask: u32,
     left_out: LeftOut,
@@ -46,11 +51,17 @@ impl LocalSink {
             stack: Vec::new(),
             root_meta: None,
             preserve,
+            through: false,
             is_root,
             umask,
             left_out: LeftOut::default(),
             buffer: vec![0; CHUNK],
         })
+    }
+
+    /// Writes files right below the directory through links, and into devices and pipes, where they exist.
+    pub fn writing_through(self) -> Self {
+        Self { through: true, ..self }
     }
 
     fn top(&self) -> BorrowedFd<'_> {
@@ -112,21 +123,30 @@ impl LocalSink {
         Ok(())
     }
 
-    /// The same for what cannot be opened.
-    fn finish_at(&mut self, name: &OsStr, meta: &Meta, symlink: bool) -> Result<()> {
+    /// The same for what cannot be opened and has just been made. Everything is done to what a descriptor holds, so that
+    /// nobody who can write to the directory leads it elsewhere.
+    fn finish_made(&mut self, name: &OsStr, kind: FileType, meta: &Meta) -> Result<()> {
         if !self.preserve {
             return Ok(());
         }
         self.left_out.xattrs += meta.xattrs.len() as u64;
-        let nofollow = AtFlags::SYMLINK_NOFOLLOW;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(self.top(), name, flags, Mode::empty())?;
+        let made = rustix::fs::fstat(&fd)?;
+        let is_ours = made.st_uid == rustix::process::geteuid().as_raw() && made.st_nlink == 1;
+        if FileType::from_raw_mode(made.st_mode) != kind || !is_ours {
+            return Err(Failure::new("somebody has put something else in its place meanwhile"));
+        }
         if self.is_root {
             let (uid, gid) = (Uid::from_raw(meta.uid), Gid::from_raw(meta.gid));
-            rustix::fs::chownat(self.top(), name, Some(uid), Some(gid), nofollow)?;
+            rustix::fs::chownat(&fd, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)?;
         }
-        if !symlink {
-            rustix::fs::chmodat(self.top(), name, Mode::from_raw_mode(meta.perm), AtFlags::empty())?;
+        if kind != FileType::Symlink {
+            // There is no other way to the mode of what is not open for reading.
+            let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+            rustix::fs::chmod(path, Mode::from_raw_mode(meta.perm))?;
         }
-        rustix::fs::utimensat(self.top(), name, &times(meta), nofollow)?;
+        rustix::fs::utimensat(&fd, "", &times(meta), AtFlags::EMPTY_PATH)?;
         Ok(())
     }
 
@@ -143,6 +163,9 @@ impl LocalSink {
 
     fn put_directory(&mut self, name: &[u8], meta: Meta) -> Result<()> {
         let key = OsStr::from_bytes(name);
+        if self.stays(key)? {
+            return Err(Failure::new("a file stands where a directory is to go"));
+        }
         let mut made = true;
         match rustix::fs::mkdirat(self.top(), key, Mode::RWXU) {
             Ok(()) => {}
@@ -159,15 +182,60 @@ impl LocalSink {
         Ok(())
     }
 
+    /// Whether something is written where it is, and not replaced.
+    fn stays(&self, name: &OsStr) -> Result<bool> {
+        if !self.through || !self.stack.is_empty() {
+            return Ok(false);
+        }
+        let look = |flags| match rustix::fs::statat(self.top(), name, flags) {
+            Err(Errno::NOENT) => Ok(None),
+            other => other.map(Some),
+        };
+        match look(AtFlags::empty())? {
+            Some(found) => Ok(FileType::from_raw_mode(found.st_mode) != FileType::Directory),
+            None if look(AtFlags::SYMLINK_NOFOLLOW)?.is_some() => {
+                Err(Failure::new("a link that leads nowhere; remove it, or make what it names"))
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// Writes what is at `name`, without holes where it has none.
+    fn put_through(&mut self, name: &OsStr, size: u64, content: &mut dyn Content, meta: &Meta) -> Result<()> {
+        let fd = overwrite(self.top(), Path::new(name))?;
+        let kind = FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode);
+        if kind == FileType::RegularFile {
+            self.fill(&fd, size, content)?;
+            return if self.preserve { self.finish_fd(&fd, meta) } else { Ok(()) };
+        }
+        let mut out = std::fs::File::from(fd);
+        let mut end = 0;
+        while let Some((at, len)) = content.next(&mut self.buffer)? {
+            write_zeros(&mut out, at - end)?;
+            written(out.write_all(&self.buffer[..len]))?;
+            end = at + len as u64;
+        }
+        write_zeros(&mut out, size.saturating_sub(end))
+    }
+
     fn put_file(&mut self, name: &OsStr, size: u64, content: &mut dyn Content, meta: &Meta) -> Result<()> {
+        if self.stays(name)? {
+            return self.put_through(name, size, content, meta);
+        }
         self.make_way(name)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(self.top(), name, flags, Mode::RUSR | Mode::WUSR)?;
+        self.fill(&fd, size, content)?;
+        self.finish_fd(&fd, meta)
+    }
+
+    /// Writes the bytes of an empty file.
+    fn fill(&mut self, fd: &OwnedFd, size: u64, content: &mut dyn Content) -> Result<()> {
         let mut end = 0;
         while let Some((at, len)) = content.next(&mut self.buffer)? {
             let mut done = 0;
             while done < len {
-                match rustix::io::pwrite(&fd, &self.buffer[done..len], at + done as u64) {
+                match rustix::io::pwrite(fd, &self.buffer[done..len], at + done as u64) {
                     Ok(n) => done += n,
                     Err(Errno::INTR) => {}
                     Err(e) => return Err(e.into()),
@@ -176,9 +244,15 @@ impl LocalSink {
             end = at + len as u64;
         }
         if end != size {
-            rustix::fs::ftruncate(&fd, size)?;
+            rustix::fs::ftruncate(fd, size)?;
         }
-        self.finish_fd(&fd, meta)
+        Ok(())
+    }
+
+    /// True for a regular file or a link to one.
+    fn is_plain(&self, name: &OsStr) -> Result<bool> {
+        let found = rustix::fs::statat(self.top(), name, AtFlags::empty())?;
+        Ok(FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)
     }
 
     fn put_here(&mut self, name: &[u8], body: Body<'_>, meta: Meta) -> Result<()> {
@@ -186,15 +260,23 @@ impl LocalSink {
         let (file_type, rdev) = match body {
             Body::Directory => return self.put_directory(name, meta),
             Body::File { size, content } => return self.put_file(key, size, content, &meta),
+            _ if self.stays(key)? && !self.is_plain(key)? => {
+                return Err(Failure::new("something else than a file stands there; remove it first"));
+            }
             Body::Symlink(target) => {
                 self.make_way(key)?;
                 rustix::fs::symlinkat(OsStr::from_bytes(target), self.top(), key)?;
-                return self.finish_at(key, &meta, true);
+                return self.finish_made(key, FileType::Symlink, &meta);
             }
             Body::HardLink(first) => {
                 self.make_way(key)?;
+                let (dir, first) = split(first);
+                let mut from = self.root.try_clone()?;
+                for name in names(dir) {
+                    from = open_dir(from.as_fd(), name)?;
+                }
                 let first = OsStr::from_bytes(first);
-                return Ok(rustix::fs::linkat(&self.root, first, self.top(), key, AtFlags::empty())?);
+                return Ok(rustix::fs::linkat(&from, first, self.top(), key, AtFlags::empty())?);
             }
             Body::Device { block, rdev } => (
                 if block { FileType::BlockDevice } else { FileType::CharacterDevice },
@@ -205,7 +287,7 @@ impl LocalSink {
         };
         self.make_way(key)?;
         rustix::fs::mknodat(self.top(), key, file_type, Mode::RUSR | Mode::WUSR, rdev)?;
-        self.finish_at(key, &meta, false)
+        self.finish_made(key, file_type, &meta)
     }
 }
 
@@ -235,6 +317,19 @@ impl Sink for LocalSink {
         self.left_out.tell();
         Ok(())
     }
+}
+
+/// The result of writing to what may be a pipe.
+fn written(result: std::io::Result<()>) -> Result<()> {
+    match result {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Err(Failure::ClosedPipe),
+        other => Ok(other?),
+    }
+}
+
+/// Writes a hole out.
+fn write_zeros(out: &mut impl Write, len: u64) -> Result<()> {
+    written(std::io::copy(&mut std::io::repeat(0).take(len), out).map(drop))
 }
 
 fn open_dir(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {

@@ -6,6 +6,7 @@ mod helpers;
 mod images;
 mod lab;
 mod log;
+mod outfiles;
 mod support;
 mod synth;
 mod trees;

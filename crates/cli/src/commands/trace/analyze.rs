@@ -1,6 +1,7 @@
 //! `spindle trace analyze`
 
 use crate::error::{Context, Failure, Result};
+use crate::outfile::{self, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress;
 use serde::Serialize;
@@ -36,6 +37,8 @@ pub struct Args {
     /// Write analysis.txt and analysis.json into this directory as well, and a CSV file for each table and figure, an SVG file for each figure
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    out: OutArgs,
     /// Write a page with everything, for a browser, into this file as well; without --by it tells of users, programs and directories
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -117,10 +120,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let sections = findings.sections(&show);
     let told = Told { findings: &findings, sections: &sections };
     if let Some(dir) = &args.output {
-        write(dir, &told)?;
+        write(dir, &told, args.out.force)?;
     }
     if let Some(file) = &args.html {
-        std::fs::write(file, html(&args.trace, "analyze", &findings, &sections)?).context(file.display())?;
+        outfile::write(file, html(&args.trace, "analyze", &findings, &sections)?, args.out.force)?;
     }
     let mut out = Output::stdout();
     if args.json {
@@ -162,12 +165,9 @@ pub fn html(trace: &Path, command: &str, findings: &Findings, sections: &[Sectio
     Ok(page(&format!("Trace {name}"), &lead, sections, &foot)?)
 }
 
-fn write(dir: &Path, told: &Told<'_>) -> Result<()> {
+fn write(dir: &Path, told: &Told<'_>, force: bool) -> Result<()> {
     std::fs::create_dir_all(dir).context(dir.display())?;
-    let put = |name: String, content: &str| {
-        let path = dir.join(name);
-        std::fs::write(&path, content).context(path.display())
-    };
+    let put = |name: String, content: &str| outfile::write(&dir.join(name), content, force);
     put("analysis.txt".into(), render::sections(told.sections).trim_start())?;
     let json = serde_json::to_string_pretty(told).map_err(|e| Failure::new(e.to_string()))?;
     put("analysis.json".into(), &(json + "\n"))?;

@@ -1,6 +1,7 @@
 //! `spindle trace cachesim`
 
 use crate::error::{Context, Failure, Result};
+use crate::outfile::{self, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::text::parse_bytes;
@@ -60,6 +61,8 @@ pub struct Args {
     /// Write cachesim.txt, .json, .csv and an SVG file for each figure into this directory as well
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    out: OutArgs,
     /// The trace
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
@@ -128,7 +131,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let text = render::text(&outcome);
     if let Some(dir) = &args.output {
-        write(dir, &outcome, &simulated, text.trim_start())?;
+        write(dir, &outcome, &simulated, text.trim_start(), args.out.force)?;
     }
     let mut out = Output::stdout();
     if args.json {
@@ -214,11 +217,8 @@ fn csv(simulated: &Simulated) -> String {
     out
 }
 
-fn write(dir: &Path, outcome: &Outcome, simulated: &Simulated, text: &str) -> Result<()> {
-    let put = |name: String, content: &str| {
-        let path = dir.join(name);
-        std::fs::write(&path, content).context(path.display())
-    };
+fn write(dir: &Path, outcome: &Outcome, simulated: &Simulated, text: &str, force: bool) -> Result<()> {
+    let put = |name: String, content: &str| outfile::write(&dir.join(name), content, force);
     put("cachesim.txt".into(), text)?;
     let json = serde_json::to_string_pretty(outcome).map_err(|e| Failure::new(e.to_string()))?;
     put("cachesim.json".into(), &(json + "\n"))?;

@@ -1,6 +1,7 @@
 //! `spindle trace export`
 
 use crate::error::Result;
+use crate::outfile::{self, OutArgs};
 use crate::progress::Progress;
 use spindle_trace::export::{To, export};
 use spindle_trace::format::Columns;
@@ -31,6 +32,8 @@ pub struct Args {
     /// The file to write
     #[arg(value_name = "FILE")]
     to: PathBuf,
+    #[command(flatten)]
+    out: OutArgs,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -41,6 +44,7 @@ enum Format {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    outfile::check(&args.to, args.out.force)?;
     let mut source = super::open(&args.from, Columns::NUMBERS)?;
     let to = match args.format {
         Format::OracleGeneral => To::OracleGeneral,

@@ -2,6 +2,7 @@
 
 use super::told;
 use crate::error::Result;
+use crate::outfile::{self, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress;
 use spindle_trace::format::{Columns, Writer};
@@ -35,12 +36,15 @@ pub struct Args {
     /// The file to write
     #[arg(value_name = "FILE", required_unless_present = "list_formats")]
     to: Option<PathBuf>,
+    #[command(flatten)]
+    out: OutArgs,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let (Some(from), Some(to)) = (&args.from, &args.to) else { return list() };
     let mut source = told(from, open_as(from, args.format.as_deref(), Columns::ALL)?);
+    outfile::check(to, args.out.force)?;
     let mut writer = Writer::create(to)?;
     let bar = Progress::of_parts("importing");
     let mut batch = Batch::default();

@@ -1,6 +1,7 @@
 //! `spindle trace record`
 
 use crate::error::{Context, Failure, Result};
+use crate::outfile::{self, OutArgs};
 use spindle_record::{Done, Recording, Signals, Wanted};
 use std::ffi::OsString;
 use std::io::Write;
@@ -33,6 +34,8 @@ pub struct Args {
     /// The trace to make
     #[arg(short = 'o', long, value_name = "FILE")]
     output: PathBuf,
+    #[command(flatten)]
+    out: OutArgs,
     /// Only processes of this account: a name or a number
     #[arg(long, value_name = "USER")]
     user: Option<String>,
@@ -81,6 +84,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         prefix: args.path.clone(),
     };
     let source = concat!("spindle ", env!("CARGO_PKG_VERSION"), ", trace record");
+    outfile::check(&args.output, args.out.force)?;
     let signals = Signals::block()?;
     let mut recording = Recording::start(&wanted, &args.output, source)?;
     let (ends, end) = channel();

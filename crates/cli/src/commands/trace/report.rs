@@ -1,7 +1,8 @@
 //! `spindle trace report`
 
 use super::analyze::html;
-use crate::error::{Context, Result};
+use crate::error::Result;
+use crate::outfile::{self, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress;
 use spindle_lab::advice::{Measured, advise};
@@ -33,6 +34,8 @@ pub struct Args {
     /// Write a page with everything, for a browser, into this file as well
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    out: OutArgs,
     /// Do not show what was found in 1985 beside it
     #[arg(long)]
     no_paper: bool,
@@ -43,6 +46,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(file) = &args.html {
+        outfile::check(file, args.out.force)?;
+    }
     // Says once what each of the passes would say.
     drop(super::open(&args.trace, Columns::NUMBERS)?);
     let bar = Progress::of_parts("reading");
@@ -56,7 +62,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let sections = measured.sections(&advice, !args.no_paper);
     if let Some(file) = &args.html {
         let text = html(&args.trace, "report", &measured.findings, &sections)?;
-        std::fs::write(file, text).context(file.display())?;
+        outfile::write(file, text, args.out.force)?;
     }
     let mut out = Output::stdout();
     if args.json {

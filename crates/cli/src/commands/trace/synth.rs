@@ -1,6 +1,7 @@
 //! `spindle trace synth`
 
 use crate::error::{Context, Failure, Result};
+use crate::outfile::{self, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress;
 use spindle_report::{Section, render};
@@ -55,6 +56,8 @@ pub struct Args {
     /// The file to write
     #[arg(short, long, value_name = "FILE", required_unless_present = "print_model")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    out: OutArgs,
 }
 
 /// With what the trace is compared.
@@ -153,6 +156,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         (_, Some(events)) => Length::Events(events),
         _ => Length::Hours(model.hours),
     };
+    outfile::check(path, args.out.force)?;
     let mut source = Synthesis::new(model, length, args.seed);
     let mut writer = Writer::create(path)?;
     let bar = Progress::of_parts("making");

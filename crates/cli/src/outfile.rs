@@ -1,0 +1,117 @@
+//! Files that commands write beside images: traces, pages, tables, tar streams, copies.
+//!
+//! One rule for all of them: a name is followed and written through, as the system does, but what is under it is not an image or
+//! a disk, unless the user insists. A forgotten colon must not cost a file system.
+
+use crate::error::{Context, Failure, Result};
+use crate::image::{self, Found};
+use crate::text;
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use spindle_device::{Caching, Device, FileDevice, partitions};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+/// The option of commands that write such a file.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct OutArgs {
+    /// Write even over an image or a block device
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// What a device holds that its owner would miss, if Spindle knows it.
+pub fn holds(device: &dyn Device) -> Result<Option<String>> {
+    match image::detect(device) {
+        Ok(Found::Old(found)) => {
+            return Ok(Some(format!("an old UNIX file system ({})", found.superblock.format)));
+        }
+        Ok(Found::Ffs(found)) => {
+            let version = text::version(found.layout.version, found.layout.inode_format);
+            return Ok(Some(format!("{version} of {}", found.dialect)));
+        }
+        Err(spindle_vfs::Error::Corrupt { .. }) => return Ok(Some("a damaged file system".into())),
+        Err(_) => {}
+    }
+    let table = partitions(device)?;
+    Ok(table.scheme.map(|scheme| {
+        let names: Vec<&str> = table.partitions.iter().map(|p| p.name.as_str()).collect();
+        format!("a partition table ({scheme}: {})", names.join(", "))
+    }))
+}
+
+/// What an existing file or block device at `path` holds; nothing for what is neither.
+pub fn image_at(path: &Path) -> Result<Option<String>> {
+    let options = spindle_device::OpenOptions {
+        lock: false,
+        caching: Caching::Buffered,
+        ..spindle_device::OpenOptions::read_only()
+    };
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() || found.file_type().is_block_device() => {
+            holds(&FileDevice::open(path, &options)?)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Refuses to write an output over an image or a block device unless `force` is what the user has said.
+pub fn check(path: &Path, force: bool) -> Result<()> {
+    if force { Ok(()) } else { refuse(path, "; --force overwrites it") }
+}
+
+/// Refuses to write an output over an image or a block device; `remedy` is added to what helps.
+pub fn refuse(path: &Path, remedy: &str) -> Result<()> {
+    let held = match image_at(path).context(path.display())? {
+        Some(held) => held,
+        None if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device()) => {
+            "a block device".into()
+        }
+        None => return Ok(()),
+    };
+    Err(Failure::new(format!(
+        "{}: there is {held}, which the output would replace; name another file{remedy}",
+        path.display()
+    )))
+}
+
+/// Makes or empties the file of an output.
+pub fn create(path: &Path, force: bool) -> Result<File> {
+    check(path, force)?;
+    match std::fs::metadata(path) {
+        Ok(_) => Ok(overwrite(CWD, path).context(path.display())?.into()),
+        Err(_) => File::create(path).context(path.display()),
+    }
+}
+
+/// Writes a whole output.
+pub fn write(path: &Path, content: impl AsRef<[u8]>, force: bool) -> Result<()> {
+    create(path, force)?.write_all(content.as_ref()).context(path.display())
+}
+
+/// Opens what stands at a name, through links, for a new content; a regular file is emptied. Refused if another
+/// program has it as an image, or the system uses the block device.
+pub fn overwrite(dir: impl AsFd, name: &Path) -> Result<OwnedFd> {
+    let found = rustix::fs::statat(&dir, name, AtFlags::empty())?;
+    let kind = FileType::from_raw_mode(found.st_mode);
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let in_use = || Failure::new("another program has it open as an image; unmount it there first");
+    if kind == FileType::BlockDevice {
+        return match rustix::fs::openat(dir, name, flags | OFlags::EXCL, Mode::empty()) {
+            Err(Errno::BUSY) => Err(Failure::new("the system uses this block device; unmount it first")),
+            other => Ok(other?),
+        };
+    }
+    let fd = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+    if kind == FileType::RegularFile {
+        match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Err(in_use()),
+            // What cannot be locked is not locked elsewhere.
+            _ => rustix::fs::ftruncate(&fd, 0)?,
+        }
+    }
+    Ok(fd)
+}
