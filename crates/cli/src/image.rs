@@ -4,6 +4,7 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::logger;
+use crate::partition;
 use spindle_cache::Settings;
 use spindle_clock::{Clock, TickClock};
 use spindle_device::{Caching, Device, Spec};
@@ -254,7 +255,7 @@ pub fn change<T>(image: &str, write: WriteArgs, work: impl FnOnce(&Vfs) -> Resul
 
 /// Opens, works, and closes; the first thing that went wrong is what is told.
 pub fn run<T>(image: &str, opening: &Opening, work: impl FnOnce(&Vfs) -> Result<T>) -> Result<T> {
-    let spec = parse_spec(image)?;
+    let spec = partition::spec(image)?;
     let opened = open(&spec, opening)?;
     if !opening.read_only && opened.fs.read_only() {
         // Nothing was changed, so there is nothing to lose if this fails.

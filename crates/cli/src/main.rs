@@ -17,6 +17,7 @@ mod logger;
 mod making;
 mod outfile;
 mod output;
+mod partition;
 mod paths;
 mod progress;
 mod target;

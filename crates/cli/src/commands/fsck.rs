@@ -5,6 +5,7 @@ mod old;
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Found};
 use crate::output::Output;
+use crate::partition;
 use serde::Serialize;
 use spindle_clock::SystemClock;
 use spindle_device::{Device, Trial};
@@ -96,10 +97,11 @@ fn inner(args: &Args) -> Result<ExitCode> {
     if args.format.is_some() {
         return old::run(args);
     }
-    if let Ok(Found::Old(_)) = image::detect(&*image::open_device_unlocked(&image::parse_spec(image)?)?) {
+    let spec = partition::spec(image)?;
+    let image = &spec.to_string();
+    if let Ok(Found::Old(_)) = image::detect(&*image::open_device_unlocked(&spec)?) {
         return old::run(args);
     }
-    let spec = image::parse_spec(image)?;
     let repairs = args.preen || args.yes;
     let (device, log) = if repairs {
         recover(spec.open(&spindle_device::OpenOptions::read_write())?, false).context(image)?

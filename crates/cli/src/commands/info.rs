@@ -8,7 +8,7 @@ mod old;
 use crate::error::{Context, Failure, Result};
 use crate::image::Found;
 use crate::output::Output;
-use crate::{image, text};
+use crate::{image, partition, text};
 use found::FoundInfo;
 use groups::GroupInfo;
 use serde::Serialize;
@@ -86,6 +86,8 @@ struct PartitionInfo {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let spec = image::parse_spec(&args.image)?;
+    // Of a disk all partitions are told; groups are those of one.
+    let spec = if args.groups || args.range.is_some() { partition::choose(spec)? } else { spec };
     let device = image::open_device_unlocked(&spec)?;
     let mut told = Told {
         image: args.image.clone(),

@@ -4,6 +4,7 @@ use crate::error::{Context, Failure, Result};
 use crate::image::{self, Opening};
 use crate::logger;
 use crate::outfile;
+use crate::partition;
 use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::SystemClock;
 use spindle_device::{Part, Spec};
@@ -167,6 +168,7 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         }
         spec = Spec { part: Part::Offset(offset), ..spec };
     }
+    spec = partition::choose(spec)?;
     let writable = rustix::fs::access(&spec.path, rustix::fs::Access::WRITE_OK).is_ok();
     if !options.read_only && !writable {
         log::warn!("{spec}: not writable; mounting it read-only");

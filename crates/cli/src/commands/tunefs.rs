@@ -4,7 +4,7 @@ use crate::error::{Context, Failure, Result};
 use crate::image::{self, Found, WriteArgs};
 use crate::making::{LogSize, clock, make_log, parse_optimization};
 use crate::output::Output;
-use crate::text;
+use crate::{partition, text};
 use serde::Serialize;
 use spindle_device::Device;
 use spindle_ffs::newfs::Optimization;
@@ -142,7 +142,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if looks_only && !args.print {
         return Err(Failure::usage(format!("{image}: say what to change, or -p to see what is set")));
     }
-    let spec = image::parse_spec(image)?;
+    let spec = partition::spec(image)?;
     let device = if looks_only {
         image::open_device_unlocked(&spec)?
     } else {

@@ -103,6 +103,43 @@ fn info_of_a_partitioned_disk() {
     bench.fails("info disk.img@p7", 1, &["no partition p7", "p1, p2"]);
 }
 
+/// Promise: of a whole disk the file system in its one partition is meant, for reading, checking and changing, wherever its
+/// superblock is; of several, commands ask which and change nothing.
+#[test]
+fn a_whole_disk_means_the_file_system_in_it() {
+    let bench = Bench::new();
+    // The superblock of a UFS1 that starts in sector 496 is where one of the whole disk might be.
+    for (format, start) in [(2, 2048), (1, 496), (1, 63)] {
+        bench.shell(&format!(
+            "rm -f disk.img; truncate -s 64M disk.img; echo 'label: dos\nstart={start}, type=a5' | sfdisk -q disk.img"
+        ));
+        bench.ok(&format!("newfs -O{format} disk.img@s1"));
+        let told = bench.ok("fsck -n disk.img");
+        assert!(told.contains("disk.img@s1: no damage found"), "{told}");
+        bench.ok("mkdir disk.img:/dir");
+        assert!(bench.ok("ls disk.img").contains("dir\n"));
+        bench.ok("tunefs -L name disk.img");
+        bench.check("disk.img@s1");
+    }
+    bench.shell("rm disk.img; truncate -s 96M disk.img; printf 'label: gpt\nstart=2048, size=65536\nsize=65536\n' | sfdisk -q disk.img");
+    bench.fails("fsck -n disk.img", 8, &["disk.img: its partitions are p1, p2; name one, as disk.img@p1"]);
+    bench.ok("newfs disk.img@p2");
+    bench.check("disk.img");
+    bench.ok("newfs disk.img@p1");
+    bench.shell("cp disk.img before");
+    for (words, code) in [
+        ("fsck -n disk.img", 8),
+        ("fsck -y disk.img", 8),
+        ("ls disk.img:/", 1),
+        ("mkdir disk.img:/dir", 1),
+        ("tunefs -L name disk.img", 1),
+        ("mount disk.img .", 32),
+    ] {
+        bench.fails(words, code, &["disk.img: its partitions are p1, p2; name one, as ", "disk.img@p1"]);
+    }
+    bench.shell("cmp disk.img before");
+}
+
 /// Promise: cylinder groups are told with counts that add up to the file system's.
 #[test]
 fn info_of_groups() {

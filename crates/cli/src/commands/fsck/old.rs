@@ -4,6 +4,7 @@ use super::Args;
 use crate::error::{Context, Result};
 use crate::image;
 use crate::output::Output;
+use crate::partition;
 use crate::text;
 use serde::Serialize;
 use spindle_clock::SystemClock;
@@ -25,7 +26,7 @@ struct Told<'a> {
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     let image = &args.image;
-    let spec = image::parse_spec(image)?;
+    let spec = partition::spec(image)?;
     let options = Options { format: args.format, limit: args.limit };
     let watched = std::io::stderr().is_terminal();
     let mut progress = |phase: Phase| {
