@@ -111,6 +111,21 @@ impl Dialect {
         }
     }
 
+    /// Fragments that are set aside for metadata after the inodes of each group. Only FreeBSD has the
+    /// field; NetBSD keeps the length of its log in the same place. A value that no group can meet counts
+    /// as none, as it only says where to look first.
+    #[must_use]
+    pub fn metaspace(self, fs: &Fs, layout: &Layout) -> u32 {
+        match u32::try_from(fs.fs_metaspace) {
+            Ok(frags)
+                if self == Self::FreeBsd && layout.version == Version::Ufs2 && frags <= layout.fs_fpg =>
+            {
+                frags
+            }
+            _ => 0,
+        }
+    }
+
     /// The flags that a writer who knows this dialect can meet.
     const fn known_flags(self) -> u32 {
         use flags::{

@@ -368,7 +368,7 @@ impl Ffs {
 
     fn make_indirect(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request<'_>) -> Result<Frag> {
         let own = self.layout.ino_to_cg(request.ino);
-        let wanted = if self.layout.fs_metaspace > 0 {
+        let wanted = if self.placement.metaspace > 0 {
             self.layout.cgdmin(own)
         } else {
             self.wanted(request.ino, request.lbn, 0, |_| 0)
@@ -403,7 +403,7 @@ impl Ffs {
             own_group,
             contiguous,
         };
-        let first_data = |cgx: u32| layout.cgdmin(cgx) + u64::from(layout.fs_metaspace);
+        let first_data = |cgx: u32| layout.cgdmin(cgx) + u64::from(self.placement.metaspace);
         match (block_preference(&next, &self.placement), previous) {
             (Preference::After(frags), Some(previous)) => {
                 let previous = previous - previous % frag;

@@ -94,8 +94,6 @@ pub struct Layout {
     pub fs_cgsize: u32,
     /// Bytes of the superblock with its tables.
     pub fs_sbsize: u32,
-    /// Fragments set aside for metadata after the inodes of a group.
-    pub fs_metaspace: u32,
     /// Block pointers in an indirect block.
     pub fs_nindir: u32,
     /// Inodes in a block.
@@ -242,11 +240,6 @@ impl Layout {
         }
         let fs_sbsize =
             within32("fs_sbsize", fs.fs_sbsize, 1376, u32::try_from(SBLOCKSIZE).unwrap_or(u32::MAX))?;
-        let fs_metaspace = if ufs2 && fs.fs_metaspace > 0 {
-            u32::try_from(within("fs_metaspace", fs.fs_metaspace, 0, u64::from(fs_fpg))?).unwrap_or(0)
-        } else {
-            0
-        };
 
         let sun_masks = FsSun::decode(raw, endian);
         let inode_format = if ufs2 {
@@ -314,7 +307,6 @@ impl Layout {
             fs_cssize,
             fs_cgsize,
             fs_sbsize,
-            fs_metaspace,
             fs_nindir,
             fs_inopb,
             fs_contigsumsize,

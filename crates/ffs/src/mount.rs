@@ -142,7 +142,7 @@ impl Ffs {
         let mut ffs = Self {
             dialect: superblock.dialect,
             hashes,
-            placement: Placement::of(&superblock.fs, &layout),
+            placement: Placement::of(&superblock.fs, &layout, superblock.dialect),
             allocation: options.allocation,
             summaries,
             groups: Groups::new(&layout, hashes.groups),

@@ -5,6 +5,7 @@
 //! are tried when the preferred one is full ([`group_order`]), and when fragments are traded for time
 //! ([`optimization`]).
 
+use crate::dialect::Dialect;
 use crate::layout::Layout;
 use crate::ondisk::{Csum, FS_OPTSPACE, FS_OPTTIME, Fs, NDADDR};
 
@@ -62,12 +63,14 @@ pub struct Placement {
     pub delay_frags: u32,
     /// Fragments in a block.
     pub frag: u32,
+    /// Fragments set aside for metadata after the inodes of a group.
+    pub metaspace: u32,
 }
 
 impl Placement {
     /// What the superblock of a file system says; a rotational delay only where the geometry is known.
     #[must_use]
-    pub fn of(fs: &Fs, layout: &Layout) -> Self {
+    pub fn of(fs: &Fs, layout: &Layout, dialect: Dialect) -> Self {
         let positive = |value: i32| u32::try_from(value).unwrap_or(0);
         let (rotdelay_ms, rps) = (positive(fs.fs_old_rotdelay), positive(fs.fs_old_rps));
         let delay = |r: &crate::Rotation| rotational_delay(rotdelay_ms, rps, r.fs_old_nsect, r.fs_old_nspf);
@@ -77,6 +80,7 @@ impl Placement {
             maxcontig: positive(fs.fs_maxcontig),
             delay_frags: layout.rotation.as_ref().map_or(0, delay),
             frag: layout.fs_frag,
+            metaspace: dialect.metaspace(fs, layout),
         }
     }
 }
@@ -174,7 +178,7 @@ mod tests {
     /// every maxbpg blocks, and keeps the rotational distance after maxcontig blocks.
     #[test]
     fn files_move_on() {
-        let by = Placement { direct: 12, maxbpg: 256, maxcontig: 1, delay_frags: 0, frag: 8 };
+        let by = Placement { direct: 12, maxbpg: 256, maxcontig: 1, delay_frags: 0, frag: 8, metaspace: 0 };
         let next = NextBlock { lbn: 3, index: 3, previous_group: Some(4), own_group: 4, contiguous: 1 };
         assert_eq!(block_preference(&next, &by), Preference::After(8));
         let first = NextBlock { lbn: 0, index: 0, previous_group: None, ..next };

@@ -422,3 +422,28 @@ fn logs_are_taken_off() {
         assert_eq!(disk.damage(), Vec::<String>::new(), "{name}");
     }
 }
+
+/// Promise: where NetBSD keeps the length of its log, FreeBSD keeps the room for metadata in a group. A
+/// log that is longer than a group is no damage, and the length of a log does not decide where files go.
+#[test]
+fn the_length_of_netbsds_log_is_not_freebsds_metaspace() {
+    let disk = Disk::new(&Parameters {
+        dialect: Some(Dialect::NetBsd),
+        bsize: Some(16384),
+        fsize: Some(4096),
+        density: Some(8192),
+        blocks_per_group: Some(192),
+        ..Parameters::new(16 << 20)
+    });
+    disk.open(LogUse::Wanted).unmount().unwrap();
+    let superblock = Superblock::open(&*disk.device).unwrap();
+    let layout = &superblock.layout;
+    // NetBSD counts the log in sectors.
+    assert!(superblock.log_place().unwrap().len / 512 > layout.fs_fpg.into());
+    assert_eq!(Dialect::NetBsd.metaspace(&superblock.fs, layout), 0);
+    let fs = disk.open(LogUse::IfThere);
+    assert!(!fs.read_only(), "{:?}", fs.read_only_reasons());
+    file(&fs, "kept", &vec![7; 100_000]);
+    fs.unmount().unwrap();
+    assert_eq!(disk.damage(), Vec::<String>::new());
+}
