@@ -296,12 +296,21 @@ impl Superblock {
         self.raw = raw;
     }
 
-    /// The counts of the whole file system as the superblock has them.
+    /// The counts of the whole file system, from where its dialect looks for them. In UFS1 whose flags have
+    /// moved that is `fs_cstotal`: NetBSD leaves the old counts alone from then on. OpenBSD goes on with
+    /// the old ones.
     #[must_use]
     pub fn totals(&self) -> CsumTotal {
-        if self.layout.version == Version::Ufs2 {
-            return self.fs.fs_cstotal;
+        match self.dialect {
+            Dialect::OpenBsd if self.layout.version == Version::Ufs1 => self.old_totals(),
+            _ if self.has_new_fields() => self.fs.fs_cstotal,
+            _ => self.old_totals(),
         }
+    }
+
+    /// The counts where systems before UFS2 keep them.
+    #[must_use]
+    pub fn old_totals(&self) -> CsumTotal {
         let old = self.fs.fs_old_cstotal;
         CsumTotal {
             cs_ndir: old.cs_ndir.into(),
@@ -312,7 +321,7 @@ impl Superblock {
         }
     }
 
-    /// Sets the counts wherever this version and dialect keep them.
+    /// Sets the counts wherever any system looks for them in this version.
     pub fn set_totals(&mut self, totals: &CsumTotal) {
         if self.has_new_fields() {
             let CsumTotal { cs_ndir, cs_nbfree, cs_nifree, cs_nffree, .. } = *totals;

@@ -447,3 +447,36 @@ fn the_length_of_netbsds_log_is_not_freebsds_metaspace() {
     fs.unmount().unwrap();
     assert_eq!(disk.damage(), Vec::<String>::new());
 }
+
+/// Promise: in UFS1 the counts and the time stand alike in the old places and in the new ones after a
+/// session of ours, whichever of them the system before us kept, so that old and new systems agree.
+#[test]
+fn ufs1_keeps_both_places_alike() {
+    for dialect in [Dialect::FreeBsd, Dialect::NetBsd, Dialect::OpenBsd] {
+        let disk = Disk::new(&Parameters {
+            format: Format::Ufs1,
+            dialect: Some(dialect),
+            bsize: Some(4096),
+            fsize: Some(512),
+            ..Parameters::new(8 << 20)
+        });
+        // NetBSD's kernel leaves the old counts as newfs has written them.
+        if dialect == Dialect::NetBsd {
+            let superblock = Superblock::open(&*disk.device).unwrap();
+            let mut raw = superblock.raw().to_vec();
+            raw[192..208].fill(0);
+            disk.device.write_at(superblock.layout.fs_sblockloc, &raw).unwrap();
+            assert_eq!(disk.damage(), Vec::<String>::new(), "{dialect}");
+        }
+        let fs = disk.open(LogUse::Never);
+        file(&fs, "kept", &vec![7; 100_000]);
+        fs.unmount().unwrap();
+        let superblock = Superblock::open(&*disk.device).unwrap();
+        assert_eq!(superblock.old_totals(), superblock.totals(), "{dialect}");
+        let CsumTotal { cs_ndir, cs_nbfree, cs_nifree, cs_nffree, .. } = superblock.fs.fs_cstotal;
+        let CsumTotal { cs_ndir: a, cs_nbfree: b, cs_nifree: c, cs_nffree: d, .. } = superblock.old_totals();
+        assert_eq!([cs_ndir, cs_nbfree, cs_nifree, cs_nffree], [a, b, c, d], "{dialect}");
+        assert_eq!(superblock.fs.fs_time, i64::from(superblock.fs.fs_old_time), "{dialect}");
+        assert_eq!(disk.damage(), Vec::<String>::new(), "{dialect}");
+    }
+}

@@ -621,4 +621,12 @@ findings! {
         /// What there is.
         expected: Counts,
     } "SUMMARY BLK COUNT(S) WRONG IN SUPERBLK ({found}; SHOULD BE {expected})";
+
+    /// The counts where systems before UFS2 look for them, in a file system whose writer counts elsewhere.
+    OldTotals: Groups, Note {
+        /// What they say.
+        found: Counts,
+        /// What there is.
+        expected: Counts,
+    } "SUMMARY BLK COUNT(S) FOR OLDER SYSTEMS ARE OUT OF DATE ({found}; SHOULD BE {expected})";
 }

@@ -55,20 +55,13 @@ impl Checker<'_> {
         if self.from_replica {
             return;
         }
-        let totals = self.superblock.totals();
-        let new = self.superblock.fs.fs_cstotal;
-        let second = layout.flags_updated.then_some(new);
-        for found in [Some(totals), second].into_iter().flatten() {
-            let found = Counts {
-                ndir: found.cs_ndir,
-                nbfree: found.cs_nbfree,
-                nifree: found.cs_nifree,
-                nffree: found.cs_nffree,
-            };
-            if found != total {
-                self.findings.push(Finding::Totals { found, expected: total });
-                break;
-            }
+        let found = Counts::from(self.superblock.totals());
+        if found != total {
+            self.findings.push(Finding::Totals { found, expected: total });
+        }
+        let old = Counts::from(self.superblock.old_totals());
+        if layout.flags_updated && old != total && old != found {
+            self.findings.push(Finding::OldTotals { found: old, expected: total });
         }
     }
 

@@ -1,6 +1,6 @@
 //! The parts that findings are made of: phases, places, names, counts, and why something is wrong.
 
-use crate::ondisk::Csum;
+use crate::ondisk::{Csum, CsumTotal};
 use serde::Serialize;
 use std::fmt;
 
@@ -85,6 +85,13 @@ impl From<Csum> for Counts {
             nifree: cs.cs_nifree.into(),
             nffree: cs.cs_nffree.into(),
         }
+    }
+}
+
+impl From<CsumTotal> for Counts {
+    fn from(total: CsumTotal) -> Self {
+        let CsumTotal { cs_ndir: ndir, cs_nbfree: nbfree, cs_nifree: nifree, cs_nffree: nffree, .. } = total;
+        Self { ndir, nbfree, nifree, nffree }
     }
 }
 

@@ -28,6 +28,8 @@ struct Bases {
     sun: Image,
     /// New, NetBSD.
     netbsd: Image,
+    /// New, UFS1 of NetBSD.
+    netbsd1: Image,
 }
 
 fn bases() -> &'static Bases {
@@ -73,6 +75,11 @@ fn bases() -> &'static Bases {
                 ..Parameters::new(8 << 20)
             })),
             netbsd: Image::new(&images::new(&Parameters {
+                dialect: Some(Dialect::NetBsd),
+                ..Parameters::new(8 << 20)
+            })),
+            netbsd1: Image::new(&images::new(&Parameters {
+                format: Format::Ufs1,
                 dialect: Some(Dialect::NetBsd),
                 ..Parameters::new(8 << 20)
             })),
@@ -249,6 +256,18 @@ const NETBSD: &[(&str, Plant)] = &[
 ];
 const UNCOUNTED: &[&str] = &["InodesMarkedFree", "GroupCounts", "SummaryCounts", "Totals"];
 
+/// UFS1 whose counts have moved to their new places.
+const NETBSD1: &[(&str, Plant)] = &[
+    ("the counts", |i| {
+        i.add(i.sb() + 1008 + 8, 3);
+        only(json!({"finding": "Totals"}))
+    }),
+    ("the counts that NetBSD leaves alone", |i| {
+        i.add(i.sb() + 192 + 4, 3);
+        only(json!({"finding": "OldTotals", "severity": "note"}))
+    }),
+];
+
 /// True if `found` has every member of `want`, in objects inside as well.
 fn matches(found: &Value, want: &Value) -> bool {
     match want {
@@ -272,6 +291,7 @@ fn each_kind_is_found_where_it_is() {
         (Some(&b.bsd42), BSD42),
         (Some(&b.sun), SUN),
         (Some(&b.netbsd), NETBSD),
+        (Some(&b.netbsd1), NETBSD1),
     ] {
         let Some(image) = image else {
             all_there = false;
