@@ -5,7 +5,7 @@
 //! byte offset of an entry is a stable cookie for whoever walks the directory while it changes.
 
 use crate::dinode::Dinode;
-use crate::dirindex::{DirIndex, hash_name};
+use crate::dirindex::DirIndex;
 use crate::file::{Content, Request};
 use crate::inode::State;
 use crate::layout::{InodeFormat, Layout};
@@ -174,7 +174,7 @@ impl Ffs {
                 let entry = entry?;
                 room = room.max(entry.slack());
                 if entry.ino != 0 {
-                    let hash = hash_name(name_of(chunk, base, &entry));
+                    let hash = self.name_hash.of(name_of(chunk, base, &entry));
                     built.insert(hash, entry.place, |place| self.hash_at(ino, di, place))?;
                 }
             }
@@ -190,13 +190,13 @@ impl Ffs {
         let bytes = buffer.read();
         let chunk = &bytes[range];
         let entry = entry_at(&self.layout, ino, base, chunk, index(place - base))?;
-        Ok(hash_name(name_of(chunk, base, &entry)))
+        Ok(self.name_hash.of(name_of(chunk, base, &entry)))
     }
 
     /// Finds a name.
     pub(crate) fn dir_find(&self, ino: u32, state: &State, name: &[u8]) -> Result<Option<Found>> {
         let index_of = self.dir_index(ino, state)?;
-        for place in index_of.candidates(hash_name(name)) {
+        for place in index_of.candidates(self.name_hash.of(name)) {
             let (buffer, base, range) = self.chunk_of(ino, &state.di, place)?;
             let bytes = buffer.read();
             let chunk = &bytes[range];
@@ -291,7 +291,7 @@ impl Ffs {
         };
         let room = self.room_of(ino, base, &buffer.read()[range])?;
         built.set_room(chunk_no, room);
-        built.insert(hash_name(name), place, |place| self.hash_at(ino, di, place))
+        built.insert(self.name_hash.of(name), place, |place| self.hash_at(ino, di, place))
     }
 
     /// The largest space that an entry could have in a chunk.
@@ -333,7 +333,7 @@ impl Ffs {
             self.room_of(ino, base, chunk)?
         };
         let Some(built) = built.get_mut() else { return Ok(()) };
-        built.remove(hash_name(name), place);
+        built.remove(self.name_hash.of(name), place);
         built.set_room(index(base / u64::from(self.layout.dirblksiz)), room);
         let in_use = built.chunks_in_use();
         if in_use < built.chunks() {
@@ -440,7 +440,13 @@ fn write_entry(layout: &Layout, bytes: &mut [u8], ino: u32, reclen: usize, name:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::newfs::{Parameters, Plan};
+    use crate::OpenOptions;
+    use crate::newfs::{self, Parameters, Plan};
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+    use spindle_clock::ManualClock;
+    use spindle_device::MemoryDevice;
+    use std::sync::Arc;
 
     /// Promise: an entry has room for its name with the NUL and the padding, or is damage; so the space that is
     /// left in it can be computed.
@@ -458,5 +464,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Promise: each mount hashes names with another key.
+    #[test]
+    fn mounts_hash_differently() {
+        let plan = Plan::new(&Parameters::new(8 << 20)).unwrap();
+        let device = Arc::new(MemoryDevice::new(plan.size_bytes()));
+        let clock = Arc::new(ManualClock::at(1_700_000_000));
+        newfs::write(&plan, &*device, &*clock, &mut StdRng::seed_from_u64(1), &mut |_, _| ()).unwrap();
+        let hash = || {
+            let fs = Ffs::open(device.clone(), clock.clone(), &OpenOptions::default()).unwrap();
+            fs.name_hash.of(b"name")
+        };
+        assert_ne!(hash(), hash());
     }
 }

@@ -4,6 +4,9 @@
 //! largest free space of each chunk is kept, with a hint for every size below which chunk there is no use to look, so
 //! that a create costs the same in a directory of a million names as in one of ten.
 
+use rand::RngCore;
+use siphasher::sip::SipHasher13;
+
 /// Places and names are counted in units of this many bytes.
 const UNIT: u64 = 4;
 const EMPTY: u32 = 0;
@@ -159,20 +162,33 @@ impl DirIndex {
     }
 }
 
-/// The hash of a name (FNV-1a).
-#[must_use]
-pub(crate) fn hash_name(name: &[u8]) -> u64 {
-    let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    hash ^ hash >> 32
+/// Hashes names with a key that each mount draws for itself (`SipHash`), so that nobody can make up names
+/// that collide.
+#[derive(Clone, Copy)]
+pub(crate) struct NameHash(SipHasher13);
+
+impl NameHash {
+    pub(crate) fn new(random: &mut dyn RngCore) -> Self {
+        Self(SipHasher13::new_with_keys(random.next_u64(), random.next_u64()))
+    }
+
+    /// The hash of a name.
+    pub(crate) fn of(&self, name: &[u8]) -> u64 {
+        self.0.hash(name)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
     use std::collections::HashSet;
     use std::convert::Infallible;
+
+    fn key(seed: u64) -> NameHash {
+        NameHash::new(&mut StdRng::seed_from_u64(seed))
+    }
 
     /// Promise: whatever is inserted and removed, every name present is among its candidates and removed ones
     /// are not, with colliding hashes too.
@@ -180,7 +196,8 @@ mod tests {
     fn finds_what_is_there() {
         let mut index = DirIndex::new(512);
         let mut model = HashSet::new();
-        let hash_of = |place: u64| hash_name(&(place % 700).to_le_bytes());
+        let names = key(1);
+        let hash_of = |place: u64| names.of(&(place % 700).to_le_bytes());
         for n in 0..20_000_u64 {
             let place = n.wrapping_mul(2_654_435_761) % 5000 * 4;
             if model.remove(&place) {
@@ -214,5 +231,31 @@ mod tests {
         assert_eq!(index.find_room(44), Some(0));
         index.set_room(0, 8);
         assert_eq!(index.find_room(44), None);
+    }
+
+    /// The most slots that a lookup of one of `names` goes through in an index of them all.
+    fn longest_probe(hash: NameHash, names: &[[u8; 8]]) -> usize {
+        let hash_of = |place: u64| hash.of(&names[crate::units::index(place / UNIT)]);
+        let mut index = DirIndex::new(512);
+        let places = || (0..names.len() as u64).map(|n| n * UNIT);
+        for place in places() {
+            index.insert::<Infallible>(hash_of(place), place, |p| Ok(hash_of(p))).unwrap();
+        }
+        places()
+            .map(|place| 1 + index.candidates(hash_of(place)).take_while(|&p| p != place).count())
+            .max()
+            .unwrap()
+    }
+
+    /// Promise: names that collide under one key are like any others under the next, and each mount has a key of
+    /// its own.
+    #[test]
+    fn chosen_names_do_no_harm() {
+        let (known, own) = (key(1), key(2));
+        let low = |name: &[u8; 8]| known.of(name) % 4096;
+        let names: Vec<[u8; 8]> =
+            (0_u64..).map(u64::to_le_bytes).filter(|name| low(name) == 7).take(500).collect();
+        assert_eq!(longest_probe(known, &names), names.len());
+        assert!(longest_probe(own, &names) < 30);
     }
 }

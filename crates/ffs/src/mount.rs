@@ -8,6 +8,7 @@
 use crate::alloc::Groups;
 use crate::commit::Pending;
 use crate::dialect::Dialect;
+use crate::dirindex::NameHash;
 use crate::inode::InodeTable;
 use crate::journal::FoundLog;
 use crate::layout::Layout;
@@ -77,6 +78,8 @@ pub struct Ffs {
     pub(crate) groups: Groups,
     pub(crate) inodes: InodeTable,
     pub(crate) random: Mutex<StdRng>,
+    /// The hash of names in the indices of directories.
+    pub(crate) name_hash: NameHash,
     /// Held while the tree's shape may change: a rename or removal of a directory.
     pub(crate) rename_lock: Mutex<()>,
     pub(crate) atime: AtimePolicy,
@@ -138,7 +141,7 @@ impl Ffs {
         let cache = Cache::new(device, clock.clone(), options.cache);
         let summaries = Summaries::read(&layout, &cache)?;
         let hashes = superblock.check_hashes();
-        let random = options.seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64);
+        let mut random = options.seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64);
         let mut ffs = Self {
             dialect: superblock.dialect,
             hashes,
@@ -147,6 +150,7 @@ impl Ffs {
             summaries,
             groups: Groups::new(&layout, hashes.groups),
             inodes: InodeTable::new(),
+            name_hash: NameHash::new(&mut random),
             random: Mutex::new(random),
             rename_lock: Mutex::new(()),
             atime: options.atime,
