@@ -29,17 +29,31 @@ pub(crate) struct Entry {
     pub(crate) namlen: usize,
     /// Its kind, where the format says.
     pub(crate) kind: Option<FileKind>,
+    /// What is wrong with it, if nobody can use it: it keeps its space and is otherwise passed over.
+    pub(crate) damage: Option<&'static str>,
 }
 
 impl Entry {
     /// Bytes that it needs itself.
     const fn used(&self) -> usize {
-        if self.ino == 0 { 0 } else { dirsiz(self.namlen) }
+        match self {
+            Self { damage: Some(_), reclen, .. } => *reclen,
+            Self { ino: 0, .. } => 0,
+            Self { namlen, .. } => dirsiz(*namlen),
+        }
     }
 
     /// Bytes that another entry could have.
     const fn slack(&self) -> usize {
         self.reclen - self.used()
+    }
+
+    /// The entry of directory `ino`, unless it is damaged.
+    fn usable(self, ino: u32) -> Result<Self> {
+        match self.damage {
+            Some(what) => Err(Error::corrupt(what, format!("directory inode {ino}, offset {}", self.place))),
+            None => Ok(self),
+        }
     }
 }
 
@@ -79,13 +93,18 @@ fn entry_at(layout: &Layout, ino: u32, base: u64, bytes: &[u8], at: usize) -> Re
     if reclen < DIRECT_HEADER || !reclen.is_multiple_of(4) || reclen > rest {
         return Err(damaged("d_reclen leads out of the chunk"));
     }
-    if head.d_ino != 0 && (namlen == 0 || namlen > MAXNAMLEN || dirsiz(namlen) > reclen) {
-        return Err(damaged("d_namlen does not fit the entry"));
-    }
-    if head.d_ino >= layout.inodes() {
-        return Err(damaged("d_ino is beyond the last inode"));
-    }
-    Ok(Entry { place, ino: head.d_ino, reclen, namlen, kind })
+    let damage = if head.d_ino == 0 {
+        None
+    } else if head.d_ino >= layout.inodes() {
+        Some("d_ino is beyond the last inode")
+    } else if namlen == 0 || namlen > MAXNAMLEN || dirsiz(namlen) > reclen {
+        Some("d_namlen does not fit the entry")
+    } else if bytes[at + DIRECT_HEADER..][..namlen].iter().any(|&byte| matches!(byte, 0 | b'/')) {
+        Some("a name with a slash or a NUL")
+    } else {
+        None
+    };
+    Ok(Entry { place, ino: head.d_ino, reclen, namlen, kind, damage })
 }
 
 /// A name found.
@@ -166,19 +185,27 @@ impl Ffs {
         Ok(())
     }
 
+    /// The entries of a chunk that are in use and can be used. One that is damaged costs no other: it is
+    /// noted and passed over, and with it, if its length is wrong, what follows in its chunk.
+    pub(crate) fn usable_entries<'a>(
+        &'a self,
+        ino: u32,
+        base: u64,
+        chunk: &'a [u8],
+    ) -> impl Iterator<Item = Entry> + 'a {
+        entries(&self.layout, ino, base, chunk)
+            .filter_map(move |entry| self.note(entry.and_then(|entry| entry.usable(ino))).ok())
+            .filter(|entry| entry.ino != 0)
+    }
+
     fn build_index(&self, ino: u32, di: &Dinode) -> Result<DirIndex> {
         let mut built = DirIndex::new(self.layout.dirblksiz);
         self.each_chunk(ino, di, |base, chunk| {
-            let mut room = 0;
-            for entry in entries(&self.layout, ino, base, chunk) {
-                let entry = entry?;
-                room = room.max(entry.slack());
-                if entry.ino != 0 {
-                    let hash = self.name_hash.of(name_of(chunk, base, &entry));
-                    built.insert(hash, entry.place, |place| self.hash_at(ino, di, place))?;
-                }
+            for entry in self.usable_entries(ino, base, chunk) {
+                let hash = self.name_hash.of(name_of(chunk, base, &entry));
+                built.insert(hash, entry.place, |place| self.hash_at(ino, di, place))?;
             }
-            built.set_room(built.chunks(), u32::try_from(room).unwrap_or(0));
+            built.set_room(built.chunks(), self.room_of(ino, base, chunk));
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(built)
@@ -289,18 +316,16 @@ impl Ffs {
             );
             host.place + used as u64
         };
-        let room = self.room_of(ino, base, &buffer.read()[range])?;
+        let room = self.room_of(ino, base, &buffer.read()[range]);
         built.set_room(chunk_no, room);
         built.insert(self.name_hash.of(name), place, |place| self.hash_at(ino, di, place))
     }
 
-    /// The largest space that an entry could have in a chunk.
-    fn room_of(&self, ino: u32, base: u64, chunk: &[u8]) -> Result<u32> {
-        let mut room = 0;
-        for entry in entries(&self.layout, ino, base, chunk) {
-            room = room.max(entry?.slack());
-        }
-        Ok(u32::try_from(room).unwrap_or(0))
+    /// The largest space that an entry could have in a chunk; none in one of which a part cannot be read.
+    fn room_of(&self, ino: u32, base: u64, chunk: &[u8]) -> u32 {
+        let room = entries(&self.layout, ino, base, chunk)
+            .try_fold(0, |room, entry| entry.map(|entry| room.max(entry.slack())));
+        u32::try_from(room.unwrap_or(0)).unwrap_or(0)
     }
 
     /// Takes a name out.
@@ -316,8 +341,9 @@ impl Ffs {
         let (buffer, base, range) = self.chunk_of(ino, di, place)?;
         let room = {
             let mut block = buffer.write(tx);
+            // What comes behind damage does not matter to what stands before it.
             let all: Vec<_> =
-                entries(&self.layout, ino, base, &block[range.clone()]).collect::<Result<_>>()?;
+                entries(&self.layout, ino, base, &block[range.clone()]).map_while(Result::ok).collect();
             let n = all.iter().position(|e| e.place == place).ok_or_else(|| {
                 Error::corrupt("an entry has gone", format!("directory inode {ino}, offset {place}"))
             })?;
@@ -330,7 +356,7 @@ impl Ffs {
                 chunk[at..at + reclen].fill(0);
                 put_reclen(&self.layout, &mut chunk[index(before.place - base)..], before.reclen + reclen);
             }
-            self.room_of(ino, base, chunk)?
+            self.room_of(ino, base, chunk)
         };
         let Some(built) = built.get_mut() else { return Ok(()) };
         built.remove(self.name_hash.of(name), place);
@@ -369,7 +395,7 @@ impl Ffs {
         let mut empty = true;
         self.each_chunk(ino, di, |base, chunk| {
             for entry in entries(&self.layout, ino, base, chunk) {
-                let entry = entry?;
+                let entry = entry?.usable(ino)?;
                 if entry.ino != 0 && !matches!(name_of(chunk, base, &entry), b"." | b"..") {
                     empty = false;
                     return Ok(ControlFlow::Break(()));
@@ -458,10 +484,11 @@ mod tests {
             write_entry(&layout, &mut chunk, 2, 16, Some((&b"abcdefgh"[..namlen], FileKind::Regular)));
             let read: Result<Vec<_>> = entries(&layout, 2, 0, &chunk).collect();
             match read {
-                Ok(all) => assert_eq!((namlen < 8, all[0].slack()), (true, 16 - dirsiz(namlen))),
-                Err(error) => {
-                    assert!(namlen == 8 && matches!(error, Error::Corrupt { .. }), "{namlen}: {error}");
+                Ok(all) if namlen < 8 => {
+                    assert_eq!((all[0].damage, all[0].slack()), (None, 16 - dirsiz(namlen)));
                 }
+                Ok(all) => assert!(all[0].damage.is_some() && all[0].slack() == 0),
+                Err(error) => panic!("{namlen}: {error}"),
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use crate::attr::check_regular;
 use crate::dinode::Dinode;
-use crate::dir::{entries, name_of};
+use crate::dir::name_of;
 use crate::inode::{Inode, State};
 use crate::layout::{InodeFormat, Version};
 use crate::mount::{Ffs, ROOT_INO};
@@ -131,9 +131,8 @@ impl FileSystem for Ffs {
             let first = index(at - range.start) / chunk_bytes;
             for (n, chunk) in block.chunks_exact(chunk_bytes).enumerate().skip(first) {
                 let base = range.start + (n * chunk_bytes) as u64;
-                for entry in entries(&self.layout, dir.ino, base, chunk) {
-                    let entry = self.note(entry)?;
-                    if entry.ino == 0 || entry.place < at {
+                for entry in self.usable_entries(dir.ino, base, chunk) {
+                    if entry.place < at {
                         continue;
                     }
                     let next = entry.place + entry.reclen as u64;

@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::ManualClock;
 use spindle_device::{Device, MemoryDevice};
-use spindle_ffs::check::{Options, check};
+use spindle_ffs::check::{Finding, Options, check};
 use spindle_ffs::newfs::{self, Format, Parameters, Plan};
 use spindle_ffs::ondisk::Dinode2;
 use spindle_ffs::{Ffs, OpenOptions, Superblock};
@@ -12,6 +12,7 @@ use spindle_vfs::{
     Attr, Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, RenameMode, Seek,
     SetAttr,
 };
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A UFS2 in memory that can be damaged between two mounts.
@@ -257,4 +258,80 @@ fn directories_below_each_other() {
         scope.spawn(|| work(one, b"two"));
         scope.spawn(|| work(two, b"leads up"));
     });
+}
+
+/// The names of a directory.
+fn names(fs: &Ffs, dir: Ino) -> Vec<String> {
+    let mut names = Vec::new();
+    fs.readdir(dir, 0, &mut |entry| {
+        names.push(String::from_utf8_lossy(entry.name).into_owned());
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    names
+}
+
+/// Promise: whatever is wrong with one entry of a directory, the others are shown, found, removed and joined by new
+/// ones; nobody sees the bad one, the check tells of it, and the file system is not called clean.
+#[test]
+fn one_bad_entry_costs_no_other() {
+    type Damage = fn(&mut [u8]);
+    // And whether what follows in the same chunk can still be told.
+    let damages: [(&str, bool, Damage); 7] = [
+        ("a slash", true, |entry| entry[8 + 1] = b'/'),
+        ("a NUL", true, |entry| entry[8 + 1] = 0),
+        ("no name", true, |entry| entry[7] = 0),
+        ("a name longer than the entry", true, |entry| entry[7] = 200),
+        ("an inode beyond the last", true, |entry| entry[..4].copy_from_slice(&u32::MAX.to_le_bytes())),
+        ("a length out of the chunk", false, |entry| entry[4..6].copy_from_slice(&0x7ffc_u16.to_le_bytes())),
+        ("no length", false, |entry| entry[4..6].copy_from_slice(&[0; 2])),
+    ];
+    for (what, legible, damage) in damages {
+        let victim = Victim::new(|fs| {
+            let dir = mkdir(fs, fs.root(), b"dir");
+            for name in [&b"before"[..], b"victim", b"behind"] {
+                make(fs, dir, name, FileKind::Regular);
+            }
+            for n in 0..60 {
+                make(fs, dir, format!("in-the-next-chunks-{n}").as_bytes(), FileKind::Regular);
+            }
+        });
+        let mut bytes = victim.device.to_bytes();
+        let at = bytes.windows(6).position(|w| w == b"victim").unwrap() - 8;
+        damage(&mut bytes[at..at + 16]);
+        victim.device.write_at(0, &bytes).unwrap();
+        let report = check(&*victim.device, &Options::default(), &mut |_| ()).unwrap();
+        let told = report.findings.iter().any(|found| {
+            matches!(found.finding, Finding::DirectoryCorrupt { .. } | Finding::EntryOutOfRange { .. })
+        });
+        assert!(told, "{what}: {:?}", report.findings);
+
+        let fs = victim.open();
+        let dir = fs.lookup(fs.root(), b"dir").unwrap().ino;
+        let shown = names(&fs, dir);
+        assert_eq!(shown.iter().any(|name| name == "behind"), legible, "{what}");
+        assert!(
+            shown.iter().all(|name| !name.is_empty() && !name.contains(['/', '\0'])),
+            "{what}: {shown:?}"
+        );
+        for name in &shown {
+            let ino = fs.lookup(dir, name.as_bytes()).unwrap_or_else(|e| panic!("{what}: {name}: {e}")).ino;
+            fs.forget(ino, 1);
+        }
+        assert!(shown.len() > 40 && !shown.contains(&"victim".into()), "{what}: {shown:?}");
+        assert!(matches!(fs.lookup(dir, b"victim"), Err(Error::NotFound)), "{what}");
+
+        fs.unlink(dir, b"before").unwrap_or_else(|e| panic!("{what}: {e}"));
+        fs.unlink(dir, b"in-the-next-chunks-30").unwrap();
+        make(&fs, dir, b"new", FileKind::Regular);
+        fs.lookup(dir, b"new").unwrap();
+        // What nobody can see is not thrown away with the directory.
+        for name in names(&fs, dir).iter().filter(|name| !name.starts_with('.')) {
+            fs.unlink(dir, name.as_bytes()).unwrap_or_else(|e| panic!("{what}: {name}: {e}"));
+        }
+        let removed = fs.rmdir(fs.root(), b"dir");
+        assert!(matches!(removed, Err(Error::Corrupt { .. })), "{what}: {removed:?}");
+        fs.unmount().unwrap();
+        assert!(!Superblock::open(&*victim.device).unwrap().is_clean(), "{what}");
+    }
 }
