@@ -11,7 +11,8 @@
 
 use crate::mountinfo::{MountDevice, MountEntry};
 use crate::{Error, Result};
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::{Flock, FlockArg, OFlag, openat};
+use nix::sys::stat::Mode;
 use nix::unistd::geteuid;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -27,6 +28,19 @@ fn directories(uid: u32) -> Vec<PathBuf> {
     } else {
         vec![format!("/run/user/{uid}/spindle").into(), format!("/tmp/spindle-{uid}").into()]
     }
+}
+
+/// Most bytes of a record that are read.
+const MAX_BYTES: u64 = 1 << 16;
+
+/// Opens the record `name` in a directory of `uid`, who may have put anything there: only a regular file of theirs is one, and
+/// to find that out waits for nobody.
+fn open(dir: &Path, name: &str, uid: u32) -> Option<File> {
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let dir = nix::fcntl::open(dir, flags | OFlag::O_DIRECTORY, Mode::empty()).ok()?;
+    let file = File::from(openat(dir, name, flags | OFlag::O_NONBLOCK, Mode::empty()).ok()?);
+    let found = file.metadata().ok()?;
+    (found.is_file() && found.uid() == uid).then_some(file)
 }
 
 /// The daemon's side.
@@ -105,10 +119,8 @@ impl Waiter {
     /// The record of a mount, if it has one.
     pub(crate) fn find(entry: &MountEntry) -> Option<Self> {
         let uid = entry.user_id?;
-        directories(uid).into_iter().find_map(|dir| {
-            let file = File::open(dir.join(entry.device.to_string())).ok()?;
-            (file.metadata().ok()?.uid() == uid).then_some(Self { file })
-        })
+        let name = entry.device.to_string();
+        directories(uid).into_iter().find_map(|dir| Some(Self { file: open(&dir, &name, uid)? }))
     }
 
     /// Waits until the daemon has finished.
@@ -116,7 +128,10 @@ impl Waiter {
         let mut file = Flock::lock(self.file, FlockArg::LockShared)
             .map_err(|(_, e)| Error::system("cannot wait for the daemon", e))?;
         let mut text = String::new();
-        file.read_to_string(&mut text).map_err(|e| Error::system("cannot read the daemon's record", e))?;
+        (&mut *file)
+            .take(MAX_BYTES)
+            .read_to_string(&mut text)
+            .map_err(|e| Error::system("cannot read the daemon's record", e))?;
         match text.trim_end().split_once('\n') {
             Some((_, COMPLETE)) => Ok(()),
             Some((_, error)) => Err(Error::State(format!("the daemon ended with: {error}"))),
@@ -125,5 +140,42 @@ impl Waiter {
                 text.trim_end()
             ))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::unistd::mkfifo;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    /// Promise: what is no regular file of the user who mounted is no record, and nobody waits for a FIFO to be opened.
+    #[test]
+    fn only_regular_files_are_records() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let uid = geteuid().as_raw();
+        fs::write(path("record"), "1\ncomplete\n").unwrap();
+        mkfifo(&path("fifo"), Mode::S_IRWXU).unwrap();
+        std::os::unix::fs::symlink(path("record"), path("link")).unwrap();
+        std::os::unix::fs::symlink(dir.path(), path("elsewhere")).unwrap();
+        fs::create_dir(path("dir")).unwrap();
+        let (done, all) = channel();
+        let looked = dir.path().to_owned();
+        std::thread::spawn(move || {
+            let is_record = |dir: &Path, name: &str, uid| open(dir, name, uid).is_some();
+            let found = ["record", "fifo", "link", "dir", "none"].map(|name| is_record(&looked, name, uid));
+            done.send((
+                found,
+                is_record(&looked, "record", uid + 1),
+                is_record(&looked.join("elsewhere"), "record", uid),
+            ))
+        });
+        // Not a measure of speed: without the end of the wait nothing ever comes.
+        let (found, strange, through_link) =
+            all.recv_timeout(Duration::from_secs(60)).expect("nothing waits");
+        assert_eq!(found, [true, false, false, false, false]);
+        assert!(!strange && !through_link);
     }
 }
