@@ -3,6 +3,7 @@
 //! [`open`] finds out what kind of file system is there ([`detect`]) and gives it behind [`FileSystem`]; [`read`] and [`change`] do something with it and bring it to its end, whatever happened.
 
 use crate::error::{Context, Failure, Result};
+use crate::interrupt;
 use crate::logger;
 use crate::partition;
 use spindle_cache::Settings;
@@ -250,6 +251,7 @@ pub fn read<T>(image: &str, work: impl FnOnce(&Vfs) -> Result<T>) -> Result<T> {
 
 /// Changes something in an image; refused with the reasons if it cannot be written.
 pub fn change<T>(image: &str, write: WriteArgs, work: impl FnOnce(&Vfs) -> Result<T>) -> Result<T> {
+    interrupt::watch()?;
     run(image, &Opening::read_write(write), work)
 }
 

@@ -13,6 +13,8 @@ mod commands;
 mod describe;
 mod error;
 mod image;
+mod interrupt;
+mod interruptible;
 mod logger;
 mod making;
 mod outfile;
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
             // If nobody can be told, the exit code still says it.
             let _ = writeln!(std::io::stderr(), "spindle: {text}");
         }
-        ExitCode::from(failure.code())
+        // A signal that ended it counts, whatever the failure that it led to.
+        ExitCode::from(interrupt::seen().map_or(failure.code(), |signal| 128 + signal))
     })
 }

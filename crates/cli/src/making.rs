@@ -3,13 +3,14 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::image;
+use crate::interruptible::Interruptible;
 use crate::outfile;
 use crate::progress::Progress;
 use crate::text;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::{Clock, ManualClock, SystemClock};
-use spindle_device::{Device, FileDevice, Part};
+use spindle_device::{Device, FileDevice, Part, Spec};
 use spindle_ffs::newfs::{Format, Geometry, Optimization, Parameters, Plan};
 use spindle_ffs::ondisk::flags;
 use spindle_ffs::{Dialect, Ffs, LogPlace, LogUse, OpenOptions};
@@ -239,16 +240,29 @@ impl Place<'_> {
     }
 }
 
-/// A file that was created, to be removed again if nothing comes of it.
+/// Where a new file system is made.
 #[derive(Debug)]
-pub struct Created(Option<PathBuf>);
+pub enum Created {
+    /// In a file that was created for it.
+    File(PathBuf),
+    /// In what was there.
+    There(Spec),
+}
 
 impl Created {
-    /// Removes the file if it was created for this.
+    /// Removes the file if it was created for this. What cannot be removed stays; the failure that led here is what is told.
     pub fn undo(&self) {
-        if let Some(path) = &self.0 {
-            // What cannot be removed stays; the failure that led here is what is told.
+        if let Self::File(path) = self {
             let _ = std::fs::remove_file(path);
+        }
+    }
+
+    /// The same once the file system is made: one that cannot be removed is no longer taken for whole.
+    pub fn undo_made(&self) {
+        self.undo();
+        if let Self::There(spec) = self {
+            let device = spec.open(&spindle_device::OpenOptions::read_write());
+            let _ = device.map(|device| spindle_ffs::newfs::mark_unfinished(&*device));
         }
     }
 }
@@ -268,11 +282,11 @@ pub fn open_new(place: &Place<'_>) -> Result<(Arc<dyn Device>, Created)> {
             let path = spec.path.display();
             return Err(Failure::new(format!("{path}: does not exist, so it has no partitions")));
         }
-        let created = Created(Some(spec.path.clone()));
+        let created = Created::File(spec.path.clone());
         let device = FileDevice::create(&spec.path, size, &options).inspect_err(|_| created.undo())?;
         return Ok((Arc::new(device), created));
     }
-    let (mut device, created) = (spec.open(&options)?, Created(None));
+    let mut device = spec.open(&options)?;
     if !place.force {
         refuse_overwriting(&*device).context(place.image)?;
     }
@@ -285,7 +299,7 @@ pub fn open_new(place: &Place<'_>) -> Result<(Arc<dyn Device>, Created)> {
         drop(device);
         device = Arc::new(FileDevice::open_resized(&spec.path, size, &options)?);
     }
-    Ok((device, created))
+    Ok((device, Created::There(spec)))
 }
 
 fn refuse_overwriting(device: &dyn Device) -> Result<()> {
@@ -315,7 +329,7 @@ pub fn make(plan: &Plan, device: &dyn Device, timestamp: Option<i64>) -> Result<
     };
     let progress = Progress::new("making", None);
     let group_bytes = u64::from(plan.layout.fs_fpg) * u64::from(plan.layout.fs_fsize);
-    spindle_ffs::newfs::write(plan, device, &*clock(timestamp), &mut random, &mut |_, _| {
+    spindle_ffs::newfs::write(plan, &Interruptible(device), &*clock(timestamp), &mut random, &mut |_, _| {
         progress.add(group_bytes);
     })?;
     Ok(())

@@ -5,13 +5,14 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Found};
+use crate::interrupt;
 use crate::text;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use spindle_device::{Caching, Device, FileDevice, partitions};
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -92,6 +93,30 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>, force: bool) -> Result<()> 
     create(path, force)?.write_all(content.as_ref()).context(path.display())
 }
 
+/// Takes back an output that was not finished, so that it does not look whole.
+pub fn undo(path: &Path) {
+    // What cannot be taken back stays; why it should be is what is told.
+    if path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        let _ = std::fs::remove_file(path);
+    } else if path.metadata().is_ok_and(|found| found.is_file()) {
+        let _ = File::create(path);
+    }
+}
+
+/// Opens a pipe by its name once somebody reads from it.
+fn open_pipe(dir: BorrowedFd<'_>, name: &Path, flags: OFlags) -> Result<OwnedFd> {
+    loop {
+        match rustix::fs::openat(dir, name, flags | OFlags::NONBLOCK, Mode::empty()) {
+            Err(Errno::NXIO) => interrupt::pause()?,
+            other => {
+                let fd = other?;
+                rustix::fs::fcntl_setfl(&fd, OFlags::empty())?;
+                return Ok(fd);
+            }
+        }
+    }
+}
+
 /// Opens what stands at a name, through links, for a new content; a regular file is emptied. Refused if another
 /// program has it as an image, or the system uses the block device.
 pub fn overwrite(dir: impl AsFd, name: &Path) -> Result<OwnedFd> {
@@ -104,6 +129,9 @@ pub fn overwrite(dir: impl AsFd, name: &Path) -> Result<OwnedFd> {
             Err(Errno::BUSY) => Err(Failure::new("the system uses this block device; unmount it first")),
             other => Ok(other?),
         };
+    }
+    if kind == FileType::Fifo {
+        return open_pipe(dir.as_fd(), name, flags);
     }
     let fd = rustix::fs::openat(dir, name, flags, Mode::empty())?;
     if kind == FileType::RegularFile {

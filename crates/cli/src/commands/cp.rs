@@ -3,6 +3,7 @@
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Opening, WriteArgs};
+use crate::interrupt;
 use crate::outfile::image_at;
 use crate::paths::{child, resolve, resolve_parent};
 use crate::progress::Progress;
@@ -48,6 +49,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    interrupt::watch()?;
     let caller = Caller::find();
     let sources: Vec<Target> = args.sources.iter().map(|word| Target::parse(word)).collect();
     for source in &sources {

@@ -3,6 +3,7 @@
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
 use crate::image;
+use crate::interrupt;
 use crate::outfile::{self, OutArgs};
 use crate::paths::resolve;
 use crate::progress::Progress;
@@ -10,7 +11,7 @@ use crate::target::Target;
 use crate::transfer::{Adjust, Adjusted, ImageSource, LocalSink, Sink, TarWriter, split};
 use spindle_vfs::Vfs;
 use std::ffi::OsString;
-use std::io::{self, BufWriter, IsTerminal};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -47,6 +48,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let target = &args.target;
     let to_stdout = target == Path::new("-");
     let is_tar = to_stdout || args.tar || target.extension().is_some_and(|ext| ext == "tar");
+    if !to_stdout {
+        interrupt::watch()?;
+    }
     let progress = Progress::new("exporting", None);
     image::read(&source.image, |vfs| {
         if to_stdout {
@@ -59,8 +63,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             send(vfs, &source.path, &mut TarWriter::new(out), &progress)
         } else if is_tar {
             let file = outfile::create(target, args.out.force)?;
-            let out = BufWriter::with_capacity(1 << 20, file);
-            send(vfs, &source.path, &mut TarWriter::new(out), &progress).context(target.display())
+            let out: Box<dyn Write> =
+                if file.metadata()?.is_file() { Box::new(file) } else { Box::new(interrupt::Writer(file)) };
+            let out = BufWriter::with_capacity(1 << 20, out);
+            send(vfs, &source.path, &mut TarWriter::new(out), &progress)
+                .inspect_err(|_| outfile::undo(target))
+                .context(target.display())
         } else {
             std::fs::create_dir_all(target).context(target.display())?;
             let mut sink = LocalSink::new(target, true, caller.umask)?;

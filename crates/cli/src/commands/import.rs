@@ -3,6 +3,7 @@
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Opening, WriteArgs};
+use crate::interrupt;
 use crate::making::{Created, FsArgs, Place, clock, make, open_new, seed};
 use crate::paths::resolve;
 use crate::progress::Progress;
@@ -13,6 +14,7 @@ use spindle_clock::Timestamp;
 use spindle_ffs::newfs::{Census, ParameterError, Parameters, Plan, fit};
 use spindle_vfs::Error;
 use std::ffi::OsString;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -104,13 +106,17 @@ impl Source {
             Self::TarFile(path) => {
                 TarReader::file(path).and_then(|mut tar| tar.walk(sink)).context(path.display())
             }
-            Self::Stdin => TarReader::stream(std::io::stdin().lock()).walk(sink).context("standard input"),
+            Self::Stdin => {
+                let stdin = std::io::stdin().as_fd().try_clone_to_owned().context("standard input")?;
+                TarReader::stream(stdin.into()).walk(sink).context("standard input")
+            }
         }
     }
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    interrupt::watch()?;
     let caller = Caller::find();
     let source = Source::find(&args.source)?;
     let (target, size) = match Target::in_image(&args.target) {
@@ -135,7 +141,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     fill(args, &source, &target, caller, total).inspect_err(|_| {
         if let Some(created) = &created {
-            created.undo();
+            created.undo_made();
         }
     })?;
     Ok(ExitCode::SUCCESS)

@@ -39,7 +39,7 @@ use std::process::ExitCode;
     version,
     propagate_version = true,
     after_long_help = "EXIT CODES
-    0  done    1  failed    2  the command line makes no sense
+    0  done    1  failed    2  the command line makes no sense    130, 143  ended by SIGINT, SIGTERM
     fsck has 4 for damage and 8 for a check that could not be made, mount and umount have 32 for failure.
 
 HELPERS

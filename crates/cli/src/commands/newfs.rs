@@ -4,6 +4,7 @@ mod old;
 
 use crate::error::{Context, Failure, Result};
 use crate::image;
+use crate::interrupt;
 use crate::making::{FsArgs, LogSize, Place, make, make_log, open_new};
 use crate::output::Output;
 use crate::text;
@@ -127,6 +128,7 @@ struct Told<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    interrupt::watch()?;
     let image = &args.image;
     let place = Place { image, size: args.size, force: args.force };
     if let Kind::Old(format) = args.kind {

@@ -2,6 +2,7 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, WriteArgs};
+use crate::interrupt;
 use crate::paths::{child, resolve_parent, sorted_names};
 use crate::target::Target;
 use spindle_vfs::{Error, Ino, Node, Vfs};
@@ -67,6 +68,7 @@ fn remove_below<'a>(vfs: &'a Vfs, top: Node<'a>) -> Result<()> {
     let names = sorted_names(vfs, top.ino())?;
     let mut levels = vec![Level { dir: top, name: Vec::new(), names }];
     while let Some(level) = levels.last_mut() {
+        interrupt::check()?;
         let Some(name) = level.names.pop() else {
             let empty = levels.pop();
             if let (Some(empty), Some(parent)) = (empty, levels.last()) {

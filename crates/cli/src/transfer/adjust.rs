@@ -2,6 +2,7 @@
 
 use super::{Body, Content, Extents, Meta, Node, Sink};
 use crate::error::Result;
+use crate::interrupt;
 use crate::progress::Progress;
 use spindle_clock::Timestamp;
 
@@ -44,6 +45,7 @@ impl<'a, S: Sink> Adjusted<'a, S> {
 
 impl<S: Sink> Sink for Adjusted<'_, S> {
     fn put(&mut self, mut node: Node<'_>) -> Result<()> {
+        interrupt::check()?;
         self.adjust.apply(&mut node.meta);
         let Body::File { size, content } = node.body else { return self.inner.put(node) };
         let mut content = Counted { content, progress: self.progress };
@@ -62,6 +64,7 @@ struct Counted<'a> {
 
 impl Content for Counted<'_> {
     fn next(&mut self, buf: &mut [u8]) -> Result<Option<(u64, usize)>> {
+        interrupt::check()?;
         let piece = self.content.next(buf)?;
         if let Some((_, len)) = piece {
             self.progress.add(len as u64);

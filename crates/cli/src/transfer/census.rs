@@ -2,6 +2,7 @@
 
 use super::{Body, Node, Sink, split};
 use crate::error::Result;
+use crate::interrupt;
 use spindle_ffs::newfs::Census;
 
 /// Counts what a tree will take. Directories are counted when all their names are known, so names of one
@@ -30,6 +31,7 @@ impl CensusSink {
 
 impl Sink for CensusSink {
     fn put(&mut self, node: Node<'_>) -> Result<()> {
+        interrupt::check()?;
         let (dir, name) = split(node.path);
         while self.stack.len() > 1 && self.stack.last().is_some_and(|(open, _)| open != dir) {
             if let Some((_, names)) = self.stack.pop() {

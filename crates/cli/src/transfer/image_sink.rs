@@ -268,20 +268,30 @@ impl<'a> ImageSink<'a> {
     fn put_file(&mut self, name: &[u8], size: u64, content: &mut dyn Content, meta: &Meta) -> Result<()> {
         let node = self.node(FileKind::Regular, meta.perm, meta.uid, meta.gid);
         let file = self.create(name, &node)?;
+        let done = self.fill(file.ino(), size, content).and_then(|()| self.finish_node(file.ino(), meta));
+        if done.is_err() {
+            // A part of a file is not left under its name; why it is one is what is told.
+            let _ = self.fs.unlink(self.top(), name);
+        }
+        done
+    }
+
+    /// Writes the bytes of an empty file.
+    fn fill(&mut self, ino: Ino, size: u64, content: &mut dyn Content) -> Result<()> {
         let mut end = 0;
         while let Some((at, len)) = content.next(&mut self.buffer)? {
             let mut done = 0;
             while done < len {
                 let offset = at + done as u64;
-                done += self.fs.write(file.ino(), offset, &self.buffer[done..len], Privilege::Root)?;
+                done += self.fs.write(ino, offset, &self.buffer[done..len], Privilege::Root)?;
             }
             end = at + len as u64;
         }
         if end != size {
             let set = SetAttr { size: Some(size), ..SetAttr::default() };
-            self.fs.setattr(file.ino(), &set, Privilege::Root)?;
+            self.fs.setattr(ino, &set, Privilege::Root)?;
         }
-        self.finish_node(file.ino(), meta)
+        Ok(())
     }
 
     fn put_link(&mut self, name: &[u8], first: &[u8]) -> Result<()> {

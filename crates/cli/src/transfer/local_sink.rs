@@ -7,6 +7,7 @@
 
 use super::{Body, CHUNK, Content, LeftOut, Meta, Node, Sink, check_name, names, split};
 use crate::error::{Context, Failure, Result};
+use crate::interrupt;
 use crate::outfile::overwrite;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags, fsetxattr};
 use rustix::io::Errno;
@@ -208,7 +209,7 @@ impl LocalSink {
             self.fill(&fd, size, content)?;
             return if self.preserve { self.finish_fd(&fd, meta) } else { Ok(()) };
         }
-        let mut out = std::fs::File::from(fd);
+        let mut out = interrupt::Writer(std::fs::File::from(fd));
         let mut end = 0;
         while let Some((at, len)) = content.next(&mut self.buffer)? {
             write_zeros(&mut out, at - end)?;
@@ -225,8 +226,12 @@ impl LocalSink {
         self.make_way(name)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(self.top(), name, flags, Mode::RUSR | Mode::WUSR)?;
-        self.fill(&fd, size, content)?;
-        self.finish_fd(&fd, meta)
+        let done = self.fill(&fd, size, content).and_then(|()| self.finish_fd(&fd, meta));
+        if done.is_err() {
+            // A part of a file is not left under its name; why it is one is what is told.
+            let _ = rustix::fs::unlinkat(self.top(), name, AtFlags::empty());
+        }
+        done
     }
 
     /// Writes the bytes of an empty file.

@@ -6,10 +6,13 @@
 use super::pax::{self, Records};
 use super::{Body, Content, Extents, Meta, Node, Sink};
 use crate::error::{Context, Failure, Result};
+use crate::interrupt::Reader;
+use rustix::fs::OFlags;
 use spindle_clock::Timestamp;
 use spindle_vfs::Rdev;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use tar::Header;
 
@@ -21,17 +24,21 @@ const MAX_EXTENTS: usize = 1 << 22;
 
 /// Where a stream comes from.
 enum Input {
-    File(BufReader<File>),
-    Stream(Box<dyn Read>),
+    File(BufReader<Reader<File>>),
+    /// What cannot be sought in, and is read to its end.
+    Stream(BufReader<Reader<File>>),
 }
 
 impl Read for Input {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::File(file) => file.read(buf),
-            Self::Stream(stream) => stream.read(buf),
+            Self::File(input) | Self::Stream(input) => input.read(buf),
         }
     }
+}
+
+fn buffered(file: File) -> BufReader<Reader<File>> {
+    BufReader::with_capacity(1 << 18, Reader(file))
 }
 
 /// A tar stream.
@@ -51,14 +58,20 @@ struct Extended {
 
 impl TarReader {
     /// Whatever comes from a stream, which is read to its end.
-    pub fn stream(stream: impl Read + 'static) -> Self {
-        Self { input: Input::Stream(Box::new(stream)), at: 0 }
+    pub fn stream(stream: File) -> Self {
+        Self { input: Input::Stream(buffered(stream)), at: 0 }
     }
 
     /// A file.
     pub fn file(path: &Path) -> Result<Self> {
-        let file = File::open(path)?;
-        Ok(Self { input: Input::File(BufReader::with_capacity(1 << 18, file)), at: 0 })
+        // A pipe without a writer is waited for where a signal can end it.
+        let file =
+            File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+        rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+        if !file.metadata()?.is_file() {
+            return Ok(Self::stream(file));
+        }
+        Ok(Self { input: Input::File(buffered(file)), at: 0 })
     }
 
     /// Hands every entry to `sink`.

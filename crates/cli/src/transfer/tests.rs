@@ -5,7 +5,7 @@ use crate::paths::{child, resolve};
 use spindle_clock::ManualClock;
 use spindle_vfs::model::{ModelFs, ModelOptions};
 use spindle_vfs::{FileKind, NewNode, Options, Privilege, Vfs, XattrMode};
-use std::io::Write as _;
+use std::io::{Seek as _, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -234,7 +234,10 @@ fn tar(args: &[&str], dir: &Path) -> Vec<u8> {
 }
 
 fn read_tar(bytes: &[u8], sink: &mut dyn Sink) -> Result<()> {
-    TarReader::stream(std::io::Cursor::new(bytes.to_vec())).walk(sink)
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    file.rewind().unwrap();
+    TarReader::stream(file).walk(sink)
 }
 
 /// Promise: streams of GNU tar in all its formats, with its ways to tell of holes, give what the directory gives.

@@ -4,6 +4,7 @@ mod analyze;
 mod files;
 mod helpers;
 mod images;
+mod interrupts;
 mod lab;
 mod log;
 mod outfiles;

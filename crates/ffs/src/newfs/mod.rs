@@ -23,4 +23,5 @@ pub use census::{Census, fit};
 pub use parameters::{DEV_BSIZE, Format, Geometry, Optimization, ParameterError, Parameters};
 pub use plan::Plan;
 pub use root::ROOTINO;
+pub use wipe::mark_unfinished;
 pub use write::write;

@@ -4,8 +4,10 @@
 
 use crate::layout::Layout;
 use crate::ondisk::{FS_BAD_MAGIC, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, SBLOCKSEARCH, SBLOCKSIZE};
+use crate::superblock::Superblock;
 use crate::units::Frag;
 use spindle_device::Device;
+use spindle_ondisk::Field;
 use spindle_vfs::Result;
 
 /// Byte offset of the magic in a superblock.
@@ -22,6 +24,19 @@ pub(super) fn patch(device: &dyn Device, at: u64, bytes: &[u8]) -> Result<()> {
         there.copy_from_slice(bytes);
         true
     })
+}
+
+/// Marks the file system on a device as one that was not finished, as [`super::write`] does until it is: it is no longer
+/// taken for a whole one.
+///
+/// # Errors
+/// When there is none, or the device fails.
+pub fn mark_unfinished(device: &dyn Device) -> Result<()> {
+    let layout = Superblock::open(device)?.layout;
+    let mut magic = [0; 4];
+    FS_BAD_MAGIC.put(&mut magic, layout.endian);
+    patch(device, layout.fs_sblockloc + FS_MAGIC, &magic)?;
+    Ok(device.flush()?)
 }
 
 /// Lets `change` look at `len` bytes at byte `at`, and writes them back if it says so.

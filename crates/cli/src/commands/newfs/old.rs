@@ -3,6 +3,7 @@
 use super::Args;
 use crate::error::{Context, Failure, Result};
 use crate::image;
+use crate::interruptible::Interruptible;
 use crate::making::{Place, clock, open_new};
 use crate::output::Output;
 use crate::text;
@@ -49,7 +50,7 @@ pub fn run(args: &Args, place: &Place<'_>, format: Format) -> Result<ExitCode> {
     } else {
         let (device, created) = open_new(place)?;
         let made = plan_for(device.info().size_bytes.min(place.wanted()))
-            .and_then(|plan| write(&plan, &*device, &*clock(args.timestamp)).map(|()| plan));
+            .and_then(|plan| write(&plan, &Interruptible(&*device), &*clock(args.timestamp)).map(|()| plan));
         made.inspect_err(|_| created.undo()).context(image)?
     };
     let layout = &plan.layout;

@@ -1,0 +1,105 @@
+//! SIGINT, SIGTERM and SIGHUP end a command that writes, between two steps of its work.
+//!
+//! The signals are blocked and never interrupt anything: the command asks for them ([`check`]) where it can stop, and waits
+//! for them beside whatever else it waits for ([`Reader`], [`Writer`]). What it stops with is a failure like any
+//! other, so images are closed and what is half made is removed on the same way; only the exit code is the signal's.
+
+use crate::error::{Context, Failure, Result};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+struct Watch {
+    signals: SignalFd,
+    /// The signal that has come, or 0.
+    seen: AtomicU8,
+}
+
+static WATCH: OnceLock<Watch> = OnceLock::new();
+
+/// Watches for the signals from now on: to be called before there are threads, which inherit that they are blocked.
+pub fn watch() -> Result<()> {
+    let mut set = SigSet::empty();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        set.add(signal);
+    }
+    let what = "cannot watch for signals";
+    set.thread_block().map_err(io::Error::from).context(what)?;
+    let signals = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
+    let signals = signals.map_err(io::Error::from).context(what)?;
+    WATCH.get_or_init(|| Watch { signals, seen: AtomicU8::new(0) });
+    Ok(())
+}
+
+/// The number of the signal that ends the command, once [`check`] has met one.
+pub fn seen() -> Option<u8> {
+    WATCH.get().map(|watch| watch.seen.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
+}
+
+/// Fails if a signal has come.
+pub fn check() -> Result<()> {
+    let Some(watch) = WATCH.get() else { return Ok(()) };
+    if let Ok(Some(signal)) = watch.signals.read_signal() {
+        watch.seen.store(u8::try_from(signal.ssi_signo).unwrap_or(0), Ordering::Relaxed);
+    }
+    if seen().is_some() { Err(Failure::new(INTERRUPTED)) } else { Ok(()) }
+}
+
+const INTERRUPTED: &str = "interrupted";
+
+/// Waits until `fd` is ready, at most as long as `timeout` says; fails if a signal comes first.
+fn wait_for(fd: Option<(BorrowedFd<'_>, PollFlags)>, timeout: PollTimeout) -> io::Result<()> {
+    let signals = WATCH.get().map(|watch| PollFd::new(watch.signals.as_fd(), PollFlags::POLLIN));
+    let mut fds: Vec<_> = signals.into_iter().collect();
+    fds.extend(fd.map(|(fd, events)| PollFd::new(fd, events)));
+    while let Err(error) = poll(&mut fds, timeout) {
+        if error != nix::errno::Errno::EINTR {
+            return Err(error.into());
+        }
+    }
+    check().map_err(|_| io::Error::other(INTERRUPTED))
+}
+
+/// Waits a moment before something is tried again; fails if a signal comes.
+pub fn pause() -> io::Result<()> {
+    wait_for(None, PollTimeout::from(50_u8))
+}
+
+/// A file, pipe or terminal whose reading ends when a signal comes.
+#[derive(Debug)]
+pub struct Reader<R>(pub R);
+
+impl<R: Read + AsFd> Read for Reader<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        wait_for(Some((self.0.as_fd(), PollFlags::POLLIN)), PollTimeout::NONE)?;
+        self.0.read(buf)
+    }
+}
+
+impl<R: Seek> Seek for Reader<R> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.0.seek(to)
+    }
+}
+
+/// A pipe or device whose writing ends when a signal comes.
+#[derive(Debug)]
+pub struct Writer<W>(pub W);
+
+/// What a pipe that is ready takes without waiting (`PIPE_BUF`).
+const PIECE: usize = 4096;
+
+impl<W: Write + AsFd> Write for Writer<W> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        wait_for(Some((self.0.as_fd(), PollFlags::POLLOUT)), PollTimeout::NONE)?;
+        self.0.write(&buf[..buf.len().min(PIECE)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}

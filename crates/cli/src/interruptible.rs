@@ -1,0 +1,32 @@
+//! A device that refuses to go on when a signal has come.
+
+use crate::interrupt;
+use spindle_device::{AlignedBuf, Device, Error, Info, Request, Result, Ticket};
+
+/// A device under a new file system, which does not look whole before the last write.
+pub struct Interruptible<'a>(pub &'a dyn Device);
+
+impl Device for Interruptible<'_> {
+    fn info(&self) -> &Info {
+        self.0.info()
+    }
+
+    fn submit(&self, request: Request) -> Result<Ticket> {
+        interrupt::check().map_err(|failure| {
+            Error::io(&self.info().name, "writing", std::io::Error::other(failure.to_string()))
+        })?;
+        self.0.submit(request)
+    }
+
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        self.0.wait(ticket)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.0.flush()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.0.discard(offset, len)
+    }
+}

@@ -1,0 +1,119 @@
+//! Signals: what is half made goes, what was there stays usable, and the exit code is the signal's.
+//!
+//! A signal comes before the program starts (it waits, blocked, until the program asks for it), or while the program waits for
+//! the rest of a stream: at a certain point of the work in either case.
+
+use crate::support::Bench;
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+
+impl Bench {
+    /// Runs `spindle` with a signal that is there from the beginning; gives the exit code.
+    fn interrupted(&self, signal: &str, words: &str) -> i32 {
+        let script = format!("kill -{signal} $$; exec {} {words}", env!("CARGO_BIN_EXE_spindle"));
+        let mut command = Command::new("env");
+        command.arg(format!("--block-signal={signal}")).args(["sh", "-c", &script]);
+        let status = command.current_dir(self.path("")).stderr(Stdio::null()).stdin(Stdio::null()).status();
+        status.unwrap().code().unwrap_or(-1)
+    }
+
+    fn start(&self, words: &str, stdin: Stdio) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+        command.args(words.split_whitespace()).current_dir(self.path("")).stdin(stdin);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let done = Command::new("kill").arg(format!("-{name}")).arg(child.id().to_string()).status();
+    assert!(done.unwrap().success());
+}
+
+/// A tree, and a tar stream of it that breaks off in the middle of its last file.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    bench.write("src/a", "a");
+    bench.write("src/b", vec![b'b'; 3 << 20]);
+    bench.shell("tar -C src -cf whole.tar a b; head -c 2000000 whole.tar >part.tar");
+    bench
+}
+
+/// Promise: an interrupted `newfs`, `import` or `export` leaves no file behind, and exits as its signal says.
+#[test]
+fn what_is_new_goes() {
+    let bench = bench();
+    bench.ok("import src full.img");
+    for (name, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        for words in [
+            "newfs -s 64m new.img",
+            "newfs -s 4m -t v7 new.img",
+            "import src new.img",
+            "import -s 64m src new.img",
+            "import whole.tar new.img",
+            "export full.img new.tar",
+            "cp full.img:/b new",
+        ] {
+            assert_eq!(bench.interrupted(name, words), code, "{name}: {words}");
+            bench.shell("ls; test ! -e new.img; test ! -e new.tar; test ! -e new");
+        }
+        assert_eq!(bench.interrupted(name, "export full.img out"), code);
+        assert_eq!(bench.shell("ls out"), "");
+    }
+    bench.check("full.img");
+}
+
+/// Promise: an image that is being filled stays clean and without damage, whatever it waits for: the file that was under
+/// way is not in it, those before it are.
+#[test]
+fn what_was_there_stays_usable() {
+    let bench = bench();
+    bench.ok("newfs -s 16m x.img");
+    bench.write("old", "old");
+    bench.ok("cp old x.img:/");
+    for (words, fifo) in [("import - x.img:/", false), ("import fifo x.img:/", true)] {
+        bench.shell("rm -f fifo; mkfifo fifo");
+        let mut child = bench.start(words, if fifo { Stdio::null() } else { Stdio::piped() });
+        let part = std::fs::read(bench.path("part.tar")).unwrap();
+        // More than a pipe holds: when all is written, the program is in the middle of the last file.
+        let mut pipe: Box<dyn Write> = match child.stdin.take() {
+            Some(stdin) => Box::new(stdin),
+            None => Box::new(std::fs::File::options().write(true).open(bench.path("fifo")).unwrap()),
+        };
+        pipe.write_all(&part).unwrap();
+        signal(&child, "INT");
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{words}");
+        drop(pipe);
+        bench.check("x.img");
+        assert_eq!(bench.ok("ls x.img"), "a\nold\n");
+        assert_eq!(bench.ok("cat x.img:/old"), "old");
+        bench.ok("rm x.img:/a");
+    }
+    for words in
+        ["cp src/b x.img:/", "cp -r src x.img:/", "rm -r x.img:/old x.img:/.snap", "import src x.img:/"]
+    {
+        bench.interrupted("TERM", words);
+        bench.check("x.img");
+    }
+}
+
+/// Promise: a new file system that is being filled is not taken for a whole one, whether it stands in a new file or in one that was
+/// there; a pipe that nobody opens can be waited for no longer.
+#[test]
+fn half_a_new_file_system_is_none() {
+    let bench = bench();
+    bench.ok("newfs -s 16m x.img");
+    bench.shell("mkfifo fifo");
+    for words in ["import -s 16m - new.img", "import --force -s 16m - x.img"] {
+        let mut child = bench.start(words, Stdio::piped());
+        let mut pipe = child.stdin.take().unwrap();
+        pipe.write_all(&std::fs::read(bench.path("part.tar")).unwrap()).unwrap();
+        signal(&child, "TERM");
+        assert_eq!(child.wait().unwrap().code(), Some(143), "{words}");
+    }
+    bench.shell("test ! -e new.img");
+    bench.fails("ls x.img", 1, &["newfs did not finish"]);
+    let mut child = bench.start("import -s 16m fifo new.img", Stdio::null());
+    signal(&child, "INT");
+    assert_ne!(child.wait().unwrap().code(), Some(0));
+    bench.shell("test ! -e new.img");
+}
