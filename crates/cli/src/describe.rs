@@ -5,7 +5,7 @@ use crate::text;
 use serde::Serialize;
 use spindle_vfs::{Attr, FileKind, FileSystem};
 
-/// A file as JSON has it. Names that are not UTF-8 are escaped as in listings.
+/// A file as JSON has it. What is no text in names is escaped as in listings.
 #[derive(Debug, Serialize)]
 pub struct Description {
     /// Its path in the image.
@@ -55,11 +55,11 @@ impl Description {
     /// Describes what stands at `path`.
     pub fn of(fs: &dyn FileSystem, path: &[u8], attr: &Attr) -> Result<Self> {
         let target = match attr.kind {
-            FileKind::Symlink => Some(text::printable(&fs.readlink(attr.ino)?)),
+            FileKind::Symlink => Some(text::encoded(&fs.readlink(attr.ino)?)),
             _ => None,
         };
         Ok(Self {
-            path: text::printable(path),
+            path: text::encoded(path),
             ino: attr.ino.0,
             generation: attr.generation,
             kind: text::kind_name(attr.kind),

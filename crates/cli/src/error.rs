@@ -79,7 +79,8 @@ fn without_number(text: &str) -> String {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Told { text, .. } => f.write_str(text),
+            // It may have names in it that nobody has looked at.
+            Self::Told { text, .. } => f.write_str(&crate::text::tame(text)),
             Self::ClosedPipe => f.write_str("the reader of the output went away"),
         }
     }

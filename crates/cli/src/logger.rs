@@ -1,6 +1,7 @@
 //! Warnings of the crates below, and what users are told though nothing is wrong: on standard error, and from a daemon, which lets
 //! go of that, to the system's log as well.
 
+use crate::text::tame;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use std::fmt::Display;
 use std::io::Write;
@@ -35,9 +36,11 @@ impl Log for Logger {
 
 /// A closed standard error or log is nothing that anybody could be told of.
 fn tell(level: Level, text: impl Display) {
+    // It may have names in it that nobody has looked at.
+    let text = tame(&text.to_string());
     let _ = writeln!(std::io::stderr(), "spindle: {text}");
     if let Some(socket) = SYSTEM_LOG.get() {
-        let _ = socket.send(message(level, text).as_bytes());
+        let _ = socket.send(message(level, &text).as_bytes());
     }
 }
 

@@ -40,9 +40,9 @@ fn main() -> ExitCode {
         Invocation::Nothing(result) => result,
     };
     result.unwrap_or_else(|failure| {
-        if let Failure::Told { text, .. } = &failure {
+        if let Failure::Told { .. } = &failure {
             // If nobody can be told, the exit code still says it.
-            let _ = writeln!(std::io::stderr(), "spindle: {text}");
+            let _ = writeln!(std::io::stderr(), "spindle: {failure}");
         }
         // A signal that ended it counts, whatever the failure that it led to.
         ExitCode::from(interrupt::seen().map_or(failure.code(), |signal| 128 + signal))

@@ -1,6 +1,7 @@
 //! Standard output: buffered, and quiet when its reader goes away.
 
 use crate::error::{Context, Failure, Result};
+use crate::text::tame_lines;
 use std::io::{self, StdoutLock, Write};
 
 /// Standard output.
@@ -17,22 +18,33 @@ impl Output {
         told(self.0.write_all(bytes))
     }
 
-    /// Writes a line.
+    /// Writes lines for people, in which no name controls the terminal ([`tame_lines`]).
+    pub fn text(&mut self, lines: &str) -> Result<()> {
+        self.bytes(tame_lines(lines).as_bytes())
+    }
+
+    /// Writes such a line.
     pub fn line(&mut self, line: impl AsRef<str>) -> Result<()> {
-        self.bytes(line.as_ref().as_bytes())?;
+        self.text(line.as_ref())?;
         self.bytes(b"\n")
     }
 
     /// Writes a value as JSON, indented.
     pub fn json(&mut self, value: &impl serde::Serialize) -> Result<()> {
         let text = serde_json::to_string_pretty(value).map_err(|e| Failure::new(e.to_string()))?;
-        self.line(text)
+        self.exact(&text)
+    }
+
+    /// Writes a line for programs, as it is.
+    fn exact(&mut self, line: &str) -> Result<()> {
+        self.bytes(line.as_bytes())?;
+        self.bytes(b"\n")
     }
 
     /// Writes a value as a line of JSON.
     pub fn json_line(&mut self, value: &impl serde::Serialize) -> Result<()> {
         let text = serde_json::to_string(value).map_err(|e| Failure::new(e.to_string()))?;
-        self.line(text)
+        self.exact(&text)
     }
 
     /// Writes what is still buffered.

@@ -247,7 +247,7 @@ fn carry_out(experiments: &[&Experiment], how: &How) -> Result<ExitCode> {
             if n > 0 {
                 out.line("")?;
             }
-            out.bytes(text.as_bytes())?;
+            out.text(&text)?;
         }
         outcomes.push(outcome);
     }

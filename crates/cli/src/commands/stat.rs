@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             if fs.limits().xattrs {
                 for name in fs.listxattr(node.ino())? {
                     let bytes = fs.getxattr(node.ino(), &name)?.len();
-                    xattrs.push(Attribute { name: text::printable(&name), bytes });
+                    xattrs.push(Attribute { name: text::encoded(&name), bytes });
                 }
             }
             Ok(Told { file: Description::of(&**fs, &target.path, node.attr())?, xattrs })

@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.json {
         out.json(&told)?;
     } else {
-        out.bytes(render::table(&table(&told)).as_bytes())?;
+        out.text(&render::table(&table(&told)))?;
     }
     out.finish()?;
     Ok(if census.left_out == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })

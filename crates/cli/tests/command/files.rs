@@ -171,3 +171,28 @@ fn full_images() {
     bench.ok("cp small a.img:/");
     bench.check("a.img");
 }
+
+/// Promise: a name that turns or hides text is shown by its escapes wherever people read it, in lists and in messages, and as it
+/// is in JSON.
+#[test]
+fn names_deceive_nobody() {
+    let bench = Bench::new();
+    bench.ok("newfs -n -s 4m a.img");
+    let (name, shown) = ("cod\u{202e}gpj.exe", r"cod\u{202e}gpj.exe");
+    bench.write(name, "x");
+    assert_eq!(bench.run_args(["cp", name, "a.img:/"]).code, 0);
+    assert_eq!(bench.ok("ls a.img"), format!("{shown}\n"));
+    for words in ["ls -l a.img", "ls -R a.img"] {
+        let told = bench.ok(words);
+        assert!(told.contains(shown) && !told.contains(name), "{told}");
+    }
+    let path = format!("a.img:/{name}");
+    let told = bench.run_args(["stat", &path]).out;
+    assert!(told.contains(shown) && !told.contains(name), "{told}");
+    assert!(bench.ok("ls --json a.img").contains(name));
+    for words in [["cat", &format!("a.img:/no{name}")], ["import", &format!("no{name}")], ["ls", name]] {
+        let words = if words[0] == "import" { vec![words[0], words[1], "a.img"] } else { words.to_vec() };
+        let told = bench.run_args(words).err;
+        assert!(told.contains(shown) && !told.contains(name), "{told}");
+    }
+}

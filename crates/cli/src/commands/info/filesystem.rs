@@ -138,7 +138,7 @@ impl FileSystemInfo {
         let free = totals.cs_nbfree.saturating_mul(layout.fs_frag.into()).saturating_add(totals.cs_nffree);
         let new_fields = layout.version == Version::Ufs2 || layout.flags_updated;
         let time = if new_fields { fs.fs_time } else { fs.fs_old_time.cast_unsigned().into() };
-        let text_of = |bytes: &[u8]| text::printable(bytes.split(|&b| b == 0).next().unwrap_or_default());
+        let text_of = |bytes: &[u8]| text::encoded(bytes.split(|&b| b == 0).next().unwrap_or_default());
         let geometry = layout.rotation.as_ref().map(|r| Geometry {
             rotational_tables: r.fs_old_cpc > 0,
             rps: fs.fs_old_rps,

@@ -39,7 +39,7 @@ impl OldInfo {
         let superblock = &detected.superblock;
         let (format, layout) = (superblock.format, superblock.layout()?);
         let objections = detected.objections(device);
-        let name = |bytes: &[u8]| text::printable(bytes.split(|&b| b == 0).next().unwrap_or_default());
+        let name = |bytes: &[u8]| text::encoded(bytes.split(|&b| b == 0).next().unwrap_or_default());
         Ok(Self {
             version: text::old_family(format.family),
             format: format.to_string(),

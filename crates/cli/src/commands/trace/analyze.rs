@@ -133,7 +133,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             out.bytes(format!("# {name}\r\n{csv}\r\n").as_bytes())?;
         }
     } else {
-        out.bytes(render::sections(&sections).trim_start().as_bytes())?;
+        out.text(render::sections(&sections).trim_start())?;
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)

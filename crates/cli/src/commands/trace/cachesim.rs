@@ -139,7 +139,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     } else if args.csv {
         out.bytes(csv(&simulated).as_bytes())?;
     } else {
-        out.bytes(text.trim_start().as_bytes())?;
+        out.text(text.trim_start())?;
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)

@@ -114,7 +114,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.json {
         out.json(&outcome)?;
     } else {
-        out.bytes(render::text(&outcome).trim_start().as_bytes())?;
+        out.text(render::text(&outcome).trim_start())?;
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)

@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         out.json(&advice)?;
     } else {
         let told = if args.brief { &sections[sections.len() - 1..] } else { &sections };
-        out.bytes(render::sections(told).trim_start().as_bytes())?;
+        out.text(render::sections(told).trim_start())?;
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)

@@ -174,7 +174,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         if args.json {
             out.json(&sections)?;
         } else {
-            out.bytes(render::sections(&sections).trim_start().as_bytes())?;
+            out.text(render::sections(&sections).trim_start())?;
         }
         out.finish()?;
     }
