@@ -39,12 +39,25 @@ pub(crate) struct KernelMount {
 /// Whether the kernel must check permissions: whenever anyone but root on behalf of root may come in. Root would
 /// pass every check, and each create would cost a GETATTR of the directory.
 pub(crate) fn needs_permission_checks(options: &MountOptions) -> bool {
-    options.default_permissions || options.access != Access::Owner || !geteuid().is_root()
+    options.default_permissions || options.access == Access::Everyone || !geteuid().is_root()
+}
+
+/// Refuses what the kernel would not hold anybody to.
+fn check_access(access: Access, is_root: bool) -> Result<()> {
+    if access == Access::OwnerAndRoot && !is_root {
+        return Err(Error::option(
+            "allow_root",
+            "cannot be kept: the kernel lets in the owner alone or everyone, and what it has in its caches it shows without \
+             asking; use allow_other, which holds everyone to the permissions of the files, or let root mount it",
+        ));
+    }
+    Ok(())
 }
 
 /// Mounts on `dir`, an absolute path without links. `source` is shown by `mount` and `df`.
 pub(crate) fn mount(dir: &Path, source: &str, options: &MountOptions) -> Result<KernelMount> {
     let root = geteuid().is_root();
+    check_access(options.access, root)?;
     for (asked, word) in [(options.suid, "suid"), (options.dev, "dev")] {
         if asked && (!root || options.auto_unmount) {
             let why = if root { "does not go together with auto_unmount" } else { "is for root only" };
@@ -77,7 +90,7 @@ fn mount_directly(dir: &Path, source: &str, options: &MountOptions) -> Result<Ow
         geteuid().as_raw(),
         getegid().as_raw()
     );
-    if options.access != Access::Owner {
+    if options.access == Access::Everyone {
         data.push_str(",allow_other");
     }
     if needs_permission_checks(options) {
@@ -139,7 +152,7 @@ fn helper_options(source: &str, options: &MountOptions) -> String {
         ("noexec", !options.exec),
         ("nosuid", true),
         ("nodev", true),
-        ("allow_other", options.access != Access::Owner),
+        ("allow_other", options.access == Access::Everyone),
         ("default_permissions", needs_permission_checks(options)),
         ("auto_unmount", options.auto_unmount),
     ];
@@ -209,6 +222,19 @@ pub(crate) fn unmount(dir: &Path, device: MountDevice, how: Unmount) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Promise: `allow_root` is what the kernel does for a mount of root, and nothing that could be kept for others.
+    #[test]
+    fn allow_root_is_for_root() {
+        assert!(check_access(Access::OwnerAndRoot, true).is_ok());
+        let error = check_access(Access::OwnerAndRoot, false).unwrap_err().to_string();
+        assert!(
+            error.contains("`allow_root` cannot be kept") && error.contains("use allow_other"),
+            "{error}"
+        );
+        let options = MountOptions { access: Access::OwnerAndRoot, ..Default::default() };
+        assert!(!helper_options("image", &options).contains("allow_other"));
+    }
 
     /// Promise: a name full of commas reaches `fusermount3` as a name, not as options.
     #[test]

@@ -23,9 +23,12 @@
 //! - `sync(2)` and `syncfs(2)` write the kernel's pages back to us but do not tell us to make them durable: a timer does
 //!   (`commit=`, 5 s). `fsync(2)` is honoured at once.
 //! - A read from the kernel's cache does not reach us, so access times change only with reads that do.
-//! - Data written late in the name of nobody counts as its owner's against the free-space reserve, and that there is no
-//!   space left is heard from `fsync` or `close`, not from `write`.
-//! - The kernel knows nothing of BSD's file flags. What they forbid is refused, but a write to an immutable file only
+//! - Pages that were changed through a mapping, and with `writeback` all data, come late and in the name of nobody. They do
+//!   not get of the free-space reserve (unless root alone can use the mount), and that there is no room for them is heard
+//!   from `msync`, `fsync` or `close`; if nobody asks, the log and the end of the mount tell what was lost.
+//! - With `writeback` a write beyond the largest size of a file is refused as late, and the kernel shows the size that the
+//!   file would have until it forgets the file.
+//! - The kernel knows nothing of BSD's file flags. What they forbid is refused, but a late write to an immutable file only
 //!   when the pages come back to us, so that `fsync` or `close` tells of it.
 //! - Extended attributes of name spaces other than `user` and `system` do not exist; negotiating the longer SETXATTR
 //!   would end the session, as `fuser` cannot decode it.
@@ -42,6 +45,7 @@ mod daemon;
 mod error;
 mod kernel;
 mod later;
+mod losses;
 mod mountinfo;
 mod nodes;
 mod options;

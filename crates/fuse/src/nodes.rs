@@ -4,11 +4,10 @@
 //! kernel does not bring back the rest, so they are counted here, and [`Nodes::give_back`] returns them: otherwise
 //! a file that was unlinked while open would keep its blocks in an image that calls itself clean.
 //!
-//! Beside the count stands what decides about pages that the kernel writes back late and in nobody's name: the owner, for
-//! whether they may use the free-space reserve, and BSD's file flags, for whether they may be written at all.
+//! Beside the count stand BSD's file flags, of which the kernel knows nothing: whether a file may be written at all.
 
 use spindle_clock::Mutex;
-use spindle_vfs::{Attr, FileSystem, Ino, Privilege};
+use spindle_vfs::{Attr, FileSystem, Ino};
 use std::collections::HashMap;
 
 /// Enough that worker threads seldom meet on one.
@@ -17,29 +16,14 @@ const SHARDS: usize = 16;
 #[derive(Clone, Copy, Debug)]
 struct Node {
     references: u64,
-    writing: Writing,
-}
-
-/// What is known about writing to a file without asking the file system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Writing {
-    /// Whose share of the space late pages use.
-    pub(crate) owner: Privilege,
-    /// BSD file flags.
-    pub(crate) flags: u32,
+    /// BSD's file flags.
+    flags: u32,
 }
 
 /// The inodes that the kernel knows.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     shards: [Mutex<HashMap<Ino, Node>>; SHARDS],
-}
-
-impl From<&Attr> for Writing {
-    fn from(attr: &Attr) -> Self {
-        let owner = if attr.uid == 0 { Privilege::Root } else { Privilege::User };
-        Self { owner, flags: attr.flags }
-    }
 }
 
 impl Nodes {
@@ -50,16 +34,9 @@ impl Nodes {
     /// Counts one reference, before the answer that gives it is sent.
     pub(crate) fn take(&self, attr: &Attr) {
         let mut shard = self.shard(attr.ino).lock();
-        let node = shard.entry(attr.ino).or_insert(Node { references: 0, writing: attr.into() });
+        let node = shard.entry(attr.ino).or_insert(Node { references: 0, flags: 0 });
         node.references += 1;
-        node.writing = attr.into();
-    }
-
-    /// Notes a change of owner or flags.
-    pub(crate) fn update(&self, attr: &Attr) {
-        if let Some(node) = self.shard(attr.ino).lock().get_mut(&attr.ino) {
-            node.writing = attr.into();
-        }
+        node.flags = attr.flags;
     }
 
     /// Takes `count` references back; says how many the file system is to be given back.
@@ -79,10 +56,9 @@ impl Nodes {
         self.shard(ino).lock().contains_key(&ino)
     }
 
-    /// What decides about late pages of this file.
-    pub(crate) fn writing(&self, ino: Ino) -> Writing {
-        let unknown = Writing { owner: Privilege::User, flags: 0 };
-        self.shard(ino).lock().get(&ino).map_or(unknown, |node| node.writing)
+    /// The file flags, without asking the file system.
+    pub(crate) fn flags(&self, ino: Ino) -> u32 {
+        self.shard(ino).lock().get(&ino).map_or(0, |node| node.flags)
     }
 
     /// Gives the file system back all references that are still out.
@@ -104,7 +80,7 @@ mod tests {
     use spindle_clock::Timestamp;
     use spindle_vfs::{FileKind, Rdev};
 
-    fn attr(ino: u64, uid: u32) -> Attr {
+    fn attr(ino: u64) -> Attr {
         let time = Timestamp::default();
         Attr {
             ino: Ino(ino),
@@ -112,7 +88,7 @@ mod tests {
             kind: FileKind::Regular,
             perm: 0o644,
             nlink: 1,
-            uid,
+            uid: 0,
             gid: 0,
             rdev: Rdev::default(),
             size: 0,
@@ -131,27 +107,16 @@ mod tests {
     fn references_balance() {
         let nodes = Nodes::default();
         for _ in 0..3 {
-            nodes.take(&attr(5, 0));
+            nodes.take(&attr(5));
         }
-        nodes.take(&attr(21, 7));
+        nodes.take(&attr(21));
         assert_eq!(nodes.release(Ino(5), 2), 2);
         assert_eq!(nodes.release(Ino(5), 2), 1);
         assert_eq!(nodes.release(Ino(5), 1), 0);
-        nodes.take(&attr(5, 0));
+        nodes.take(&attr(5));
         let mut rest = nodes.drain();
         rest.sort_unstable();
         assert_eq!(rest, [(Ino(5), 1), (Ino(21), 1)]);
         assert_eq!(nodes.drain(), []);
-    }
-
-    /// Promise: late pages use the reserve only in files of root, also after a change of owner.
-    #[test]
-    fn owners_are_known() {
-        let nodes = Nodes::default();
-        assert_eq!(nodes.writing(Ino(5)).owner, Privilege::User);
-        nodes.take(&attr(5, 0));
-        assert_eq!(nodes.writing(Ino(5)).owner, Privilege::Root);
-        nodes.update(&attr(5, 1000));
-        assert_eq!(nodes.writing(Ino(5)).owner, Privilege::User);
     }
 }

@@ -15,7 +15,7 @@ pub enum Access {
     /// The user who mounted.
     #[default]
     Owner,
-    /// That user and root.
+    /// That user and root: for mounts of root only, where it is the same.
     OwnerAndRoot,
     /// Everyone.
     Everyone,
@@ -77,6 +77,9 @@ pub struct MountOptions {
     pub threads: usize,
     /// `commit=`: at most so long after a change everything is made durable.
     pub commit: Duration,
+    /// `writeback`: the kernel keeps what is written and sends it later, so that `write(2)` cannot tell of a full disk;
+    /// without, and with `writethrough`, a write that has returned has its space.
+    pub writeback: bool,
     /// `nouser_xattr` turns extended attributes off, which saves two requests per listed file.
     pub xattrs: bool,
     /// `sync` and `dirsync`, `async`: each change of names is on the device, one block after the other, before it is
@@ -133,6 +136,7 @@ impl Default for MountOptions {
             force: false,
             threads: DEFAULT_THREADS,
             commit: DEFAULT_COMMIT,
+            writeback: false,
             xattrs: true,
             synchronous_names: false,
             log: None,
@@ -232,6 +236,8 @@ impl MountOptions {
                 // As with other file systems, 0 asks for the default.
                 self.commit = if secs == 0 { DEFAULT_COMMIT } else { Duration::from_secs(secs.into()) };
             }
+            "writeback" => self.writeback = true,
+            "writethrough" => self.writeback = false,
             "user_xattr" => self.xattrs = true,
             "nouser_xattr" => self.xattrs = false,
             "sync" | "dirsync" => self.synchronous_names = true,
@@ -375,6 +381,8 @@ mod tests {
         assert_eq!(o.dialect.as_deref(), Some("netbsd"));
         assert!(!o.read_only && !o.dev && !o.suid && !o.xattrs && o.force);
         assert_eq!((o.groups, o.threads, o.commit), (GroupRule::Bsd, 4, Duration::from_secs(30)));
+        assert!(parsed("writeback").writeback);
+        assert_eq!(parsed("writeback,writethrough"), MountOptions::default());
         assert_eq!(parsed("grpid,sysvgroups,commit=0"), MountOptions::default());
         let o = parsed("sync,cluster=120k,noreadahead,writelimit=240K");
         assert!(o.synchronous_names && !o.read_ahead);

@@ -10,15 +10,23 @@
 //!   atomic `O_TRUNC`; truncation arrives as a SETATTR instead, which is one request in place of two.
 //!   The kernel learns this from the first answer to an OPEN, and until then releases what it creates; so the session
 //!   opens a file that only it can see ([`PROBE`]) before anyone else comes.
-//! - Writes are cached in the kernel: size, mtime and ctime of regular files are the kernel's and arrive by SETATTR, so
-//!   that late pages must not date the file: nothing would put it right where the kernel found the time unchanged. Offsets
-//!   of appending writes are already right; any file may be read. Late pages come in nobody's name.
+//! - A write is passed on before it returns, so that who writes hears of a full disk, and a write that has returned has
+//!   its space. Only pages changed through a mapping come late, and then the file is dated by their coming.
+//! - With `writeback` the kernel keeps all writes: size, mtime and ctime of regular files are the kernel's and arrive by
+//!   SETATTR, so that late pages must not date the file: nothing would put it right where the kernel found the time
+//!   unchanged. Offsets of appending writes are already right; any file may be read.
+//! - Late pages come in nobody's name ([`late_writer`]), and nobody may be there any more to hear that they found no
+//!   room, so what is lost of them is kept in mind ([`Losses`]).
+//! - Direct I/O is not done asynchronously (`FUSE_ASYNC_DIO`): the kernel drops the cached pages under a direct write
+//!   only before it where it is queued, so that readers would go on seeing what they read meanwhile; and it turns
+//!   ENOSPC into EIO there.
 //! - Locks stay in the kernel, which serves all processes of a mount, releases them on exit, finds deadlocks
 //!   and lets signals interrupt a waiting one. `fuser` could not do it as well: it passes no interrupts,
 //!   and it drops the flag that tells `flock` from `fcntl`, which must not collide.
 //! - An image with extended attributes asks for `HANDLE_KILLPRIV_V2`: otherwise the kernel looks for
 //!   `security.capability` at every write. In return the set-id bits of a file that is written, truncated
-//!   or given away are cleared here ([`Server::kill_setid`]).
+//!   or given away are cleared here, and the kernel, which takes the attributes that it knows for good, is told to ask
+//!   again ([`Inner::kill_setid`]).
 //!
 //! No call here may wait for the kernel to answer anything: it would wait for itself.
 
@@ -27,10 +35,11 @@ mod requests;
 
 use crate::convert::{NodeIds, Presented, absent, errno, file_attr};
 use crate::later::{Later, Room};
-use crate::nodes::{Nodes, Writing};
-use crate::options::MountOptions;
+use crate::losses::Losses;
+use crate::nodes::Nodes;
+use crate::options::{Access, MountOptions};
 use fuser::{
-    Errno, Generation, INodeNo, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyWrite,
+    Errno, Generation, INodeNo, Notifier, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyWrite,
     ReplyXattr, Request, WriteFlags,
 };
 use observed::Observed;
@@ -42,8 +51,8 @@ use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How long names and attributes are good in the kernel.
@@ -84,8 +93,12 @@ pub(crate) struct Inner {
     xattrs: bool,
     /// Opening needs no request, which the kernel says in INIT. Never so if someone observes.
     zero_message_open: AtomicBool,
-    /// The kernel has a cache of writes, which it says in INIT, and keeps the times of regular files.
+    /// `writeback` is asked for.
+    writeback: bool,
+    /// The kernel has agreed to keep writes, in INIT, and so keeps the times of regular files.
     writes_cached: AtomicBool,
+    /// For whom late pages take space.
+    late_writer: Privilege,
     observed: Observed,
 }
 
@@ -96,6 +109,10 @@ pub(crate) struct Upkeep {
     seeks: Later,
     retries: Later,
     room: Room,
+    /// What was written late and is not in the image.
+    pub(crate) losses: Losses,
+    /// For what the kernel must be told; set before the first request is served.
+    pub(crate) notifier: OnceLock<Notifier>,
     /// Something was changed since this was last cleared: set after the change.
     pub(crate) changed: AtomicBool,
 }
@@ -119,7 +136,9 @@ impl Server {
             upkeep,
             xattrs: options.xattrs && fs.limits().xattrs,
             zero_message_open: AtomicBool::new(true),
+            writeback: options.writeback,
             writes_cached: AtomicBool::new(false),
+            late_writer: late_writer(options),
             observed: Observed::new(observer),
             fs,
         }))
@@ -221,6 +240,7 @@ impl Inner {
 
     fn create_node(&self, by: &Cred<'_>, parent: Ino, name: &[u8], node: &NewNode<'_>) -> Result<Attr> {
         let attr = self.front.create(by, parent, name, node)?;
+        self.upkeep.losses.forget(attr.ino);
         self.note_change();
         Ok(attr)
     }
@@ -234,7 +254,13 @@ impl Inner {
         flags: WriteFlags,
     ) -> Result<usize> {
         let cached = flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        let share = self.writer(by, ino, offset.saturating_add(data.len() as u64), cached)?;
+        let end = offset.saturating_add(data.len() as u64);
+        self.permit_write(ino, end).inspect_err(|error| {
+            if cached {
+                self.upkeep.losses.note(ino, offset..end, error);
+            }
+        })?;
+        let share = if cached { self.late_writer } else { by.privilege() };
         if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             self.kill_setid(ino)?;
         }
@@ -247,7 +273,18 @@ impl Inner {
                 self.fs.write(ino, offset, data, share)
             }
         };
-        write_all(write, offset, data, cached)
+        let (done, error) = write_all(write, offset, data);
+        let kept = offset + done as u64;
+        self.upkeep.losses.made_good(ino, offset..kept);
+        match error {
+            // The kernel does not look at how much of a late page was written: there, a part is as bad as nothing.
+            Some(error) if cached => {
+                self.upkeep.losses.note(ino, kept..end, &error);
+                Err(error)
+            }
+            Some(error) if done == 0 => Err(error),
+            _ => Ok(done),
+        }
     }
 
     fn reply_written(&self, result: Result<usize>, reply: ReplyWrite) {
@@ -270,8 +307,20 @@ impl Inner {
         let attr = self.fs.getattr(ino)?;
         if let Some(perm) = without_setid(&attr) {
             self.fs.setattr(ino, &SetAttr { perm: Some(perm), ..SetAttr::default() }, Privilege::User)?;
+            self.have_attributes_asked_again(ino);
         }
         Ok(())
+    }
+
+    /// Tells the kernel that the attributes it knows are old, and older answers that are under way with them. As no pages are
+    /// meant, and whoever's request this is keeps the inode in use, the kernel waits for nothing here.
+    fn have_attributes_asked_again(&self, ino: Ino) {
+        const NO_PAGES: i64 = -1;
+        if let Some(notifier) = self.upkeep.notifier.get()
+            && let Err(error) = notifier.inval_inode(self.ids.node(ino), NO_PAGES, 0)
+        {
+            log::warn!("the kernel may know old attributes of inode {}: {error}", ino.0);
+        }
     }
 
     /// With `uid=` and `gid=` nothing can be given away, and giving it to whom it seems to belong does nothing.
@@ -302,22 +351,20 @@ impl Inner {
         }
         let attr = self.front.setattr(&cred(req), ino, &set, None)?;
         self.note_change();
-        if given_away {
-            self.upkeep.nodes.update(&attr);
+        if let Some(size) = set.size {
+            self.upkeep.losses.cut(ino, size);
         }
         Ok(attr)
     }
 
-    /// For whom a write takes space, if file flags let it be done. Appending to an append-only file rewrites its last
-    /// page, so that only writes that end within the file are refused.
-    fn writer(&self, by: &Cred<'_>, ino: Ino, end: u64, cached: bool) -> Result<Privilege> {
-        let Writing { owner, flags } = self.upkeep.nodes.writing(ino);
+    /// Checks that file flags let a write be done. Appending to an append-only file rewrites its last page, so that only
+    /// writes that end within the file are refused.
+    fn permit_write(&self, ino: Ino, end: u64) -> Result<()> {
+        let flags = self.upkeep.nodes.flags(ino);
         if flags & IMMUTABLE != 0 || (flags & APPEND != 0 && end <= self.fs.getattr(ino)?.size) {
             Err(Error::NotPermitted)
-        } else if self.presented.uid.is_some_and(|uid| uid != 0) {
-            Ok(Privilege::User)
         } else {
-            Ok(if cached { owner } else { by.privilege() })
+            Ok(())
         }
     }
 
@@ -360,6 +407,13 @@ fn probe(req: &Request, parent: INodeNo, name: &OsStr) -> Option<fuser::FileAttr
     })
 }
 
+/// For whom late pages take space. They come in nobody's name, so that the reserve of the superuser is not theirs, unless
+/// nobody but the superuser can have written them.
+fn late_writer(options: &MountOptions) -> Privilege {
+    let only_root = options.access != Access::Everyone && nix::unistd::geteuid().is_root();
+    if only_root { Privilege::Root } else { Privilege::User }
+}
+
 fn cred(req: &Request) -> Cred<'static> {
     Cred::user(req.uid(), req.gid())
 }
@@ -380,27 +434,21 @@ fn new_node<'a>(req: &Request, kind: FileKind, mode: u32, rdev: Rdev, target: &'
     NewNode { kind, perm: mode & 0o7777, uid: req.uid(), gid: req.gid(), rdev, target }
 }
 
-/// Writes as much as there is space for. The kernel does not look at how much of a late page was written: there, a part
-/// is as bad as nothing.
+/// Writes as much as there is space for: how much that was, and what kept the rest out.
 fn write_all(
     write: impl Fn(u64, &[u8]) -> Result<usize>,
     offset: u64,
     data: &[u8],
-    whole: bool,
-) -> Result<usize> {
+) -> (usize, Option<Error>) {
     let mut done = 0;
     while done < data.len() {
-        let len = match write(offset + done as u64, &data[done..]) {
-            Ok(0) => Err(Error::NoSpace),
-            other => other,
-        };
-        match len {
+        match write(offset + done as u64, &data[done..]) {
+            Ok(0) => return (done, Some(Error::NoSpace)),
             Ok(len) => done += len,
-            Err(error) if whole || done == 0 => return Err(error),
-            Err(_) => break,
+            Err(error) => return (done, Some(error)),
         }
     }
-    Ok(done)
+    (done, None)
 }
 
 /// The error number for the kernel; what the user should hear of besides is logged. That nothing is written any more has been
@@ -441,7 +489,9 @@ fn reply_xattr(result: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
     }
 }
 
-/// Only these name spaces exist in our formats; the kernel also asks for others.
+/// Only these name spaces exist in our formats; the kernel also asks for others, and for access control lists as it has
+/// them, which programs must hear that there are none.
 fn has_name_space(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(b"user.") || name.as_bytes().starts_with(b"system.")
+    let name = name.as_bytes();
+    name.starts_with(b"user.") || name.starts_with(b"system.") && !name.starts_with(b"system.posix_acl_")
 }

@@ -12,7 +12,7 @@ use crate::kernel::{self, KernelMount, Unmount};
 use crate::later::Later;
 use crate::mountinfo::{self, MountDevice};
 use crate::server::{MAX_REQUEST_BYTES, PROBE, Server, Upkeep};
-use crate::{Access, Error, MountOptions, Result};
+use crate::{Error, MountOptions, Result};
 use fuser::{Config, SessionACL};
 use spindle_clock::{Condvar, Mutex};
 use spindle_vfs::{FileSystem, Observer};
@@ -99,12 +99,11 @@ pub fn mount(
     let mut config = Config::default();
     config.n_threads = Some(options.threads);
     config.clone_fd = options.threads > 1;
-    let acl = match options.access {
-        Access::OwnerAndRoot => SessionACL::RootAndOwner,
-        // For the owner alone the kernel itself sees to it, and it writes late attributes back as root.
-        Access::Owner | Access::Everyone => SessionACL::All,
-    };
-    let started = fuser::Session::from_fd(server, fd, acl, config).and_then(fuser::Session::spawn);
+    // The kernel itself sees to who may come in, and it writes late attributes back as root.
+    let started = fuser::Session::from_fd(server, fd, SessionACL::All, config).and_then(|session| {
+        upkeep.notifier.get_or_init(|| session.notifier());
+        session.spawn()
+    });
     let background = match started {
         Ok(background) => background,
         Err(source) => {
@@ -197,10 +196,11 @@ impl Session {
     /// Waits until it is unmounted, by whomever. Then the caller calls [`FileSystem::unmount`].
     ///
     /// # Errors
-    /// When the connection with the kernel broke off otherwise than by unmounting, or when changes could not be made durable
-    /// in time.
+    /// When the connection with the kernel broke off otherwise than by unmounting, when changes could not be made durable
+    /// in time, or when data that was written late could not be kept.
     pub fn join(mut self) -> Result<()> {
-        let result = self.wait();
+        let kept = |()| self.upkeep.losses.told_at_the_end(&*self.fs);
+        let result = self.wait().and_then(kept);
         match self.commit_timer.take().map(JoinHandle::join) {
             Some(Err(_)) => Err(Error::State("the commit timer died".into())),
             Some(Ok(durable)) => result.and(durable.map_err(Error::from)),

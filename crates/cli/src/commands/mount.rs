@@ -34,7 +34,8 @@ use std::sync::Arc;
                                 and byte order where they are not the usual ones (sysv-2048-be)
     noatime, relatime, strictatime
                                 when reading changes access times: never, rarely (the default), always
-    allow_other, allow_root     who else may use the mount; the user alone by default
+    allow_other                 everyone may use the mount, as far as the permissions of the files go; without, the user alone
+    allow_root                  for mounts of root, where it changes nothing; refused to others, as the kernel could not keep it
     default_permissions         have the kernel check permissions in any case
     uid=N, gid=N, umask=M, fmask=M, dmask=M
                                 show everything with this owner, group and these permissions
@@ -44,6 +45,12 @@ use std::sync::Arc;
     fsname=NAME, subtype=NAME   what mount and df show
     commit=SECONDS              make changes durable at least so often (5)
     threads=N                   threads that serve (2)
+    writethrough, writeback     writethrough (the default): write(2) returns when the write has its space, or says that the disk is
+                                full. writeback: the kernel keeps what is written and sends it later, which makes small writes
+                                faster; its price: that the disk is full (or the write beyond the largest file, or not allowed) is
+                                told by fsync or close, if the program asks, else by the system's log and by umount, which then
+                                fails; nothing written so gets of the reserve for root, unless only root can use the mount; and
+                                size and times of a file come from the kernel, the image has them later
     nouser_xattr                no extended attributes
     cluster=SIZE, nocluster     move file data in clusters of this many bytes (k and m for powers of 1024; at most 16m),
                                 or block by block; without, in clusters as tunefs -a has set them

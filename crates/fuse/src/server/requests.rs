@@ -28,13 +28,11 @@ use std::time::{Duration, SystemTime};
 impl fuser::Filesystem for Server {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let wanted = [
-            InitFlags::FUSE_WRITEBACK_CACHE,
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_DO_READDIRPLUS,
             InitFlags::FUSE_READDIRPLUS_AUTO,
             InitFlags::FUSE_EXPORT_SUPPORT,
             InitFlags::FUSE_CACHE_SYMLINKS,
-            InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_MAX_PAGES,
             InitFlags::FUSE_EXPLICIT_INVAL_DATA,
         ];
@@ -44,7 +42,8 @@ impl fuser::Filesystem for Server {
                 log::info!("this kernel has no {flag:?}");
             }
         }
-        let writes_cached = config.capabilities().contains(InitFlags::FUSE_WRITEBACK_CACHE);
+        let writes_cached =
+            self.writeback && config.add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE).is_ok();
         self.writes_cached.store(writes_cached, Ordering::Relaxed);
         let zero_message_open =
             config.capabilities().contains(InitFlags::FUSE_NO_OPEN_SUPPORT) && !self.observed.is_on();
@@ -316,10 +315,13 @@ impl fuser::Filesystem for Server {
     ) {
         let (by, ino) = (cred(req), self.ino(ino));
         let (caller, handle) = (caller(req), fh.0);
-        let tell = move |inner: &Inner, written: &Result<usize>| {
-            if let Ok(len) = written {
+        let late = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let tell = move |inner: &Inner, written: &Result<usize>| match written {
+            Ok(len) => {
                 inner.observed.tell(caller, &Action::Written { handle, ino, offset, bytes: *len as u64 });
             }
+            Err(_) if late => inner.upkeep.losses.log(ino),
+            Err(_) => {}
         };
         let written = self.write_file(&by, ino, offset, data, write_flags);
         if !self.may_yet_fit(&written) {
@@ -340,7 +342,8 @@ impl fuser::Filesystem for Server {
     }
 
     fn fsync(&self, req: &Request, ino: INodeNo, fh: FileHandle, datasync: bool, reply: ReplyEmpty) {
-        let result = self.fs.fsync(self.ino(ino), datasync);
+        let result =
+            self.fs.fsync(self.ino(ino), datasync).and_then(|()| self.upkeep.losses.tell(self.ino(ino)));
         if result.is_ok() {
             self.observed.tell(caller(req), &Action::Synced { handle: fh.0, ino: self.ino(ino) });
         }
@@ -427,21 +430,21 @@ impl fuser::Filesystem for Server {
         self.reply_change(result, reply);
     }
 
-    fn getxattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+    fn getxattr(&self, req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         if !self.xattrs {
             reply.error(Errno::ENOSYS);
         } else if has_name_space(name) {
-            reply_xattr(self.fs.getxattr(self.ino(ino), name.as_bytes()), size, reply);
+            reply_xattr(self.front.getxattr(&cred(req), self.ino(ino), name.as_bytes()), size, reply);
         } else {
             reply.error(Errno::EOPNOTSUPP);
         }
     }
 
-    fn listxattr(&self, _req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+    fn listxattr(&self, req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
         if !self.xattrs {
             return reply.error(Errno::ENOSYS);
         }
-        let names = self.fs.listxattr(self.ino(ino)).map(|names| {
+        let names = self.front.listxattr(&cred(req), self.ino(ino)).map(|names| {
             names.into_iter().flat_map(|name| name.into_iter().chain(std::iter::once(0))).collect()
         });
         reply_xattr(names, size, reply);
@@ -522,13 +525,11 @@ impl fuser::Filesystem for Server {
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
         let ino = self.ino(ino);
-        let allowed = self.writer(&cred(req), ino, offset.saturating_add(length), false).and_then(|by| {
-            if req.uid() != 0 {
-                self.kill_setid(ino)?;
-            }
-            Ok(by)
-        });
-        let result = allowed.and_then(|by| self.fs.fallocate(ino, mode, offset, length, by));
+        let by = cred(req);
+        let allowed = self
+            .permit_write(ino, offset.saturating_add(length))
+            .and_then(|()| if by.is_root() { Ok(()) } else { self.kill_setid(ino) });
+        let result = allowed.and_then(|()| self.fs.fallocate(ino, mode, offset, length, by.privilege()));
         self.reply_change(result, reply);
     }
 

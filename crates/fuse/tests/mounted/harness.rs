@@ -18,6 +18,19 @@ pub struct Mounted {
     _watchdog: Watchdog,
 }
 
+/// The words for each way of writing.
+pub const WRITE_MODES: [&str; 2] = ["writethrough", "writeback"];
+
+/// Runs a test on a mount with these words and each way of writing.
+pub fn in_both_modes(words: &str, test: impl Fn(Mounted)) {
+    for mode in WRITE_MODES {
+        if let Some(mounted) = Mounted::new(&format!("{words},{mode}")) {
+            println!("{mode}");
+            test(mounted);
+        }
+    }
+}
+
 impl Mounted {
     pub fn new(words: &str) -> Option<Self> {
         Self::with_model(words, big_model())
@@ -64,6 +77,11 @@ impl Mounted {
         let session = self.session.take().unwrap();
         end(&session);
         session.join()
+    }
+
+    /// Mounts again after [`Self::end`].
+    pub fn remount_ended(&mut self) {
+        self.mount(Arc::clone(&self.fs) as _);
     }
 
     /// Unmounts and mounts again: nothing is in the kernel's caches any more.

@@ -2,12 +2,14 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod direct;
+mod full;
 mod harness;
 mod observed;
 mod others;
 
 use common::big_model;
-use harness::Mounted;
+use harness::{Mounted, in_both_modes};
 use nix::fcntl::{FallocateFlags, RenameFlags, fallocate, renameat2};
 use nix::sys::stat::{SFlag, UtimensatFlags, makedev, mknod, utimensat};
 use nix::sys::time::TimeSpec;
@@ -26,60 +28,63 @@ fn errno(error: &std::io::Error) -> i32 {
 /// Promise: what is written is read back, from the caches and after they are gone.
 #[test]
 fn contents_survive() {
-    let Some(mut m) = Mounted::new("") else { return };
-    let data: Vec<u8> = (0..5_000_000u32).map(|i| (i % 251) as u8).collect();
-    fs::write(m.path("f"), &data).unwrap();
-    assert!(fs::read(m.path("f")).unwrap() == data);
-    assert!(fs::metadata(m.path("f")).unwrap().blocks() * 512 >= data.len() as u64);
-    fs::create_dir_all(m.path("a/b/c")).unwrap();
-    fs::write(m.path("a/b/c/deep"), b"deep").unwrap();
-    m.remount();
-    assert!(fs::read(m.path("f")).unwrap() == data);
-    assert_eq!(fs::read(m.path("a/b/c/deep")).unwrap(), b"deep");
-    assert_eq!(fs::metadata(m.path("f")).unwrap().len(), data.len() as u64);
-    fs::remove_dir_all(m.path("a")).unwrap();
-    assert_eq!(fs::read_dir(m.path("")).unwrap().count(), 1);
+    in_both_modes("", |mut m| {
+        let data: Vec<u8> = (0..5_000_000u32).map(|i| (i % 251) as u8).collect();
+        fs::write(m.path("f"), &data).unwrap();
+        assert!(fs::read(m.path("f")).unwrap() == data);
+        assert!(fs::metadata(m.path("f")).unwrap().blocks() * 512 >= data.len() as u64);
+        fs::create_dir_all(m.path("a/b/c")).unwrap();
+        fs::write(m.path("a/b/c/deep"), b"deep").unwrap();
+        m.remount();
+        assert!(fs::read(m.path("f")).unwrap() == data);
+        assert_eq!(fs::read(m.path("a/b/c/deep")).unwrap(), b"deep");
+        assert_eq!(fs::metadata(m.path("f")).unwrap().len(), data.len() as u64);
+        fs::remove_dir_all(m.path("a")).unwrap();
+        assert_eq!(fs::read_dir(m.path("")).unwrap().count(), 1);
+    });
 }
 
 /// Promise: appending from two handles loses nothing, and a file can be read through a handle beside a write-only one
 /// that overwrites parts of its pages.
 #[test]
 fn appending_and_partial_pages() {
-    let Some(mut m) = Mounted::new("") else { return };
-    let open = || OpenOptions::new().append(true).create(true).open(m.path("log")).unwrap();
-    let (mut one, mut two) = (open(), open());
-    for i in 0..1000 {
-        writeln!(if i % 3 == 0 { &mut one } else { &mut two }, "line {i:04}").unwrap();
-    }
-    drop((one, two));
-    m.remount();
-    let text = fs::read_to_string(m.path("log")).unwrap();
-    assert!(text.lines().enumerate().all(|(i, line)| line == format!("line {i:04}")), "{text}");
-    // A write-only handle into the middle of a page that is not cached: the kernel must read it first.
-    let file = OpenOptions::new().write(true).open(m.path("log")).unwrap();
-    file.write_all_at(b"LINE", 10).unwrap();
-    drop(file);
-    m.remount();
-    assert_eq!(&fs::read(m.path("log")).unwrap()[..20], b"line 0000\nLINE 0001\n");
+    in_both_modes("", |mut m| {
+        let open = || OpenOptions::new().append(true).create(true).open(m.path("log")).unwrap();
+        let (mut one, mut two) = (open(), open());
+        for i in 0..1000 {
+            writeln!(if i % 3 == 0 { &mut one } else { &mut two }, "line {i:04}").unwrap();
+        }
+        drop((one, two));
+        m.remount();
+        let text = fs::read_to_string(m.path("log")).unwrap();
+        assert!(text.lines().enumerate().all(|(i, line)| line == format!("line {i:04}")), "{text}");
+        // A write-only handle into the middle of a page that is not cached: the kernel must read it first.
+        let file = OpenOptions::new().write(true).open(m.path("log")).unwrap();
+        file.write_all_at(b"LINE", 10).unwrap();
+        drop(file);
+        m.remount();
+        assert_eq!(&fs::read(m.path("log")).unwrap()[..20], b"line 0000\nLINE 0001\n");
+    });
 }
 
 /// Promise: truncation by name, by handle and by opening takes effect at once and lasts.
 #[test]
 fn truncation() {
-    let Some(mut m) = Mounted::new("") else { return };
-    fs::write(m.path("f"), [7; 10_000]).unwrap();
-    let file = OpenOptions::new().write(true).open(m.path("f")).unwrap();
-    file.set_len(5000).unwrap();
-    assert_eq!(file.metadata().unwrap().len(), 5000);
-    file.set_len(9000).unwrap();
-    drop(file);
-    m.remount();
-    let bytes = fs::read(m.path("f")).unwrap();
-    assert!(bytes.len() == 9000 && bytes[..5000] == [7; 5000] && bytes[5000..] == [0; 4000]);
-    File::create(m.path("f")).unwrap().write_all(b"new").unwrap();
-    assert_eq!(fs::read(m.path("f")).unwrap(), b"new");
-    m.remount();
-    assert_eq!(fs::read(m.path("f")).unwrap(), b"new");
+    in_both_modes("", |mut m| {
+        fs::write(m.path("f"), [7; 10_000]).unwrap();
+        let file = OpenOptions::new().write(true).open(m.path("f")).unwrap();
+        file.set_len(5000).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 5000);
+        file.set_len(9000).unwrap();
+        drop(file);
+        m.remount();
+        let bytes = fs::read(m.path("f")).unwrap();
+        assert!(bytes.len() == 9000 && bytes[..5000] == [7; 5000] && bytes[5000..] == [0; 4000]);
+        File::create(m.path("f")).unwrap().write_all(b"new").unwrap();
+        assert_eq!(fs::read(m.path("f")).unwrap(), b"new");
+        m.remount();
+        assert_eq!(fs::read(m.path("f")).unwrap(), b"new");
+    });
 }
 
 /// Promise: renaming replaces, refuses or exchanges as asked, and what is cached of the names follows.
@@ -129,22 +134,24 @@ fn hard_links_and_cached_attributes() {
 /// Promise: a file unlinked while open can be used, and is freed when it is closed or when the mount ends.
 #[test]
 fn unlinked_while_open() {
-    let Some(mut m) = Mounted::new("") else { return };
-    let free = m.fs.statfs().unwrap();
-    let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(m.path("gone")).unwrap();
-    file.write_all(&[1; 16_000]).unwrap();
-    fs::remove_file(m.path("gone")).unwrap();
-    assert!(!m.path("gone").exists());
-    file.write_all(&[2; 16_000]).unwrap();
-    assert_eq!(file.metadata().unwrap().nlink(), 0);
-    file.seek(SeekFrom::Start(0)).unwrap();
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).unwrap();
-    assert!(bytes[..16_000] == [1; 16_000] && bytes[16_000..] == [2; 16_000]);
-    drop(file);
-    m.unmount();
-    let after = m.fs.statfs().unwrap();
-    assert_eq!((free.ffree, free.bfree), (after.ffree, after.bfree));
+    in_both_modes("", |mut m| {
+        let free = m.fs.statfs().unwrap();
+        let mut file =
+            OpenOptions::new().read(true).write(true).create_new(true).open(m.path("gone")).unwrap();
+        file.write_all(&[1; 16_000]).unwrap();
+        fs::remove_file(m.path("gone")).unwrap();
+        assert!(!m.path("gone").exists());
+        file.write_all(&[2; 16_000]).unwrap();
+        assert_eq!(file.metadata().unwrap().nlink(), 0);
+        file.seek(SeekFrom::Start(0)).unwrap();
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).unwrap();
+        assert!(bytes[..16_000] == [1; 16_000] && bytes[16_000..] == [2; 16_000]);
+        drop(file);
+        m.unmount();
+        let after = m.fs.statfs().unwrap();
+        assert_eq!((free.ffree, free.bfree), (after.ffree, after.bfree));
+    });
 }
 
 /// Promise: a directory of 10,000 names lists each exactly once, cold and warm, with types and right attributes.
@@ -177,68 +184,71 @@ fn ten_thousand_names() {
 /// punching, and not held space for.
 #[test]
 fn sparse_files() {
-    let Some(mut m) = Mounted::new("") else { return };
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(m.path("s"));
-    let file = file.unwrap();
-    file.write_all_at(&[1; 4096], 1 << 20).unwrap();
-    let seek = |file: &File, from, whence| lseek64(file, from, whence);
-    assert_eq!(seek(&file, 1 << 20, Whence::SeekData).unwrap(), 1 << 20, "data that is not written back");
-    assert!(seek(&file, 0, Whence::SeekData).unwrap() <= 1 << 20);
-    file.sync_all().unwrap();
-    drop(file);
-    m.remount();
-    let file = OpenOptions::new().read(true).write(true).open(m.path("s")).unwrap();
-    assert_eq!(seek(&file, 0, Whence::SeekData).unwrap(), 1 << 20);
-    assert_eq!(seek(&file, 0, Whence::SeekHole).unwrap(), 0);
-    assert_eq!(seek(&file, 1 << 20, Whence::SeekHole).unwrap(), (1 << 20) + 4096);
-    assert_eq!(seek(&file, (1 << 20) + 4096, Whence::SeekData), Err(nix::Error::ENXIO));
-    assert_eq!(file.metadata().unwrap().blocks(), 8);
-    fallocate(&file, FallocateFlags::empty(), 0, 8192).unwrap();
-    assert_eq!(file.metadata().unwrap().blocks(), 24);
-    file.write_all_at(&[9; 8192], 0).unwrap();
-    let punch = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-    fallocate(&file, punch, 0, 4096).unwrap();
-    fallocate(&file, FallocateFlags::FALLOC_FL_ZERO_RANGE, 4096, 100).unwrap();
-    fallocate(&file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 4 << 20, 4096).unwrap();
-    assert_eq!(file.metadata().unwrap().len(), (1 << 20) + 4096);
-    let mut bytes = [5; 8192];
-    file.read_exact_at(&mut bytes, 0).unwrap();
-    assert!(bytes[..4196] == [0; 4196] && bytes[4196..] == [9; 3996]);
+    in_both_modes("", |mut m| {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(m.path("s"));
+        let file = file.unwrap();
+        file.write_all_at(&[1; 4096], 1 << 20).unwrap();
+        let seek = |file: &File, from, whence| lseek64(file, from, whence);
+        assert_eq!(seek(&file, 1 << 20, Whence::SeekData).unwrap(), 1 << 20, "data that is not written back");
+        assert!(seek(&file, 0, Whence::SeekData).unwrap() <= 1 << 20);
+        file.sync_all().unwrap();
+        drop(file);
+        m.remount();
+        let file = OpenOptions::new().read(true).write(true).open(m.path("s")).unwrap();
+        assert_eq!(seek(&file, 0, Whence::SeekData).unwrap(), 1 << 20);
+        assert_eq!(seek(&file, 0, Whence::SeekHole).unwrap(), 0);
+        assert_eq!(seek(&file, 1 << 20, Whence::SeekHole).unwrap(), (1 << 20) + 4096);
+        assert_eq!(seek(&file, (1 << 20) + 4096, Whence::SeekData), Err(nix::Error::ENXIO));
+        assert_eq!(file.metadata().unwrap().blocks(), 8);
+        fallocate(&file, FallocateFlags::empty(), 0, 8192).unwrap();
+        assert_eq!(file.metadata().unwrap().blocks(), 24);
+        file.write_all_at(&[9; 8192], 0).unwrap();
+        let punch = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        fallocate(&file, punch, 0, 4096).unwrap();
+        fallocate(&file, FallocateFlags::FALLOC_FL_ZERO_RANGE, 4096, 100).unwrap();
+        fallocate(&file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 4 << 20, 4096).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), (1 << 20) + 4096);
+        let mut bytes = [5; 8192];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert!(bytes[..4196] == [0; 4196] && bytes[4196..] == [9; 3996]);
+    });
 }
 
 /// Promise: times are kept to the nanosecond, before 1970 as after it, and changes set those that they should.
 #[test]
 fn times() {
-    let Some(mut m) = Mounted::new("") else { return };
-    fs::write(m.path("f"), b"x").unwrap();
-    fs::create_dir(m.path("d")).unwrap();
-    let cases =
-        [(-1, 999_999_999), (-1, 0), (-2, 1), (-86400 * 3650, 500_000_000), (0, 0), (0, 1), (1 << 33, 7)];
-    for name in ["f", "d"] {
-        for (secs, nanos) in cases {
-            let time = TimeSpec::new(secs, nanos);
-            let path = m.path(name);
-            utimensat(nix::fcntl::AT_FDCWD, &path, &time, &time, UtimensatFlags::NoFollowSymlink).unwrap();
-            for _ in 0..2 {
-                let found = fs::metadata(m.path(name)).unwrap();
-                assert_eq!((found.mtime(), found.mtime_nsec()), (secs, nanos), "{name}");
-                assert_eq!((found.atime(), found.atime_nsec()), (secs, nanos), "{name}");
-                m.remount();
+    in_both_modes("", |mut m| {
+        fs::write(m.path("f"), b"x").unwrap();
+        fs::create_dir(m.path("d")).unwrap();
+        let cases =
+            [(-1, 999_999_999), (-1, 0), (-2, 1), (-86400 * 3650, 500_000_000), (0, 0), (0, 1), (1 << 33, 7)];
+        for name in ["f", "d"] {
+            for (secs, nanos) in cases {
+                let time = TimeSpec::new(secs, nanos);
+                let path = m.path(name);
+                utimensat(nix::fcntl::AT_FDCWD, &path, &time, &time, UtimensatFlags::NoFollowSymlink)
+                    .unwrap();
+                for _ in 0..2 {
+                    let found = fs::metadata(m.path(name)).unwrap();
+                    assert_eq!((found.mtime(), found.mtime_nsec()), (secs, nanos), "{name}");
+                    assert_eq!((found.atime(), found.atime_nsec()), (secs, nanos), "{name}");
+                    m.remount();
+                }
             }
         }
-    }
-    let old = fs::metadata(m.path("f")).unwrap();
-    fs::set_permissions(m.path("f"), Permissions::from_mode(0o600)).unwrap();
-    let new = fs::metadata(m.path("f")).unwrap();
-    assert_eq!(old.mtime(), new.mtime());
-    assert!((new.ctime(), new.ctime_nsec()) > (old.ctime(), old.ctime_nsec()));
-    OpenOptions::new().append(true).open(m.path("f")).unwrap().write_all(b"y").unwrap();
-    let written = fs::metadata(m.path("f")).unwrap();
-    assert_ne!(written.mtime(), new.mtime());
-    m.remount();
-    let kept = fs::metadata(m.path("f")).unwrap();
-    assert_eq!((kept.mtime(), kept.mtime_nsec()), (written.mtime(), written.mtime_nsec()));
-    assert_eq!((kept.ctime(), kept.ctime_nsec()), (written.ctime(), written.ctime_nsec()));
+        let old = fs::metadata(m.path("f")).unwrap();
+        fs::set_permissions(m.path("f"), Permissions::from_mode(0o600)).unwrap();
+        let new = fs::metadata(m.path("f")).unwrap();
+        assert_eq!(old.mtime(), new.mtime());
+        assert!((new.ctime(), new.ctime_nsec()) > (old.ctime(), old.ctime_nsec()));
+        OpenOptions::new().append(true).open(m.path("f")).unwrap().write_all(b"y").unwrap();
+        let written = fs::metadata(m.path("f")).unwrap();
+        assert_ne!(written.mtime(), new.mtime());
+        m.remount();
+        let kept = fs::metadata(m.path("f")).unwrap();
+        assert_eq!((kept.mtime(), kept.mtime_nsec()), (written.mtime(), written.mtime_nsec()));
+        assert_eq!((kept.ctime(), kept.ctime_nsec()), (written.ctime(), written.ctime_nsec()));
+    });
 }
 
 /// Promise: nodes of every kind, links, owners and modes arrive as they were made.
@@ -430,35 +440,43 @@ fn busy_is_not_unmounted() {
 /// Promise: BSD's file flags are obeyed, though the kernel knows nothing of them.
 #[test]
 fn file_flags() {
-    let Some(mut m) = Mounted::new("") else { return };
-    for (name, flags) in [("immutable", IMMUTABLE), ("log", APPEND), ("free", 0)] {
-        fs::write(m.path(name), b"contents").unwrap();
-        m.remount();
-        let ino = m.fs.lookup(m.fs.root(), name.as_bytes()).unwrap().ino;
-        let set = SetAttr { flags: Some(flags), ..SetAttr::default() };
-        m.fs.setattr(ino, &set, Privilege::Root).unwrap();
-        m.fs.forget(ino, 1);
-        m.remount();
-        let allowed = |result: std::io::Result<()>, if_append: bool| match result {
-            Ok(()) => assert!(flags == 0 || (if_append && flags == APPEND), "{name}"),
-            Err(error) => assert!(errno(&error) == libc::EPERM && flags != 0, "{name}: {error}"),
-        };
-        let write = |path, offset, text: &[u8]| {
-            let file = OpenOptions::new().write(true).open(path)?;
-            file.write_all_at(text, offset)?;
-            file.sync_all()
-        };
-        allowed(write(m.path(name), 0, b"C"), false);
-        m.remount();
-        allowed(write(m.path(name), 8, b", more"), true);
-        allowed(OpenOptions::new().write(true).open(m.path(name)).and_then(|f| f.set_len(3)), false);
-        allowed(fs::set_permissions(m.path(name), Permissions::from_mode(0o600)), false);
-        allowed(fs::hard_link(m.path(name), m.path("link")), false);
-        allowed(fs::rename(m.path(name), m.path("elsewhere")), false);
-        let there = if flags == 0 { "elsewhere" } else { name };
-        allowed(fs::remove_file(m.path(there)), false);
-    }
-    m.remount();
-    assert_eq!(fs::read(m.path("immutable")).unwrap(), b"contents");
-    assert_eq!(fs::read(m.path("log")).unwrap(), b"contents, more");
+    // What came late and was refused is told again at the end.
+    let again = |m: &mut Mounted| {
+        if let Err(error) = m.end() {
+            assert!(error.to_string().contains("(operation not permitted)"), "{error}");
+        }
+        m.remount_ended();
+    };
+    in_both_modes("", |mut m| {
+        for (name, flags) in [("immutable", IMMUTABLE), ("log", APPEND), ("free", 0)] {
+            fs::write(m.path(name), b"contents").unwrap();
+            again(&mut m);
+            let ino = m.fs.lookup(m.fs.root(), name.as_bytes()).unwrap().ino;
+            let set = SetAttr { flags: Some(flags), ..SetAttr::default() };
+            m.fs.setattr(ino, &set, Privilege::Root).unwrap();
+            m.fs.forget(ino, 1);
+            again(&mut m);
+            let allowed = |result: std::io::Result<()>, if_append: bool| match result {
+                Ok(()) => assert!(flags == 0 || (if_append && flags == APPEND), "{name}"),
+                Err(error) => assert!(errno(&error) == libc::EPERM && flags != 0, "{name}: {error}"),
+            };
+            let write = |path, offset, text: &[u8]| {
+                let file = OpenOptions::new().write(true).open(path)?;
+                file.write_all_at(text, offset)?;
+                file.sync_all()
+            };
+            allowed(write(m.path(name), 0, b"C"), false);
+            again(&mut m);
+            allowed(write(m.path(name), 8, b", more"), true);
+            allowed(OpenOptions::new().write(true).open(m.path(name)).and_then(|f| f.set_len(3)), false);
+            allowed(fs::set_permissions(m.path(name), Permissions::from_mode(0o600)), false);
+            allowed(fs::hard_link(m.path(name), m.path("link")), false);
+            allowed(fs::rename(m.path(name), m.path("elsewhere")), false);
+            let there = if flags == 0 { "elsewhere" } else { name };
+            allowed(fs::remove_file(m.path(there)), false);
+        }
+        again(&mut m);
+        assert_eq!(fs::read(m.path("immutable")).unwrap(), b"contents");
+        assert_eq!(fs::read(m.path("log")).unwrap(), b"contents, more");
+    });
 }

@@ -17,14 +17,58 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A model that counts its calls by name.
-struct Observed {
+pub struct Observed {
     model: Arc<ModelFs>,
     calls: Mutex<BTreeMap<&'static str, u64>>,
     called: Condvar,
     fail_sync: AtomicBool,
+    held: Mutex<Held>,
+    moved: Condvar,
+}
+
+/// Where a write is that is to wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Held {
+    /// No write is to wait.
+    #[default]
+    No,
+    /// The next one is.
+    Next,
+    /// It does.
+    Waits,
 }
 
 impl Observed {
+    /// Lets the next write wait before it does anything.
+    pub fn hold_next_write(&self) {
+        *self.held.lock() = Held::Next;
+    }
+
+    /// Waits until there is such a write.
+    pub fn wait_for_held_write(&self) {
+        let mut held = self.held.lock();
+        while *held != Held::Waits {
+            self.moved.wait(&mut held);
+        }
+    }
+
+    /// Lets it go on.
+    pub fn let_write_go(&self) {
+        *self.held.lock() = Held::No;
+        self.moved.notify_all();
+    }
+
+    fn hold(&self) {
+        let mut held = self.held.lock();
+        if *held == Held::Next {
+            *held = Held::Waits;
+            self.moved.notify_all();
+            while *held == Held::Waits {
+                self.moved.wait(&mut held);
+            }
+        }
+    }
+
     fn count(&self, name: &'static str) {
         *self.calls.lock().entry(name).or_default() += 1;
         self.called.notify_all();
@@ -59,6 +103,13 @@ macro_rules! passed_on {
                 self.model.fsync(ino, data_only)
             }
 
+            fn write(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize> {
+                self.hold();
+                let written = self.model.write(ino, offset, data, by);
+                self.count("write");
+                written
+            }
+
             fn sync(&self) -> Result<()> {
                 let failed = self.fail_sync.load(Ordering::Relaxed);
                 self.count("sync");
@@ -87,7 +138,6 @@ passed_on! {
     ) -> Result<()>;
     fn readlink(ino: Ino) -> Result<Vec<u8>>;
     fn read(ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize>;
-    fn write(ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize>;
     fn write_late(ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize>;
     fn fallocate(ino: Ino, mode: FallocateMode, offset: u64, len: u64, by: Privilege) -> Result<()>;
     fn seek(ino: Ino, offset: u64, what: Seek) -> Result<u64>;
@@ -98,7 +148,7 @@ passed_on! {
     fn unmount() -> Result<()>;
 }
 
-fn observed(words: &str) -> Option<(Mounted, Arc<Observed>)> {
+pub fn observed(words: &str) -> Option<(Mounted, Arc<Observed>)> {
     let mut m = Mounted::new(words)?;
     let model = Arc::clone(&m.fs);
     let fs = Arc::new(Observed {
@@ -106,6 +156,8 @@ fn observed(words: &str) -> Option<(Mounted, Arc<Observed>)> {
         calls: Mutex::default(),
         called: Condvar::new(),
         fail_sync: AtomicBool::new(false),
+        held: Mutex::default(),
+        moved: Condvar::new(),
     });
     m.replace(Arc::clone(&fs) as _);
     Some((m, fs))

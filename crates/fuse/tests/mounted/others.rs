@@ -1,7 +1,10 @@
 //! What users other than root may do, and what their doing takes away.
 
-use crate::harness::Mounted;
-use std::fs::{self, Permissions};
+use crate::harness::{Mounted, in_both_modes};
+use crate::xattrs;
+use spindle_vfs::FileSystem;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -13,6 +16,31 @@ fn nobody(m: &Mounted, line: &str) -> bool {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", line]).current_dir("/").env("M", m.path("")).uid(NOBODY).gid(NOBODY);
     command.stderr(std::process::Stdio::null()).status().unwrap().success()
+}
+
+/// Does `work` in a thread without privilege.
+#[allow(unsafe_code)] // The calls themselves, and not those of the C library, change the thread that makes them and no other.
+fn as_nobody(work: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let id = libc::c_long::from(NOBODY);
+            unsafe {
+                assert_eq!(libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()), 0);
+                assert_eq!(libc::syscall(libc::SYS_setresgid, id, id, id), 0);
+                assert_eq!(libc::syscall(libc::SYS_setresuid, id, id, id), 0);
+            }
+            work();
+        });
+        thread.join().unwrap();
+    });
+}
+
+/// `copy_file_range(2)` from where the files stand.
+#[allow(unsafe_code)] // Without offsets it takes no pointers.
+fn copy(from: &File, to: &File, len: usize) {
+    let none = std::ptr::null_mut;
+    let copied = unsafe { libc::copy_file_range(from.as_raw_fd(), none(), to.as_raw_fd(), none(), len, 0) };
+    assert_eq!(usize::try_from(copied), Ok(len));
 }
 
 fn set_mode(m: &Mounted, name: &str, mode: u32) {
@@ -49,35 +77,129 @@ fn permissions() {
     assert_eq!(fs::metadata(m.path("sticky/d")).unwrap().mtime_nsec(), 250_000_000);
 }
 
-/// Promise: writing, truncating and giving away clear set-id bits, whether the format has extended attributes (then
-/// this crate does it) or not (then the kernel does); root writes without clearing them.
+/// Promise: writing, truncating and giving away clear set-id bits, whichever way a change goes, in the file and in what the kernel
+/// knows of it, whether the format has extended attributes (then this crate does it) or not (then the kernel does); root writes
+/// without clearing them.
 #[test]
 fn set_id_bits() {
     for words in ["allow_other", "allow_other,nouser_xattr"] {
-        let Some(m) = Mounted::new(words) else { return };
-        for (line, cleared) in [
-            ("echo >> $M/f", true),
-            (": > $M/f", true),
-            ("truncate -s 3 $M/f", true),
-            ("fallocate -l 9999 $M/f", true),
-            ("dd if=/dev/zero of=$M/f bs=4096 count=1 conv=notrunc", true),
-            ("cat $M/f > /dev/null", false),
-            ("chmod u+s $M/f; true", false),
-        ] {
-            fs::write(m.path("f"), b"program").unwrap();
+        in_both_modes(words, |m| {
+            fs::write(m.path("from"), b"from").unwrap();
+            for (line, cleared) in [
+                ("echo >> $M/f", true),
+                (": > $M/f", true),
+                ("truncate -s 3 $M/f", true),
+                ("fallocate -l 9999 $M/f", true),
+                ("fallocate -p -l 4096 $M/f", true),
+                ("fallocate -z -l 4096 $M/f", true),
+                ("dd if=/dev/zero of=$M/f bs=4096 count=1 conv=notrunc", true),
+                ("dd if=/dev/zero of=$M/f bs=1M count=1 conv=notrunc", true),
+                ("dd if=/dev/zero of=$M/f bs=4096 count=1 conv=notrunc oflag=direct", true),
+                (
+                    "xfs_io -c 'copy_range -d 0 -l 4096 /etc/passwd' $M/f || cp --reflink=never /etc/passwd $M/f",
+                    true,
+                ),
+                ("cat $M/f > /dev/null", false),
+                ("chmod u+s $M/f; true", false),
+            ] {
+                fs::write(m.path("f"), b"program").unwrap();
+                set_mode(&m, "f", 0o6777);
+                assert!(nobody(&m, line), "{line}");
+                let expected = if cleared { 0o777 } else { 0o6777 };
+                assert_eq!(mode(&m, "f"), expected, "{words}: {line}");
+                let attr = m.fs.lookup(m.fs.root(), b"f").unwrap();
+                m.fs.forget(attr.ino, 1);
+                assert_eq!(attr.perm, expected, "{words}: {line}");
+            }
             set_mode(&m, "f", 0o6777);
+            as_nobody(|| {
+                let to = OpenOptions::new().write(true).open(m.path("f")).unwrap();
+                let from = File::open(m.path("from")).unwrap();
+                copy(&from, &to, 4);
+            });
+            assert_eq!(mode(&m, "f"), 0o777, "{words}: copy_file_range");
+            set_mode(&m, "f", 0o6777);
+            fs::write(m.path("f"), b"new program").unwrap();
+            assert_eq!(mode(&m, "f"), 0o6777, "{words}: root");
+            chown(m.path("f"), Some(1), Some(1)).unwrap();
+            assert_eq!(mode(&m, "f"), 0o777, "{words}: chown");
+            // Set-group-id without group execution means something else and stays.
+            set_mode(&m, "f", 0o2766);
+            assert!(nobody(&m, "echo >> $M/f"));
+            chown(m.path("f"), Some(2), None).unwrap();
+            assert_eq!(mode(&m, "f"), 0o2766, "{words}: no group execution");
+        });
+    }
+}
+
+/// Promise: a program that somebody has written to does not run as its owner any more, however it was written to.
+#[test]
+fn overwritten_programs_have_no_privilege() {
+    in_both_modes("allow_other,suid", |m| {
+        let runs_as_root = || nobody(&m, "test $($M/id -u) = 0");
+        for line in [
+            "dd if=/usr/bin/id of=$M/id bs=4096 count=1 conv=notrunc oflag=direct",
+            "dd if=/usr/bin/id of=$M/id bs=1M conv=notrunc",
+            "fallocate -l 4096 $M/id",
+            "fallocate -p -o 1M -l 4096 $M/id",
+            "truncate -s 1M $M/id",
+        ] {
+            fs::copy("/usr/bin/id", m.path("id")).unwrap();
+            chown(m.path("id"), Some(0), Some(0)).unwrap();
+            set_mode(&m, "id", 0o4777);
+            assert!(runs_as_root(), "{line}");
             assert!(nobody(&m, line), "{line}");
-            assert_eq!(mode(&m, "f"), if cleared { 0o777 } else { 0o6777 }, "{words}: {line}");
+            assert!(!runs_as_root(), "{line}");
+            assert!(nobody(&m, "$M/id -u"), "{line}: it still runs");
         }
-        set_mode(&m, "f", 0o6777);
-        fs::write(m.path("f"), b"new program").unwrap();
-        assert_eq!(mode(&m, "f"), 0o6777, "{words}: root");
-        chown(m.path("f"), Some(1), Some(1)).unwrap();
-        assert_eq!(mode(&m, "f"), 0o777, "{words}: chown");
-        // Set-group-id without group execution means something else and stays.
-        set_mode(&m, "f", 0o2766);
-        assert!(nobody(&m, "echo >> $M/f"));
-        chown(m.path("f"), Some(2), None).unwrap();
-        assert_eq!(mode(&m, "f"), 0o2766, "{words}: no group execution");
+    });
+}
+
+/// Promise: users' extended attributes are open to others as the bytes of the file are, the system's to nobody but the
+/// superuser, and those of other name spaces to no one, as there are none.
+#[test]
+fn extended_attributes_of_others() {
+    use xattrs::{get, list, remove, set};
+    let Some(m) = Mounted::new("allow_other") else { return };
+    let path = m.path("f");
+    fs::write(&path, b"").unwrap();
+    chown(&path, Some(NOBODY), None).unwrap();
+    set(&path, "user.a", b"v").unwrap();
+    set(&path, "system.a", b"v").unwrap();
+    for name in ["trusted.a", "security.a"] {
+        assert_eq!(set(&path, name, b"v"), Err(libc::EOPNOTSUPP), "{name}");
+    }
+    as_nobody(|| {
+        // The owner, but not the superuser.
+        set(&path, "user.a", b"w").unwrap();
+        assert_eq!(set(&path, "system.a", b"w"), Err(libc::EPERM));
+        assert_eq!(get(&path, "system.a"), Err(libc::ENODATA));
+        assert_eq!(remove(&path, "system.a"), Err(libc::EPERM));
+        assert!(set(&path, "trusted.a", b"w").is_err() && set(&path, "security.a", b"w").is_err());
+        assert_eq!(list(&path).unwrap(), b"user.a\0");
+    });
+    assert_eq!(get(&path, "system.a").unwrap(), b"v");
+    assert_eq!(list(&path).unwrap(), b"system.a\0user.a\0");
+    chown(&path, Some(0), None).unwrap();
+    set_mode(&m, "f", 0o644);
+    as_nobody(|| {
+        assert_eq!(get(&path, "user.a").unwrap(), b"w");
+        assert_eq!(set(&path, "user.a", b"x"), Err(libc::EACCES));
+        assert_eq!(remove(&path, "user.a"), Err(libc::EACCES));
+    });
+    set_mode(&m, "f", 0o600);
+    as_nobody(|| assert_eq!(get(&path, "user.a"), Err(libc::EACCES)));
+    assert_eq!(get(&path, "user.a").unwrap(), b"w");
+}
+
+/// Promise: `allow_root` lets nobody else in, not even at what the kernel has cached.
+#[test]
+fn allow_root() {
+    let Some(m) = Mounted::new("allow_root") else { return };
+    fs::create_dir(m.path("d")).unwrap();
+    fs::write(m.path("d/f"), b"x").unwrap();
+    assert_eq!(fs::read(m.path("d/f")).unwrap(), b"x");
+    for line in ["cat $M/d/f", "stat $M/d/f", "stat $M", "ls $M/d", "cd $M"] {
+        assert!(!nobody(&m, line), "{line}");
     }
 }

@@ -30,26 +30,28 @@ impl Vfs {
     }
 
     /// Checks access to an extended attribute: those of users are like the bytes of the file, and only files and
-    /// directories have them; the system's are anyone's to read and the owner's to change.
+    /// directories have them; the system's are the superuser's alone, as with BSD, and nobody else sees that there are any. That
+    /// holds with [`Checking::ByKernel`](super::Checking), too: Linux leaves them to the file system.
     fn permit_xattr(&self, cred: &Cred<'_>, ino: Ino, name: &[u8], want: Access) -> Result<()> {
         let attr = self.fs.getattr(ino)?;
         let writes = want.includes(Access::WRITE);
         if writes && attr.flags & (IMMUTABLE | APPEND) != 0 {
             return Err(Error::NotPermitted);
         }
+        if !name.starts_with(b"user.") {
+            return match (cred.is_root(), writes) {
+                (true, _) => Ok(()),
+                (false, true) => Err(Error::NotPermitted),
+                (false, false) => Err(Error::NoAttribute),
+            };
+        }
         if !self.checks() {
             return Ok(());
         }
-        if name.starts_with(b"user.") {
-            match attr.kind {
-                FileKind::Regular | FileKind::Directory => access::permit(&attr, cred, want),
-                _ if writes => Err(Error::NotPermitted),
-                _ => Err(Error::NoAttribute),
-            }
-        } else if writes && !cred.is_root() && cred.uid != attr.uid {
-            Err(Error::NotPermitted)
-        } else {
-            Ok(())
+        match attr.kind {
+            FileKind::Regular | FileKind::Directory => access::permit(&attr, cred, want),
+            _ if writes => Err(Error::NotPermitted),
+            _ => Err(Error::NoAttribute),
         }
     }
 
@@ -72,9 +74,11 @@ impl Vfs {
         self.fs.setxattr(ino, name, value, mode, cred.privilege())
     }
 
-    /// The names of all extended attributes; anyone may see them.
-    pub fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        self.fs.listxattr(ino)
+    /// Lists the names of all extended attributes that `cred` may know of: those of users are anyone's to see.
+    pub fn listxattr(&self, cred: &Cred<'_>, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        let mut names = self.fs.listxattr(ino)?;
+        names.retain(|name| cred.is_root() || name.starts_with(b"user."));
+        Ok(names)
     }
 
     /// Removes an extended attribute.

@@ -163,7 +163,7 @@ impl FileSystem for Through {
     }
 
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        self.0.listxattr(ino)
+        self.0.listxattr(&ROOT, ino)
     }
 
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {

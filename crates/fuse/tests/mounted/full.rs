@@ -1,0 +1,197 @@
+//! Full file systems, and files as large as they can be: a write that returned is in the image, and what is not is told.
+
+use crate::harness::{Mounted, WRITE_MODES, in_both_modes};
+use crate::{big_model, errno};
+use spindle_vfs::model::ModelOptions;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Room for 300 blocks, 20 of them for the superuser.
+fn small_model() -> ModelOptions {
+    ModelOptions { blocks: 300, reserve_blocks: 20, files: 100, ..big_model() }
+}
+
+/// Takes all space but `blocks` blocks.
+fn fill_but(m: &Mounted, blocks: u64) {
+    let free = spindle_vfs::FileSystem::statfs(&*m.fs).unwrap().bfree;
+    let file = File::create(m.path("filler")).unwrap();
+    nix::fcntl::fallocate(
+        &file,
+        nix::fcntl::FallocateFlags::empty(),
+        0,
+        i64::try_from((free - blocks) * 4096).unwrap(),
+    )
+    .unwrap();
+}
+
+/// Promise: programs that write until the disk is full hear of it from `write`, and all that was written until then is there.
+#[test]
+fn write_tells_of_a_full_disk() {
+    let Some(mut m) = Mounted::with_model("", small_model()) else { return };
+    for record in [100, 4096, 10_000] {
+        let mut file = File::create(m.path("f")).unwrap();
+        let mut written = 0;
+        let error = loop {
+            match file.write(&vec![7; record]) {
+                Ok(len) => written += len as u64,
+                Err(error) => break error,
+            }
+            assert!(written < 301 * 4096, "more than there is room for");
+        };
+        assert_eq!(errno(&error), libc::ENOSPC);
+        file.sync_all().unwrap();
+        drop(file);
+        m.remount();
+        assert_eq!(fs::read(m.path("f")).unwrap(), vec![7; usize::try_from(written).unwrap()]);
+        fs::remove_file(m.path("f")).unwrap();
+    }
+    m.unmount();
+}
+
+/// Promise: with `writeback` the end of the mount tells how much could not be kept, and of which file, even if nobody asked.
+#[test]
+fn late_writes_are_accounted_for() {
+    let Some(mut m) = Mounted::with_model("writeback", small_model()) else { return };
+    fs::create_dir(m.path("d")).unwrap();
+    fill_but(&m, 10);
+    let mut file = File::create(m.path("d/f")).unwrap();
+    file.write_all(&vec![7; 100 * 4096]).unwrap();
+    assert_eq!(errno(&file.sync_all().unwrap_err()), libc::ENOSPC);
+    drop(file);
+    let error = m.end().unwrap_err().to_string();
+    assert!(error.contains("could not be kept") && error.contains(" of /d/f (no space left)"), "{error}");
+    // What is written again in time is not lost.
+    m.remount_ended();
+    fs::remove_file(m.path("d/f")).unwrap();
+    let mut file = File::create(m.path("d/g")).unwrap();
+    file.write_all(&vec![7; 100 * 4096]).unwrap();
+    assert_eq!(errno(&file.sync_all().unwrap_err()), libc::ENOSPC);
+    fs::remove_file(m.path("filler")).unwrap();
+    file.write_all_at(&vec![8; 100 * 4096], 0).unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    m.remount();
+    assert_eq!(fs::read(m.path("d/g")).unwrap(), vec![8; 100 * 4096]);
+}
+
+/// A file mapped for writing, all of it.
+mod mapped {
+    #![allow(unsafe_code)] // The mapping is as long as the file and is used nowhere else.
+    use std::fs::File;
+    use std::io::{Error, Result};
+    use std::os::fd::AsRawFd;
+
+    pub struct Mapped(*mut libc::c_void, usize);
+
+    impl Mapped {
+        pub fn new(file: &File, len: usize) -> Self {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let null = std::ptr::null_mut();
+            let place = unsafe { libc::mmap(null, len, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+            assert_ne!(place, libc::MAP_FAILED);
+            Self(place, len)
+        }
+
+        pub fn fill(&mut self, byte: u8) {
+            unsafe { std::slice::from_raw_parts_mut(self.0.cast::<u8>(), self.1) }.fill(byte);
+        }
+
+        pub fn sync(&self) -> Result<()> {
+            let result = unsafe { libc::msync(self.0, self.1, libc::MS_SYNC) };
+            if result == 0 { Ok(()) } else { Err(Error::last_os_error()) }
+        }
+    }
+
+    impl Drop for Mapped {
+        fn drop(&mut self) {
+            unsafe { libc::munmap(self.0, self.1) };
+        }
+    }
+}
+
+/// Promise: what a mapping could not get room for is told by `msync`, `fsync` or `close`, and if none of them is called, by
+/// the end of the mount.
+#[test]
+fn mappings_without_room() {
+    for mode in WRITE_MODES {
+        for ask in ["msync", "fsync", "close", "nothing"] {
+            let Some(mut m) = Mounted::with_model(mode, small_model()) else { return };
+            fs::write(m.path("f"), b"").unwrap();
+            let file = OpenOptions::new().read(true).write(true).open(m.path("f")).unwrap();
+            file.set_len(100 * 4096).unwrap();
+            fill_but(&m, 5);
+            let mut mapped = mapped::Mapped::new(&file, 100 * 4096);
+            let close = |file| nix::unistd::close(file).map_err(std::io::Error::from);
+            mapped.fill(b'x');
+            let told = match ask {
+                "msync" => mapped.sync().err(),
+                "fsync" => file.sync_all().err(),
+                "close" => close(file.try_clone().unwrap()).err(),
+                _ => None,
+            };
+            let expected = (ask != "nothing").then_some(libc::ENOSPC);
+            assert_eq!(told.as_ref().map(errno), expected, "{mode}: {ask}");
+            drop(file);
+            drop(mapped);
+            let error = m.end().unwrap_err().to_string();
+            assert!(error.contains(" of /f (no space left)"), "{mode}: {ask}: {error}");
+        }
+    }
+}
+
+/// Promise: writing, cutting and allocating beyond the largest file are refused before anything happens.
+#[test]
+fn larger_than_files_can_be() {
+    const MAX: u64 = 1 << 30;
+    let limits = spindle_vfs::Limits { file_size_max: MAX, ..big_model().limits };
+    let model = ModelOptions { limits, ..big_model() };
+    for mode in WRITE_MODES {
+        let Some(mut m) = Mounted::with_model(mode, model.clone()) else { return };
+        fs::write(m.path("f"), b"contents").unwrap();
+        let file = OpenOptions::new().read(true).write(true).open(m.path("f")).unwrap();
+        let efbig = |what: &str, offset: u64, result: std::io::Result<()>| {
+            let told = result.as_ref().err().map(errno);
+            assert_eq!(told, Some(libc::EFBIG), "{mode}: {what} at {offset}");
+        };
+        for offset in [MAX, MAX - 3, 1 << 62] {
+            // With `writeback` the kernel takes it, and nobody can tell it not to. What fits is written.
+            if mode == "writethrough" && offset >= MAX {
+                efbig("write", offset, file.write_at(b"more", offset).map(drop));
+            }
+            efbig("truncate", offset, file.set_len(offset + 4));
+            let place = i64::try_from(offset).unwrap();
+            let allocate = nix::fcntl::fallocate(&file, nix::fcntl::FallocateFlags::empty(), place, 4);
+            efbig("allocate", offset, allocate.map_err(Into::into));
+        }
+        let found = file.metadata().unwrap();
+        assert_eq!((found.len(), found.blocks()), (8, 8), "{mode}");
+        drop(file);
+        m.remount();
+        assert_eq!(fs::read(m.path("f")).unwrap(), b"contents");
+    }
+}
+
+/// Promise: the reserve is for who writes, whoever owns the file.
+#[test]
+fn the_reserve_is_the_superusers() {
+    in_both_modes("allow_other", |m| {
+        drop(m);
+        let Some(m) = Mounted::with_model("allow_other", small_model()) else { return };
+        fill_but(&m, 15);
+        fs::write(m.path("root's"), b"").unwrap();
+        fs::set_permissions(m.path("root's"), std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        let mut dd = Command::new("dd");
+        dd.args(["if=/dev/zero", "bs=4096", "count=1", "conv=notrunc"]).uid(65534).gid(65534);
+        dd.arg(format!("of={}", m.path("root's").display())).stderr(std::process::Stdio::null());
+        assert!(!dd.status().unwrap().success(), "nobody writes to a file of root");
+        assert_eq!(fs::metadata(m.path("root's")).unwrap().len(), 0);
+        fs::write(m.path("nobody's"), b"").unwrap();
+        chown(m.path("nobody's"), Some(65534), None).unwrap();
+        let file = OpenOptions::new().write(true).open(m.path("nobody's")).unwrap();
+        file.write_all_at(&[1; 4096], 0).expect("root writes to a file of nobody");
+        file.sync_all().unwrap();
+    });
+}
