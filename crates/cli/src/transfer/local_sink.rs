@@ -346,3 +346,38 @@ fn times(meta: &Meta) -> Timestamps {
     let spec = |time: Timestamp| Timespec { tv_sec: time.secs, tv_nsec: time.nanos.into() };
     Timestamps { last_access: spec(meta.atime.unwrap_or(meta.mtime)), last_modification: spec(meta.mtime) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    /// Promise: who puts a link, or another file, in the place of what has just been made changes nobody's mode, owner or times.
+    #[test]
+    fn what_is_made_is_finished_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let victim = dir.path().join("victim");
+        std::fs::write(&victim, "").unwrap();
+        std::fs::set_permissions(&victim, PermissionsExt::from_mode(0o600)).unwrap();
+        symlink(&victim, dir.path().join("link")).unwrap();
+        std::fs::hard_link(&victim, dir.path().join("second")).unwrap();
+        let before = std::fs::metadata(&victim).unwrap();
+        let mut sink = LocalSink::new(dir.path(), true, 0).unwrap();
+        let meta = Meta { perm: 0o666, uid: 7, gid: 7, ..Meta::default() };
+        for (name, kind) in [
+            ("link", FileType::Fifo),
+            ("link", FileType::RegularFile),
+            ("victim", FileType::Fifo),
+            ("second", FileType::RegularFile),
+        ] {
+            assert!(sink.finish_made(OsStr::new(name), kind, &meta).is_err(), "{name}");
+            let after = std::fs::metadata(&victim).unwrap();
+            let seen = |m: &std::fs::Metadata| (m.mode(), m.uid(), m.mtime(), m.ctime_nsec());
+            assert_eq!(seen(&after), seen(&before), "{name}");
+        }
+        rustix::fs::mknodat(&sink.root, "fifo", FileType::Fifo, Mode::RUSR, 0).unwrap();
+        sink.finish_made(OsStr::new("fifo"), FileType::Fifo, &meta).unwrap();
+        let made = std::fs::symlink_metadata(dir.path().join("fifo")).unwrap();
+        assert_eq!((made.mode() & 0o7777, made.uid(), made.mtime()), (0o666, 7, 0));
+    }
+}

@@ -4,8 +4,57 @@ use crate::error::{Failure, Result};
 use spindle_clock::Timestamp;
 use std::collections::BTreeMap;
 
-/// Records by key; a later one replaces an earlier one.
-pub type Records = BTreeMap<Vec<u8>, Vec<u8>>;
+/// Records by key; a later one replaces an earlier one. There are never more than a file can need, however many headers come.
+#[derive(Clone, Debug, Default)]
+pub struct Records {
+    by_key: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Bytes of all keys and values.
+    bytes: usize,
+}
+
+/// Most records of an entry.
+const MAX_RECORDS: usize = 10_000;
+/// Most bytes of their keys and values: room for many attributes of 64 KiB.
+const MAX_RECORD_BYTES: usize = 16 << 20;
+
+impl Records {
+    /// The value of a key.
+    pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        self.by_key.get(key).map(Vec::as_slice)
+    }
+
+    /// All of them, in the order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.by_key.iter().map(|(key, value)| (key.as_slice(), value.as_slice()))
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        // GNU's first sparse format repeats its keys; they are one list here.
+        let is_list = matches!(key, b"GNU.sparse.offset" | b"GNU.sparse.numbytes");
+        match self.by_key.get_mut(key) {
+            Some(list) if is_list => {
+                list.push(b',');
+                list.extend_from_slice(value);
+                self.bytes += 1 + value.len();
+            }
+            Some(old) => {
+                self.bytes = self.bytes - old.len() + value.len();
+                *old = value.to_vec();
+            }
+            None => {
+                self.bytes += key.len() + value.len();
+                self.by_key.insert(key.to_vec(), value.to_vec());
+            }
+        }
+        if self.by_key.len() > MAX_RECORDS || self.bytes > MAX_RECORD_BYTES {
+            return Err(Failure::new(format!(
+                "its extended headers have more than {MAX_RECORDS} records, or {MAX_RECORD_BYTES} bytes in them; \
+                 no file needs that many: the stream is damaged or made to do harm"
+            )));
+        }
+        Ok(())
+    }
+}
 
 /// Adds the records in `bytes` to `records`.
 pub fn parse(mut bytes: &[u8], records: &mut Records) -> Result<()> {
@@ -15,16 +64,7 @@ pub fn parse(mut bytes: &[u8], records: &mut Records) -> Result<()> {
         let len = number(&bytes[..blank]).and_then(|n| usize::try_from(n).ok()).ok_or_else(wrong)?;
         let record = bytes.get(blank + 1..len).and_then(|r| r.strip_suffix(b"\n")).ok_or_else(wrong)?;
         let equals = record.iter().position(|&b| b == b'=').ok_or_else(wrong)?;
-        let (key, value) = (&record[..equals], &record[equals + 1..]);
-        // GNU's first sparse format repeats its keys; they are one list here.
-        if let Some(list) = records.get_mut(key)
-            && matches!(key, b"GNU.sparse.offset" | b"GNU.sparse.numbytes")
-        {
-            list.push(b',');
-            list.extend_from_slice(value);
-        } else {
-            records.insert(key.to_vec(), value.to_vec());
-        }
+        records.add(&record[..equals], &record[equals + 1..])?;
         bytes = &bytes[len..];
     }
     Ok(())
@@ -54,12 +94,13 @@ pub fn number(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// A list of numbers with commas between.
-pub fn numbers(list: &[u8]) -> Option<Vec<u64>> {
+/// A list of numbers with commas between, at most `most`.
+pub fn numbers(list: &[u8], most: usize) -> Option<Vec<u64>> {
     if list.is_empty() {
         return Some(Vec::new());
     }
-    list.split(|&b| b == b',').map(number).collect()
+    let parts = || list.split(|&b| b == b',');
+    if parts().nth(most).is_some() { None } else { parts().map(number).collect() }
 }
 
 /// A time in seconds with a fraction.
@@ -109,10 +150,10 @@ mod tests {
             let mut bytes = Vec::new();
             append(&mut bytes, b"SCHILY.xattr.user.k", &vec![b'\n'; len]);
             append(&mut bytes, b"path", b"b=c");
-            let mut records = Records::new();
+            let mut records = Records::default();
             parse(&bytes, &mut records).unwrap();
-            assert_eq!(records[&b"SCHILY.xattr.user.k"[..]].len(), len);
-            assert_eq!(records[&b"path"[..]], b"b=c");
+            assert_eq!(records.get(b"SCHILY.xattr.user.k").unwrap().len(), len);
+            assert_eq!(records.get(b"path"), Some(&b"b=c"[..]));
         }
     }
 
@@ -129,8 +170,31 @@ mod tests {
             "99999999999999999999999 a=b\n",
             "0 a=b\n",
         ] {
-            assert!(parse(wrong.as_bytes(), &mut Records::new()).is_err(), "{wrong}");
+            assert!(parse(wrong.as_bytes(), &mut Records::default()).is_err(), "{wrong}");
         }
+    }
+
+    /// Promise: however many headers come, records take no more memory than a file can need, and a key that comes again
+    /// takes the place of its first value.
+    #[test]
+    fn records_are_bounded() {
+        let mut records = Records::default();
+        for n in 0..MAX_RECORDS {
+            let mut bytes = Vec::new();
+            append(&mut bytes, n.to_string().as_bytes(), b"");
+            parse(&bytes, &mut records).unwrap();
+        }
+        let refused = parse(b"7 key=\n", &mut records).unwrap_err().to_string();
+        assert!(refused.contains("more than 10000 records"), "{refused}");
+
+        for (key, fits) in [("path", true), ("GNU.sparse.offset", false)] {
+            let mut bytes = Vec::new();
+            append(&mut bytes, key.as_bytes(), &vec![b'1'; 1 << 20]);
+            let mut records = Records::default();
+            let all = (0..100).try_for_each(|_| parse(&bytes, &mut records));
+            assert_eq!(all.is_ok(), fits, "{key}");
+        }
+        assert_eq!((numbers(b"1,2", 2), numbers(b"1,2,3", 2)), (Some(vec![1, 2]), None));
     }
 
     /// Promise: times keep their nanoseconds, before 1970 too.

@@ -10,17 +10,19 @@ use crate::interrupt::Reader;
 use rustix::fs::OFlags;
 use spindle_clock::Timestamp;
 use spindle_vfs::Rdev;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::rc::Rc;
 use tar::Header;
 
 const BLOCK: usize = 512;
 /// Most bytes of an extended header: room for many attributes of 64 KiB.
 const MAX_HEADER: u64 = 16 << 20;
 /// Most pieces of a sparse file.
-const MAX_EXTENTS: usize = 1 << 22;
+const MAX_EXTENTS: usize = 1 << 20;
 
 /// Where a stream comes from.
 enum Input {
@@ -54,6 +56,14 @@ struct Extended {
     path: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
     records: Records,
+    /// Of all entries that follow, where they have none of their own.
+    global: Rc<Records>,
+}
+
+impl Extended {
+    fn record(&self, key: &str) -> Option<&[u8]> {
+        self.records.get(key.as_bytes()).or_else(|| self.global.get(key.as_bytes()))
+    }
 }
 
 impl TarReader {
@@ -76,7 +86,7 @@ impl TarReader {
 
     /// Hands every entry to `sink`.
     pub fn walk(&mut self, sink: &mut dyn Sink) -> Result<()> {
-        let mut global = Records::new();
+        let mut global = Rc::new(Records::default());
         let mut next = Extended::default();
         let mut empty = true;
         loop {
@@ -108,7 +118,7 @@ impl TarReader {
                 }
                 b'g' => {
                     let bytes = self.read_header(size).with_place(place)?;
-                    pax::parse(&bytes, &mut global).with_place(place)?;
+                    pax::parse(&bytes, Rc::make_mut(&mut global)).with_place(place)?;
                 }
                 b'L' => next.path = Some(until_nul(self.read_header(size).with_place(place)?)),
                 b'K' => next.link = Some(until_nul(self.read_header(size).with_place(place)?)),
@@ -116,10 +126,7 @@ impl TarReader {
                 b'V' => self.skip(padded(size)?)?,
                 b'M' => return Err(Failure::new("starts in the middle of a file; join the volumes first")),
                 _ => {
-                    let mut extended = std::mem::take(&mut next);
-                    for (key, value) in &global {
-                        extended.records.entry(key.clone()).or_insert_with(|| value.clone());
-                    }
+                    let extended = Extended { global: Rc::clone(&global), ..std::mem::take(&mut next) };
                     self.entry(header, size, &extended, sink).with_place(place)?;
                 }
             }
@@ -135,7 +142,7 @@ impl TarReader {
     }
 
     fn entry(&mut self, header: &Header, size: u64, extended: &Extended, sink: &mut dyn Sink) -> Result<()> {
-        let record = |key: &str| extended.records.get(key.as_bytes()).map(Vec::as_slice);
+        let record = |key: &str| extended.record(key);
         let stated = match record("size") {
             None => None,
             Some(text) => Some(pax::number(text).ok_or_else(|| Failure::new("its size is no number"))?),
@@ -245,15 +252,16 @@ impl TarReader {
 
     /// The map of a sparse file in pax's formats 0.0, 0.1 and 1.0.
     fn pax_extents(&mut self, extended: &Extended, stored: u64) -> Result<Option<(u64, Extents)>> {
-        let record = |key: &str| extended.records.get(key.as_bytes()).map(Vec::as_slice);
+        let record = |key: &str| extended.record(key);
         let wrong = || Failure::new("a sparse file whose map makes no sense");
         let Some(size) = record("GNU.sparse.realsize").or(record("GNU.sparse.size")) else { return Ok(None) };
         let size = pax::number(size).ok_or_else(wrong)?;
         let pairs: Vec<u64> = if let Some(map) = record("GNU.sparse.map") {
-            pax::numbers(map).ok_or_else(wrong)?
+            pax::numbers(map, 2 * MAX_EXTENTS).ok_or_else(wrong)?
         } else if let Some(offsets) = record("GNU.sparse.offset") {
-            let offsets = pax::numbers(offsets).ok_or_else(wrong)?;
-            let lens = pax::numbers(record("GNU.sparse.numbytes").unwrap_or_default()).ok_or_else(wrong)?;
+            let offsets = pax::numbers(offsets, MAX_EXTENTS).ok_or_else(wrong)?;
+            let lens = pax::numbers(record("GNU.sparse.numbytes").unwrap_or_default(), MAX_EXTENTS)
+                .ok_or_else(wrong)?;
             if offsets.len() != lens.len() {
                 return Err(wrong());
             }
@@ -355,7 +363,7 @@ fn ends_early() -> Failure {
 
 /// What is known of an entry beside its content.
 fn meta(header: &Header, extended: &Extended) -> Result<Meta> {
-    let record = |key: &str| extended.records.get(key.as_bytes()).map(Vec::as_slice);
+    let record = |key: &str| extended.record(key);
     let id = |key: &str, field: io::Result<u64>| -> Result<u32> {
         let id = match record(key) {
             Some(text) => pax::number(text),
@@ -368,10 +376,10 @@ fn meta(header: &Header, extended: &Extended) -> Result<Meta> {
         let Some(text) = record(key) else { return Ok(None) };
         pax::time(text).map(Some).ok_or_else(|| Failure::new(format!("its {key} is no time")))
     };
-    let mut xattrs = Vec::new();
-    for (key, value) in &extended.records {
+    let mut xattrs = BTreeMap::new();
+    for (key, value) in extended.global.iter().chain(extended.records.iter()) {
         if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
-            xattrs.push((name.to_vec(), value.clone()));
+            xattrs.insert(name.to_vec(), value.to_vec());
         }
     }
     let mtime = match time("mtime")? {
@@ -386,7 +394,7 @@ fn meta(header: &Header, extended: &Extended) -> Result<Meta> {
         mtime,
         birthtime: time("LIBARCHIVE.creationtime")?,
         flags: 0,
-        xattrs,
+        xattrs: xattrs.into_iter().collect(),
     })
 }
 

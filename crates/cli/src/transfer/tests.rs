@@ -351,4 +351,9 @@ fn names_cannot_escape() {
         assert!(sink.put(node(path)).is_err(), "{}", crate::text::printable(path));
     }
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+    // Nor is a file outside given a name within.
+    std::fs::write(outside.path().join("secret"), "").unwrap();
+    let mut sink = LocalSink::new(dir.path(), true, 0).unwrap();
+    let link = Node { path: b"got", body: Body::HardLink(b"way/secret"), meta: Meta::default() };
+    assert!(sink.put(link).is_err() && !dir.path().join("got").exists());
 }

@@ -70,8 +70,11 @@ impl Bench {
 
     /// Runs another program in the directory and wants success.
     pub fn shell(&self, script: &str) -> String {
-        let ran: Ran =
-            Command::new("sh").args(["-ec", script]).current_dir(self.dir.path()).output().unwrap().into();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new("sh");
+        command.args(["-ec", script]).current_dir(self.dir.path());
+        command.env("PATH", format!("{path}:/usr/sbin:/sbin")).env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
+        let ran: Ran = command.output().unwrap().into();
         assert_eq!(ran.code, 0, "{script}: {}", ran.err);
         ran.out
     }
