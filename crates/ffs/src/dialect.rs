@@ -6,7 +6,10 @@
 //! the reason and the remedy.
 
 use crate::layout::{InodeFormat, Layout, Version};
-use crate::ondisk::{CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, FS_UFS2EA_MAGIC, Fs, FsNetBsd, FsSun, flags};
+use crate::ondisk::{
+    CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, FS_DYNAMICPOSTBLFMT, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC,
+    Fs, FsMark, FsNetBsd, FsSun, SBLOCK_UFS1, flags,
+};
 use spindle_ondisk::Endian;
 use spindle_vfs::Objection;
 
@@ -72,6 +75,9 @@ impl Dialect {
             InodeFormat::Old => return Self::Bsd43,
             InodeFormat::New => {}
         }
+        if is_new_openbsd_ufs1(fs) {
+            return Self::OpenBsd;
+        }
         if layout.version == Version::Ufs1 && !layout.flags_updated {
             // What only newer systems have stands where rotational tables may be.
             return Self::Bsd44;
@@ -93,9 +99,13 @@ impl Dialect {
             return Self::FreeBsd;
         }
         // OpenBSD keeps its flags where the others have fs_metackhash, and a date where they have flags.
-        if fs.fs_metackhash & flags::FS_FLAGS_UPDATED != 0 && (fs.fs_flags == 0 || fs.fs_flags > 0x2000_0000)
-        {
+        let dated = fs.fs_flags > 0x2000_0000;
+        let flagged = fs.fs_metackhash & flags::FS_FLAGS_UPDATED != 0;
+        if dated || (flagged && fs.fs_flags == 0) || is_openbsd_ufs2(fs) {
             return Self::OpenBsd;
+        }
+        if FsMark::decode(raw, layout.endian).fs_mark == FsMark::NETBSD {
+            return Self::NetBsd;
         }
         Self::Bsd44
     }
@@ -104,6 +114,8 @@ impl Dialect {
     #[must_use]
     pub fn flags(self, fs: &Fs, layout: &Layout) -> u32 {
         match self {
+            // In UFS1 its kernel takes them from the old place at each mount.
+            Self::OpenBsd if layout.version == Version::Ufs1 => fs.fs_old_flags.cast_unsigned().into(),
             Self::OpenBsd => fs.fs_metackhash,
             Self::Sun { .. } | Self::Bsd43 => 0,
             _ if layout.version == Version::Ufs2 || layout.flags_updated => fs.fs_flags,
@@ -150,6 +162,24 @@ impl Dialect {
             Self::Sun { .. } | Self::Bsd43 => 0,
         }
     }
+}
+
+/// True for UFS1 as OpenBSD's newfs leaves it: the newer fields are filled in, and neither `fs_maxbsize` nor the flag
+/// that says so. Nobody reads those fields then. Its kernel sets both when it mounts it, and then it looks like NetBSD's.
+fn is_new_openbsd_ufs1(fs: &Fs) -> bool {
+    fs.fs_magic == FS_UFS1_MAGIC
+        && u32::from(fs.fs_old_flags.cast_unsigned()) & flags::FS_FLAGS_UPDATED == 0
+        && fs.fs_old_postblformat == FS_DYNAMICPOSTBLFMT
+        && (fs.fs_old_cpc, fs.fs_postbloff(), fs.fs_maxbsize) == (0, 0, 0)
+        && fs.fs_sblockloc.cast_unsigned() == SBLOCK_UFS1
+        && fs.fs_size == fs.fs_old_size.into()
+}
+
+/// True for UFS2 as OpenBSD's newfs makes it, with the fake disk that the others leave out.
+fn is_openbsd_ufs2(fs: &Fs) -> bool {
+    fs.fs_magic == FS_UFS2_MAGIC
+        && fs.fs_old_postblformat == FS_DYNAMICPOSTBLFMT
+        && (fs.fs_old_cpg, fs.fs_old_nrpos, fs.fs_maxbsize) == (1, 1, 0)
 }
 
 /// The remedy for what an unclean end has left.

@@ -302,13 +302,13 @@ impl<'a> Group<'a> {
         bno + self.layout.fs_frag <= self.map.ndblk && self.blkmap(bno) == full(self.layout.fs_frag)
     }
 
-    /// Free blocks of a cylinder at a rotational position.
+    /// Free blocks of a cylinder at a rotational position; the low 16 bits of their number.
     #[must_use]
-    pub fn blks(&self, cylinder: u32, rpos: u32) -> i16 {
+    pub fn blks(&self, cylinder: u32, rpos: u32) -> u16 {
         match (&self.map.rotational, &self.layout.rotation) {
             (Some((_, b)), Some(r)) => {
                 let at = b.start + (cylinder * r.fs_old_nrpos + rpos) as usize * 2;
-                self.block.get(at..at + 2).map_or(0, |bytes| i16::get(bytes, self.layout.endian))
+                self.block.get(at..at + 2).map_or(0, |bytes| u16::get(bytes, self.layout.endian))
             }
             _ => 0,
         }
@@ -517,8 +517,8 @@ impl<'a, B: Patch + ?Sized> GroupMut<'a, B> {
         let endian = self.layout.endian;
         if at + 2 <= self.block.bytes().len() {
             let bytes = self.block.bytes_mut(at..at + 2);
-            let count = i32::from(i16::get(bytes, endian)) + by;
-            i16::try_from(count).unwrap_or(i16::MAX).put(bytes, endian);
+            let step = if by < 0 { u16::MAX } else { 1 };
+            u16::get(bytes, endian).wrapping_add(step).put(bytes, endian);
         }
         self.add(total, by);
     }

@@ -229,6 +229,7 @@ impl Checker<'_> {
                 self.findings.push(finding);
             }
             for (position, &expected) in (0..).zip(expected) {
+                let expected = expected & 0xffff;
                 let found = i32::from(group.blks(cylinder, position));
                 if found != expected {
                     let finding = Finding::RotationalBlocks { cgx, cylinder, position, found, expected };

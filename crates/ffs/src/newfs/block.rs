@@ -5,6 +5,7 @@
 //! there are. All counts of a template are taken from its map of free fragments.
 
 use super::cylinders::Cylinders;
+use super::habits::Habits;
 use crate::ckhash::check_hash;
 use crate::group::{CG_CKHASH, isset, setbit};
 use crate::layout::{Layout, Version};
@@ -36,7 +37,7 @@ struct Template {
 #[derive(Clone, Debug)]
 pub(super) struct GroupBlocks {
     templates: BTreeMap<Kind, Template>,
-    /// Cylinders of a group, and of the last one as `fsck` expects it.
+    /// Cylinders of a group, and of the last one as its system's checker expects it.
     ncyl: (i16, i16),
     hashed: bool,
 }
@@ -46,7 +47,13 @@ fn kind(layout: &Layout, cgx: u32) -> Kind {
 }
 
 impl GroupBlocks {
-    pub fn new(layout: &Layout, fs: &Fs, cylinders: Option<&Cylinders>, used: &Used) -> Self {
+    pub fn new(
+        layout: &Layout,
+        fs: &Fs,
+        habits: &Habits,
+        cylinders: Option<&Cylinders>,
+        used: &Used,
+    ) -> Self {
         let mut templates = BTreeMap::new();
         let none = Used::default();
         // The shifts repeat after as many groups as the mask has zero bits for.
@@ -62,7 +69,7 @@ impl GroupBlocks {
                 let short = |n: u32| i16::try_from(n).unwrap_or(i16::MAX);
                 (short(cpg), short(c.ncyl % cpg))
             }
-            (None, Version::Ufs1) => (1, 1),
+            (None, Version::Ufs1) => (1, habits.last_ncyl),
             (None, Version::Ufs2) => (0, 0),
         };
         Self { templates, ncyl, hashed: fs.fs_metackhash & crate::ondisk::CK_CYLGRP != 0 }
@@ -208,9 +215,9 @@ impl Template {
             }
             (None, Version::Ufs1) => {
                 counts.cs_nbfree.put(&mut block[maps.btotoff..], layout.endian);
-                // The count per position is narrower and says what it can.
-                let narrow = i16::try_from(counts.cs_nbfree).unwrap_or(i16::MAX);
-                narrow.put(&mut block[maps.boff..], layout.endian);
+                // The count per position has the low 16 bits of it.
+                let [a, b, ..] = counts.cs_nbfree.to_le_bytes();
+                u16::from_le_bytes([a, b]).put(&mut block[maps.boff..], layout.endian);
             }
             (None, Version::Ufs2) => {}
         }

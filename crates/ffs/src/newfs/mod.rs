@@ -12,6 +12,7 @@ mod block;
 mod census;
 mod cylinders;
 mod frame;
+mod habits;
 mod packing;
 mod parameters;
 mod plan;

@@ -7,6 +7,7 @@
 use super::block::{GroupBlocks, Used};
 use super::cylinders::{self, Cylinders};
 use super::frame::{Frame, Groups};
+use super::habits::Habits;
 use super::packing;
 use super::parameters::{Format, Optimization, ParameterError, Parameters, Resolved, Result};
 use super::root::{self, Directory};
@@ -14,7 +15,8 @@ use crate::dialect::Dialect;
 use crate::layout::{InodeFormat, Layout, Version};
 use crate::ondisk::{
     CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_42INODEFMT, FS_44INODEFMT, FS_DYNAMICPOSTBLFMT,
-    FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC, Fs, FsSun, NDADDR, NIADDR, SBLOCKSIZE, flags,
+    FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC, Fs, FsMark, FsSun, NDADDR, NIADDR, SBLOCKSIZE,
+    flags,
 };
 use crate::units::Frag;
 use std::fmt;
@@ -80,7 +82,7 @@ impl Plan {
             inodes: 2 + u32::try_from(directories.len()).unwrap_or(0),
             directories: u32::try_from(directories.len()).unwrap_or(0),
         };
-        let blocks = GroupBlocks::new(&layout, &fs, cylinders.as_ref(), &used);
+        let blocks = GroupBlocks::new(&layout, &fs, &Habits::of(wishes.dialect), cylinders.as_ref(), &used);
         Ok(Self { fs, dialect: wishes.dialect, wishes, cylinders, directories, blocks, layout, notes })
     }
 
@@ -176,6 +178,9 @@ pub(super) fn encode(fs: &Fs, cylinders: Option<&Cylinders>, wishes: &Resolved) 
     if let Some(sun) = sun {
         sun.encode(&mut raw, wishes.endian);
     }
+    if let Some(fs_mark) = Habits::of(wishes.dialect).mark {
+        FsMark { fs_mark }.encode(&mut raw, wishes.endian);
+    }
     if let Some(tables) = cylinders.and_then(|c| c.tables.as_ref()) {
         tables.overlay(&mut raw, wishes.endian);
     }
@@ -189,6 +194,7 @@ fn int(n: impl TryInto<i32>) -> i32 {
 
 fn superblock(wishes: &Resolved, frame: &Frame, groups: &Groups, cylinders: Option<&Cylinders>) -> Fs {
     let ufs2 = wishes.format == Format::Ufs2;
+    let habits = Habits::of(wishes.dialect);
     let bsize = u64::from(frame.bsize);
     let frags_of = |bytes: u32| bytes.next_multiple_of(frame.fsize);
     let inode_frags = groups.fs_ipg / frame.inopb * frame.frag;
@@ -248,6 +254,12 @@ fn superblock(wishes: &Resolved, frame: &Frame, groups: &Groups, cylinders: Opti
             None => fake_disk(&mut fs, groups, frame),
         }
     }
+    if ufs2 && habits.disk_in_ufs2 {
+        fs.fs_old_nspf = int(frame.nspf);
+        fs.fs_old_cpg = 1;
+        fs.fs_old_nrpos = 1;
+        fs.fs_old_postblformat = FS_DYNAMICPOSTBLFMT;
+    }
     let sun = matches!(wishes.dialect, Dialect::Sun { .. });
     if !wishes.static_tables {
         fs.fs_qbmask = i64::from(frame.bsize) - 1;
@@ -260,13 +272,12 @@ fn superblock(wishes: &Resolved, frame: &Frame, groups: &Groups, cylinders: Opti
             (fs.fs_old_inodefmt, fs.fs_maxsymlinklen) = match wishes.format {
                 Format::Old => (FS_42INODEFMT, 0),
                 Format::Ufs1 => (FS_44INODEFMT, int(pointers * 4)),
-                Format::Ufs2 if wishes.dialect == Dialect::FreeBsd => (0, int(pointers * 8)),
-                Format::Ufs2 => (FS_44INODEFMT, int(pointers * 8)),
+                Format::Ufs2 => (habits.ufs2_inodefmt, int(pointers * 8)),
             };
         }
     }
     if cylinders.is_none() {
-        describe_newer(&mut fs, wishes, frame, groups, dsize);
+        describe_newer(&mut fs, wishes, &habits, frame, groups, dsize);
     }
     fs
 }
@@ -308,10 +319,21 @@ fn fake_disk(fs: &mut Fs, groups: &Groups, frame: &Frame) {
 }
 
 /// The fields that came with UFS2, which the newer systems use in UFS1 as well.
-fn describe_newer(fs: &mut Fs, wishes: &Resolved, frame: &Frame, groups: &Groups, dsize: u64) {
+fn describe_newer(
+    fs: &mut Fs,
+    wishes: &Resolved,
+    habits: &Habits,
+    frame: &Frame,
+    groups: &Groups,
+    dsize: u64,
+) {
     let wide = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    fs.fs_old_flags = i8::MIN; // FS_FLAGS_UPDATED in its eight bits.
-    fs.fs_maxbsize = int(wishes.maxbsize);
+    if habits.flags_updated {
+        fs.fs_old_flags = i8::MIN; // FS_FLAGS_UPDATED in its eight bits.
+    }
+    if habits.maxbsize {
+        fs.fs_maxbsize = int(wishes.maxbsize);
+    }
     fs.fs_sblockloc = wide(frame.sblockloc);
     fs.fs_size = wide(groups.fs_size);
     fs.fs_dsize = wide(dsize);
@@ -320,20 +342,15 @@ fn describe_newer(fs: &mut Fs, wishes: &Resolved, frame: &Frame, groups: &Groups
     fs.fs_avgfpdir = wishes.avgfpdir;
     fs.fs_volname[..wishes.label.len()].copy_from_slice(wishes.label.as_bytes());
     fs.fs_flags = wishes.fs_flags;
-    match wishes.dialect {
-        Dialect::FreeBsd => {
-            fs.fs_sblockactualloc = fs.fs_sblockloc;
-            let half_reserve = u64::from(groups.fs_fpg) * u64::from(wishes.minfree) / 200;
-            let asked = wishes.metaspace.map(u64::from).filter(|&frags| frags < u64::from(groups.fs_fpg) / 2);
-            let metaspace = asked.unwrap_or(half_reserve);
-            fs.fs_metaspace = wide(metaspace - metaspace % u64::from(frame.frag));
-            if wishes.check_hashes {
-                fs.fs_flags |= flags::FREEBSD_METACKHASH;
-                fs.fs_metackhash = CK_SUPERBLOCK | CK_CYLGRP | CK_INODE;
-            }
+    if wishes.dialect == Dialect::FreeBsd {
+        fs.fs_sblockactualloc = fs.fs_sblockloc;
+        let half_reserve = u64::from(groups.fs_fpg) * u64::from(wishes.minfree) / 200;
+        let asked = wishes.metaspace.map(u64::from).filter(|&frags| frags < u64::from(groups.fs_fpg) / 2);
+        let metaspace = asked.unwrap_or(half_reserve);
+        fs.fs_metaspace = wide(metaspace - metaspace % u64::from(frame.frag));
+        if wishes.check_hashes {
+            fs.fs_flags |= flags::FREEBSD_METACKHASH;
+            fs.fs_metackhash = CK_SUPERBLOCK | CK_CYLGRP | CK_INODE;
         }
-        // OpenBSD's flags stand where the others keep fs_metackhash.
-        Dialect::OpenBsd => fs.fs_metackhash = flags::FS_FLAGS_UPDATED,
-        _ => {}
     }
 }

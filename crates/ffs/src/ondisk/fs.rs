@@ -357,6 +357,20 @@ impl FsLog {
 }
 
 structure! {
+    /// Whose newfs has been followed, where the dialect's own fields do not tell: in a word that is spare in every dialect but
+    /// the oldest.
+    pub struct FsMark: 1376 {
+        /// [`FsMark::NETBSD`], or anything else.
+        1248 fs_mark: u32,
+    }
+}
+
+impl FsMark {
+    /// The letters `SpNb`.
+    pub const NETBSD: u32 = 0x5370_4e62;
+}
+
+structure! {
     /// What Solaris keeps at the end of the superblock (`ufs_fs.h`; on x86 `fs_state` stands at 132).
     pub struct FsSun: 1376 {
         /// Flags of reclaiming threads.

@@ -6,6 +6,7 @@ use rand::rngs::StdRng;
 use spindle_clock::ManualClock;
 use spindle_device::MemoryDevice;
 use spindle_ffs::newfs::{Format, Geometry, Plan, write};
+use spindle_ffs::ondisk::Cg;
 use spindle_ffs::{Dialect, GroupMap, Superblock};
 use spindle_ondisk::Endian;
 
@@ -46,8 +47,8 @@ fn the_dialect_shows() {
         (Format::Ufs1, None, Dialect::FreeBsd),
         (Format::Ufs2, Some(Dialect::OpenBsd), Dialect::OpenBsd),
         (Format::Ufs1, Some(Dialect::OpenBsd), Dialect::OpenBsd),
-        // Nothing that only NetBSD has is in use.
-        (Format::Ufs2, Some(Dialect::NetBsd), Dialect::Bsd44),
+        (Format::Ufs2, Some(Dialect::NetBsd), Dialect::NetBsd),
+        (Format::Ufs1, Some(Dialect::NetBsd), Dialect::NetBsd),
         (Format::Ufs1, Some(Dialect::Bsd44), Dialect::Bsd44),
         (Format::Ufs1, Some(Dialect::Sun { x86: true }), Dialect::Sun { x86: true }),
         (Format::Ufs1, Some(Dialect::Sun { x86: false }), Dialect::Sun { x86: false }),
@@ -183,5 +184,70 @@ fn smallest_sizes() {
         audit(&device, &superblock, &format!("{format:?} {dialect:?} {static_tables} {least}"));
         let error = Plan::new(&parameters(least - 512)).unwrap_err();
         assert_eq!(error.parameter, "size", "{format:?} {dialect:?}: {error}");
+    }
+}
+
+/// Promise: the fields that mean nothing to other systems are left as each system's own newfs leaves them, as its
+/// checker compares them (`docs/DIALECTS.md`).
+#[test]
+fn each_system_finds_its_own_habits() {
+    struct Row {
+        dialect: Dialect,
+        flags_updated: bool,
+        maxbsize: bool,
+        disk_in_ufs2: bool,
+        ufs2_inodefmt: i32,
+        last_ncyl: i16,
+    }
+    for row in [
+        Row {
+            dialect: Dialect::FreeBsd,
+            flags_updated: true,
+            maxbsize: true,
+            disk_in_ufs2: false,
+            ufs2_inodefmt: 0,
+            last_ncyl: 1,
+        },
+        Row {
+            dialect: Dialect::NetBsd,
+            flags_updated: true,
+            maxbsize: true,
+            disk_in_ufs2: false,
+            ufs2_inodefmt: 2,
+            last_ncyl: 1,
+        },
+        Row {
+            dialect: Dialect::OpenBsd,
+            flags_updated: false,
+            maxbsize: false,
+            disk_in_ufs2: true,
+            ufs2_inodefmt: 2,
+            last_ncyl: 0,
+        },
+    ] {
+        for format in [Format::Ufs1, Format::Ufs2] {
+            let what = format!("{} {format:?}", row.dialect);
+            let parameters = with(32 << 20, |p| (p.format, p.dialect) = (format, Some(row.dialect)));
+            let (device, superblock) = make(&parameters);
+            assert_eq!(superblock.dialect, row.dialect, "{what}");
+            let (fs, layout) = (&superblock.fs, &superblock.layout);
+            assert_eq!(fs.fs_old_flags < 0, row.flags_updated, "{what}");
+            assert_eq!(fs.fs_maxbsize, if row.maxbsize { fs.fs_bsize } else { 0 }, "{what}");
+            let disk = format == Format::Ufs1 || row.disk_in_ufs2;
+            let expected = if disk { (fs.fs_fsize / 512, 1, 1, 1) } else { (0, 0, 0, 0) };
+            let found = (fs.fs_old_nspf, fs.fs_old_cpg, fs.fs_old_nrpos, fs.fs_old_postblformat);
+            assert_eq!(found, expected, "{what}");
+            let inodefmt = if format == Format::Ufs1 { 2 } else { row.ufs2_inodefmt };
+            assert_eq!(fs.fs_old_inodefmt, inodefmt, "{what}");
+            for cgx in 0..layout.fs_ncg {
+                let block = read(&device, &superblock, layout.cgtod(cgx), Cg::SIZE);
+                let ncyl = match (format, cgx + 1 == layout.fs_ncg) {
+                    (Format::Ufs1, false) => 1,
+                    (Format::Ufs1, true) => row.last_ncyl,
+                    _ => 0,
+                };
+                assert_eq!(Cg::decode(&block, layout.endian).cg_old_ncyl, ncyl, "{what}, group {cgx}");
+            }
+        }
     }
 }
