@@ -42,6 +42,7 @@
 
 mod convert;
 mod daemon;
+mod ending;
 mod error;
 mod kernel;
 mod later;
@@ -57,6 +58,7 @@ mod session;
 mod signals;
 
 pub use daemon::{Mode, Ready, launch};
+pub use ending::{is_held_by_ending, wait_for_ending};
 pub use error::{Error, Result};
 pub use options::{Access, MountOptions, WriteLimit};
 pub use serve::{serve, umount};

@@ -18,6 +18,15 @@ impl std::fmt::Display for MountDevice {
     }
 }
 
+impl std::str::FromStr for MountDevice {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        let (major, minor) = text.split_once(':').unwrap_or((text, ""));
+        Ok(Self { major: major.parse()?, minor: minor.parse()? })
+    }
+}
+
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountEntry {
@@ -57,8 +66,7 @@ fn all() -> Result<Vec<MountEntry>> {
 fn parse_line(line: &[u8]) -> Option<MountEntry> {
     let mut fields = line.split(|&b| b == b' ');
     let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
-    let device = std::str::from_utf8(fields.nth(1)?).ok()?;
-    let (major, minor) = device.split_once(':')?;
+    let device = std::str::from_utf8(fields.nth(1)?).ok()?.parse().ok()?;
     let mount_point = unescape(fields.nth(1)?);
     let mut fields = fields.skip_while(|&field| field != b"-").skip(1);
     let fs_type = String::from_utf8_lossy(fields.next()?).into_owned();
@@ -66,7 +74,6 @@ fn parse_line(line: &[u8]) -> Option<MountEntry> {
     let user_id = super_options
         .split(|&b| b == b',')
         .find_map(|option| std::str::from_utf8(option.strip_prefix(b"user_id=")?).ok()?.parse().ok());
-    let device = MountDevice { major: major.parse().ok()?, minor: minor.parse().ok()? };
     Some(MountEntry { id, device, mount_point: OsString::from_vec(mount_point).into(), fs_type, user_id })
 }
 

@@ -9,7 +9,7 @@
 //! Records lie in `/run/spindle` for root, else in `/run/user/UID/spindle`, else in `/tmp/spindle-UID`. One that does
 //! not belong to the user who mounted is not believed.
 
-use crate::mountinfo::{MountDevice, MountEntry};
+use crate::mountinfo::{self, MountDevice, MountEntry};
 use crate::{Error, Result};
 use nix::fcntl::{Flock, FlockArg, OFlag, openat};
 use nix::sys::stat::Mode;
@@ -107,6 +107,22 @@ impl Record {
             Ok(())
         }
     }
+}
+
+/// True if `pid` is a daemon whose mount is gone: it completes its image and ends. As it holds its record, which may have no name
+/// any more, until after it has let go of the image, there is no moment at which this is missed.
+pub(crate) fn is_ending(pid: u32) -> bool {
+    // Another user's daemon cannot be looked into.
+    let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let Ok(owner) = fs::metadata(format!("/proc/{pid}")).map(|metadata| metadata.uid()) else { return false };
+    let links = open.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+    let mut records = links.filter(|link| directories(owner).iter().any(|dir| link.parent() == Some(dir)));
+    records.any(|record| {
+        let name = record.file_name().unwrap_or_default().to_string_lossy();
+        let device = name.trim_end_matches(" (deleted)").parse::<MountDevice>();
+        device.is_ok_and(|device| mountinfo::is_mounted(device).is_ok_and(|mounted| !mounted))
+            || name.ends_with(" (deleted)")
+    })
 }
 
 /// The side of those who wait.

@@ -1,8 +1,10 @@
 //! A mount from its making to a complete image, and its end from outside.
 
+use crate::ending::while_busy;
 use crate::kernel::{self, Unmount};
 use crate::record::{Record, Waiter};
 use crate::{Error, MountOptions, Ready, Result, Signals, mountinfo, session};
+use spindle_clock::SystemClock;
 use spindle_vfs::{FileSystem, Observer};
 use std::path::Path;
 use std::sync::Arc;
@@ -50,7 +52,7 @@ pub fn serve(
 /// Unmounts what is mounted on `dir` and waits until its daemon has completed the image.
 ///
 /// # Errors
-/// When nothing of ours is mounted there, when it is in use, or when the image is not known to be complete.
+/// When nothing of ours is mounted there, when it is in use and stays so for a moment, or when the image is not known to be complete.
 pub fn umount(dir: &Path) -> Result<()> {
     let dir = mountinfo::canonical(dir).map_err(|e| Error::mount("unmount", dir, e))?;
     let Some(entry) = mountinfo::mounted_on(&dir)? else {
@@ -62,7 +64,7 @@ pub fn umount(dir: &Path) -> Result<()> {
     }
     let waiter = Waiter::find(&entry);
     let is_elsewhere = mountinfo::is_elsewhere(&entry)?;
-    kernel::unmount(&dir, entry.device, Unmount::Unused)?;
+    while_busy(&SystemClock, || kernel::unmount(&dir, entry.device, Unmount::Unused))?;
     if is_elsewhere {
         return Err(Error::State(format!("{} is unmounted, but mounted elsewhere as well", dir.display())));
     }

@@ -193,6 +193,7 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         log_bytes: options.log_bytes,
         ..Opening::read_only()
     };
+    spindle_fuse::wait_for_ending(&spec.path, &SystemClock);
     let opened = image::open(&spec, &opening)?;
     for note in &opened.notes {
         logger::note(format_args!("{spec}: {note}"));

@@ -8,10 +8,11 @@ mod common;
 
 use client::Client;
 use common::{Watchdog, big_model, can_mount};
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use spindle_clock::SystemClock;
-use spindle_fuse::{Mode, MountOptions, launch, serve, umount};
+use spindle_clock::{Clock, SystemClock};
+use spindle_fuse::{Mode, MountOptions, is_held_by_ending, launch, serve, umount, wait_for_ending};
 use spindle_vfs::FileSystem;
 use spindle_vfs::model::ModelFs;
 use std::fs::{self, File, OpenOptions};
@@ -22,6 +23,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
@@ -34,7 +36,13 @@ fn main() -> ExitCode {
             let mut options = MountOptions::default();
             options.parse(words)?;
             let fs: Arc<dyn FileSystem> = Arc::new(ModelFs::new(big_model(), Arc::new(SystemClock)));
+            // As the devices of images do.
+            let image = Path::new(report).with_file_name("image");
+            let locked = image.exists().then(|| lock(&image).expect("nobody else has it"));
             serve(&fs, Path::new(dir), "a,b model", &options, None, signals, ready)?;
+            while locked.is_some() && !image.with_file_name("complete").exists() {
+                SystemClock.sleep(Duration::from_millis(1));
+            }
             write_report(&*fs, report);
             Ok::<(), spindle_fuse::Error>(())
         });
@@ -70,13 +78,14 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-const TESTS: [(&str, fn()); 14] = [
+const TESTS: [(&str, fn()); 15] = [
     ("a_daemon_is_live_when_its_parent_ends", a_daemon_is_live_when_its_parent_ends),
     ("failure_is_told", failure_is_told),
     ("sigterm_leaves_everything_written", sigterm_leaves_everything_written),
     ("systemd_is_told", systemd_is_told),
     ("mounts_elsewhere_are_told", mounts_elsewhere_are_told),
     ("a_killed_daemon_is_noticed", a_killed_daemon_is_noticed),
+    ("daemons_that_end_are_waited_for", daemons_that_end_are_waited_for),
     ("only_mounts_of_ours_are_unmounted", only_mounts_of_ours_are_unmounted),
     ("dead_mounts_can_be_unmounted", dead_mounts_can_be_unmounted),
     ("flock_between_processes", flock_between_processes),
@@ -254,6 +263,31 @@ fn a_killed_daemon_is_noticed() {
     let error = umount(&place.mount_point).unwrap_err().to_string();
     assert!(error.contains("died before the image was complete"), "{error}");
     assert!(!place.is_mounted());
+}
+
+/// The lock of an image.
+fn lock(image: &Path) -> Result<Flock<File>, nix::Error> {
+    let file = File::options().write(true).open(image).unwrap();
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error)
+}
+
+/// Promise: after `umount(8)` without our helper an image is known to be free soon, and who waits gets it; one with a live mount
+/// is not waited for.
+fn daemons_that_end_are_waited_for() {
+    let place = Place::new();
+    let image = place.report().with_file_name("image");
+    fs::write(&image, b"").unwrap();
+    assert!(place.daemon("").status.success());
+    assert!(lock(&image).is_err() && !is_held_by_ending(&image));
+    wait_for_ending(&image, &SystemClock);
+    nix::mount::umount(&place.mount_point).unwrap();
+    assert!(lock(&image).is_err() && is_held_by_ending(&image));
+    let complete = image.with_file_name("complete");
+    std::thread::scope(|scope| {
+        scope.spawn(|| fs::write(complete, b"").unwrap());
+        wait_for_ending(&image, &SystemClock);
+        lock(&image).expect("the daemon has let go of it");
+    });
 }
 
 /// Promise: what is not mounted, is no FUSE mount, or is in use stays as it is.
