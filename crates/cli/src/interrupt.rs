@@ -1,8 +1,9 @@
 //! SIGINT, SIGTERM and SIGHUP end a command that writes, between two steps of its work.
 //!
-//! The signals are blocked and never interrupt anything: the command asks for them ([`check`]) where it can stop, and waits
-//! for them beside whatever else it waits for ([`Reader`], [`Writer`]). What it stops with is a failure like any
-//! other, so images are closed and what is half made is removed on the same way; only the exit code is the signal's.
+//! The signals are blocked and never interrupt anything: the command asks for them ([`check`])
+//! where it can stop, and waits for them beside whatever else it waits for ([`Reader`],
+//! [`Writer`]). What it stops with is a failure like any other, so images are closed and what is
+//! half made is removed on the same way; only the exit code is the signal's.
 
 use crate::error::{Context, Failure, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -21,7 +22,8 @@ struct Watch {
 
 static WATCH: OnceLock<Watch> = OnceLock::new();
 
-/// Watches for the signals from now on: to be called before there are threads, which inherit that they are blocked.
+/// Watches for the signals from now on: to be called before there are threads, which inherit that
+/// they are blocked.
 pub fn watch() -> Result<()> {
     let mut set = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
@@ -35,7 +37,7 @@ pub fn watch() -> Result<()> {
     Ok(())
 }
 
-/// The number of the signal that ends the command, once [`check`] has met one.
+/// Returns the number of the signal that ends the command, once [`check`] has met one.
 pub fn seen() -> Option<u8> {
     WATCH.get().map(|watch| watch.seen.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
 }

@@ -250,14 +250,16 @@ pub enum Created {
 }
 
 impl Created {
-    /// Removes the file if it was created for this. What cannot be removed stays; the failure that led here is what is told.
+    /// Removes the file if it was created for this. What cannot be removed stays; the failure that
+    /// led here is what is told.
     pub fn undo(&self) {
         if let Self::File(path) = self {
             let _ = std::fs::remove_file(path);
         }
     }
 
-    /// The same once the file system is made: one that cannot be removed is no longer taken for whole.
+    /// The same once the file system is made: one that cannot be removed is no longer taken for
+    /// whole.
     pub fn undo_made(&self) {
         self.undo();
         if let Self::There(spec) = self {

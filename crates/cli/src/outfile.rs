@@ -1,7 +1,8 @@
 //! Files that commands write beside images: traces, pages, tables, tar streams, copies.
 //!
-//! One rule for all of them: a name is followed and written through, as the system does, but what is under it is not an image or
-//! a disk, unless the user insists. A forgotten colon must not cost a file system.
+//! One rule for all of them: a name is followed and written through, as the system does, but what
+//! is under it is not an image or a disk, unless the user insists. A forgotten colon must not cost
+//! a file system.
 
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Found};
@@ -10,10 +11,10 @@ use crate::text;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use spindle_device::{Caching, Device, FileDevice, partitions};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 /// The option of commands that write such a file.
@@ -24,7 +25,7 @@ pub struct OutArgs {
     pub force: bool,
 }
 
-/// What a device holds that its owner would miss, if Spindle knows it.
+/// Tells what a device holds that its owner would miss, if Spindle knows it.
 pub fn holds(device: &dyn Device) -> Result<Option<String>> {
     match image::detect(device) {
         Ok(Found::Old(found)) => {
@@ -44,7 +45,7 @@ pub fn holds(device: &dyn Device) -> Result<Option<String>> {
     }))
 }
 
-/// What an existing file or block device at `path` holds; nothing for what is neither.
+/// Tells what an existing file or block device at `path` holds; nothing for what is neither.
 pub fn image_at(path: &Path) -> Result<Option<String>> {
     let options = spindle_device::OpenOptions {
         lock: false,
@@ -59,7 +60,8 @@ pub fn image_at(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// Refuses to write an output over an image or a block device unless `force` is what the user has said.
+/// Refuses to write an output over an image or a block device unless `force` is what the user has
+/// said.
 pub fn check(path: &Path, force: bool) -> Result<()> {
     if force { Ok(()) } else { refuse(path, "; --force overwrites it") }
 }
@@ -77,6 +79,19 @@ pub fn refuse(path: &Path, remedy: &str) -> Result<()> {
         "{}: there is {held}, which the output would replace; name another file{remedy}",
         path.display()
     )))
+}
+
+/// Refuses to write an output over the file that it is made of, whatever the user insists on.
+pub fn spare(path: &Path, input: &Path) -> Result<()> {
+    let id =
+        |path: &Path| path.metadata().ok().filter(Metadata::is_file).map(|found| (found.dev(), found.ino()));
+    match (id(path), id(input)) {
+        (Some(to), Some(from)) if to == from => Err(Failure::new(format!(
+            "{}: the output would replace what it is made of; name another file",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Makes or empties the file of an output.
@@ -117,8 +132,8 @@ fn open_pipe(dir: BorrowedFd<'_>, name: &Path, flags: OFlags) -> Result<OwnedFd>
     }
 }
 
-/// Opens what stands at a name, through links, for a new content; a regular file is emptied. Refused if another
-/// program has it as an image, or the system uses the block device.
+/// Opens what stands at a name, through links, for a new content; a regular file is emptied.
+/// Refused if another program has it as an image, or the system uses the block device.
 pub fn overwrite(dir: impl AsFd, name: &Path) -> Result<OwnedFd> {
     let found = rustix::fs::statat(&dir, name, AtFlags::empty())?;
     let kind = FileType::from_raw_mode(found.st_mode);

@@ -1,7 +1,8 @@
 //! Which part of a disk a command works on that was given all of it.
 //!
-//! Partitions are looked for first: a disk has no superblock of its own, and what is found where one would be may be a
-//! partition's, at the wrong place. The one partition that has a file system is meant, or the user is asked which.
+//! Partitions are looked for first: a disk has no superblock of its own, and what is found where
+//! one would be may be a partition's, at the wrong place. The one partition that has a file system
+//! is meant, or the user is asked which.
 
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Found};
@@ -9,12 +10,13 @@ use spindle_device::{Device, Part, Partition, Spec, Window, partitions};
 use spindle_vfs::Error;
 use std::sync::Arc;
 
-/// Reads a device specification of a file system that is there; where it names a whole disk, of the one in its partitions.
+/// Reads a device specification of a file system that is there; where it names a whole disk, of the
+/// one in its partitions.
 pub fn spec(image: &str) -> Result<Spec> {
     choose(image::parse_spec(image)?)
 }
 
-/// The same for a specification that has been read.
+/// Chooses the part that is meant of what a specification names.
 pub fn choose(spec: Spec) -> Result<Spec> {
     if spec.part != Part::Whole {
         return Ok(spec);

@@ -7,12 +7,14 @@ use spindle_v7::Family;
 use spindle_vfs::FileKind;
 use std::fmt::Write;
 
-/// A name or path as one line for people: [`encoded`], and nothing in it that cannot be seen ([`tame`]).
+/// Writes a name or path as one line for people: [`encoded`], and nothing in it that cannot be seen
+/// ([`tame`]).
 pub fn printable(name: &[u8]) -> String {
     tame(&encoded(name))
 }
 
-/// A name or path as text for programs: control characters, backslashes and bytes that are not UTF-8 are written as escapes.
+/// Writes a name or path as text for programs: control characters, backslashes and bytes that are
+/// not UTF-8 are written as escapes.
 pub fn encoded(name: &[u8]) -> String {
     let mut out = String::new();
     for chunk in name.utf8_chunks() {
@@ -30,15 +32,16 @@ pub fn encoded(name: &[u8]) -> String {
     out
 }
 
-/// A text for people in which nothing controls a terminal, turns the direction of what follows, or cannot be seen: such characters
-/// (controls, U+202E, U+200B, strange blanks …) are written as escapes, ends of lines and tabs too.
+/// Returns a text for people in which nothing controls a terminal, turns the direction of what
+/// follows, or cannot be seen: such characters (controls, U+202E, U+200B, strange blanks …) are
+/// written as escapes, ends of lines and tabs too.
 pub fn tame(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     text.chars().for_each(|c| push_tamed(&mut out, c));
     out
 }
 
-/// The same of several lines, which stay lines.
+/// Does the same with several lines, which stay lines.
 pub fn tame_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -214,7 +217,8 @@ mod tests {
     fn names_are_tamed() {
         assert_eq!(printable("für Elise.txt".as_bytes()), "für Elise.txt");
         assert_eq!(printable(b"a\x1b[2J\n\\\xff"), r"a\u{1b}[2J\n\\\xff");
-        // Letters of all kinds, accents of their own and pictures stay; what turns or hides text does not.
+        // Letters of all kinds, accents of their own and pictures stay; what turns or hides text
+        // does not.
         let plain = "日本 e\u{301} русский עברית 🚀 'x' \"y\"";
         assert_eq!((printable(plain.as_bytes()), tame(plain)), (plain.to_owned(), plain.to_owned()));
         let hidden = "a\u{202e}gpj.exe \u{200b}\u{feff}\u{2028}\u{a0}\u{2066}";

@@ -33,8 +33,8 @@ fn directories(uid: u32) -> Vec<PathBuf> {
 /// Most bytes of a record that are read.
 const MAX_BYTES: u64 = 1 << 16;
 
-/// Opens the record `name` in a directory of `uid`, who may have put anything there: only a regular file of theirs is one, and
-/// to find that out waits for nobody.
+/// Opens the record `name` in a directory of `uid`, who may have put anything there: only a regular
+/// file of theirs is one, and to find that out waits for nobody.
 fn open(dir: &Path, name: &str, uid: u32) -> Option<File> {
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let dir = nix::fcntl::open(dir, flags | OFlag::O_DIRECTORY, Mode::empty()).ok()?;
@@ -166,7 +166,8 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    /// Promise: what is no regular file of the user who mounted is no record, and nobody waits for a FIFO to be opened.
+    /// Promise: what is no regular file of the user who mounted is no record, and nobody waits for
+    /// a FIFO to be opened.
     #[test]
     fn only_regular_files_are_records() {
         let dir = tempfile::tempdir().unwrap();

@@ -10,7 +10,8 @@ use crate::record::{CONTENT_LIMIT_BYTES, Content, Digest, Kind, Listing, Record,
 use crate::tool::{command, run};
 use crate::{Failure, Result};
 
-/// What an image is taken for: left to guess, the tools take some for other kinds of file system as well and give up.
+/// What an image is taken for: left to guess, the tools take some for other kinds of file system as
+/// well and give up.
 const TYPE: [&str; 2] = ["-f", "ufs"];
 
 /// How a path appears in a listing made here.

@@ -1,8 +1,8 @@
 //! Images that real systems wrote, each with the listing that Linux's own driver gave of it.
 //!
 //! They are not in the repository: they stand, as `NAME.img.zst` and `NAME.tsv`, in the folder that
-//! `SPINDLE_IMAGES` names, `../shared/images` beside the checkout where it is not set. A checkout that
-//! stands alone passes its tests without them; where `CI` is set, they must be there.
+//! `SPINDLE_IMAGES` names, `../shared/images` beside the checkout where it is not set. A checkout
+//! that stands alone passes its tests without them; where `CI` is set, they must be there.
 
 use std::fs;
 use std::io::Write;
@@ -29,8 +29,8 @@ fn folder() -> PathBuf {
     )
 }
 
-/// Those of the named images that are there. Says in one line how many are left out and where they were
-/// looked for.
+/// Those of the named images that are there. Says in one line how many are left out and where they
+/// were looked for.
 ///
 /// # Panics
 /// If one is missing where `CI` is set.
@@ -96,8 +96,8 @@ impl Sample {
 mod tests {
     use super::*;
 
-    /// Promise: an image counts as there with its listing only; what is not there is told in one line, with its number and
-    /// the folder.
+    /// Promise: an image counts as there with its listing only; what is not there is told in one
+    /// line, with its number and the folder.
     #[test]
     fn missing_images_are_counted() {
         let folder = std::env::temp_dir().join(format!("spindle-samples-{}", std::process::id()));

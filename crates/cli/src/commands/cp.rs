@@ -21,10 +21,11 @@ use std::process::ExitCode;
 
 /// Copy files into, out of, within and between images
 ///
-/// Each of the sources and the target is a path of this machine or IMAGE:/PATH. A copy into a directory keeps the name.
-/// What exists is replaced, except that directories are filled; a link is followed, and a device or pipe written, where you name it.
-/// An image without :/PATH is overwritten only with --force. Sparse files stay sparse. Without -p the copies belong to
-/// you, with the permissions that your umask leaves.
+/// Each of the sources and the target is a path of this machine or IMAGE:/PATH. A copy into a
+/// directory keeps the name. What exists is replaced, except that directories are filled; a link is
+/// followed, and a device or pipe written, where you name it. An image without :/PATH is
+/// overwritten only with --force. Sparse files stay sparse. Without -p the copies belong to you,
+/// with the permissions that your umask leaves.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle cp -r src disk.img:/usr

@@ -1,9 +1,9 @@
 //! A directory of this machine as a sink.
 //!
 //! Names come from images, which may be hostile: every one is checked, nothing is written through a
-//! symbolic link, and what stands in the way is replaced, except that directories are kept and filled.
-//! Only a copy that the user has named goes where links lead, and into a device or pipe, as `cp` has it.
-//! A directory gets its own times and permissions when everything in it is done.
+//! symbolic link, and what stands in the way is replaced, except that directories are kept and
+//! filled. Only a copy that the user has named goes where links lead, and into a device or pipe, as
+//! `cp` has it. A directory gets its own times and permissions when everything in it is done.
 
 use super::{Body, CHUNK, Content, LeftOut, Meta, Node, Sink, check_name, names, split};
 use crate::error::{Context, Failure, Result};
@@ -25,7 +25,8 @@ pub struct LocalSink {
     /// The root's own metadata, if it came as a node.
     root_meta: Option<Meta>,
     preserve: bool,
-    /// Files at the root are copies under names that the user gave: what is there is written, through links.
+    /// Files at the root are copies under names that the user gave: what is there is written,
+    /// through links.
     through: bool,
     is_root: bool,
     umask: u32,
@@ -60,7 +61,8 @@ impl LocalSink {
         })
     }
 
-    /// Writes files right below the directory through links, and into devices and pipes, where they exist.
+    /// Writes files right below the directory through links, and into devices and pipes, where they
+    /// exist.
     pub fn writing_through(self) -> Self {
         Self { through: true, ..self }
     }
@@ -124,8 +126,8 @@ impl LocalSink {
         Ok(())
     }
 
-    /// The same for what cannot be opened and has just been made. Everything is done to what a descriptor holds, so that
-    /// nobody who can write to the directory leads it elsewhere.
+    /// The same for what cannot be opened and has just been made. Everything is done to what a
+    /// descriptor holds, so that nobody who can write to the directory leads it elsewhere.
     fn finish_made(&mut self, name: &OsStr, kind: FileType, meta: &Meta) -> Result<()> {
         if !self.preserve {
             return Ok(());
@@ -352,7 +354,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
-    /// Promise: who puts a link, or another file, in the place of what has just been made changes nobody's mode, owner or times.
+    /// Promise: who puts a link, or another file, in the place of what has just been made changes
+    /// nobody's mode, owner or times.
     #[test]
     fn what_is_made_is_finished_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();

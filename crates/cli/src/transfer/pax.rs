@@ -4,7 +4,8 @@ use crate::error::{Failure, Result};
 use spindle_clock::Timestamp;
 use std::collections::BTreeMap;
 
-/// Records by key; a later one replaces an earlier one. There are never more than a file can need, however many headers come.
+/// Records by key; a later one replaces an earlier one. There are never more than a file can need,
+/// however many headers come.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
     by_key: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -174,8 +175,8 @@ mod tests {
         }
     }
 
-    /// Promise: however many headers come, records take no more memory than a file can need, and a key that comes again
-    /// takes the place of its first value.
+    /// Promise: however many headers come, records take no more memory than a file can need, and a
+    /// key that comes again takes the place of its first value.
     #[test]
     fn records_are_bounded() {
         let mut records = Records::default();

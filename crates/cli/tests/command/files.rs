@@ -172,8 +172,8 @@ fn full_images() {
     bench.check("a.img");
 }
 
-/// Promise: a name that turns or hides text is shown by its escapes wherever people read it, in lists and in messages, and as it
-/// is in JSON.
+/// Promise: a name that turns or hides text is shown by its escapes wherever people read it, in
+/// lists and in messages, and as it is in JSON.
 #[test]
 fn names_deceive_nobody() {
     let bench = Bench::new();

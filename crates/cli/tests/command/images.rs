@@ -103,8 +103,8 @@ fn info_of_a_partitioned_disk() {
     bench.fails("info disk.img@p7", 1, &["no partition p7", "p1, p2"]);
 }
 
-/// Promise: of a whole disk the file system in its one partition is meant, for reading, checking and changing, wherever its
-/// superblock is; of several, commands ask which and change nothing.
+/// Promise: of a whole disk the file system in its one partition is meant, for reading, checking
+/// and changing, wherever its superblock is; of several, commands ask which and change nothing.
 #[test]
 fn a_whole_disk_means_the_file_system_in_it() {
     let bench = Bench::new();

@@ -1,7 +1,7 @@
 //! Signals: what is half made goes, what was there stays usable, and the exit code is the signal's.
 //!
-//! A signal comes before the program starts (it waits, blocked, until the program asks for it), or while the program waits for
-//! the rest of a stream: at a certain point of the work in either case.
+//! A signal comes before the program starts (it waits, blocked, until the program asks for it), or
+//! while the program waits for the rest of a stream: at a certain point of the work in either case.
 
 use crate::support::Bench;
 use std::io::Write;
@@ -38,7 +38,8 @@ fn bench() -> Bench {
     bench
 }
 
-/// Promise: an interrupted `newfs`, `import` or `export` leaves no file behind, and exits as its signal says.
+/// Promise: an interrupted `newfs`, `import` or `export` leaves no file behind, and exits as its
+/// signal says.
 #[test]
 fn what_is_new_goes() {
     let bench = bench();
@@ -62,8 +63,8 @@ fn what_is_new_goes() {
     bench.check("full.img");
 }
 
-/// Promise: an image that is being filled stays clean and without damage, whatever it waits for: the file that was under
-/// way is not in it, those before it are.
+/// Promise: an image that is being filled stays clean and without damage, whatever it waits for:
+/// the file that was under way is not in it, those before it are.
 #[test]
 fn what_was_there_stays_usable() {
     let bench = bench();
@@ -74,7 +75,8 @@ fn what_was_there_stays_usable() {
         bench.shell("rm -f fifo; mkfifo fifo");
         let mut child = bench.start(words, if fifo { Stdio::null() } else { Stdio::piped() });
         let part = std::fs::read(bench.path("part.tar")).unwrap();
-        // More than a pipe holds: when all is written, the program is in the middle of the last file.
+        // More than a pipe holds: when all is written, the program is in the middle of the last
+        // file.
         let mut pipe: Box<dyn Write> = match child.stdin.take() {
             Some(stdin) => Box::new(stdin),
             None => Box::new(std::fs::File::options().write(true).open(bench.path("fifo")).unwrap()),
@@ -96,8 +98,8 @@ fn what_was_there_stays_usable() {
     }
 }
 
-/// Promise: a new file system that is being filled is not taken for a whole one, whether it stands in a new file or in one that was
-/// there; a pipe that nobody opens can be waited for no longer.
+/// Promise: a new file system that is being filled is not taken for a whole one, whether it stands
+/// in a new file or in one that was there; a pipe that nobody opens can be waited for no longer.
 #[test]
 fn half_a_new_file_system_is_none() {
     let bench = bench();

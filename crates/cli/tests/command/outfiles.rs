@@ -1,4 +1,5 @@
-//! What commands write beside images: never over an image or a disk by mistake, and through links and into devices.
+//! What commands write beside images: never over an image or a disk by mistake, and through links
+//! and into devices.
 
 use crate::support::Bench;
 use std::os::unix::fs::FileTypeExt;
@@ -22,11 +23,12 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        let _ = std::process::Command::new("losetup").args(["-d", &self.0]).status();
+        let _ = std::process::Command::new("/usr/sbin/losetup").args(["-d", &self.0]).status();
     }
 }
 
-/// Promise: `cp` onto an image, by its name or a link, is refused with what would be right, in both directions; --force does it.
+/// Promise: `cp` onto an image, by its name or a link, is refused with what would be right, in both
+/// directions; --force does it.
 #[test]
 fn a_forgotten_colon_costs_no_image() {
     let bench = bench();
@@ -48,8 +50,8 @@ fn a_forgotten_colon_costs_no_image() {
     bench.shell("cmp a d/x.img; test -L x.img; cmp a a");
 }
 
-/// Promise: a copy goes through links, into pipes and devices, whose nodes stay as they are; a link that leads nowhere is
-/// refused.
+/// Promise: a copy goes through links, into pipes and devices, whose nodes stay as they are; a link
+/// that leads nowhere is refused.
 #[test]
 fn copies_go_through_links_and_into_devices() {
     let bench = bench();
@@ -68,7 +70,8 @@ fn copies_go_through_links_and_into_devices() {
     bench.shell("test -c null");
 }
 
-/// Promise: a block device is written as it is, unless there is a file system on it or the copy would be a directory.
+/// Promise: a block device is written as it is, unless there is a file system on it or the copy
+/// would be a directory.
 #[test]
 fn block_devices_are_written() {
     let bench = bench();
@@ -91,7 +94,27 @@ fn block_devices_are_written() {
     assert!(std::fs::symlink_metadata(&device.0).unwrap().file_type().is_block_device());
 }
 
-/// Promise: no option or argument that names an output writes over an image or a block device unless --force says so.
+/// Promise: no output replaces what it is made of, by whatever name.
+#[test]
+fn what_is_read_is_not_written() {
+    let bench = Bench::new();
+    bench.ok("trace synth --events 1k --like a5 -o t.trace");
+    bench.shell("cp t.trace before; ln -s t.trace link");
+    for words in [
+        "trace import t.trace link",
+        "trace export --force t.trace t.trace",
+        "trace analyze t.trace --html link",
+        "trace report --force t.trace --html t.trace",
+        "trace synth --like t.trace -o link",
+        "trace synth --like a5 --check=t.trace -o t.trace",
+    ] {
+        bench.fails(words, 1, &["the output would replace what it is made of"]);
+        bench.shell("cmp t.trace before; test -L link");
+    }
+}
+
+/// Promise: no option or argument that names an output writes over an image or a block device
+/// unless --force says so.
 #[test]
 fn no_output_overwrites_an_image() {
     let bench = bench();

@@ -26,8 +26,8 @@ pub(super) fn patch(device: &dyn Device, at: u64, bytes: &[u8]) -> Result<()> {
     })
 }
 
-/// Marks the file system on a device as one that was not finished, as [`super::write`] does until it is: it is no longer
-/// taken for a whole one.
+/// Marks the file system on a device as one that was not finished, as [`super::write`] does until
+/// it is: it is no longer taken for a whole one.
 ///
 /// # Errors
 /// When there is none, or the device fails.

@@ -1,4 +1,5 @@
-//! Images for the tests of the check, beside those of real systems: what `makefs` makes, and what is planted in them.
+//! Images for the tests of the check, beside those of real systems: what `makefs` makes, and what
+//! is planted in them.
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -29,7 +30,7 @@ pub fn listed(listing: &str) -> u64 {
 /// An image that `makefs` makes of a directory.
 pub fn makefs(tree: &Path, options: &[&str]) -> MemoryDevice {
     let out = tempfile::NamedTempFile::new().expect("a temporary file");
-    run(Command::new("makefs").args(["-t", "ffs"]).args(options).arg(out.path()).arg(tree));
+    run(Command::new("/usr/sbin/makefs").args(["-t", "ffs"]).args(options).arg(out.path()).arg(tree));
     MemoryDevice::from_bytes(&std::fs::read(out.path()).expect("makefs wrote it"))
 }
 

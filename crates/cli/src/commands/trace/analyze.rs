@@ -103,6 +103,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             Dimension::Directory => columns | Columns::PATHS,
         };
     }
+    if let Some(file) = &args.html {
+        outfile::spare(file, &args.trace)?;
+        outfile::check(file, args.out.force)?;
+    }
     let mut source = super::open(&args.trace, columns)?;
     let bar = Progress::of_parts("analysing");
     let mut findings = analyze_by(&mut *source, &wanted, args.top, |done| bar.fraction(done))?;

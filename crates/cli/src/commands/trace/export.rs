@@ -44,6 +44,7 @@ enum Format {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    outfile::spare(&args.to, &args.from)?;
     outfile::check(&args.to, args.out.force)?;
     let mut source = super::open(&args.from, Columns::NUMBERS)?;
     let to = match args.format {

@@ -43,8 +43,9 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let (Some(from), Some(to)) = (&args.from, &args.to) else { return list() };
-    let mut source = told(from, open_as(from, args.format.as_deref(), Columns::ALL)?);
+    outfile::spare(to, from)?;
     outfile::check(to, args.out.force)?;
+    let mut source = told(from, open_as(from, args.format.as_deref(), Columns::ALL)?);
     let mut writer = Writer::create(to)?;
     let bar = Progress::of_parts("importing");
     let mut batch = Batch::default();

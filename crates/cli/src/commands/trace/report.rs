@@ -47,6 +47,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(file) = &args.html {
+        outfile::spare(file, &args.trace)?;
         outfile::check(file, args.out.force)?;
     }
     // Says once what each of the passes would say.

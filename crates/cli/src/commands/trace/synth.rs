@@ -156,6 +156,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         (_, Some(events)) => Length::Events(events),
         _ => Length::Hours(model.hours),
     };
+    let inputs = [args.like.as_ref(), args.model.as_ref(), target];
+    inputs.into_iter().flatten().try_for_each(|input| outfile::spare(path, input))?;
     outfile::check(path, args.out.force)?;
     let mut source = Synthesis::new(model, length, args.seed);
     let mut writer = Writer::create(path)?;
