@@ -211,3 +211,31 @@ fn documents_are_linked() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// Promise: each sentence of `docs/SECURITY.md` names a test that exists.
+#[test]
+fn security_is_tested() {
+    let document = text("docs/SECURITY.md");
+    let mut rows = 0;
+    let mut wrong = Vec::new();
+    for row in document.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| sentence")) {
+        rows += 1;
+        let named = row.trim_end_matches(" |").rsplit_once(" | ").map_or("", |(_, test)| test);
+        let test = named.split('`').collect::<Vec<_>>();
+        let [_, file, _, name, _] = test[..] else {
+            wrong.push(format!("no test: {row}"));
+            continue;
+        };
+        let code = text(file);
+        // The tests of a program that is its own harness stand in a table.
+        let is_test = |before: &str| before.trim_end().ends_with("#[test]");
+        let declared = code.split_once(&format!("fn {name}()"));
+        if !declared
+            .is_some_and(|(before, _)| is_test(before) || code.contains(&format!("(\"{name}\", {name})")))
+        {
+            wrong.push(format!("{file} has no test {name}"));
+        }
+    }
+    assert!(rows > 20, "the tables are not read");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -466,7 +466,8 @@ fn ordinary_users_mount() {
         ! ./program umount m < m/f
         ./program umount m
         test ! -e m/f
-        ! ./program serve daemon m report suid"#;
+        ! ./program serve daemon m report suid
+        ! ./program serve daemon m report allow_root"#;
     let output = Command::new("unshare")
         .args(["-m", "sh", "-c", as_root])
         .env("D", &dir)
@@ -476,6 +477,7 @@ fn ordinary_users_mount() {
     let heard = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{output:?}");
     assert!(heard.contains("busy") && heard.contains("`suid` is for root only"), "{heard}");
+    assert!(heard.contains("`allow_root` cannot be kept"), "{heard}");
 }
 
 /// Promise: with `auto_unmount` not even a killed daemon leaves a dead mount behind.
