@@ -14,13 +14,15 @@ pub enum Contender {
     Ext4,
     /// `fuse2fs` of e2fsprogs: what users of FUSE have.
     Fuse2fs,
-    /// Ours.
+    /// Ours, which passes writes through.
     Spindle,
+    /// Ours, with writes that the kernel keeps.
+    SpindleWriteback,
 }
 
 impl Contender {
     /// All, the one that the others are compared with first.
-    pub const ALL: [Self; 3] = [Self::Ext4, Self::Fuse2fs, Self::Spindle];
+    pub const ALL: [Self; 4] = [Self::Ext4, Self::Fuse2fs, Self::Spindle, Self::SpindleWriteback];
 
     /// As the table names it.
     pub fn name(self) -> &'static str {
@@ -28,7 +30,13 @@ impl Contender {
             Self::Ext4 => "ext4",
             Self::Fuse2fs => "fuse2fs",
             Self::Spindle => "spindle",
+            Self::SpindleWriteback => "writeback",
         }
+    }
+
+    /// Options of `-o` for a mount as its users have it.
+    pub fn options(self) -> &'static str {
+        if self == Self::SpindleWriteback { "writeback" } else { "rw" }
     }
 
     fn make(self, device: &Path) -> Result<()> {
@@ -41,7 +49,7 @@ impl Contender {
                 make.args(["-q", "-F", "-i", "7168", "-E", extended]);
                 make
             }
-            Self::Spindle => {
+            Self::Spindle | Self::SpindleWriteback => {
                 let mut make = command(spindle());
                 make.args(["newfs", "--force"]);
                 make
@@ -156,12 +164,12 @@ impl<'a> Mounted<'a> {
         let mut mount = match self.contender {
             Contender::Ext4 => command("mount"),
             Contender::Fuse2fs => command("fuse2fs"),
-            Contender::Spindle => command(spindle()),
+            Contender::Spindle | Contender::SpindleWriteback => command(spindle()),
         };
         match self.contender {
             Contender::Ext4 if self.device == self.image.0 => mount.args(["-o", "loop"]),
             Contender::Ext4 | Contender::Fuse2fs => &mut mount,
-            Contender::Spindle => mount.arg("mount"),
+            Contender::Spindle | Contender::SpindleWriteback => mount.arg("mount"),
         };
         run(mount.args(["-o", self.options]).arg(&self.device).arg(&self.directory)).map(drop)
     }
@@ -175,7 +183,9 @@ impl<'a> Mounted<'a> {
                 // A daemon writes on after umount has returned, and holds its lock until it is done.
                 run(command("flock").arg(&self.device).arg("true"))?
             }
-            Contender::Spindle => run(command(spindle()).arg("umount").arg(&self.directory))?,
+            Contender::Spindle | Contender::SpindleWriteback => {
+                run(command(spindle()).arg("umount").arg(&self.directory))?
+            }
         };
         Ok(())
     }

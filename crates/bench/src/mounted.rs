@@ -31,7 +31,7 @@ pub fn all(contender: Contender, settings: &Settings, table: &mut Table) -> Resu
         return Ok(());
     }
     let image = Image::sparse(settings.directory.join(format!("{}.img", contender.name())), SIZE_BYTES)?;
-    let mounted = Mounted::new(contender, "rw", &image, Medium::File)?;
+    let mounted = Mounted::new(contender, contender.options(), &image, Medium::File)?;
     let bench = Bench { contender, settings, mounted };
     if settings.wants(Group::Large) {
         bench.large_file(table)?;

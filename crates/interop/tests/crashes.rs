@@ -27,10 +27,10 @@ use spindle_vfs::random::seed;
 use tempfile::TempDir;
 
 /// What differs most: FreeBSD's newfs by default; small blocks of the other byte order, and a log that comes round in no time; a log as
-/// NetBSD has it.
+/// NetBSD has it. One of them with writes that the kernel keeps.
 const FORMATS: [(&[&str], &str); 3] = [
     (&[], OPTIONS),
-    (&["-O1", "-b8192", "-f1024", "--endian", "big"], "commit=1,logsize=256k"),
+    (&["-O1", "-b8192", "-f1024", "--endian", "big"], "commit=1,logsize=256k,writeback"),
     (&["-O2", "-b16384", "-f2048", "--dialect", "netbsd"], "commit=1,dialect=netbsd"),
 ];
 /// Bytes of an image, where it does not matter.

@@ -1,5 +1,5 @@
 //! Real programs on mounted images, each followed by an unmount and a check: nothing wrong while it is mounted, nothing
-//! wrong on the disk afterwards.
+//! wrong on the disk afterwards. Each program works with both ways of writing: passed through, and kept by the kernel.
 
 use std::path::{Path, PathBuf};
 
@@ -16,19 +16,26 @@ const UFS2: &[&str] = &[];
 /// What differs most from it.
 const UFS1: &[&str] = &["-O1", "-b8192", "-f1024", "--endian", "big"];
 
+/// The two ways of writing.
+const MODES: [&str; 2] = [THROUGH, BACK];
+/// A write reaches the daemon before it returns.
+const THROUGH: &str = "writethrough";
+/// The kernel keeps it.
+const BACK: &str = "writeback";
+
 /// An image in a directory of its own.
 struct Image {
     _directory: TempDir,
     path: PathBuf,
 }
 
-/// Makes a file system, runs `work` on its mount, unmounts and checks it.
-fn on(newfs: &[&str], work: impl FnOnce(&Path) -> Result<()>) -> Result<Image> {
+/// Makes a file system, runs `work` on its mount with this way of writing, unmounts and checks it.
+fn on(newfs: &[&str], mode: &str, work: impl FnOnce(&Path) -> Result<()>) -> Result<Image> {
     let directory = tempfile::tempdir().expect("temporary directory");
     let image = Image { path: directory.path().join("image"), _directory: directory };
     let place = image.path.to_str().expect("a path in UTF-8");
     spindle(["newfs", "-s", "1g"].iter().chain(newfs).chain(&[place]))?;
-    let mounted = Mounted::new(&image.path, "allow_other,default_permissions,suid,dev")?;
+    let mounted = Mounted::new(&image.path, &format!("allow_other,default_permissions,suid,dev,{mode}"))?;
     work(mounted.path())?;
     mounted.unmount()?;
     fsck(&image.path)?;
@@ -38,19 +45,18 @@ fn on(newfs: &[&str], work: impl FnOnce(&Path) -> Result<()>) -> Result<Image> {
 /// Promise: every call means what POSIX says.
 #[test]
 fn posix() -> Result<()> {
-    on(UFS2, pjdfstest::run).map(drop)
+    MODES.into_iter().try_for_each(|mode| on(UFS2, mode, pjdfstest::run).map(drop))
 }
 
-/// Promise: 100,000 operations on one file, mappings included, never show a wrong byte; with two seeds.
+/// Promise: 100,000 operations on one file, mappings included, never show a wrong byte, whichever way they are written.
 #[test]
 fn fsx_ufs2() -> Result<()> {
     let seed = seed();
     println!("SPINDLE_SEED={seed} cargo test -p spindle-interop --test mounted fsx_ufs2");
-    on(UFS2, |mount| {
-        fsx::run(mount, seed, 100_000)?;
-        fsx::run(mount, seed.wrapping_add(1), 100_000)
-    })
-    .map(drop)
+    for (number, mode) in (0..).zip(MODES) {
+        on(UFS2, mode, |mount| fsx::run(mount, seed.wrapping_add(number), 100_000))?;
+    }
+    Ok(())
 }
 
 /// Promise: nor do they with small blocks of the other byte order.
@@ -58,14 +64,18 @@ fn fsx_ufs2() -> Result<()> {
 fn fsx_ufs1() -> Result<()> {
     let seed = seed();
     println!("SPINDLE_SEED={seed} cargo test -p spindle-interop --test mounted fsx_ufs1");
-    on(UFS1, |mount| fsx::run(mount, seed, 30_000)).map(drop)
+    for (number, mode) in (0..).zip(MODES) {
+        on(UFS1, mode, |mount| fsx::run(mount, seed.wrapping_add(number), 15_000))?;
+    }
+    Ok(())
 }
 
 /// Promise: every block read is the block written, whatever the way, the size and the order.
 #[test]
 fn fio_verifies() -> Result<()> {
-    on(UFS2, fio::run)?;
-    on(UFS1, fio::run).map(drop)
+    on(UFS2, THROUGH, fio::run)?;
+    on(UFS2, BACK, fio::run)?;
+    on(UFS1, THROUGH, fio::run).map(drop)
 }
 
 /// Promise: version control, databases and compilers work.
@@ -76,8 +86,9 @@ fn daily_use() -> Result<()> {
         programs::sqlite(mount)?;
         programs::compile(mount)
     };
-    on(UFS2, all)?;
-    on(UFS1, all).map(drop)
+    on(UFS2, THROUGH, all)?;
+    on(UFS2, BACK, all)?;
+    on(UFS1, THROUGH, all).map(drop)
 }
 
 /// Promise: a large tree goes through `tar` unchanged.
@@ -89,7 +100,7 @@ fn archives() -> Result<()> {
         programs::tar(source.path(), mount, "planted")?;
         programs::tar(Path::new("/usr/include"), mount, "include")
     };
-    on(UFS2, copy).map(drop)
+    MODES.into_iter().try_for_each(|mode| on(UFS2, mode, copy).map(drop))
 }
 
 /// Promise: after two million small operations from four threads everything is as it must be, also after mounting again.
@@ -97,9 +108,11 @@ fn archives() -> Result<()> {
 fn storm_of_operations() -> Result<()> {
     let seed = seed();
     println!("SPINDLE_SEED={seed} cargo test -p spindle-interop --test mounted storm_of_operations");
-    for (newfs, operations) in [(UFS1, 200_000), (UFS2, 2_000_000)] {
+    for (newfs, mode, operations) in
+        [(UFS1, THROUGH, 200_000), (UFS1, BACK, 200_000), (UFS2, THROUGH, 2_000_000)]
+    {
         let mut expected = None;
-        let image = on(newfs, |mount| {
+        let image = on(newfs, mode, |mount| {
             expected = Some(storm::run(&mount.join("storm"), 4, operations, seed)?);
             Ok(())
         })?;
