@@ -337,10 +337,16 @@ pub fn make(plan: &Plan, device: &dyn Device, timestamp: Option<i64>) -> Result<
     Ok(())
 }
 
-/// Makes a log in a file system that is not mounted, of `bytes` or as large as a mount would; gives where it is then. Never against an
+/// Makes a log in a file system that is not mounted, in the way of `dialect` if that is known, of `bytes` or as large as a mount would; gives where it is then. Never against an
 /// objection: after a crash the log would vouch for what nobody has checked.
-pub fn make_log(device: &Arc<dyn Device>, bytes: Option<u64>, timestamp: Option<i64>) -> Result<LogPlace> {
+pub fn make_log(
+    device: &Arc<dyn Device>,
+    dialect: Option<Dialect>,
+    bytes: Option<u64>,
+    timestamp: Option<i64>,
+) -> Result<LogPlace> {
     let options = OpenOptions {
+        dialect,
         log: LogUse::Wanted,
         log_bytes: bytes,
         seed: seed(timestamp),

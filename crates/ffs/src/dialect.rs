@@ -138,6 +138,18 @@ impl Dialect {
         }
     }
 
+    /// True if this system has extended attributes in its inodes. The others know nothing of their blocks, which are
+    /// lost when they remove the file: OpenBSD's always, NetBSD's unless the magic says that there are some.
+    #[must_use]
+    pub fn has_extattr(self, fs: &Fs, layout: &Layout) -> bool {
+        layout.version == Version::Ufs2
+            && match self {
+                Self::NetBsd => fs.fs_magic == FS_UFS2EA_MAGIC,
+                Self::OpenBsd => false,
+                _ => true,
+            }
+    }
+
     /// The flags that a writer who knows this dialect can meet.
     const fn known_flags(self) -> u32 {
         use flags::{

@@ -11,11 +11,13 @@
 //! tells.
 
 use crate::dialect::Dialect;
+use crate::mount::LogUse;
 use crate::ondisk::{FS_42POSTBLFMT, FsLog, FsNetBsd};
 use crate::superblock::Superblock;
 use crate::wapbl::{Replay, Standing};
 use spindle_device::Device;
-use spindle_vfs::{Error, Result};
+use spindle_ondisk::Endian;
+use spindle_vfs::{Error, Objection, Result};
 
 /// Where a superblock says that the log is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -55,7 +57,11 @@ impl LogPlace {
             return None;
         }
         if superblock.dialect == Dialect::NetBsd {
-            let fs = FsNetBsd::decode(raw, endian);
+            // Its kernel leaves these fields in the machine's order, whatever the file system's is.
+            let fs = [endian, opposite(endian)]
+                .map(|endian| FsNetBsd::decode(raw, endian))
+                .into_iter()
+                .find(|fs| (1..=MAX_LOG_BYTES).contains(&fs.fs_journallocs[2]))?;
             let [addr, count, block, ino] = fs.fs_journallocs;
             if fs.fs_journal_version != UFS_WAPBL_VERSION {
                 return None;
@@ -111,6 +117,43 @@ impl LogPlace {
         };
         place && last <= device.info().size_bytes && self.len <= MAX_LOG_BYTES
     }
+}
+
+fn opposite(endian: Endian) -> Endian {
+    if endian == Endian::Big { Endian::Little } else { Endian::Big }
+}
+
+/// What speaks against writing a file system of NetBSD in an order of bytes that few machines have: its kernel
+/// does not swap what belongs to the log. Only a machine of the same order as the one that has written it can
+/// carry it out, and whose turn is next cannot be known. Reading is safe.
+pub(crate) fn foreign_order(superblock: &Superblock, found: &FoundLog, wish: LogUse) -> Option<Objection> {
+    let endian = superblock.layout.endian;
+    let strange = match found {
+        FoundLog::Ready(replay) | FoundLog::Recovery(replay) => replay.endian != endian,
+        FoundLog::None | FoundLog::Useless(_) => false,
+    };
+    let pending = superblock.needs_log() && !matches!(found, FoundLog::None);
+    let used = match wish {
+        LogUse::Wanted => true,
+        LogUse::IfThere => superblock.log_place().is_some(),
+        LogUse::Never => pending,
+    };
+    let netbsd = superblock.dialect == Dialect::NetBsd && superblock.has_new_fields();
+    (netbsd && used && (endian == Endian::Big || strange)).then(|| {
+        let remedy = if pending {
+            "let NetBSD carry its log out, on the kind of machine that has written it"
+        } else {
+            "mount it without a log (nolog)"
+        };
+        Objection {
+            reason:
+                "NetBSD keeps its log in its machine's order of bytes, not in the file system's, so that \
+                     not every machine could read it"
+                    .into(),
+            remedy: remedy.into(),
+            overridable: false,
+        }
+    })
 }
 
 /// The log of a file system, as found before a mount.

@@ -52,8 +52,6 @@ pub struct Layout {
     pub version: Version,
     /// Format of inodes and directories.
     pub inode_format: InodeFormat,
-    /// Has extended attributes in its inodes.
-    pub has_extattr: bool,
     /// Block size in bytes.
     pub fs_bsize: u32,
     /// Fragment size in bytes.
@@ -286,7 +284,6 @@ impl Layout {
             endian,
             version,
             inode_format,
-            has_extattr: ufs2,
             fs_bsize,
             fs_fsize,
             fs_frag,

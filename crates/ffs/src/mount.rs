@@ -10,7 +10,7 @@ use crate::commit::Pending;
 use crate::dialect::Dialect;
 use crate::dirindex::NameHash;
 use crate::inode::InodeTable;
-use crate::journal::FoundLog;
+use crate::journal::{FoundLog, foreign_order};
 use crate::layout::Layout;
 use crate::policy::Placement;
 use crate::runs::Allocation;
@@ -69,6 +69,8 @@ pub struct Ffs {
     pub(crate) layout: Layout,
     pub(crate) dialect: Dialect,
     pub(crate) hashes: CheckHashes,
+    /// Its system has extended attributes.
+    pub(crate) has_extattr: bool,
     pub(crate) placement: Placement,
     pub(crate) allocation: Allocation,
     pub(crate) cache: Cache,
@@ -120,7 +122,8 @@ impl Ffs {
             ));
         }
         let found = FoundLog::look(&*device, &superblock)?;
-        let objections = superblock.objections_with(&found);
+        let mut objections = superblock.objections_with(&found);
+        objections.extend(foreign_order(&superblock, &found, options.log));
         let forced = options.force && objections.iter().all(|o| o.overridable);
         let read_only = options.read_only || device.info().read_only || !(objections.is_empty() || forced);
         let device = match &found {
@@ -145,6 +148,7 @@ impl Ffs {
         let mut ffs = Self {
             dialect: superblock.dialect,
             hashes,
+            has_extattr: superblock.dialect.has_extattr(&superblock.fs, &layout),
             placement: Placement::of(&superblock.fs, &layout, superblock.dialect),
             allocation: options.allocation,
             summaries,

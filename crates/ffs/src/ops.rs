@@ -39,7 +39,7 @@ impl FileSystem for Ffs {
             symlink_max: 1023,
             link_max: LINK_MAX.into(),
             file_size_max: self.layout.fs_maxfilesize,
-            xattrs: self.layout.has_extattr,
+            xattrs: self.has_extattr,
             time_granularity_ns: match self.layout.inode_format {
                 InodeFormat::Old => 1_000_000_000,
                 InodeFormat::Sun => 1000,
@@ -316,7 +316,7 @@ impl Ffs {
     }
 
     fn check_has_extattr(&self) -> Result<()> {
-        if self.layout.has_extattr { Ok(()) } else { Err(Error::NotSupported) }
+        if self.has_extattr { Ok(()) } else { Err(Error::NotSupported) }
     }
 
     fn change_xattr(

@@ -20,13 +20,7 @@ use tempfile::NamedTempFile;
 const LOG_BYTES: u64 = 1 << 20;
 
 fn open(device: Arc<MemoryDevice>, log: LogUse) -> Ffs {
-    let options = OpenOptions {
-        dialect: Some(Dialect::NetBsd),
-        log,
-        log_bytes: Some(LOG_BYTES),
-        seed: Some(1),
-        ..OpenOptions::default()
-    };
+    let options = OpenOptions { log, log_bytes: Some(LOG_BYTES), seed: Some(1), ..OpenOptions::default() };
     let fs = Ffs::open(device, Arc::new(ManualClock::at(1_700_000_000)), &options).unwrap();
     assert!(!fs.read_only(), "{:?}", fs.read_only_reasons());
     fs
@@ -122,8 +116,9 @@ fn pending(device: &MemoryDevice) -> Replay {
     }
 }
 
-fn formats() -> [(Endian, bool); 4] {
-    [(Endian::Little, false), (Endian::Big, false), (Endian::Little, true), (Endian::Big, true)]
+/// Big-endian file systems get no log: NetBSD's kernels do not agree on its order of bytes.
+fn formats() -> [(Endian, bool); 2] {
+    [(Endian::Little, false), (Endian::Little, true)]
 }
 
 /// Promise: NetBSD's way of carrying a log out makes of ours, byte for byte, what ours makes of it, and finds the same inodes

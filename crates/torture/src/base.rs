@@ -184,7 +184,9 @@ mod tests {
             for name in ["Fs", "Csum", "DirectHeader", "indirect block"] {
                 assert!(names.contains(&name), "{}: no {name} in {names:?}", base.name);
             }
-            assert_eq!(names.contains(&"extattr"), base.anatomy.layout().has_extattr, "{}", base.name);
+            let superblock = Superblock::open(&MemoryDevice::from_bytes(&base.bytes)).unwrap();
+            let has = superblock.dialect.has_extattr(&superblock.fs, &superblock.layout);
+            assert_eq!(names.contains(&"extattr"), has, "{}", base.name);
         }
     }
 }

@@ -156,7 +156,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut out = Output::stdout();
     let log = match (&device, args.log) {
         (Some((device, _)), Some(LogSize(bytes))) => {
-            Some(make_log(device, bytes, args.timestamp).context(image)?)
+            Some(make_log(device, Some(plan.dialect), bytes, args.timestamp).context(image)?)
         }
         _ => None,
     };

@@ -206,7 +206,7 @@ fn set_log(device: &Arc<dyn Device>, wish: LogWish, now: Option<LogPlace>, force
         spindle_ffs::remove_log(device, &clock(None), force)?;
     }
     if let LogWish::On(LogSize(bytes)) = wish {
-        make_log(device, bytes, None)?;
+        make_log(device, None, bytes, None)?;
     }
     Ok(())
 }
