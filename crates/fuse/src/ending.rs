@@ -18,7 +18,7 @@ use std::time::Duration;
 /// How long a mount may be busy before it is said to be in use.
 const BUSY: Duration = Duration::from_secs(2);
 /// How long a daemon may take to complete its image.
-const ENDING: Duration = Duration::from_secs(60);
+const ENDING: Duration = Duration::from_secs(120);
 /// Time between two looks.
 const STEP: Duration = Duration::from_millis(20);
 
@@ -44,7 +44,7 @@ pub fn is_held_by_ending(image: &Path) -> bool {
     locks.lines().filter_map(|line| holder(line, metadata.dev(), metadata.ino())).any(is_ending)
 }
 
-/// Waits for the daemon that [`is_held_by_ending`] tells of, for a minute at most.
+/// Waits for the daemon that [`is_held_by_ending`] tells of, for two minutes at most.
 pub fn wait_for_ending(image: &Path, clock: &dyn Clock) {
     let mut waited = Duration::ZERO;
     while waited < ENDING && is_held_by_ending(image) {

@@ -193,7 +193,12 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         log_bytes: options.log_bytes,
         ..Opening::read_only()
     };
-    spindle_fuse::wait_for_ending(&spec.path, &SystemClock);
+    if spindle_fuse::is_held_by_ending(&spec.path) {
+        logger::note(format_args!(
+            "{spec}: waiting for the daemon of its last mount, which is completing it"
+        ));
+        spindle_fuse::wait_for_ending(&spec.path, &SystemClock);
+    }
     let opened = image::open(&spec, &opening)?;
     for note in &opened.notes {
         logger::note(format_args!("{spec}: {note}"));

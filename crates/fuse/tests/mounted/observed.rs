@@ -1,6 +1,6 @@
 //! What reaches the file system, and when.
 
-use crate::harness::Mounted;
+use crate::harness::{Mounted, WRITE_MODES};
 use spindle_clock::{Clock, Condvar, Mutex, SystemClock};
 use spindle_vfs::model::ModelFs;
 use spindle_vfs::{
@@ -179,6 +179,22 @@ fn durability() {
     drop(file);
     m.unmount();
     assert_eq!(fs.calls("unmount"), 0, "that is the caller's business");
+}
+
+/// Promise: as the manual says, `syncfs` (and so `sync`) brings what the kernel holds, but does not make it durable, and `fsync` of any
+/// file or directory after it does. When this fails the kernel has begun to tell of it, and the manual is to say so.
+#[test]
+fn sync_is_not_heard() {
+    for mode in WRITE_MODES {
+        let Some((m, fs)) = observed(&format!("commit=300,{mode}")) else { return };
+        let mut file = File::create(m.path("f")).unwrap();
+        file.write_all(b"x").unwrap();
+        nix::unistd::syncfs(&file).unwrap();
+        assert_eq!(fs.calls("write") + fs.calls("write_late"), 1, "{mode}");
+        assert_eq!((fs.calls("sync"), fs.calls("fsync")), (0, 0), "{mode}");
+        File::open(m.path("")).unwrap().sync_all().unwrap();
+        assert_eq!(fs.calls("fsync"), 1, "{mode}");
+    }
 }
 
 /// Promise: what cannot be made durable is told at the end of the session, whatever comes later.
