@@ -1,8 +1,9 @@
-//! Clustering on against clustering off: the same mount with and without it, on an image file and on a loop device; and on with
-//! writes that the kernel keeps (`writeback`).
+//! Clustering on against clustering off: the same mount with and without it, on an image file and
+//! on a loop device; and on with writes that the kernel keeps (`writeback`).
 //!
-//! Off is block by block, as file systems did before: no cluster is read or written, nothing is read ahead and
-//! nothing limits a writer. What the kernel does above (its read-ahead, its gathering of writes) and below is the same.
+//! Off is block by block, as file systems did before: no cluster is read or written, nothing is
+//! read ahead and nothing limits a writer. What the kernel does above (its read-ahead, its
+//! gathering of writes) and below is the same.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

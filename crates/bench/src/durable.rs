@@ -1,20 +1,26 @@
-//! What crash safety costs: mounts of Spindle with a log (writes passed through, and kept by the kernel), without one and with synchronous names, and ext4 with its journal.
+//! What crash safety costs: mounts of Spindle with a log (writes passed through, and kept by the
+//! kernel), without one and with synchronous names, and ext4 with its journal.
 //!
-//! They are mounted side by side, each new in an image of its own, and take turns row by row; who begins moves on with each
-//! round, and before each turn everything else is given time to reach the disk. All have the log that they make by
-//! themselves; ext4 has `data=ordered`, its default. Images are written through beforehand, so that the file system below, which
-//! would have to find their blocks, is no part of it.
+//! They are mounted side by side, each new in an image of its own, and take turns row by row; who
+//! begins moves on with each round, and before each turn everything else is given time to reach the
+//! disk. All have the log that they make by themselves; ext4 has `data=ordered`, its default.
+//! Images are written through beforehand, so that the file system below, which would have to find
+//! their blocks, is no part of it.
 //!
 //! Every row counts until what was done is durable:
-//! - *storms* and *untar*: the work, then one `syncfs` of the mount and one `fsync` of its top directory. ext4 commits with the first;
-//!   a FUSE daemon hears of the second alone, and Spindle's makes everything durable, with whatever options;
-//! - *untar, unmounted*: the same, and unmounting: with a log, what it holds has gone home then, too;
-//! - *fsync* rows: one file, with an `fsync` or `fdatasync` after each write; nothing else at the end;
+//! - *storms* and *untar*: the work, then one `syncfs` of the mount and one `fsync` of its top
+//!   directory. ext4 commits with the first; a FUSE daemon hears of the second alone, and Spindle's
+//!   makes everything durable, with whatever options;
+//! - *untar, unmounted*: the same, and unmounting: with a log, what it holds has gone home then,
+//!   too;
+//! - *fsync* rows: one file, with an `fsync` or `fdatasync` after each write; nothing else at the
+//!   end;
 //! - *mail*: a new file each time: create, write 8 KiB, `fsync`, close.
 //!
-//! What they promise is not the same: with a log or a journal an operation is there whole after a crash or not at all, in order;
-//! with synchronous names each is written before it returns, but not past a drive's own cache, and a check must follow;
-//! without either a crash leaves whatever had been written.
+//! What they promise is not the same: with a log or a journal an operation is there whole after a
+//! crash or not at all, in order; with synchronous names each is written before it returns, but not
+//! past a drive's own cache, and a check must follow; without either a crash leaves whatever had
+//! been written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -1,8 +1,10 @@
-//! The same work on Spindle (passing writes through, and with `writeback`), on kernel ext4 over a loop device and on `fuse2fs`, side by side.
+//! The same work on Spindle (passing writes through, and with `writeback`), on kernel ext4 over a
+//! loop device and on `fuse2fs`, side by side.
 //!
-//! Absolute figures say more about the machine than about the file system, so the result is ratios: how many times as
-//! fast as ext4 each is, in one run in which they take turns. Each round gives every contender a new file system
-//! and all rows; the median over the rounds counts. Needs root. What can be chosen is in [`settings`].
+//! Absolute figures say more about the machine than about the file system, so the result is ratios:
+//! how many times as fast as ext4 each is, in one run in which they take turns. Each round gives
+//! every contender a new file system and all rows; the median over the rounds counts. Needs root.
+//! What can be chosen is in [`settings`].
 
 mod analysis;
 mod cachesim;

@@ -1,11 +1,12 @@
 //! What ends a moment later than it seems.
 //!
-//! *Uses of a mount.* The last use of a file can end after the program that used it: the kernel closes what asynchronous I/O
-//! held from a thread of its own, and a process that is just being started holds copies of all descriptors. So a busy mount is
-//! tried again for a moment.
+//! *Uses of a mount.* The last use of a file can end after the program that used it: the kernel
+//! closes what asynchronous I/O held from a thread of its own, and a process that is just being
+//! started holds copies of all descriptors. So a busy mount is tried again for a moment.
 //!
-//! *Daemons.* `umount(8)` without our helper returns when the kernel has let go, while the daemon completes the image, which it
-//! has locked. Who mounts it again waits for that daemon, which the lock names.
+//! *Daemons.* `umount(8)` without our helper returns when the kernel has let go, while the daemon
+//! completes the image, which it has locked. Who mounts it again waits for that daemon, which the
+//! lock names.
 
 use crate::record::is_ending;
 use crate::{Error, Result};
@@ -53,8 +54,9 @@ pub fn wait_for_ending(image: &Path, clock: &dyn Clock) {
     }
 }
 
-/// Who holds the whole-file lock of this file, if a line of `/proc/locks` is of it: number, kind, advisory or not, access, process,
-/// and major and minor number of the device and inode number as `%02x:%02x:%d`.
+/// Who holds the whole-file lock of this file, if a line of `/proc/locks` is of it: number, kind,
+/// advisory or not, access, process, and major and minor number of the device and inode number as
+/// `%02x:%02x:%d`.
 fn holder(line: &str, dev: u64, ino: u64) -> Option<u32> {
     let mut fields = line.split_whitespace().skip(1);
     let (kind, pid, place) = (fields.next()?, fields.nth(2)?, fields.next()?);
@@ -72,7 +74,8 @@ mod tests {
     use spindle_clock::ManualClock;
     use std::cell::Cell;
 
-    /// Promise: a mount that is busy for a moment is unmounted, one that stays busy is not, and nothing else is tried again.
+    /// Promise: a mount that is busy for a moment is unmounted, one that stays busy is not, and
+    /// nothing else is tried again.
     #[test]
     fn busy_for_a_moment() {
         let busy = || Err(Error::mount("unmount", Path::new("/mnt"), nix::errno::Errno::EBUSY));

@@ -38,7 +38,8 @@ pub enum Error {
         /// What happened.
         source: io::Error,
     },
-    /// Data for which `write(2)` had reported success, or that was written through a mapping, is not in the image.
+    /// Data for which `write(2)` had reported success, or that was written through a mapping, is
+    /// not in the image.
     #[error("{0}")]
     Lost(String),
     /// The file system could not be brought to its end.

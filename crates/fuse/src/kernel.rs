@@ -223,7 +223,8 @@ pub(crate) fn unmount(dir: &Path, device: MountDevice, how: Unmount) -> Result<(
 mod tests {
     use super::*;
 
-    /// Promise: `allow_root` is what the kernel does for a mount of root, and nothing that could be kept for others.
+    /// Promise: `allow_root` is what the kernel does for a mount of root, and nothing that could be
+    /// kept for others.
     #[test]
     fn allow_root_is_for_root() {
         assert!(check_access(Access::OwnerAndRoot, true).is_ok());

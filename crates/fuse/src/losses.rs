@@ -1,10 +1,11 @@
 //! What was written late and could not be kept.
 //!
-//! A late write has nobody who waits for its answer: the kernel remembers that one has failed and tells whoever calls
-//! `fsync`, `msync` or `close` on the file next, if there is one and the kernel has not forgotten the file until then.
-//! So what is missing in the image is also remembered here, byte by byte: it stops missing when it is written again, cut off
-//! or removed with its file; the next FSYNC that gets through hears of it, once; and what is missing when the mount ends is
-//! told then, so that no `umount` reports success over lost data.
+//! A late write has nobody who waits for its answer: the kernel remembers that one has failed and
+//! tells whoever calls `fsync`, `msync` or `close` on the file next, if there is one and the kernel
+//! has not forgotten the file until then. So what is missing in the image is also remembered here,
+//! byte by byte: it stops missing when it is written again, cut off or removed with its file; the
+//! next FSYNC that gets through hears of it, once; and what is missing when the mount ends is told
+//! then, so that no `umount` reports success over lost data.
 
 use crate::readdir::walk;
 use crate::{Error, Result};
@@ -171,7 +172,8 @@ impl Losses {
     }
 }
 
-/// A path of each of these files: to be asked for only where something is wrong, as it reads all directories.
+/// A path of each of these files: to be asked for only where something is wrong, as it reads all
+/// directories.
 fn names(fs: &dyn FileSystem, mut wanted: BTreeSet<Ino>) -> BTreeMap<Ino, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut seen = BTreeSet::from([fs.root()]);
@@ -211,7 +213,8 @@ mod tests {
 
     const WHY: spindle_vfs::Error = spindle_vfs::Error::NoSpace;
 
-    /// Promise: bytes are missing exactly from when they were lost until they are written again or cut off.
+    /// Promise: bytes are missing exactly from when they were lost until they are written again or
+    /// cut off.
     #[test]
     fn bytes_are_counted() {
         let losses = Losses::default();
@@ -249,7 +252,8 @@ mod tests {
         assert!(losses.tell(Ino(5)).is_err() && losses.tell(Ino(5)).is_ok());
     }
 
-    /// Promise: the end of the mount tells how much is missing and where; what is not there any more is not missing.
+    /// Promise: the end of the mount tells how much is missing and where; what is not there any
+    /// more is not missing.
     #[test]
     fn the_end_tells_names() {
         let fs = ModelFs::new(ModelOptions::default(), Arc::new(TickClock));

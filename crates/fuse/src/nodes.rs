@@ -1,10 +1,12 @@
 //! The references that the kernel holds.
 //!
-//! Each answer that names an inode gives the kernel one reference, and FORGET brings them back. When a session ends the
-//! kernel does not bring back the rest, so they are counted here, and [`Nodes::give_back`] returns them: otherwise
-//! a file that was unlinked while open would keep its blocks in an image that calls itself clean.
+//! Each answer that names an inode gives the kernel one reference, and FORGET brings them back.
+//! When a session ends the kernel does not bring back the rest, so they are counted here, and
+//! [`Nodes::give_back`] returns them: otherwise a file that was unlinked while open would keep its
+//! blocks in an image that calls itself clean.
 //!
-//! Beside the count stand BSD's file flags, of which the kernel knows nothing: whether a file may be written at all.
+//! Beside the count stand BSD's file flags, of which the kernel knows nothing: whether a file may
+//! be written at all.
 
 use spindle_clock::Mutex;
 use spindle_vfs::{Attr, FileSystem, Ino};

@@ -77,8 +77,9 @@ pub struct MountOptions {
     pub threads: usize,
     /// `commit=`: at most so long after a change everything is made durable.
     pub commit: Duration,
-    /// `writeback`: the kernel keeps what is written and sends it later, so that `write(2)` cannot tell of a full disk;
-    /// without, and with `writethrough`, a write that has returned has its space.
+    /// `writeback`: the kernel keeps what is written and sends it later, so that `write(2)` cannot
+    /// tell of a full disk; without, and with `writethrough`, a write that has returned has its
+    /// space.
     pub writeback: bool,
     /// `nouser_xattr` turns extended attributes off, which saves two requests per listed file.
     pub xattrs: bool,

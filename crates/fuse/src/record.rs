@@ -109,8 +109,9 @@ impl Record {
     }
 }
 
-/// True if `pid` is a daemon whose mount is gone: it completes its image and ends. As it holds its record, which may have no name
-/// any more, until after it has let go of the image, there is no moment at which this is missed.
+/// True if `pid` is a daemon whose mount is gone: it completes its image and ends. As it holds its
+/// record, which may have no name any more, until after it has let go of the image, there is no
+/// moment at which this is missed.
 pub(crate) fn is_ending(pid: u32) -> bool {
     // Another user's daemon cannot be looked into.
     let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };

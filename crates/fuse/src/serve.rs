@@ -52,7 +52,8 @@ pub fn serve(
 /// Unmounts what is mounted on `dir` and waits until its daemon has completed the image.
 ///
 /// # Errors
-/// When nothing of ours is mounted there, when it is in use and stays so for a moment, or when the image is not known to be complete.
+/// When nothing of ours is mounted there, when it is in use and stays so for a moment, or when the
+/// image is not known to be complete.
 pub fn umount(dir: &Path) -> Result<()> {
     let dir = mountinfo::canonical(dir).map_err(|e| Error::mount("unmount", dir, e))?;
     let Some(entry) = mountinfo::mounted_on(&dir)? else {

@@ -1,32 +1,36 @@
 //! The requests of the kernel, answered by a [`FileSystem`].
 //!
-//! The one idea: the kernel is the only front-end and caches everything, so the server keeps nothing but the count of
-//! references ([`Nodes`]). What follows from it:
+//! The one idea: the kernel is the only front-end and caches everything, so the server keeps
+//! nothing but the count of references ([`Nodes`]). What follows from it:
 //!
-//! - Names, absent names and attributes are good for a day. The kernel itself follows the changes that it asks for
-//!   (`nlink` after an unlink, both directories after a rename), as it does for every FUSE file system.
-//! - Files and directories need no handles: an open file holds its inode by a reference, so OPEN, OPENDIR and
-//!   their releases are refused with ENOSYS once, and the kernel stops asking. Without OPEN there is no
-//!   atomic `O_TRUNC`; truncation arrives as a SETATTR instead, which is one request in place of two.
-//!   The kernel learns this from the first answer to an OPEN, and until then releases what it creates; so the session
-//!   opens a file that only it can see ([`PROBE`]) before anyone else comes.
-//! - A write is passed on before it returns, so that who writes hears of a full disk, and a write that has returned has
-//!   its space. Only pages changed through a mapping come late, and then the file is dated by their coming.
-//! - With `writeback` the kernel keeps all writes: size, mtime and ctime of regular files are the kernel's and arrive by
-//!   SETATTR, so that late pages must not date the file: nothing would put it right where the kernel found the time
-//!   unchanged. Offsets of appending writes are already right; any file may be read.
-//! - Late pages come in nobody's name ([`late_writer`]), and nobody may be there any more to hear that they found no
-//!   room, so what is lost of them is kept in mind ([`Losses`]).
-//! - Direct I/O is not done asynchronously (`FUSE_ASYNC_DIO`): the kernel drops the cached pages under a direct write
-//!   only before it where it is queued, so that readers would go on seeing what they read meanwhile; and it turns
-//!   ENOSPC into EIO there.
-//! - Locks stay in the kernel, which serves all processes of a mount, releases them on exit, finds deadlocks
-//!   and lets signals interrupt a waiting one. `fuser` could not do it as well: it passes no interrupts,
-//!   and it drops the flag that tells `flock` from `fcntl`, which must not collide.
-//! - An image with extended attributes asks for `HANDLE_KILLPRIV_V2`: otherwise the kernel looks for
-//!   `security.capability` at every write. In return the set-id bits of a file that is written, truncated
-//!   or given away are cleared here, and the kernel, which takes the attributes that it knows for good, is told to ask
-//!   again ([`Inner::kill_setid`]).
+//! - Names, absent names and attributes are good for a day. The kernel itself follows the changes
+//!   that it asks for (`nlink` after an unlink, both directories after a rename), as it does for
+//!   every FUSE file system.
+//! - Files and directories need no handles: an open file holds its inode by a reference, so OPEN,
+//!   OPENDIR and their releases are refused with ENOSYS once, and the kernel stops asking. Without
+//!   OPEN there is no atomic `O_TRUNC`; truncation arrives as a SETATTR instead, which is one
+//!   request in place of two. The kernel learns this from the first answer to an OPEN, and until
+//!   then releases what it creates; so the session opens a file that only it can see ([`PROBE`])
+//!   before anyone else comes.
+//! - A write is passed on before it returns, so that who writes hears of a full disk, and a write
+//!   that has returned has its space. Only pages changed through a mapping come late, and then the
+//!   file is dated by their coming.
+//! - With `writeback` the kernel keeps all writes: size, mtime and ctime of regular files are the
+//!   kernel's and arrive by SETATTR, so that late pages must not date the file: nothing would put
+//!   it right where the kernel found the time unchanged. Offsets of appending writes are already
+//!   right; any file may be read.
+//! - Late pages come in nobody's name ([`late_writer`]), and nobody may be there any more to hear
+//!   that they found no room, so what is lost of them is kept in mind ([`Losses`]).
+//! - Direct I/O is not done asynchronously (`FUSE_ASYNC_DIO`): the kernel drops the cached pages
+//!   under a direct write only before it where it is queued, so that readers would go on seeing
+//!   what they read meanwhile; and it turns ENOSPC into EIO there.
+//! - Locks stay in the kernel, which serves all processes of a mount, releases them on exit, finds
+//!   deadlocks and lets signals interrupt a waiting one. `fuser` could not do it as well: it passes
+//!   no interrupts, and it drops the flag that tells `flock` from `fcntl`, which must not collide.
+//! - An image with extended attributes asks for `HANDLE_KILLPRIV_V2`: otherwise the kernel looks
+//!   for `security.capability` at every write. In return the set-id bits of a file that is written,
+//!   truncated or given away are cleared here, and the kernel, which takes the attributes that it
+//!   knows for good, is told to ask again ([`Inner::kill_setid`]).
 //!
 //! No call here may wait for the kernel to answer anything: it would wait for itself.
 
@@ -277,7 +281,8 @@ impl Inner {
         let kept = offset + done as u64;
         self.upkeep.losses.made_good(ino, offset..kept);
         match error {
-            // The kernel does not look at how much of a late page was written: there, a part is as bad as nothing.
+            // The kernel does not look at how much of a late page was written: there, a part is as
+            // bad as nothing.
             Some(error) if cached => {
                 self.upkeep.losses.note(ino, kept..end, &error);
                 Err(error)
@@ -312,8 +317,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Tells the kernel that the attributes it knows are old, and older answers that are under way with them. As no pages are
-    /// meant, and whoever's request this is keeps the inode in use, the kernel waits for nothing here.
+    /// Tells the kernel that the attributes it knows are old, and older answers that are under way
+    /// with them. As no pages are meant, and whoever's request this is keeps the inode in use, the
+    /// kernel waits for nothing here.
     fn have_attributes_asked_again(&self, ino: Ino) {
         const NO_PAGES: i64 = -1;
         if let Some(notifier) = self.upkeep.notifier.get()
@@ -357,8 +363,8 @@ impl Inner {
         Ok(attr)
     }
 
-    /// Checks that file flags let a write be done. Appending to an append-only file rewrites its last page, so that only
-    /// writes that end within the file are refused.
+    /// Checks that file flags let a write be done. Appending to an append-only file rewrites its
+    /// last page, so that only writes that end within the file are refused.
     fn permit_write(&self, ino: Ino, end: u64) -> Result<()> {
         let flags = self.upkeep.nodes.flags(ino);
         if flags & IMMUTABLE != 0 || (flags & APPEND != 0 && end <= self.fs.getattr(ino)?.size) {
@@ -407,8 +413,8 @@ fn probe(req: &Request, parent: INodeNo, name: &OsStr) -> Option<fuser::FileAttr
     })
 }
 
-/// For whom late pages take space. They come in nobody's name, so that the reserve of the superuser is not theirs, unless
-/// nobody but the superuser can have written them.
+/// For whom late pages take space. They come in nobody's name, so that the reserve of the superuser
+/// is not theirs, unless nobody but the superuser can have written them.
 fn late_writer(options: &MountOptions) -> Privilege {
     let only_root = options.access != Access::Everyone && nix::unistd::geteuid().is_root();
     if only_root { Privilege::Root } else { Privilege::User }
@@ -489,8 +495,8 @@ fn reply_xattr(result: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
     }
 }
 
-/// Only these name spaces exist in our formats; the kernel also asks for others, and for access control lists as it has
-/// them, which programs must hear that there are none.
+/// Only these name spaces exist in our formats; the kernel also asks for others, and for access
+/// control lists as it has them, which programs must hear that there are none.
 fn has_name_space(name: &OsStr) -> bool {
     let name = name.as_bytes();
     name.starts_with(b"user.") || name.starts_with(b"system.") && !name.starts_with(b"system.posix_acl_")

@@ -196,8 +196,8 @@ impl Session {
     /// Waits until it is unmounted, by whomever. Then the caller calls [`FileSystem::unmount`].
     ///
     /// # Errors
-    /// When the connection with the kernel broke off otherwise than by unmounting, when changes could not be made durable
-    /// in time, or when data that was written late could not be kept.
+    /// When the connection with the kernel broke off otherwise than by unmounting, when changes
+    /// could not be made durable in time, or when data that was written late could not be kept.
     pub fn join(mut self) -> Result<()> {
         let kept = |()| self.upkeep.losses.told_at_the_end(&*self.fs);
         let result = self.wait().and_then(kept);

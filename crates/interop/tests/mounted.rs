@@ -1,5 +1,6 @@
-//! Real programs on mounted images, each followed by an unmount and a check: nothing wrong while it is mounted, nothing
-//! wrong on the disk afterwards. Each program works with both ways of writing: passed through, and kept by the kernel.
+//! Real programs on mounted images, each followed by an unmount and a check: nothing wrong while it
+//! is mounted, nothing wrong on the disk afterwards. Each program works with both ways of writing:
+//! passed through, and kept by the kernel.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +49,8 @@ fn posix() -> Result<()> {
     MODES.into_iter().try_for_each(|mode| on(UFS2, mode, pjdfstest::run).map(drop))
 }
 
-/// Promise: 100,000 operations on one file, mappings included, never show a wrong byte, whichever way they are written.
+/// Promise: 100,000 operations on one file, mappings included, never show a wrong byte, whichever
+/// way they are written.
 #[test]
 fn fsx_ufs2() -> Result<()> {
     let seed = seed();

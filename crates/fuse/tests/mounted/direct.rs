@@ -72,8 +72,8 @@ mod aio {
     }
 }
 
-/// Promise: who reads after an asynchronous direct write has ended sees what it wrote, though someone had read the old bytes into
-/// the kernel's cache while it was under way.
+/// Promise: who reads after an asynchronous direct write has ended sees what it wrote, though
+/// someone had read the old bytes into the kernel's cache while it was under way.
 #[test]
 fn no_stale_reads_after_asynchronous_writes() {
     for mode in WRITE_MODES {
@@ -99,8 +99,8 @@ fn no_stale_reads_after_asynchronous_writes() {
     }
 }
 
-/// Promise: a direct write, asynchronous or not, writes what there is room for, and then hears that the disk is full, and not
-/// of some error.
+/// Promise: a direct write, asynchronous or not, writes what there is room for, and then hears that
+/// the disk is full, and not of some error.
 #[test]
 fn direct_writes_to_a_full_disk() {
     for mode in WRITE_MODES {

@@ -1,4 +1,5 @@
-//! Full file systems, and files as large as they can be: a write that returned is in the image, and what is not is told.
+//! Full file systems, and files as large as they can be: a write that returned is in the image, and
+//! what is not is told.
 
 use crate::harness::{Mounted, WRITE_MODES, in_both_modes};
 use crate::{big_model, errno};
@@ -27,7 +28,8 @@ fn fill_but(m: &Mounted, blocks: u64) {
     .unwrap();
 }
 
-/// Promise: programs that write until the disk is full hear of it from `write`, and all that was written until then is there.
+/// Promise: programs that write until the disk is full hear of it from `write`, and all that was
+/// written until then is there.
 #[test]
 fn write_tells_of_a_full_disk() {
     let Some(mut m) = Mounted::with_model("", small_model()) else { return };
@@ -51,7 +53,8 @@ fn write_tells_of_a_full_disk() {
     m.unmount();
 }
 
-/// Promise: with `writeback` the end of the mount tells how much could not be kept, and of which file, even if nobody asked.
+/// Promise: with `writeback` the end of the mount tells how much could not be kept, and of which
+/// file, even if nobody asked.
 #[test]
 fn late_writes_are_accounted_for() {
     let Some(mut m) = Mounted::with_model("writeback", small_model()) else { return };
@@ -112,8 +115,8 @@ mod mapped {
     }
 }
 
-/// Promise: what a mapping could not get room for is told by `msync`, `fsync` or `close`, and if none of them is called, by
-/// the end of the mount.
+/// Promise: what a mapping could not get room for is told by `msync`, `fsync` or `close`, and if
+/// none of them is called, by the end of the mount.
 #[test]
 fn mappings_without_room() {
     for mode in WRITE_MODES {
@@ -142,7 +145,8 @@ fn mappings_without_room() {
     }
 }
 
-/// Promise: writing, cutting and allocating beyond the largest file are refused before anything happens.
+/// Promise: writing, cutting and allocating beyond the largest file are refused before anything
+/// happens.
 #[test]
 fn larger_than_files_can_be() {
     const MAX: u64 = 1 << 30;
@@ -157,7 +161,8 @@ fn larger_than_files_can_be() {
             assert_eq!(told, Some(libc::EFBIG), "{mode}: {what} at {offset}");
         };
         for offset in [MAX, MAX - 3, 1 << 62] {
-            // With `writeback` the kernel takes it, and nobody can tell it not to. What fits is written.
+            // With `writeback` the kernel takes it, and nobody can tell it not to. What fits is
+            // written.
             if mode == "writethrough" && offset >= MAX {
                 efbig("write", offset, file.write_at(b"more", offset).map(drop));
             }

@@ -58,7 +58,8 @@ fn appending_and_partial_pages() {
         m.remount();
         let text = fs::read_to_string(m.path("log")).unwrap();
         assert!(text.lines().enumerate().all(|(i, line)| line == format!("line {i:04}")), "{text}");
-        // A write-only handle into the middle of a page that is not cached: the kernel must read it first.
+        // A write-only handle into the middle of a page that is not cached: the kernel must read it
+        // first.
         let file = OpenOptions::new().write(true).open(m.path("log")).unwrap();
         file.write_all_at(b"LINE", 10).unwrap();
         drop(file);

@@ -181,8 +181,9 @@ fn durability() {
     assert_eq!(fs.calls("unmount"), 0, "that is the caller's business");
 }
 
-/// Promise: as the manual says, `syncfs` (and so `sync`) brings what the kernel holds, but does not make it durable, and `fsync` of any
-/// file or directory after it does. When this fails the kernel has begun to tell of it, and the manual is to say so.
+/// Promise: as the manual says, `syncfs` (and so `sync`) brings what the kernel holds, but does not
+/// make it durable, and `fsync` of any file or directory after it does. When this fails the kernel
+/// has begun to tell of it, and the manual is to say so.
 #[test]
 fn sync_is_not_heard() {
     for mode in WRITE_MODES {

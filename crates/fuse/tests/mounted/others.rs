@@ -77,9 +77,9 @@ fn permissions() {
     assert_eq!(fs::metadata(m.path("sticky/d")).unwrap().mtime_nsec(), 250_000_000);
 }
 
-/// Promise: writing, truncating and giving away clear set-id bits, whichever way a change goes, in the file and in what the kernel
-/// knows of it, whether the format has extended attributes (then this crate does it) or not (then the kernel does); root writes
-/// without clearing them.
+/// Promise: writing, truncating and giving away clear set-id bits, whichever way a change goes, in
+/// the file and in what the kernel knows of it, whether the format has extended attributes (then
+/// this crate does it) or not (then the kernel does); root writes without clearing them.
 #[test]
 fn set_id_bits() {
     for words in ["allow_other", "allow_other,nouser_xattr"] {
@@ -132,7 +132,8 @@ fn set_id_bits() {
     }
 }
 
-/// Promise: a program that somebody has written to does not run as its owner any more, however it was written to.
+/// Promise: a program that somebody has written to does not run as its owner any more, however it
+/// was written to.
 #[test]
 fn overwritten_programs_have_no_privilege() {
     in_both_modes("allow_other,suid", |m| {
@@ -155,8 +156,9 @@ fn overwritten_programs_have_no_privilege() {
     });
 }
 
-/// Promise: users' extended attributes are open to others as the bytes of the file are, the system's to nobody but the
-/// superuser, and those of other name spaces to no one, as there are none.
+/// Promise: users' extended attributes are open to others as the bytes of the file are, the
+/// system's to nobody but the superuser, and those of other name spaces to no one, as there are
+/// none.
 #[test]
 fn extended_attributes_of_others() {
     use xattrs::{get, list, remove, set};

@@ -271,8 +271,8 @@ fn lock(image: &Path) -> Result<Flock<File>, nix::Error> {
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error)
 }
 
-/// Promise: after `umount(8)` without our helper an image is known to be free soon, and who waits gets it; one with a live mount
-/// is not waited for.
+/// Promise: after `umount(8)` without our helper an image is known to be free soon, and who waits
+/// gets it; one with a live mount is not waited for.
 fn daemons_that_end_are_waited_for() {
     let place = Place::new();
     let image = place.report().with_file_name("image");

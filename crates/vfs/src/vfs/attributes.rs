@@ -29,9 +29,10 @@ impl Vfs {
         self.fs.setattr(ino, set, cred.privilege())
     }
 
-    /// Checks access to an extended attribute: those of users are like the bytes of the file, and only files and
-    /// directories have them; the system's are the superuser's alone, as with BSD, and nobody else sees that there are any. That
-    /// holds with [`Checking::ByKernel`](super::Checking), too: Linux leaves them to the file system.
+    /// Checks access to an extended attribute: those of users are like the bytes of the file, and
+    /// only files and directories have them; the system's are the superuser's alone, as with BSD,
+    /// and nobody else sees that there are any. That holds with
+    /// [`Checking::ByKernel`](super::Checking), too: Linux leaves them to the file system.
     fn permit_xattr(&self, cred: &Cred<'_>, ino: Ino, name: &[u8], want: Access) -> Result<()> {
         let attr = self.fs.getattr(ino)?;
         let writes = want.includes(Access::WRITE);
@@ -74,7 +75,8 @@ impl Vfs {
         self.fs.setxattr(ino, name, value, mode, cred.privilege())
     }
 
-    /// Lists the names of all extended attributes that `cred` may know of: those of users are anyone's to see.
+    /// Lists the names of all extended attributes that `cred` may know of: those of users are
+    /// anyone's to see.
     pub fn listxattr(&self, cred: &Cred<'_>, ino: Ino) -> Result<Vec<Vec<u8>>> {
         let mut names = self.fs.listxattr(ino)?;
         names.retain(|name| cred.is_root() || name.starts_with(b"user."));

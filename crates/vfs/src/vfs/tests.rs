@@ -286,8 +286,8 @@ fn closing_releases_locks() {
     assert!(vfs.locks().is_free(file));
 }
 
-/// Promise: users' extended attributes are read and written like the file's bytes; the system's are the superuser's alone, also
-/// where the kernel checks permissions, and nobody else sees them.
+/// Promise: users' extended attributes are read and written like the file's bytes; the system's are
+/// the superuser's alone, also where the kernel checks permissions, and nobody else sees them.
 #[test]
 fn xattrs_need_permission() {
     for checking in [Checking::Checked, Checking::ByKernel] {
