@@ -197,7 +197,7 @@ impl Dinode {
             area.fill(0);
             area[..target.len()].copy_from_slice(target);
         }
-        if hashed && self.mode != 0 {
+        if hashed {
             let hash = check_hash(&bytes[..Dinode2::SIZE], DI_CKHASH);
             hash.put(&mut bytes[DI_CKHASH..], layout.endian);
         }
@@ -337,7 +337,7 @@ impl Dinode {
 }
 
 /// Where a short symbolic link stands in the inode.
-const fn inline_start(layout: &Layout) -> usize {
+pub(crate) const fn inline_start(layout: &Layout) -> usize {
     match layout.version {
         Version::Ufs1 => DI_DB1,
         Version::Ufs2 => DI_DB2,
@@ -345,7 +345,7 @@ const fn inline_start(layout: &Layout) -> usize {
 }
 
 /// Bytes that the block pointers take.
-const fn inline_capacity(layout: &Layout) -> usize {
+pub(crate) const fn inline_capacity(layout: &Layout) -> usize {
     (NDADDR + NIADDR) * layout.pointer_size()
 }
 

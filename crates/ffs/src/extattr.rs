@@ -17,6 +17,11 @@ const HEADER: usize = 7;
 /// The name spaces with their prefixes.
 const SPACES: [(u8, &[u8]); 2] = [(1, b"user."), (2, b"system.")];
 
+/// True if a name space is one of those there are.
+pub(crate) fn knows(space: u8) -> bool {
+    SPACES.iter().any(|&(known, _)| known == space)
+}
+
 /// One attribute.
 struct Record<'a> {
     space: u8,

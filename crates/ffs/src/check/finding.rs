@@ -290,6 +290,46 @@ findings! {
         most: u32,
     } "EXTENDED ATTRIBUTES OF I={ino} HAVE SIZE {size} BEYOND {most}";
 
+    /// A block of extended attributes that their size does not reach.
+    ExtattrStray: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// Number of the pointer.
+        index: u32,
+        /// What it holds.
+        pointer: u64,
+    } "EXTENDED ATTRIBUTES OF I={ino}: POINTER {index} IS {pointer} BEYOND THEIR SIZE";
+
+    /// An extended attribute in a name space that nobody knows, so that nobody sees it.
+    ExtattrNamespace: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// Byte offset of the attribute.
+        offset: u32,
+        /// The name space.
+        namespace: u8,
+    } "EXTENDED ATTRIBUTE I={ino} AT BYTE {offset}: UNKNOWN NAME SPACE {namespace}";
+
+    /// A symbolic link in its inode whose target has a NUL in it.
+    LinkHasNul: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// Byte offset of the first one.
+        offset: u32,
+        /// `di_size`.
+        size: u64,
+    } "SYMBOLIC LINK I={ino} OF {size} BYTES HAS A NUL AT BYTE {offset}";
+
+    /// The check-hash of a free inode is wrong, for which no system looks.
+    FreeInodeCheckHash: Inodes, Note {
+        /// Inode.
+        ino: u32,
+        /// What is recorded.
+        found: u32,
+        /// What its bytes give.
+        expected: u32,
+    } "FREE INODE I={ino} HAS CHECK-HASH {found:#x}, NOT {expected:#x}";
+
     /// An extended attribute whose lengths contradict each other.
     ExtattrCorrupt: Inodes, Damage, at (*ino) {
         /// Inode.
@@ -613,6 +653,16 @@ findings! {
         /// What there is.
         expected: Counts,
     } "FREE BLK COUNT(S) WRONG IN SUPERBLK: CG {cgx} HAS {found}, SHOULD BE {expected}";
+
+    /// Free space in a map beyond the end of its group, which a system may allocate.
+    FreeBeyondEnd: Groups, Damage {
+        /// Group.
+        cgx: u32,
+        /// Which map: `fragments` or `clusters`.
+        map: &'static str,
+        /// First such bit.
+        bit: u32,
+    } "CG {cgx}: MAP OF FREE {map}: BIT {bit} IS SET BEYOND THE END OF THE GROUP";
 
     /// The counts of the whole file system.
     Totals: Groups, Damage {

@@ -10,6 +10,7 @@ use super::state::mask;
 use super::terms::Counts;
 use super::{Checker, Phase};
 use crate::ckhash::check_hash;
+use crate::dialect::Dialect;
 use crate::group::{CG_CKHASH, Group, GroupMap, isset, setbit};
 use crate::layout::Version;
 use crate::ondisk::{Cg, Csum};
@@ -140,8 +141,10 @@ impl Checker<'_> {
             }
         };
         let group = Group::new(layout, &map, block);
-        let findings = &mut self.findings;
         let cg = Cg::decode(block, layout.endian);
+        let ncyl = i64::from(cg.cg_old_ncyl);
+        let wrong_ncyl = self.wrong_ncyl(cgx, ncyl);
+        let findings = &mut self.findings;
         if self.hashes.groups {
             let expected = check_hash(block, CG_CKHASH);
             if expected != cg.cg_ckhash {
@@ -156,6 +159,38 @@ impl Checker<'_> {
         ] {
             if found > most {
                 findings.push(Finding::GroupField { cgx, field, found, expected: most });
+            }
+        }
+        if let Some(expected) = wrong_ncyl {
+            findings.push(Finding::GroupField { cgx, field: "cg_old_ncyl", found: ncyl, expected });
+        }
+        let found = i64::from(group.frsum(0));
+        if found != 0 {
+            findings.push(Finding::GroupField { cgx, field: "cg_frsum[0]", found, expected: 0 });
+        }
+        if !layout.old_cg {
+            let (bits, after) = if layout.fs_contigsumsize > 0 {
+                (layout.fs_fpg / layout.fs_frag, cg.cg_clusteroff)
+            } else {
+                (layout.fs_fpg, cg.cg_freeoff)
+            };
+            let (found, expected) = (i64::from(cg.cg_nextfreeoff), i64::from(after + bits.div_ceil(8)));
+            if found != expected {
+                findings.push(Finding::GroupField { cgx, field: "cg_nextfreeoff", found, expected });
+            }
+        }
+        let clusters = layout.fs_fpg / layout.fs_frag;
+        for (name, map, bits) in [
+            ("fragments", &map.blksfree, layout.fs_fpg),
+            ("clusters", &map.clustersfree, if map.clustersfree.is_empty() { 0 } else { clusters }),
+        ] {
+            // What the last byte of the map itself has beyond the end is seen with the map.
+            let rest = map.end..(map.start + bits.div_ceil(8) as usize).clamp(map.end, block.len());
+            if let Some(at) = block[rest].iter().position(|&byte| byte != 0) {
+                let byte = map.len() + at;
+                let bit =
+                    u32::try_from(byte * 8).unwrap_or(u32::MAX) + block[map.start + byte].trailing_zeros();
+                findings.push(Finding::FreeBeyondEnd { cgx, map: name, bit });
             }
         }
         let (field, found) = match layout.version {
@@ -208,6 +243,31 @@ impl Checker<'_> {
         if map.rotational.is_some() {
             self.check_rotation(cgx, &group, &e.free_blocks);
         }
+    }
+
+    /// What the cylinders of a group should be, if they are not. Systems differ on the last group (see
+    /// `docs/DIALECTS.md`); where nobody knows whose it is, all that one of them wants is right.
+    fn wrong_ncyl(&self, cgx: u32, found: i64) -> Option<i64> {
+        let (layout, fs) = (self.layout, &self.superblock.fs);
+        let cpg = i64::from(fs.fs_old_cpg);
+        let mut good = match layout.version {
+            Version::Ufs2 => vec![0],
+            Version::Ufs1 if cgx + 1 < layout.fs_ncg => vec![cpg],
+            Version::Ufs1 => {
+                let rest = i64::from(fs.fs_old_ncyl).checked_rem(cpg).unwrap_or(0);
+                let cylinder = i64::from(layout.fs_fpg) / cpg.max(1);
+                let held =
+                    i64::from(layout.cg_frags(cgx)).unsigned_abs().div_ceil(cylinder.max(1).unsigned_abs());
+                match self.superblock.dialect {
+                    _ if !layout.flags_updated => vec![rest],
+                    Dialect::FreeBsd | Dialect::NetBsd => vec![held.cast_signed()],
+                    Dialect::OpenBsd => vec![rest],
+                    _ => vec![held.cast_signed(), rest],
+                }
+            }
+        };
+        let expected = good.remove(0);
+        (found != expected && !good.contains(&found)).then_some(expected)
     }
 
     /// The counts of free blocks by cylinder and rotational position.

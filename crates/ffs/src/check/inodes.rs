@@ -109,6 +109,12 @@ impl Checker<'_> {
             if !node.is_blank() {
                 self.findings.push(Finding::PartialInode { ino });
             }
+            if self.hashes.inodes && node.ckhash != 0 {
+                let (found, expected) = (node.ckhash, check_hash(bytes, DI_CKHASH));
+                if found != expected {
+                    self.findings.push(Finding::FreeInodeCheckHash { ino, found, expected });
+                }
+            }
             return None;
         }
         if self.hashes.inodes {
@@ -124,6 +130,7 @@ impl Checker<'_> {
             state.clear = true;
             return Some(state);
         }
+        self.check_small_things(ino, &node, bytes);
         if node.shadow != 0 {
             self.state.shadows.push(node.shadow);
         }
@@ -146,6 +153,24 @@ impl Checker<'_> {
             self.check_extattr(ino, &node);
         }
         Some(state)
+    }
+
+    /// What makes nothing else wrong: pointers of extended attributes that do not count, and a short symbolic link
+    /// that ends before its size.
+    fn check_small_things(&mut self, ino: u32, node: &Node, bytes: &[u8]) {
+        let needed = node.extsize.div_ceil(self.layout.fs_bsize);
+        for (index, &pointer) in (0..).zip(&node.extb) {
+            if index >= needed && pointer != 0 {
+                self.findings.push(Finding::ExtattrStray { ino, index, pointer });
+            }
+        }
+        if node.is_short_link(self.layout) {
+            let target = node.short_target(self.layout, bytes);
+            if let Some(at) = target.iter().position(|&byte| byte == 0) {
+                let offset = u32::try_from(at).unwrap_or(u32::MAX);
+                self.findings.push(Finding::LinkHasNul { ino, offset, size: node.size });
+            }
+        }
     }
 
     /// Follows the pointers of an inode, claims what they point at and checks the sums. True if nothing
@@ -213,10 +238,13 @@ impl Checker<'_> {
                 at += length;
                 fits && name > 0
             };
+            let offset = u32::try_from(bytes.len() - rest.len()).unwrap_or(u32::MAX);
             if !good {
-                let offset = u32::try_from(bytes.len() - rest.len()).unwrap_or(u32::MAX);
                 self.findings.push(Finding::ExtattrCorrupt { ino, offset });
                 return;
+            }
+            if !crate::extattr::knows(rest[4]) {
+                self.findings.push(Finding::ExtattrNamespace { ino, offset, namespace: rest[4] });
             }
         }
     }

@@ -1,7 +1,9 @@
 //! An inode as the check sees it: the fields of both formats in one shape, unchecked.
 
+use crate::dinode::{inline_capacity, inline_start};
 use crate::layout::{InodeFormat, Layout, Version};
 use crate::ondisk::{Dinode1, Dinode2, NDADDR, NIADDR};
+use crate::units::index;
 
 /// Kinds of files: the `S_IFMT` bits shifted down by 12, which is also `d_type`.
 pub(super) mod kind {
@@ -111,6 +113,12 @@ impl Node {
             _ => ((NDADDR + NIADDR) * layout.pointer_size()) as u64,
         };
         self.kind() == kind::LNK && self.blocks == 0 && self.size < limit
+    }
+
+    /// The target of a short symbolic link, whose inode stands in `bytes`.
+    pub(super) fn short_target<'a>(&self, layout: &Layout, bytes: &'a [u8]) -> &'a [u8] {
+        let start = inline_start(layout);
+        &bytes[start..start + index(self.size).min(inline_capacity(layout))]
     }
 
     /// True if the pointers point at blocks.

@@ -7,10 +7,10 @@ use super::finding::Finding;
 use super::state::Findings;
 use super::{Checker, Options};
 use crate::ckhash::check_hash;
-use crate::layout::Version;
+use crate::layout::{InodeFormat, Version};
 use crate::ondisk::{
-    FS_CKHASH, FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, SBLOCK_UFS1,
-    SBLOCK_UFS2,
+    FS_CKHASH, FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, NDADDR,
+    SBLOCK_UFS1, SBLOCK_UFS2,
 };
 use crate::superblock::Superblock;
 use spindle_device::Device;
@@ -103,12 +103,16 @@ impl Checker<'_> {
         equal("fs_bmask", fs.fs_bmask.into(), -bsize);
         equal("fs_fmask", fs.fs_fmask.into(), -fsize);
         equal("fs_fragshift", fs.fs_fragshift.into(), i64::from(layout.fs_frag.trailing_zeros()));
-        if layout.version == Version::Ufs2 {
+        if layout.inode_format == InodeFormat::New {
             equal("fs_qbmask", fs.fs_qbmask, bsize - 1);
             equal("fs_qfmask", fs.fs_qfmask, fsize - 1);
-            if fs.fs_sblockactualloc > 0 && !self.from_replica {
-                equal("fs_sblockactualloc", fs.fs_sblockactualloc, layout.fs_sblockloc.cast_signed());
-            }
+            let nindir = u64::from(layout.fs_nindir);
+            let blocks = NDADDR as u64 + nindir + nindir.pow(2) + nindir.pow(3);
+            let reach = blocks * u64::from(layout.fs_bsize) - 1;
+            equal("fs_maxfilesize", fs.fs_maxfilesize.cast_signed(), reach.cast_signed());
+        }
+        if layout.version == Version::Ufs2 && fs.fs_sblockactualloc > 0 && !self.from_replica {
+            equal("fs_sblockactualloc", fs.fs_sblockactualloc, layout.fs_sblockloc.cast_signed());
         }
         // In sectors of 512 bytes or larger ones.
         let most = i64::from(layout.fs_fsize / 512).ilog2();
@@ -132,8 +136,13 @@ impl Checker<'_> {
             return self.findings.push(Finding::ReplicaMissing { cgx, byte });
         }
         let expected = check_hash(bytes, FS_CKHASH);
-        for ((field, found), (_, expected)) in constants(&fs).into_iter().zip(constants(&self.superblock.fs))
-        {
+        let main = &self.superblock.fs;
+        // Systems before UFS2 compare these as well; later ones may change them in one place.
+        let old = !(layout.version == Version::Ufs2 || layout.flags_updated);
+        let sizes = |fs: &Fs| [("fs_old_size", fs.fs_old_size), ("fs_old_dsize", fs.fs_old_dsize)];
+        let old_sizes = |fs| sizes(fs).into_iter().filter(|_| old).map(|(field, n)| (field, i64::from(n)));
+        let fields = |fs| constants(fs).into_iter().chain(old_sizes(fs));
+        for ((field, found), (_, expected)) in fields(&fs).zip(fields(main)) {
             if found != expected {
                 self.findings.push(Finding::ReplicaDiffers { cgx, byte, field, found, expected });
             }

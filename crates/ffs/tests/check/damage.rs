@@ -81,6 +81,7 @@ fn bases() -> &'static Bases {
             netbsd1: Image::new(&images::new(&Parameters {
                 format: Format::Ufs1,
                 dialect: Some(Dialect::NetBsd),
+                blocks_per_group: Some(300),
                 ..Parameters::new(8 << 20)
             })),
         }
@@ -116,6 +117,30 @@ const FREEBSD: &[(&str, Plant)] = &[
         i.hash_inode(ino);
         only(json!({"finding": "DirectoryDepth", "severity": "note", "ino": ino, "found": 9, "expected": 1}))
     }),
+    ("a block beyond the extended attributes", |i| {
+        let ino = i.find_inode(3, |i, at| i.get::<u16>(at) != 0 && i.get::<u32>(at + 92) > 0);
+        i.put(i.inode(ino) + 104, 777_u64);
+        i.hash_inode(ino);
+        only(json!({"finding": "ExtattrStray", "ino": ino, "index": 1, "pointer": 777}))
+    }),
+    ("an extended attribute's name space", |i| {
+        let ino = i.find_inode(3, |i, at| i.get::<u16>(at) != 0 && i.get::<u32>(at + 92) > 0);
+        let frag: u64 = i.get(i.inode(ino) + 96);
+        i.put(frag * 4096 + 4, 7_u8);
+        only(json!({"finding": "ExtattrNamespace", "ino": ino, "offset": 0, "namespace": 7}))
+    }),
+    ("a NUL in a symbolic link", |i| {
+        let ino = i
+            .find_inode(3, |i, at| i.get::<u16>(at) >> 12 == 10 && (3..100).contains(&i.get::<u64>(at + 16)));
+        i.put(i.inode(ino) + 112 + 2, 0_u8);
+        i.hash_inode(ino);
+        only(json!({"finding": "LinkHasNul", "ino": ino, "offset": 2}))
+    }),
+    ("the check-hash of a free inode", |i| {
+        let ino = i.find_inode(3, |i, at| i.get::<u16>(at) == 0);
+        i.put(i.inode(ino) + 244, 77_u32);
+        only(json!({"finding": "FreeInodeCheckHash", "severity": "note", "ino": ino, "found": 77}))
+    }),
     ("an extended attribute's length", |i| {
         let ino = i.find_inode(3, |i, at| i.get::<u16>(at) != 0 && i.get::<u32>(at + 92) > 0);
         let frag: u64 = i.get(i.inode(ino) + 96);
@@ -149,6 +174,9 @@ const OPENBSD: &[(&str, Plant)] = &[
         i.put(i.pointer(ino, 0), -1_i32);
         with(json!({"finding": "BadBlock", "ino": ino, "frags": 8, "why": "out_of_range"}), OPENBSD_SPACE)
     }),
+    ("the size for data", |i| old_size(i, i.sb() + 40)),
+    ("the size for data in the last replica", |i| old_size(i, i.replica(i.layout().fs_ncg - 1) + 40)),
+    ("the cylinders of the last group", |i| in_group(i, i.layout().fs_ncg - 1, 16, "cg_old_ncyl")),
     ("the counts of the file system", |i| {
         i.add(i.sb() + 192 + 8, 3);
         only(json!({"finding": "Totals"}))
@@ -165,6 +193,13 @@ const OPENBSD_SPACE: &[&str] = &[
     "CylinderBlocks",
     "RotationalBlocks",
 ];
+
+/// What systems before UFS2 compare between all superblocks.
+fn old_size(i: &mut Image, at: u64) -> Want {
+    i.add(at, 1);
+    let last = i.layout().fs_ncg - 1;
+    with(json!({"finding": "ReplicaDiffers", "cgx": last, "field": "fs_old_dsize"}), &["ReplicaDiffers"])
+}
 
 /// Damage in old directories.
 const BSD43: &[(&str, Plant)] = &[
@@ -256,8 +291,40 @@ const NETBSD: &[(&str, Plant)] = &[
 ];
 const UNCOUNTED: &[&str] = &["InodesMarkedFree", "GroupCounts", "SummaryCounts", "Totals"];
 
+/// Sets a bit in a map of a group, whose offset stands at byte `offset` of it.
+fn free_beyond(i: &mut Image, offset: u64, per: u32, map: &str) -> Want {
+    let cgx = i.layout().fs_ncg - 1;
+    let (ends, most) = (i.layout().cg_frags(cgx) / per, i.layout().fs_fpg / per);
+    assert!(ends.div_ceil(8) < most.div_ceil(8), "the last group is shorter");
+    let bit = most / 8 * 8 - 1;
+    let at = i.cg(cgx) + u64::from(i.get::<u32>(i.cg(cgx) + offset)) + u64::from(bit / 8);
+    i.put(at, 0x80_u8);
+    only(json!({"finding": "FreeBeyondEnd", "cgx": cgx, "map": map, "bit": bit}))
+}
+
+/// A field of the superblock that has to be what others make it.
+fn constant(i: &mut Image, at: u64, field: &str) -> Want {
+    i.put(i.sb() + at, i.get::<u64>(i.sb() + at) + 2);
+    only(json!({"finding": "SuperblockField", "field": field}))
+}
+
+/// A field of a group that has to be what others make it.
+fn in_group(i: &mut Image, cgx: u32, at: u64, field: &str) -> Want {
+    i.add(i.cg(cgx) + at, 1);
+    only(json!({"finding": "GroupField", "cgx": cgx, "field": field}))
+}
+
 /// UFS1 whose counts have moved to their new places.
 const NETBSD1: &[(&str, Plant)] = &[
+    ("free fragments beyond the end", |i| free_beyond(i, 96, 1, "fragments")),
+    ("free clusters beyond the end", |i| free_beyond(i, 108, i.layout().fs_frag, "clusters")),
+    ("the largest file", |i| constant(i, 1328, "fs_maxfilesize")),
+    ("the mask of a block", |i| constant(i, 1336, "fs_qbmask")),
+    ("the mask of a fragment", |i| constant(i, 1344, "fs_qfmask")),
+    ("the end of the maps", |i| in_group(i, 1, 100, "cg_nextfreeoff")),
+    ("the cylinders of a group", |i| in_group(i, 1, 16, "cg_old_ncyl")),
+    ("the cylinders of the last group", |i| in_group(i, i.layout().fs_ncg - 1, 16, "cg_old_ncyl")),
+    ("free runs of no fragments", |i| in_group(i, 2, 52, "cg_frsum[0]")),
     ("the counts", |i| {
         i.add(i.sb() + 1008 + 8, 3);
         only(json!({"finding": "Totals"}))
