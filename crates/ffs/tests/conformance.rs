@@ -193,7 +193,7 @@ fn logged() -> OpenOptions {
 
 /// NetBSD, whose log has no name.
 fn ufs2_netbsd() -> Parameters {
-    Parameters { dialect: Some(Dialect::NetBsd), ..ufs2_be() }
+    Parameters { dialect: Some(Dialect::NetBsd), endian: Some(Endian::Little), ..ufs2_be() }
 }
 
 spindle_vfs::conformance_tests!(the_old_way, || Ufs::make_with(&ufs1_be_rotational(), &old_way()));

@@ -183,6 +183,18 @@ fn a_shorter_log_is_better_than_none() {
     fs.unmount().unwrap();
     assert_eq!(disk.damage(), Vec::<String>::new());
 
+    // As Solaris makes it: no group of 8 MiB has room for the 32 MiB that a log should have.
+    let disk = Disk::new(&Parameters {
+        format: Format::Ufs1,
+        dialect: Some(Dialect::Sun { x86: false }),
+        ..Parameters::new(4 << 30)
+    });
+    let fs = disk.open(None);
+    let (found, group) = (Disk::log_bytes(&fs).expect("a log"), u64::from(fs.layout().fs_fpg) << 10);
+    assert!((group / 2..group).contains(&found), "{found} bytes in groups of {group}");
+    fs.unmount().unwrap();
+    assert_eq!(disk.damage(), Vec::<String>::new());
+
     let disk = Disk::new(&Parameters {
         bsize: Some(65_536),
         fsize: Some(8192),
