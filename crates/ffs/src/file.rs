@@ -164,6 +164,7 @@ impl Ffs {
     /// Finds or makes space for one block of a file that is about to be written or to become the last.
     /// What is made and not `written` by the caller reads as zeros, unless it is wholly fresh.
     pub(crate) fn place(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request<'_>) -> Result<Placed> {
+        self.clear_tail(tx, di, request)?;
         self.complete_tail(tx, di, request)?;
         let lbn = request.lbn;
         match self.place_of(lbn)? {
@@ -198,6 +199,29 @@ impl Ffs {
         if let Content::Data(stream) = request.content {
             tx.forget_data_on_rollback(stream, request.lbn.0..request.lbn.0 + 1);
         }
+    }
+
+    /// Zeroes what a file that is about to grow will show of the space behind its end. There may be old
+    /// bytes: a crash keeps the size of before and the data of after, and other systems leave what they had.
+    fn clear_tail(&self, tx: &Tx<'_>, di: &Dinode, request: &Request<'_>) -> Result<()> {
+        let (last, from) = (self.layout.lblkno(di.size), self.layout.blkoff(di.size));
+        let Content::Data(stream) = request.content else { return Ok(()) };
+        if request.final_size <= di.size || request.lbn < last {
+            return Ok(());
+        }
+        let have = self.layout.blksize(di.size, last);
+        let whole = request.lbn > last || request.written.is_empty();
+        let to = if whole { have as usize } else { request.written.start.min(have as usize) };
+        if from == 0 || from >= to {
+            return Ok(());
+        }
+        let Some(at) = self.bmap(request.ino, di, last, 1)?.at else { return Ok(()) };
+        let (offset, byte) = (last.0 << self.layout.fs_bshift, self.layout.byte(at));
+        let space = Space { offset, at: byte, end: offset + u64::from(have) };
+        if self.read_space(stream, space)?[from..to].iter().all(|&byte| byte == 0) {
+            return Ok(());
+        }
+        self.zero(tx, stream, last, (byte, have), from..to)
     }
 
     /// A file that grows beyond a last block in fragments first gets that block whole.

@@ -335,3 +335,51 @@ fn one_bad_entry_costs_no_other() {
         assert!(!Superblock::open(&*victim.device).unwrap().is_clean(), "{what}");
     }
 }
+
+/// Promise: bytes that stand behind the end of a file, as a crash or another system leaves them, never become
+/// part of it, in whatever way it grows.
+#[test]
+fn what_stands_behind_the_end_is_never_shown() {
+    type Growth = fn(&Ffs, Ino);
+    fn resize(fs: &Ffs, ino: Ino, size: u64) {
+        let set = SetAttr { size: Some(size), ..SetAttr::default() };
+        fs.setattr(ino, &set, Privilege::Root).unwrap();
+    }
+    let growths: [(&str, Growth); 5] = [
+        ("a size within the fragment", |fs, ino| resize(fs, ino, 150)),
+        ("a size in another block", |fs, ino| resize(fs, ino, 100_000)),
+        ("a write behind a gap in the fragment", |fs, ino| {
+            assert_eq!(fs.write(ino, 200, b"x", Privilege::Root).unwrap(), 1);
+        }),
+        ("a write in another block", |fs, ino| {
+            assert_eq!(fs.write(ino, 100_000, b"x", Privilege::Root).unwrap(), 1);
+        }),
+        ("space", |fs, ino| {
+            fs.fallocate(ino, FallocateMode::Allocate { keep_size: false }, 300, 700, Privilege::Root)
+                .unwrap();
+        }),
+    ];
+    for (what, grow) in growths {
+        let victim = Victim::new(|fs| {
+            let ino = make(fs, fs.root(), b"file", FileKind::Regular);
+            fs.write(ino, 0, &[b'H'; 100], Privilege::Root).unwrap();
+        });
+        let mut bytes = victim.device.to_bytes();
+        let at = bytes.windows(100).position(|w| w == [b'H'; 100]).unwrap();
+        bytes[at + 100..at + 600].fill(b'G');
+        victim.device.write_at(0, &bytes).unwrap();
+        for remounted in [false, true] {
+            let fs = victim.open();
+            let ino = fs.lookup(fs.root(), b"file").unwrap().ino;
+            if !remounted {
+                grow(&fs, ino);
+            }
+            let mut shown = vec![0; 200_000];
+            let len = fs.read(ino, 0, &mut shown).unwrap();
+            assert!(len > 100 && shown[..100] == [b'H'; 100], "{what}");
+            assert_eq!(shown[100..len].iter().filter(|&&b| b == b'G').count(), 0, "{what}");
+            fs.forget(ino, 1);
+            fs.unmount().unwrap();
+        }
+    }
+}
