@@ -57,11 +57,7 @@ impl LogPlace {
             return None;
         }
         if superblock.dialect == Dialect::NetBsd {
-            // Its kernel leaves these fields in the machine's order, whatever the file system's is.
-            let fs = [endian, opposite(endian)]
-                .map(|endian| FsNetBsd::decode(raw, endian))
-                .into_iter()
-                .find(|fs| (1..=MAX_LOG_BYTES).contains(&fs.fs_journallocs[2]))?;
+            let fs = netbsd_journal(raw, endian)?;
             let [addr, count, block, ino] = fs.fs_journallocs;
             if fs.fs_journal_version != UFS_WAPBL_VERSION {
                 return None;
@@ -117,6 +113,15 @@ impl LogPlace {
         };
         place && last <= device.info().size_bytes && self.len <= MAX_LOG_BYTES
     }
+}
+
+/// Returns what NetBSD's superblock says of a journal, if there can be one. Its kernel leaves these fields in
+/// the machine's order of bytes, whatever the file system's is.
+pub(crate) fn netbsd_journal(raw: &[u8], endian: Endian) -> Option<FsNetBsd> {
+    [endian, opposite(endian)]
+        .map(|endian| FsNetBsd::decode(raw, endian))
+        .into_iter()
+        .find(|fs| (1..=MAX_LOG_BYTES).contains(&fs.fs_journallocs[2]))
 }
 
 fn opposite(endian: Endian) -> Endian {

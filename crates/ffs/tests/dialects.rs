@@ -142,3 +142,40 @@ fn logs_of_either_order_are_not_mixed() {
         }
     }
 }
+
+/// Promise: the inode of NetBSD's log is no damage, in whichever order of bytes NetBSD has noted where it is: its
+/// kernel keeps to the machine's, whatever the file system's is.
+#[test]
+fn the_logs_inode_is_known_in_either_order() {
+    for order in [Endian::Big, Endian::Little] {
+        let device = make(Dialect::NetBsd, Format::Ufs2, Endian::Big);
+        let fs = open(&device, LogUse::Never);
+        let node = NewNode {
+            kind: FileKind::Regular,
+            perm: 0o600,
+            uid: 0,
+            gid: 0,
+            rdev: Rdev::default(),
+            target: b"",
+        };
+        let ino = fs.create(fs.root(), b"the-log", &node, Privilege::Root).unwrap().ino;
+        fs.write(ino, 0, &[7; 8192], Privilege::Root).unwrap();
+        fs.forget(ino, 1);
+        fs.unmount().unwrap();
+        let mut bytes = device.to_bytes();
+        let name = bytes.windows(7).position(|w| w == b"the-log").unwrap();
+        bytes[name - 8..name - 4].fill(0);
+        device.write_at(0, &bytes).unwrap();
+        let superblock = Superblock::open(&*device).unwrap();
+        let mut raw = superblock.raw().to_vec();
+        let journal = FsNetBsd {
+            fs_journal_version: 1,
+            fs_journal_location: 2,
+            fs_journallocs: [4096, 16, 512, ino.0],
+            ..FsNetBsd::decode(&raw, Endian::Big)
+        };
+        journal.encode(&mut raw, order);
+        device.write_at(superblock.layout.fs_sblockloc, &raw).unwrap();
+        expect_clean(&device, &format!("{order:?}"));
+    }
+}

@@ -6,6 +6,7 @@ use super::node::kind;
 use super::state::Link;
 use super::{Checker, Phase};
 use crate::dialect::{Dialect, FS_QUOTA_MAGIC};
+use crate::journal::netbsd_journal;
 use crate::layout::Version;
 use crate::ondisk::FsNetBsd;
 
@@ -86,10 +87,13 @@ impl Checker<'_> {
         if self.superblock.dialect != Dialect::NetBsd {
             return Vec::new();
         }
-        let netbsd = FsNetBsd::decode(self.superblock.raw(), self.layout.endian);
+        let (raw, endian) = (self.superblock.raw(), self.layout.endian);
+        let netbsd = FsNetBsd::decode(raw, endian);
         let mut nameless = Vec::new();
-        if netbsd.fs_journal_location == WAPBL_IN_FILE_SYSTEM {
-            nameless.push(netbsd.fs_journallocs[3]);
+        if let Some(journal) = netbsd_journal(raw, endian)
+            && journal.fs_journal_location == WAPBL_IN_FILE_SYSTEM
+        {
+            nameless.push(journal.fs_journallocs[3]);
         }
         if netbsd.fs_quota_magic == FS_QUOTA_MAGIC {
             nameless.extend(netbsd.fs_quotafile);
