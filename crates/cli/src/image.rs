@@ -81,6 +81,8 @@ pub struct Opening {
     pub seed: Option<u64>,
     /// Read without a lock: this very command has locked the disk, for another part of it.
     pub shared: bool,
+    /// Let the kernel claim a block device, for a mount of it.
+    pub mountable: bool,
     /// Where times come from.
     pub clock: Arc<dyn Clock>,
     /// What to keep in memory, and how file data moves; what suits the commands without.
@@ -103,6 +105,7 @@ impl Opening {
             atime: AtimePolicy::Never,
             seed: None,
             shared: false,
+            mountable: false,
             clock: Arc::new(TickClock),
             cache: None,
             allocation: Allocation::default(),
@@ -160,7 +163,10 @@ pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
     let device = match (opening.read_only, opening.shared) {
         (true, true) => open_device_unlocked(spec)?,
         (true, false) => open_device(spec)?,
-        (false, _) => spec.open(&spindle_device::OpenOptions::read_write())?,
+        (false, _) => spec.open(&spindle_device::OpenOptions {
+            mountable: opening.mountable,
+            ..spindle_device::OpenOptions::read_write()
+        })?,
     };
     let clock = Arc::clone(&opening.clock);
     let cache = suited(opening.cache.unwrap_or_default(), spec);

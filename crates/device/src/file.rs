@@ -54,6 +54,9 @@ pub struct OpenOptions {
     pub caching: Caching,
     /// Take an advisory lock: exclusive for writing, shared for reading only.
     pub lock: bool,
+    /// Let the system mount a block device that is opened for writing, after seeing that it has not
+    /// done so: for who is about to mount it.
+    pub mountable: bool,
     /// Who carries out asynchronous transfers.
     pub engine: Engine,
 }
@@ -62,7 +65,7 @@ impl OpenOptions {
     /// For reading and writing, with an exclusive lock.
     #[must_use]
     pub fn read_write() -> Self {
-        Self { read_only: false, caching: Caching::Auto, lock: true, engine: Engine::Auto }
+        Self { read_only: false, caching: Caching::Auto, lock: true, mountable: false, engine: Engine::Auto }
     }
 
     /// For reading, with a shared lock.
@@ -152,25 +155,32 @@ impl FileDevice {
             flags |= system::EXCLUSIVE;
         }
         let action = if options.read_only { "opening" } else { "opening for writing" };
-        let mut file = std::fs::OpenOptions::new()
-            .read(true)
-            .write(!options.read_only)
-            .create(create && !is_block)
-            .truncate(false)
-            .custom_flags(flags)
-            .open(path)
-            .map_err(|e| match Errno::from_io_error(&e) {
-                Some(Errno::BUSY) => Error::Busy {
-                    device: name.clone(),
-                    reason: "the system uses this block device; unmount it first, or open it read-only"
-                        .into(),
-                },
-                Some(Errno::INVAL) if direct => Error::Unusable {
-                    device: name.clone(),
-                    reason: "its file system knows no direct transfers; open it buffered".into(),
-                },
-                _ => Error::io(&name, action, e),
-            })?;
+        let open = |flags| {
+            std::fs::OpenOptions::new()
+                .read(true)
+                .write(!options.read_only)
+                .create(create && !is_block)
+                .truncate(false)
+                .custom_flags(flags)
+                .open(path)
+                .map_err(|e| match Errno::from_io_error(&e) {
+                    Some(Errno::BUSY) => Error::Busy {
+                        device: name.clone(),
+                        reason: "the system uses this block device; unmount it first, or open it read-only"
+                            .into(),
+                    },
+                    Some(Errno::INVAL) if direct => Error::Unusable {
+                        device: name.clone(),
+                        reason: "its file system knows no direct transfers; open it buffered".into(),
+                    },
+                    _ => Error::io(&name, action, e),
+                })
+        };
+        let mut file = open(flags)?;
+        if options.mountable && flags & system::EXCLUSIVE != 0 {
+            drop(file);
+            file = open(flags & !system::EXCLUSIVE)?;
+        }
         if options.lock {
             lock(&file, &name, options.read_only)?;
         }

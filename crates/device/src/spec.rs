@@ -69,6 +69,7 @@ impl Spec {
                     read_only: true,
                     caching: Caching::Buffered,
                     lock: false,
+                    mountable: false,
                     engine: options.engine,
                 };
                 let table = match options.caching {

@@ -1,13 +1,11 @@
 //! Between the values of the seam and the values of the kernel.
 //!
-//! Two numbers need care. The kernel calls the root 1 whatever the file system calls it, so [`NodeIds`] swaps the two
-//! numbers. And `fuser` reads times before 1970 as if their nanoseconds counted backwards; that loses nothing, so
-//! [`from_kernel_time`] turns it round (`fuser` 0.18 `src/time.rs`; what it sends is right).
+//! One number needs care: the kernel calls the root 1 whatever the file system calls it, so
+//! [`NodeIds`] swaps the two numbers.
 
-use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
+use crate::protocol::NodeId;
 use spindle_clock::Timestamp;
-use spindle_vfs::{Attr, Error, FileKind, Ino, Rdev, SetTime};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use spindle_vfs::{Attr, FileKind, Ino, Rdev};
 
 /// Inode numbers as the kernel knows them.
 #[derive(Clone, Copy, Debug)]
@@ -21,20 +19,20 @@ impl NodeIds {
     }
 
     const fn swap(self, number: u64) -> u64 {
-        if number == INodeNo::ROOT.0 {
+        if number == NodeId::ROOT.0 {
             self.root.0
         } else if number == self.root.0 {
-            INodeNo::ROOT.0
+            NodeId::ROOT.0
         } else {
             number
         }
     }
 
-    pub(crate) const fn node(self, ino: Ino) -> INodeNo {
-        INodeNo(self.swap(ino.0))
+    pub(crate) const fn node(self, ino: Ino) -> NodeId {
+        NodeId(self.swap(ino.0))
     }
 
-    pub(crate) const fn ino(self, node: INodeNo) -> Ino {
+    pub(crate) const fn ino(self, node: NodeId) -> Ino {
         Ino(self.swap(node.0))
     }
 }
@@ -59,58 +57,60 @@ impl Presented {
     }
 }
 
+/// The attributes as `stat` shows them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileAttr {
+    /// The kernel's number; 0 tells it that a name does not exist.
+    pub(crate) node: NodeId,
+    pub(crate) size: u64,
+    /// Of 512 bytes.
+    pub(crate) blocks: u64,
+    pub(crate) atime: Timestamp,
+    pub(crate) mtime: Timestamp,
+    pub(crate) ctime: Timestamp,
+    /// Kind and permissions.
+    pub(crate) mode: u32,
+    pub(crate) nlink: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) rdev: u32,
+    pub(crate) blksize: u32,
+}
+
 /// The attributes as `stat` shows them, under the kernel's number for the inode.
-pub(crate) fn file_attr(node: INodeNo, attr: &Attr, presented: Presented) -> FileAttr {
-    let ctime = to_system_time(attr.ctime);
+pub(crate) fn file_attr(node: NodeId, attr: &Attr, presented: Presented) -> FileAttr {
     FileAttr {
-        ino: node,
+        node,
         size: attr.size,
         blocks: attr.blocks512,
-        atime: to_system_time(attr.atime),
-        mtime: to_system_time(attr.mtime),
-        ctime,
-        crtime: attr.birthtime.map_or(ctime, to_system_time),
-        kind: file_type(attr.kind),
-        perm: u16::try_from(presented.perm(attr)).unwrap_or(0),
+        atime: attr.atime,
+        mtime: attr.mtime,
+        ctime: attr.ctime,
+        mode: attr.kind.mode_bits() | presented.perm(attr),
         nlink: attr.nlink,
         uid: presented.uid.unwrap_or(attr.uid),
         gid: presented.gid.unwrap_or(attr.gid),
         rdev: encode_rdev(attr.rdev),
         blksize: attr.blksize,
-        flags: attr.flags,
     }
 }
 
 /// Attributes of nothing: number 0 tells the kernel that a name does not exist.
 pub(crate) const fn absent() -> FileAttr {
+    const EPOCH: Timestamp = Timestamp { secs: 0, nanos: 0 };
     FileAttr {
-        ino: INodeNo(0),
+        node: NodeId(0),
         size: 0,
         blocks: 0,
-        atime: UNIX_EPOCH,
-        mtime: UNIX_EPOCH,
-        ctime: UNIX_EPOCH,
-        crtime: UNIX_EPOCH,
-        kind: FileType::RegularFile,
-        perm: 0,
+        atime: EPOCH,
+        mtime: EPOCH,
+        ctime: EPOCH,
+        mode: FileKind::Regular.mode_bits(),
         nlink: 0,
         uid: 0,
         gid: 0,
         rdev: 0,
         blksize: 0,
-        flags: 0,
-    }
-}
-
-pub(crate) const fn file_type(kind: FileKind) -> FileType {
-    match kind {
-        FileKind::Regular => FileType::RegularFile,
-        FileKind::Directory => FileType::Directory,
-        FileKind::Symlink => FileType::Symlink,
-        FileKind::BlockDevice => FileType::BlockDevice,
-        FileKind::CharDevice => FileType::CharDevice,
-        FileKind::Fifo => FileType::NamedPipe,
-        FileKind::Socket => FileType::Socket,
     }
 }
 
@@ -124,33 +124,6 @@ pub(crate) const fn decode_rdev(dev: u32) -> Rdev {
     Rdev { major: (dev >> 8) & 0xfff, minor: (dev & 0xff) | ((dev >> 12) & 0xf_ff00) }
 }
 
-pub(crate) fn errno(error: &Error) -> Errno {
-    Errno::from_i32(error.errno())
-}
-
-/// The nearest time that [`SystemTime`] can hold.
-pub(crate) fn to_system_time(time: Timestamp) -> SystemTime {
-    let whole = Duration::from_secs(time.secs.unsigned_abs());
-    let secs = if time.secs < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
-    secs.and_then(|secs| secs.checked_add(Duration::from_nanos(time.nanos.into()))).unwrap_or(UNIX_EPOCH)
-}
-
-/// The time that the kernel meant when `fuser` says `time`.
-pub(crate) fn from_kernel_time(time: SystemTime) -> Timestamp {
-    let secs = |d: Duration| i64::try_from(d.as_secs()).unwrap_or(i64::MAX);
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => Timestamp::new(secs(after), after.subsec_nanos()),
-        Err(before) => Timestamp::new(-secs(before.duration()), before.duration().subsec_nanos()),
-    }
-}
-
-pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
-    match time {
-        TimeOrNow::Now => SetTime::Now,
-        TimeOrNow::SpecificTime(time) => SetTime::At(from_kernel_time(time)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,33 +133,13 @@ mod tests {
     fn node_numbers_are_swapped_with_the_root() {
         for root in [1, 2, 7] {
             let ids = NodeIds::new(Ino(root));
-            assert_eq!(ids.node(Ino(root)), INodeNo::ROOT);
+            assert_eq!(ids.node(Ino(root)), NodeId::ROOT);
             let mut seen = std::collections::BTreeSet::new();
             for n in 1..10 {
                 assert_eq!(ids.ino(ids.node(Ino(n))), Ino(n));
                 assert!(seen.insert(ids.node(Ino(n)).0));
             }
         }
-    }
-
-    /// Promise: times before 1970 survive what `fuser` does to them, to the nanosecond.
-    #[test]
-    fn times_before_1970() {
-        // What fuser makes of seconds and nanoseconds from the kernel.
-        let read_by_fuser = |secs: i64, nanos: u32| {
-            if secs >= 0 {
-                UNIX_EPOCH + Duration::new(secs.unsigned_abs(), nanos)
-            } else {
-                UNIX_EPOCH - Duration::new(secs.unsigned_abs(), nanos)
-            }
-        };
-        for (secs, nanos) in
-            [(-1, 999_999_999), (-1, 0), (-2, 1), (0, 0), (0, 1), (-86400 * 365, 5), (12, 34)]
-        {
-            assert_eq!(from_kernel_time(read_by_fuser(secs, nanos)), Timestamp::new(secs, nanos));
-        }
-        assert_eq!(Timestamp::from(to_system_time(Timestamp::new(-2, 250))), Timestamp::new(-2, 250));
-        assert_eq!(to_system_time(Timestamp::new(i64::MIN, 0)), UNIX_EPOCH - Duration::from_secs(1 << 63));
     }
 
     /// Promise: device numbers up to 12 bits of major and 20 bits of minor pass both ways.

@@ -1,12 +1,13 @@
 //! Asking the kernel for a mount, and for its end.
 //!
-//! `fuser` can mount by itself, but it forgets the subtype, lets commas in a name become options, and at the end
-//! unmounts by path even if another file system has come to lie there meanwhile. So the mount is made here,
-//! and `fuser` gets the open `/dev/fuse`.
+//! What is on a block device is mounted as `fuseblk` if root does it, so that the kernel claims the
+//! device for the mount and tells of `sync(2)` and `syncfs(2)` (Linux 6.18 and newer). It knows one
+//! mount of a device; a second one, of another partition that the kernel does not see, is an
+//! ordinary one.
 //!
-//! Root mounts by itself. Others, and `auto_unmount`, go through `fusermount3`, which passes the open device back over a
-//! socket (`_FUSE_COMMFD`, the protocol of libfuse's `mount.c`) and, for `auto_unmount`, waits for that
-//! socket to close.
+//! Root mounts by itself. Others, and `auto_unmount`, go through `fusermount3`, which passes the
+//! open device back over a socket (`_FUSE_COMMFD`, the protocol of libfuse's `mount.c`) and, for
+//! `auto_unmount`, waits for that socket to close.
 
 use crate::mountinfo::{self, MountDevice};
 use crate::{Access, Error, MountOptions, Result};
@@ -24,6 +25,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const DEVICE: &str = "/dev/fuse";
+/// What the kernel counts a block device in while it is mounted: what all disks can do.
+const BLOCK_BYTES: u32 = 4096;
 const FUSERMOUNT: &str = "fusermount3";
 
 /// A mount that exists but is not served yet.
@@ -32,6 +35,8 @@ pub(crate) struct KernelMount {
     pub(crate) fd: OwnedFd,
     /// What the kernel calls the mounted file system.
     pub(crate) device: MountDevice,
+    /// It is the block device itself.
+    pub(crate) is_block: bool,
     /// While this is open, `fusermount3` does not unmount.
     pub(crate) auto_unmount: Option<UnixStream>,
 }
@@ -69,11 +74,11 @@ pub(crate) fn mount(dir: &Path, source: &str, options: &MountOptions) -> Result<
     } else {
         mount_by_helper(dir, source, options)?
     };
-    let device = match mountinfo::mounted_on(dir)? {
-        Some(entry) => entry.device,
+    let (device, is_block) = match mountinfo::mounted_on(dir)? {
+        Some(entry) => (entry.device, entry.fs_type.starts_with("fuseblk.")),
         None => return Err(Error::State(format!("{} is mounted, but not to be seen", dir.display()))),
     };
-    Ok(KernelMount { fd, device, auto_unmount })
+    Ok(KernelMount { fd, device, is_block, auto_unmount })
 }
 
 fn mount_directly(dir: &Path, source: &str, options: &MountOptions) -> Result<OwnedFd> {
@@ -84,18 +89,17 @@ fn mount_directly(dir: &Path, source: &str, options: &MountOptions) -> Result<Ow
         .open(DEVICE)
         .map_err(|e| Error::system(format!("cannot open {DEVICE} (is the fuse module loaded?)"), e))?;
     let mode = std::fs::metadata(dir).map_err(refused)?.mode();
-    let mut data = format!(
+    let data = format!(
         "fd={},rootmode={mode:o},user_id={},group_id={}",
         fuse.as_raw_fd(),
         geteuid().as_raw(),
         getegid().as_raw()
     );
-    if options.access == Access::Everyone {
-        data.push_str(",allow_other");
-    }
-    if needs_permission_checks(options) {
-        data.push_str(",default_permissions");
-    }
+    let words = [
+        (",allow_other", options.access == Access::Everyone),
+        (",default_permissions", needs_permission_checks(options)),
+    ];
+    let data = words.into_iter().filter(|&(_, on)| on).fold(data, |data, (word, _)| data + word);
     let flags = [
         (MsFlags::MS_RDONLY, options.read_only),
         (MsFlags::MS_NOSUID, !options.suid),
@@ -104,9 +108,22 @@ fn mount_directly(dir: &Path, source: &str, options: &MountOptions) -> Result<Ow
     ];
     let flags =
         flags.into_iter().filter(|&(_, on)| on).fold(MsFlags::empty(), |flags, (flag, _)| flags | flag);
-    let fs_type = format!("fuse.{}", options.subtype);
-    nix::mount::mount(Some(source), dir, Some(fs_type.as_str()), flags, Some(data.as_str()))
-        .map_err(|e| refused(e.into()))?;
+    let mount = |kind: &str, source: &Path, data: &str| {
+        let fs_type = format!("{kind}.{}", options.subtype);
+        nix::mount::mount(Some(source), dir, Some(fs_type.as_str()), flags, Some(data))
+    };
+    if let Some(device) = options.block_device.as_deref().filter(|_| options.fsname.is_none()) {
+        match mount("fuseblk", device, &format!("{data},blksize={BLOCK_BYTES}")) {
+            Ok(()) => return Ok(fuse.into()),
+            Err(error) => {
+                log::warn!(
+                    "{}: the kernel will not tell of sync: no mount of a block device: {error}",
+                    device.display()
+                );
+            }
+        }
+    }
+    mount("fuse", Path::new(source), &data).map_err(|e| refused(e.into()))?;
     Ok(fuse.into())
 }
 

@@ -10,7 +10,7 @@
 //!
 //! The two wait in different threads, because the first waits for writes, which may be among the second.
 
-use fuser::Notifier;
+use crate::protocol::Notifier;
 use spindle_clock::{Condvar, Mutex};
 use spindle_vfs::{Error, Result};
 use std::collections::VecDeque;

@@ -18,10 +18,11 @@
 //! }
 //! ```
 //!
-//! # What FUSE, or `fuser` 0.18, does not let us do
+//! # What FUSE does not let us do
 //!
-//! - `sync(2)` and `syncfs(2)` write the kernel's pages back to us but do not tell us to make them durable: a timer does
-//!   (`commit=`, 5 s). `fsync(2)` is honoured at once.
+//! - `sync(2)` and `syncfs(2)` are told of on mounts of block devices by root, from Linux 6.18 on. Elsewhere the kernel begins
+//!   to write its pages back to us but does not tell us to make them durable: a timer does (`commit=`, 5 s).
+//!   `fsync(2)` is honoured at once.
 //! - A read from the kernel's cache does not reach us, so access times change only with reads that do.
 //! - Pages that were changed through a mapping, and with `writeback` all data, come late and in the name of nobody. They do
 //!   not get of the free-space reserve (unless root alone can use the mount), and that there is no room for them is heard
@@ -30,10 +31,8 @@
 //!   file would have until it forgets the file.
 //! - The kernel knows nothing of BSD's file flags. What they forbid is refused, but a late write to an immutable file only
 //!   when the pages come back to us, so that `fsync` or `close` tells of it.
-//! - Extended attributes of name spaces other than `user` and `system` do not exist; negotiating the longer SETXATTR
-//!   would end the session, as `fuser` cannot decode it.
+//! - Extended attributes of name spaces other than `user` and `system` do not exist.
 //! - Without the statx and tmpfile requests there is no birth time in `statx`, and no `O_TMPFILE`.
-//! - Setting a time of `i64::MIN` seconds overflows inside `fuser`.
 //! - A file handle of an NFS client outlives the kernel's own memory of a file only if the file system answers a look-up
 //!   of `.` in anything, directory or not.
 //! - When root mounts for itself alone, the kernel does not check permissions: a process of root that gave up
@@ -50,6 +49,7 @@ mod losses;
 mod mountinfo;
 mod nodes;
 mod options;
+mod protocol;
 mod readdir;
 mod record;
 mod serve;

@@ -39,6 +39,13 @@ pub(crate) struct MountEntry {
     pub(crate) user_id: Option<u32>,
 }
 
+impl MountEntry {
+    /// True if a FUSE server is behind it, of a kind with a name.
+    pub(crate) fn is_fuse(&self) -> bool {
+        ["fuse.", "fuseblk."].iter().any(|kind| self.fs_type.starts_with(kind))
+    }
+}
+
 /// The topmost mount on exactly this directory, an absolute path without links.
 pub(crate) fn mounted_on(dir: &Path) -> Result<Option<MountEntry>> {
     Ok(all()?.into_iter().rfind(|entry| entry.mount_point == dir))

@@ -57,6 +57,10 @@ pub struct MountOptions {
     pub offset: Option<u64>,
     /// `dialect=`: whose file system to take it for, whatever it looks like; for the caller.
     pub dialect: Option<String>,
+    /// The block device that the file system is on, if it is on one, which the caller has not
+    /// claimed for itself. The kernel then tells of `sync(2)` and `syncfs(2)`, from Linux 6.18 on,
+    /// if root mounts.
+    pub block_device: Option<PathBuf>,
     /// `fsname=`: the source that `mount` and `df` show.
     pub fsname: Option<String>,
     /// `subtype=`: the type shown is `fuse.` and this.
@@ -127,6 +131,7 @@ impl Default for MountOptions {
             dir_mask: None,
             offset: None,
             dialect: None,
+            block_device: None,
             fsname: None,
             subtype: "spindle".into(),
             auto_unmount: false,

@@ -59,7 +59,7 @@ pub fn umount(dir: &Path) -> Result<()> {
     let Some(entry) = mountinfo::mounted_on(&dir)? else {
         return Err(Error::State(format!("nothing is mounted on {}", dir.display())));
     };
-    if !entry.fs_type.starts_with("fuse.") {
+    if !entry.is_fuse() {
         let (dir, found) = (dir.display(), entry.fs_type);
         return Err(Error::State(format!("{dir} is a mount of type {found}, not ours to unmount")));
     }

@@ -25,8 +25,7 @@
 //!   under a direct write only before it where it is queued, so that readers would go on seeing
 //!   what they read meanwhile; and it turns ENOSPC into EIO there.
 //! - Locks stay in the kernel, which serves all processes of a mount, releases them on exit, finds
-//!   deadlocks and lets signals interrupt a waiting one. `fuser` could not do it as well: it passes
-//!   no interrupts, and it drops the flag that tells `flock` from `fcntl`, which must not collide.
+//!   deadlocks and lets signals interrupt a waiting one.
 //! - An image with extended attributes asks for `HANDLE_KILLPRIV_V2`: otherwise the kernel looks
 //!   for `security.capability` at every write. In return the set-id bits of a file that is written,
 //!   truncated or given away are cleared here, and the kernel, which takes the attributes that it
@@ -37,24 +36,19 @@
 mod observed;
 mod requests;
 
-use crate::convert::{NodeIds, Presented, absent, errno, file_attr};
+use crate::convert::{FileAttr, NodeIds, Presented, absent, file_attr};
 use crate::later::{Later, Room};
 use crate::losses::Losses;
 use crate::nodes::Nodes;
 use crate::options::{Access, MountOptions};
-use fuser::{
-    Errno, Generation, INodeNo, Notifier, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyWrite,
-    ReplyXattr, Request, WriteFlags,
-};
+use crate::protocol::{Directory, NodeId, Notifier, Reply, Request, write};
 use observed::Observed;
 use spindle_vfs::{
     APPEND, Attr, Checking, Cred, DirEntry, Error, FileKind, FileSystem, IMMUTABLE, Ino, NewNode, Observer,
     Options, Privilege, Rdev, Result, SetAttr, Vfs, without_set_id,
 };
 use std::cell::RefCell;
-use std::ffi::OsStr;
 use std::ops::Deref;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -69,7 +63,7 @@ const MAX_BACKGROUND: u16 = 64;
 /// The name, in the root directory and for this process alone, of a file to try an OPEN on.
 pub(crate) const PROBE: &str = ".spindle: does opening take a request?";
 /// Its number, which no file system uses.
-const PROBE_NODE: INodeNo = INodeNo(u64::MAX);
+const PROBE_NODE: NodeId = NodeId(u64::MAX);
 
 thread_local! {
     /// What a read is answered from; each worker thread keeps its own.
@@ -152,12 +146,12 @@ impl Server {
     fn make(
         &self,
         req: &Request,
-        parent: INodeNo,
-        name: &OsStr,
+        parent: NodeId,
+        name: &[u8],
         node: &NewNode<'_>,
         answer: impl FnOnce(&Inner, Result<Attr>) + Send + 'static,
     ) {
-        let (by, parent, name) = (cred(req), self.ino(parent), name.as_bytes());
+        let (by, parent, name) = (cred(req), self.ino(parent), name);
         let caller = observed::caller(req);
         let made = self.create_node(&by, parent, name, node);
         if !self.may_yet_fit(&made) {
@@ -178,14 +172,7 @@ impl Server {
         }));
     }
 
-    fn make_entry(
-        &self,
-        req: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        node: &NewNode<'_>,
-        reply: ReplyEntry,
-    ) {
+    fn make_entry(&self, req: &Request, parent: NodeId, name: &[u8], node: &NewNode<'_>, reply: Reply) {
         self.make(req, parent, name, node, |inner, made| inner.reply_entry(made, reply));
     }
 }
@@ -203,18 +190,18 @@ impl Upkeep {
 }
 
 impl Inner {
-    fn ino(&self, node: INodeNo) -> Ino {
+    fn ino(&self, node: NodeId) -> Ino {
         self.ids.ino(node)
     }
 
     /// The attributes under the number that the kernel uses for requests.
-    fn entry_attr(&self, attr: &Attr) -> fuser::FileAttr {
+    fn entry_attr(&self, attr: &Attr) -> FileAttr {
         file_attr(self.ids.node(attr.ino), attr, self.presented)
     }
 
     /// The attributes under the number that users see: even the root has its own here.
-    fn stat_attr(&self, attr: &Attr) -> fuser::FileAttr {
-        file_attr(INodeNo(attr.ino.0), attr, self.presented)
+    fn stat_attr(&self, attr: &Attr) -> FileAttr {
+        file_attr(NodeId(attr.ino.0), attr, self.presented)
     }
 
     fn note_change(&self) {
@@ -222,17 +209,17 @@ impl Inner {
     }
 
     /// Answers with an inode, on which the file system has just taken a reference for us.
-    fn reply_entry(&self, result: Result<Attr>, reply: ReplyEntry) {
+    fn reply_entry(&self, result: Result<Attr>, reply: Reply) {
         match result {
             Ok(attr) => {
                 self.upkeep.nodes.take(&attr);
-                reply.entry(&VALID, &self.entry_attr(&attr), Generation(attr.generation));
+                reply.entry(VALID, &self.entry_attr(&attr), attr.generation);
             }
             Err(error) => reply.error(reported(&error)),
         }
     }
 
-    fn reply_change(&self, result: Result<()>, reply: ReplyEmpty) {
+    fn reply_change(&self, result: Result<()>, reply: Reply) {
         self.note_change();
         reply_empty(result, reply);
     }
@@ -249,15 +236,8 @@ impl Inner {
         Ok(attr)
     }
 
-    fn write_file(
-        &self,
-        by: &Cred<'_>,
-        ino: Ino,
-        offset: u64,
-        data: &[u8],
-        flags: WriteFlags,
-    ) -> Result<usize> {
-        let cached = flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+    fn write_file(&self, by: &Cred<'_>, ino: Ino, offset: u64, data: &[u8], flags: u32) -> Result<usize> {
+        let cached = flags & write::CACHE != 0;
         let end = offset.saturating_add(data.len() as u64);
         self.permit_write(ino, end).inspect_err(|error| {
             if cached {
@@ -265,7 +245,7 @@ impl Inner {
             }
         })?;
         let share = if cached { self.late_writer } else { by.privilege() };
-        if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+        if flags & write::KILL_SUIDGID != 0 {
             self.kill_setid(ino)?;
         }
         // Without its cache of writes the kernel sends pages of mapped files late, too, but no times.
@@ -292,15 +272,15 @@ impl Inner {
         }
     }
 
-    fn reply_written(&self, result: Result<usize>, reply: ReplyWrite) {
+    fn reply_written(&self, result: Result<usize>, reply: Reply) {
         self.note_change();
         match result {
-            Ok(len) => reply.written(u32::try_from(len).unwrap_or(u32::MAX)),
+            Ok(len) => reply.count(u32::try_from(len).unwrap_or(u32::MAX)),
             Err(error) => reply.error(reported(&error)),
         }
     }
 
-    fn reply_removed(&self, result: Result<()>, reply: ReplyEmpty) {
+    fn reply_removed(&self, result: Result<()>, reply: Reply) {
         if result.is_ok() {
             self.upkeep.room.note_removal();
         }
@@ -323,7 +303,7 @@ impl Inner {
     fn have_attributes_asked_again(&self, ino: Ino) {
         const NO_PAGES: i64 = -1;
         if let Some(notifier) = self.upkeep.notifier.get()
-            && let Err(error) = notifier.inval_inode(self.ids.node(ino), NO_PAGES, 0)
+            && let Err(error) = notifier.inval_inode(self.ids.node(ino), NO_PAGES)
         {
             log::warn!("the kernel may know old attributes of inode {}: {error}", ino.0);
         }
@@ -375,7 +355,7 @@ impl Inner {
     }
 
     /// Adds an entry, its attributes and the reference that goes with them; true if it did not fit.
-    fn add_with_attributes(&self, dir: Ino, entry: &DirEntry<'_>, reply: &mut ReplyDirectoryPlus) -> bool {
+    fn add_with_attributes(&self, dir: Ino, entry: &DirEntry<'_>, reply: &mut Directory) -> bool {
         // The kernel takes no reference from these two.
         let is_dot = matches!(entry.name, b"." | b"..");
         let found = if is_dot { self.fs.getattr(entry.ino) } else { self.fs.lookup(dir, entry.name) };
@@ -388,11 +368,10 @@ impl Inner {
             }
         };
         let shown = if is_dot { self.stat_attr(&attr) } else { self.entry_attr(&attr) };
-        let name = OsStr::from_bytes(entry.name);
         if !is_dot {
             self.upkeep.nodes.take(&attr);
         }
-        let full = reply.add(shown.ino, entry.next, name, &VALID, &shown, Generation(attr.generation));
+        let full = reply.add_plus(entry.next, entry.name, VALID, &shown, attr.generation);
         if full && !is_dot {
             self.upkeep.nodes.release(attr.ino, 1);
             self.fs.forget(attr.ino, 1);
@@ -404,11 +383,12 @@ impl Inner {
 }
 
 /// The attributes of the file to try an OPEN on, for the one who may see it.
-fn probe(req: &Request, parent: INodeNo, name: &OsStr) -> Option<fuser::FileAttr> {
-    let ours = parent == INodeNo::ROOT && req.pid() == std::process::id() && name == PROBE;
+fn probe(req: &Request, parent: NodeId, name: &[u8]) -> Option<FileAttr> {
+    let ours = parent == NodeId::ROOT && req.pid() == std::process::id() && name == PROBE.as_bytes();
     ours.then(|| {
         let mut attr = absent();
-        (attr.ino, attr.perm, attr.nlink, attr.uid) = (PROBE_NODE, 0o400, 1, req.uid());
+        (attr.node, attr.nlink, attr.uid) = (PROBE_NODE, 1, req.uid());
+        attr.mode |= 0o400;
         attr
     })
 }
@@ -459,24 +439,24 @@ fn write_all(
 
 /// The error number for the kernel; what the user should hear of besides is logged. That nothing is written any more has been
 /// told when it began.
-fn reported(error: &Error) -> Errno {
-    let errno = errno(error);
-    if error.is_failure() && errno != Errno::EROFS {
+fn reported(error: &Error) -> i32 {
+    let errno = error.errno();
+    if error.is_failure() && errno != libc::EROFS {
         log::error!("{error}");
     }
     errno
 }
 
 /// Answers a question for data or a hole.
-fn reply_sought(result: Result<u64>, reply: ReplyLseek) {
-    match result.map(i64::try_from) {
-        Ok(Ok(found)) => reply.offset(found),
-        Ok(Err(_)) => reply.error(Errno::EOVERFLOW),
+fn reply_sought(result: Result<u64>, reply: Reply) {
+    match result {
+        Ok(found) if i64::try_from(found).is_ok() => reply.offset(found),
+        Ok(_) => reply.error(libc::EOVERFLOW),
         Err(error) => reply.error(reported(&error)),
     }
 }
 
-fn reply_empty(result: Result<()>, reply: ReplyEmpty) {
+fn reply_empty(result: Result<()>, reply: Reply) {
     match result {
         Ok(()) => reply.ok(),
         Err(error) => reply.error(reported(&error)),
@@ -484,12 +464,12 @@ fn reply_empty(result: Result<()>, reply: ReplyEmpty) {
 }
 
 /// An attribute's value or list in the two-step manner of `getxattr`: first the size, then the bytes.
-fn reply_xattr(result: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
+fn reply_xattr(result: Result<Vec<u8>>, size: u32, reply: Reply) {
     match result {
         Ok(value) => match u32::try_from(value.len()) {
-            Ok(len) if size == 0 => reply.size(len),
+            Ok(len) if size == 0 => reply.count(len),
             Ok(len) if len <= size => reply.data(&value),
-            _ => reply.error(Errno::ERANGE),
+            _ => reply.error(libc::ERANGE),
         },
         Err(error) => reply.error(reported(&error)),
     }
@@ -497,7 +477,6 @@ fn reply_xattr(result: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
 
 /// Only these name spaces exist in our formats; the kernel also asks for others, and for access
 /// control lists as it has them, which programs must hear that there are none.
-fn has_name_space(name: &OsStr) -> bool {
-    let name = name.as_bytes();
+fn has_name_space(name: &[u8]) -> bool {
     name.starts_with(b"user.") || name.starts_with(b"system.") && !name.starts_with(b"system.posix_acl_")
 }

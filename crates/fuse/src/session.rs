@@ -1,19 +1,21 @@
 //! A mount being served.
 //!
-//! Who does what: `fuser`'s worker threads answer requests; the *reaper* waits for them to end, which they do when
-//! the kernel has unmounted; the *commit timer* makes changes durable (`sync(2)` does not reach a FUSE mount).
-//! [`Session::join`] waits for the end. Nobody but the caller calls [`FileSystem::unmount`], and only after `join`.
+//! Who does what: the worker threads of the connection answer requests; the *reaper* waits for them
+//! to end, which they do when the kernel has unmounted; the *commit timer* makes changes durable
+//! (`sync(2)` does not reach a FUSE mount). [`Session::join`] waits for the end. Nobody but the
+//! caller calls [`FileSystem::unmount`], and only after `join`.
 //!
-//! Ending a mount from inside ([`Unmounter::stop`], for signals) must cope with users who do not let go: late pages
-//! are asked for first, then the mount is taken out of sight, and if it is still in use after a time of grace,
-//! `join` returns nevertheless; what the last users do then is refused or fails with the daemon's end.
+//! Ending a mount from inside ([`Unmounter::stop`], for signals) must cope with users who do not
+//! let go: late pages are asked for first, then the mount is taken out of sight, and if it is still
+//! in use after a time of grace, `join` returns nevertheless; what the last users do then is
+//! refused or fails with the daemon's end.
 
 use crate::kernel::{self, KernelMount, Unmount};
 use crate::later::Later;
 use crate::mountinfo::{self, MountDevice};
+use crate::protocol::{Connection, Handler};
 use crate::server::{MAX_REQUEST_BYTES, PROBE, Server, Upkeep};
 use crate::{Error, MountOptions, Result};
-use fuser::{Config, SessionACL};
 use spindle_clock::{Condvar, Mutex};
 use spindle_vfs::{FileSystem, Observer};
 use std::io;
@@ -56,6 +58,8 @@ pub struct Session {
     upkeep: Arc<Upkeep>,
     /// Gives the first failure.
     commit_timer: Option<JoinHandle<spindle_vfs::Result<()>>>,
+    /// The kernel has mounted a block device.
+    is_block: bool,
     /// `fusermount3` unmounts when this closes.
     auto_unmount: Option<UnixStream>,
 }
@@ -91,43 +95,39 @@ pub fn mount(
     let mut options = options.clone();
     options.read_only |= fs.read_only();
     let source = options.fsname.as_deref().unwrap_or(source);
-    let KernelMount { fd, device, auto_unmount } = kernel::mount(&mount_point, source, &options)?;
+    let KernelMount { fd, device, is_block, auto_unmount } = kernel::mount(&mount_point, source, &options)?;
 
     let upkeep = Arc::new(Upkeep::default());
     let is_observed = observer.is_some();
     let server = Server::new(Arc::clone(&fs), &options, Arc::clone(&upkeep), observer);
-    let mut config = Config::default();
-    config.n_threads = Some(options.threads);
-    config.clone_fd = options.threads > 1;
-    // The kernel itself sees to who may come in, and it writes late attributes back as root.
-    let started = fuser::Session::from_fd(server, fd, SessionACL::All, config).and_then(|session| {
-        upkeep.notifier.get_or_init(|| session.notifier());
-        session.spawn()
-    });
-    let background = match started {
-        Ok(background) => background,
+    let connection = match Connection::open(fd, |terms| server.agree(terms)) {
+        Ok(connection) => connection,
         Err(source) => {
             let _ = kernel::unmount(&mount_point, device, Unmount::Detach);
             return Err(Error::mount("serve", &mount_point, source));
         }
     };
+    let notifier = connection.notifier();
+    upkeep.notifier.get_or_init(|| notifier.clone());
     let shared = Arc::new(Shared { mount_point, device, state: Mutex::default(), changed: Condvar::new() });
     let mut session = Session {
         shared: Arc::clone(&shared),
         fs: Arc::clone(&fs),
         upkeep: Arc::clone(&upkeep),
         commit_timer: None,
+        is_block,
         auto_unmount,
     };
     for (name, queue) in
         [("fuse-seek", Upkeep::seeks as fn(&Upkeep) -> &Later), ("fuse-retry", Upkeep::retries)]
     {
-        let (upkeep, notifier) = (Arc::clone(&upkeep), background.notifier());
+        let (upkeep, notifier) = (Arc::clone(&upkeep), notifier.clone());
         spawn(name, move || queue(&upkeep).run(&notifier))?;
     }
+    let (server, threads) = (Arc::new(server) as Arc<dyn Handler>, options.threads);
     let (ended, ended_upkeep) = (Arc::clone(&shared), Arc::clone(&upkeep));
     spawn("fuse-reaper", move || {
-        let result = background.join();
+        let result = connection.serve(&server, threads);
         ended_upkeep.seeks().close();
         ended_upkeep.retries().close();
         ended.state.lock().ended = Some(result);
@@ -235,8 +235,11 @@ impl Session {
     /// What can be set up only through the mount. None of it is needed for anything but speed.
     fn prepare_kernel(&self, is_observed: bool) {
         // The kernel starts FUSE mounts at 128 KiB of read-ahead, and INIT can only lower it. Only root may raise it.
-        let path = format!("/sys/class/bdi/{}/read_ahead_kb", self.shared.device);
-        if let Err(error) = std::fs::write(&path, (4 * MAX_REQUEST_BYTES / 1024).to_string()) {
+        let read_ahead = (4 * MAX_REQUEST_BYTES / 1024).to_string();
+        // A block device has an entry of its own beside that of its mount.
+        let kind = if self.is_block { "-fuseblk" } else { "" };
+        let path = format!("/sys/class/bdi/{}{kind}/read_ahead_kb", self.shared.device);
+        if let Err(error) = std::fs::write(&path, read_ahead) {
             log::debug!("read-ahead stays small: {path}: {error}");
         }
         // An observer wants to hear of openings.

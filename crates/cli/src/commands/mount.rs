@@ -12,6 +12,7 @@ use spindle_ffs::{Allocation, LogUse};
 use spindle_fuse::{Mode, MountOptions, Ready, Signals, WriteLimit, launch, serve};
 use spindle_trace::traced::Recorder;
 use spindle_vfs::{Ino, Observer};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -186,6 +187,7 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         read_only: options.read_only,
         force: options.force,
         kind,
+        mountable: is_block_device(&spec.path) && rustix::process::geteuid().is_root(),
         atime: options.atime,
         cache: Some(settings(&options)),
         allocation: if options.runs { Allocation::Runs } else { Allocation::Nearest },
@@ -210,6 +212,7 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         log::warn!("{spec}: mounted read-only: {}", image::reasons(&opened.objections));
         options.read_only = true;
     }
+    options.block_device = is_block_device(&spec.path).then(|| spec.path.clone());
     let recorder = options
         .trace
         .as_deref()
@@ -224,6 +227,10 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         }
     }
     served.map_err(|e| Failure::new(e.to_string()))
+}
+
+fn is_block_device(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
 /// Starts recording what will be done with the files of the mount.

@@ -3,7 +3,7 @@
 //! With an observer each open file gets a number of its own and OPEN is asked for; without one none of this does anything.
 
 use super::Inner;
-use fuser::Request;
+use crate::protocol::Request;
 use spindle_vfs::{Action, Attr, Caller, FileKind, Ino, Observer, OpenFlags};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -37,11 +37,15 @@ impl Mounted {
     }
 
     pub fn with_model(words: &str, model: ModelOptions) -> Option<Self> {
+        let mut options = MountOptions::default();
+        options.parse(words).unwrap();
+        Self::with_options(options, model)
+    }
+
+    pub fn with_options(options: MountOptions, model: ModelOptions) -> Option<Self> {
         if !can_mount() {
             return None;
         }
-        let mut options = MountOptions::default();
-        options.parse(words).unwrap();
         let dir = tempfile::Builder::new().prefix("spindle-fuse").tempdir().unwrap();
         let watchdog = Watchdog::over(vec![dir.path().to_owned()]);
         let fs = Arc::new(ModelFs::new(model, Arc::new(TickClock)));

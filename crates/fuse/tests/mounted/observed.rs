@@ -1,7 +1,9 @@
 //! What reaches the file system, and when.
 
+use crate::common::{big_model, can_mount};
 use crate::harness::{Mounted, WRITE_MODES};
 use spindle_clock::{Clock, Condvar, Mutex, SystemClock};
+use spindle_fuse::MountOptions;
 use spindle_vfs::model::ModelFs;
 use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileSystem, FsStat, Ino, Limits, NewNode, Privilege, RenameMode,
@@ -12,6 +14,8 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -149,7 +153,13 @@ passed_on! {
 }
 
 pub fn observed(words: &str) -> Option<(Mounted, Arc<Observed>)> {
-    let mut m = Mounted::new(words)?;
+    let mut options = MountOptions::default();
+    options.parse(words).unwrap();
+    observed_with(options)
+}
+
+fn observed_with(options: MountOptions) -> Option<(Mounted, Arc<Observed>)> {
+    let mut m = Mounted::with_options(options, big_model())?;
     let model = Arc::clone(&m.fs);
     let fs = Arc::new(Observed {
         model,
@@ -197,6 +207,56 @@ fn sync_is_not_heard() {
         File::open(m.path("")).unwrap().sync_all().unwrap();
         assert_eq!(fs.calls("fsync"), 1, "{mode}");
     }
+}
+
+/// Promise: on a block device `syncfs` returns when everything is durable, from Linux 6.18 on.
+#[test]
+fn sync_is_heard_on_block_devices() {
+    let Some(device) = LoopDevice::new() else { return };
+    for mode in WRITE_MODES {
+        let mut options = MountOptions::default();
+        options.parse(&format!("commit=300,{mode}")).unwrap();
+        options.block_device = Some(device.0.clone());
+        let Some((m, fs)) = observed_with(options) else { return };
+        let mut file = File::create(m.path("f")).unwrap();
+        file.write_all(b"x").unwrap();
+        let before = fs.calls("sync");
+        nix::unistd::syncfs(&file).unwrap();
+        let told = fs.calls("sync") > before;
+        assert_eq!(told, kernel_version() >= (6, 18), "{mode}");
+        if told {
+            assert_eq!(fs.calls("write") + fs.calls("write_late"), 1, "{mode}: before the sync");
+        }
+    }
+}
+
+/// A loop device over a file of nothing, as the kernel does not look into it.
+struct LoopDevice(PathBuf, #[expect(dead_code, reason = "keeps the file")] tempfile::NamedTempFile);
+
+impl LoopDevice {
+    fn new() -> Option<Self> {
+        if !can_mount() {
+            return None;
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        let shown = Command::new("losetup").args(["--find", "--show"]).arg(file.path()).output().unwrap();
+        assert!(shown.status.success(), "{shown:?}");
+        Some(Self(String::from_utf8(shown.stdout).unwrap().trim().into(), file))
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
+    }
+}
+
+/// Major and minor number of the running kernel.
+fn kernel_version() -> (u32, u32) {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-', '\n']).map(|number| number.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 /// Promise: what cannot be made durable is told at the end of the session, whatever comes later.

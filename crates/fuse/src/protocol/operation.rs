@@ -1,0 +1,372 @@
+//! Requests, decoded.
+
+use super::wire::{FSYNC_DATA, Fields, Malformed, opcode, set};
+use spindle_clock::Timestamp;
+use spindle_vfs::{SetAttr, SetTime};
+
+/// The kernel's number of an inode; the root has 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct NodeId(pub(crate) u64);
+
+impl NodeId {
+    pub(crate) const ROOT: Self = Self(1);
+}
+
+/// Who asks, and of what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(super) opcode: u32,
+    pub(super) unique: u64,
+    pub(crate) node: NodeId,
+    uid: u32,
+    gid: u32,
+    pid: u32,
+}
+
+impl Request {
+    /// The header of a request, and what follows it.
+    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
+        let mut fields = Fields(bytes);
+        let len = fields.u32()?;
+        if usize::try_from(len) != Ok(bytes.len()) {
+            return Err(Malformed);
+        }
+        let request = Self {
+            opcode: fields.u32()?,
+            unique: fields.u64()?,
+            node: NodeId(fields.u64()?),
+            uid: fields.u32()?,
+            gid: fields.u32()?,
+            pid: fields.u32()?,
+        };
+        // Extensions stand at the end, in units of 8 bytes; none has been asked for.
+        let extensions = usize::from(fields.u16()?) * 8;
+        fields.u16()?;
+        let arguments = fields.0.len().checked_sub(extensions).ok_or(Malformed)?;
+        Ok((request, &fields.0[..arguments]))
+    }
+
+    pub(crate) fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    pub(crate) fn gid(&self) -> u32 {
+        self.gid
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+}
+
+/// What is asked.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Operation<'a> {
+    Lookup {
+        name: &'a [u8],
+    },
+    GetAttr,
+    SetAttr {
+        set: SetAttr,
+    },
+    ReadLink,
+    Symlink {
+        name: &'a [u8],
+        target: &'a [u8],
+    },
+    MkNod {
+        name: &'a [u8],
+        mode: u32,
+        rdev: u32,
+    },
+    MkDir {
+        name: &'a [u8],
+        mode: u32,
+    },
+    Unlink {
+        name: &'a [u8],
+    },
+    RmDir {
+        name: &'a [u8],
+    },
+    Rename {
+        name: &'a [u8],
+        to: NodeId,
+        new: &'a [u8],
+        flags: u32,
+    },
+    /// The request is of the directory.
+    Link {
+        of: NodeId,
+        name: &'a [u8],
+    },
+    Open {
+        flags: i32,
+    },
+    Read {
+        handle: u64,
+        offset: u64,
+        size: u32,
+    },
+    Write {
+        handle: u64,
+        offset: u64,
+        flags: u32,
+        data: &'a [u8],
+    },
+    StatFs,
+    Release {
+        handle: u64,
+    },
+    Fsync {
+        handle: u64,
+        data_only: bool,
+    },
+    SetXattr {
+        name: &'a [u8],
+        value: &'a [u8],
+        flags: i32,
+    },
+    GetXattr {
+        name: &'a [u8],
+        size: u32,
+    },
+    ListXattr {
+        size: u32,
+    },
+    RemoveXattr {
+        name: &'a [u8],
+    },
+    OpenDir,
+    ReadDir {
+        offset: u64,
+        size: u32,
+    },
+    ReadDirPlus {
+        offset: u64,
+        size: u32,
+    },
+    ReleaseDir,
+    FsyncDir {
+        data_only: bool,
+    },
+    Create {
+        name: &'a [u8],
+        mode: u32,
+        flags: i32,
+    },
+    Ioctl,
+    Fallocate {
+        offset: u64,
+        len: u64,
+        mode: i32,
+    },
+    Seek {
+        offset: i64,
+        whence: u32,
+    },
+    SyncFs,
+    /// Something that is not served.
+    Unknown,
+}
+
+fn size(value: u32) -> Result<usize, Malformed> {
+    usize::try_from(value).map_err(|_| Malformed)
+}
+
+impl<'a> Operation<'a> {
+    /// The operation of this kind with these arguments.
+    pub(super) fn parse(kind: u32, arguments: &'a [u8]) -> Result<Self, Malformed> {
+        let mut f = Fields(arguments);
+        Ok(match kind {
+            opcode::LOOKUP => Self::Lookup { name: f.name()? },
+            opcode::GETATTR => Self::GetAttr,
+            opcode::SETATTR => Self::SetAttr { set: set_attr(&mut f)? },
+            opcode::READLINK => Self::ReadLink,
+            opcode::SYMLINK => Self::Symlink { name: f.name()?, target: f.name()? },
+            opcode::MKNOD => {
+                let (mode, rdev) = (f.u32()?, f.u32()?);
+                f.bytes(8)?;
+                Self::MkNod { name: f.name()?, mode, rdev }
+            }
+            opcode::MKDIR => {
+                let mode = f.u32()?;
+                f.bytes(4)?;
+                Self::MkDir { name: f.name()?, mode }
+            }
+            opcode::UNLINK => Self::Unlink { name: f.name()? },
+            opcode::RMDIR => Self::RmDir { name: f.name()? },
+            opcode::RENAME => {
+                let to = NodeId(f.u64()?);
+                Self::Rename { name: f.name()?, to, new: f.name()?, flags: 0 }
+            }
+            opcode::RENAME2 => {
+                let (to, flags) = (NodeId(f.u64()?), f.u32()?);
+                f.bytes(4)?;
+                Self::Rename { name: f.name()?, to, new: f.name()?, flags }
+            }
+            opcode::LINK => Self::Link { of: NodeId(f.u64()?), name: f.name()? },
+            opcode::OPEN => Self::Open { flags: f.u32()?.cast_signed() },
+            opcode::READ => {
+                let (handle, offset, size) = (f.u64()?, f.u64()?, f.u32()?);
+                Self::Read { handle, offset, size }
+            }
+            opcode::WRITE => {
+                let (handle, offset) = (f.u64()?, f.u64()?);
+                let (len, flags) = (f.u32()?, f.u32()?);
+                // The owner of locks, and the flags of `open`.
+                f.bytes(16)?;
+                Self::Write { handle, offset, flags, data: f.bytes(size(len)?)? }
+            }
+            opcode::STATFS => Self::StatFs,
+            opcode::RELEASE => Self::Release { handle: f.u64()? },
+            opcode::FSYNC => {
+                let handle = f.u64()?;
+                Self::Fsync { handle, data_only: f.u32()? & FSYNC_DATA != 0 }
+            }
+            opcode::SETXATTR => {
+                let (len, flags) = (f.u32()?, f.u32()?.cast_signed());
+                Self::SetXattr { name: f.name()?, value: f.bytes(size(len)?)?, flags }
+            }
+            opcode::GETXATTR => {
+                let size = f.u32()?;
+                f.bytes(4)?;
+                Self::GetXattr { name: f.name()?, size }
+            }
+            opcode::LISTXATTR => Self::ListXattr { size: f.u32()? },
+            opcode::REMOVEXATTR => Self::RemoveXattr { name: f.name()? },
+            opcode::OPENDIR => Self::OpenDir,
+            opcode::READDIR | opcode::READDIRPLUS => {
+                f.bytes(8)?;
+                let (offset, size) = (f.u64()?, f.u32()?);
+                let plus = kind == opcode::READDIRPLUS;
+                if plus { Self::ReadDirPlus { offset, size } } else { Self::ReadDir { offset, size } }
+            }
+            opcode::RELEASEDIR => Self::ReleaseDir,
+            opcode::FSYNCDIR => {
+                f.bytes(8)?;
+                Self::FsyncDir { data_only: f.u32()? & FSYNC_DATA != 0 }
+            }
+            opcode::CREATE => {
+                let (flags, mode) = (f.u32()?.cast_signed(), f.u32()?);
+                f.bytes(8)?;
+                Self::Create { name: f.name()?, mode, flags }
+            }
+            opcode::IOCTL => Self::Ioctl,
+            opcode::FALLOCATE => {
+                f.bytes(8)?;
+                let (offset, len) = (f.u64()?, f.u64()?);
+                Self::Fallocate { offset, len, mode: f.u32()?.cast_signed() }
+            }
+            opcode::LSEEK => {
+                f.bytes(8)?;
+                Self::Seek { offset: f.u64()?.cast_signed(), whence: f.u32()? }
+            }
+            opcode::SYNCFS => Self::SyncFs,
+            _ => Self::Unknown,
+        })
+    }
+}
+
+/// What FORGET and `BATCH_FORGET` give back, if that is what it is.
+pub(super) fn forgets(request: &Request, arguments: &[u8]) -> Result<Option<Vec<(NodeId, u64)>>, Malformed> {
+    let mut f = Fields(arguments);
+    match request.opcode {
+        opcode::FORGET => Ok(Some(vec![(request.node, f.u64()?)])),
+        opcode::BATCH_FORGET => {
+            let count = f.u32()?;
+            f.bytes(4)?;
+            (0..count).map(|_| Ok((NodeId(f.u64()?), f.u64()?))).collect::<Result<_, _>>().map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// `fuse_setattr_in`.
+fn set_attr(f: &mut Fields<'_>) -> Result<SetAttr, Malformed> {
+    let valid = f.u32()?;
+    // Padding, and the handle.
+    f.bytes(12)?;
+    let size = f.u64()?;
+    // The owner of locks.
+    f.bytes(8)?;
+    let secs = [f.u64()?, f.u64()?, f.u64()?];
+    let nanos = [f.u32()?, f.u32()?, f.u32()?];
+    let mode = f.u32()?;
+    f.bytes(4)?;
+    let (uid, gid) = (f.u32()?, f.u32()?);
+    let time = |n: usize| Timestamp::new(secs[n].cast_signed(), nanos[n]);
+    let given = |bit, now, n| match (valid & bit != 0, valid & now != 0) {
+        (_, true) => Some(SetTime::Now),
+        (true, false) => Some(SetTime::At(time(n))),
+        (false, false) => None,
+    };
+    Ok(SetAttr {
+        perm: (valid & set::MODE != 0).then_some(mode & 0o7777),
+        uid: (valid & set::UID != 0).then_some(uid),
+        gid: (valid & set::GID != 0).then_some(gid),
+        size: (valid & set::SIZE != 0).then_some(size),
+        atime: given(set::ATIME, set::ATIME_NOW, 0),
+        mtime: given(set::MTIME, set::MTIME_NOW, 1),
+        ctime: (valid & set::CTIME != 0).then(|| time(2)),
+        birthtime: None,
+        flags: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::wire::Builder;
+
+    /// A request of this kind as the kernel sends it.
+    fn message(opcode: u32, arguments: &[u8]) -> Vec<u8> {
+        let len = u32::try_from(40 + arguments.len()).unwrap();
+        let head = Builder::default().u32(len).u32(opcode).u64(7).u64(5).u32(1000).u32(100).u32(42).u32(0);
+        head.bytes(arguments).0
+    }
+
+    /// Promise: a request is told with who asks, and its names and data are what the kernel sent.
+    #[test]
+    fn requests_are_decoded() {
+        let write = Builder::default().u64(3).u64(4096).u32(4).u32(1).zeros(16).bytes(b"data").0;
+        let bytes = message(opcode::WRITE, &write);
+        let (request, arguments) = Request::parse(&bytes).unwrap();
+        assert_eq!((request.node, request.uid(), request.gid(), request.pid()), (NodeId(5), 1000, 100, 42));
+        let operation = Operation::parse(request.opcode, arguments);
+        assert_eq!(operation, Ok(Operation::Write { handle: 3, offset: 4096, flags: 1, data: b"data" }));
+        let rename = Builder::default().u64(9).u32(2).u32(0).bytes(b"old\0new\0").0;
+        let expected = Operation::Rename { name: b"old", to: NodeId(9), new: b"new", flags: 2 };
+        assert_eq!(Operation::parse(opcode::RENAME2, &rename), Ok(expected));
+        let early = Builder::default().u32(set::MTIME).zeros(28).u64(0).u64((-2i64).cast_unsigned());
+        let early = early.u64(0).u32(0).u32(1).zeros(24).0;
+        let mtime = Some(SetTime::At(Timestamp::new(-2, 1)));
+        let expected = Operation::SetAttr { set: SetAttr { mtime, ..SetAttr::default() } };
+        assert_eq!(Operation::parse(opcode::SETATTR, &early), Ok(expected));
+        assert_eq!(Operation::parse(opcode::SYNCFS, &[0; 8]), Ok(Operation::SyncFs));
+        assert_eq!(Operation::parse(9999, &[]), Ok(Operation::Unknown));
+    }
+
+    /// Promise: what is cut off anywhere, or promises more than there is, is told to be malformed
+    /// and is no reason to panic.
+    #[test]
+    fn malformed_requests() {
+        let long = Builder::default().zeros(8).u32(u32::MAX).zeros(80).bytes(b"name\0other\0").0;
+        for opcode in 0..60 {
+            for len in 0..long.len() {
+                let bytes = message(opcode, &long[..len]);
+                let (request, arguments) = Request::parse(&bytes).unwrap();
+                let _ = Operation::parse(opcode, arguments);
+                let _ = forgets(&request, arguments);
+                assert!(Request::parse(&bytes[..bytes.len() - 1]).is_err());
+            }
+        }
+        let write = Builder::default().zeros(16).u32(u32::MAX).zeros(20).0;
+        assert_eq!(Operation::parse(opcode::WRITE, &write), Err(Malformed));
+        assert_eq!(Operation::parse(opcode::LOOKUP, b"no end"), Err(Malformed));
+        let many = Builder::default().u32(u32::MAX).zeros(20).0;
+        let bytes = message(opcode::BATCH_FORGET, &many);
+        let (request, arguments) = Request::parse(&bytes).unwrap();
+        assert_eq!(forgets(&request, arguments), Err(Malformed));
+    }
+}

@@ -1,0 +1,161 @@
+//! Fields, one after the other, and the numbers that have names.
+
+/// A request that does not hold what its kind promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+/// What is left of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub(super) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    pub(super) fn u16(&mut self) -> Result<u16, Malformed> {
+        let bytes = self.bytes(2)?;
+        Ok(u16::from_ne_bytes([bytes[0], bytes[1]]))
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32, Malformed> {
+        self.bytes(4)?.try_into().map(u32::from_ne_bytes).map_err(|_| Malformed)
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64, Malformed> {
+        self.bytes(8)?.try_into().map(u64::from_ne_bytes).map_err(|_| Malformed)
+    }
+
+    /// Bytes up to a NUL, which is passed over.
+    pub(super) fn name(&mut self) -> Result<&'a [u8], Malformed> {
+        let len = self.0.iter().position(|&byte| byte == 0).ok_or(Malformed)?;
+        let name = self.bytes(len)?;
+        self.bytes(1)?;
+        Ok(name)
+    }
+}
+
+/// What an answer is put together from.
+#[derive(Debug, Default)]
+pub(super) struct Builder(pub(super) Vec<u8>);
+
+impl Builder {
+    pub(super) fn u16(mut self, value: u16) -> Self {
+        self.0.extend_from_slice(&value.to_ne_bytes());
+        self
+    }
+
+    pub(super) fn u32(mut self, value: u32) -> Self {
+        self.0.extend_from_slice(&value.to_ne_bytes());
+        self
+    }
+
+    pub(super) fn u64(mut self, value: u64) -> Self {
+        self.0.extend_from_slice(&value.to_ne_bytes());
+        self
+    }
+
+    pub(super) fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    pub(super) fn zeros(mut self, len: usize) -> Self {
+        self.0.resize(self.0.len() + len, 0);
+        self
+    }
+}
+
+/// `fuse_out_header`.
+pub(super) const OUT_HEADER_BYTES: usize = 16;
+/// The version that this module speaks: the first with SYNCFS.
+pub(super) const VERSION: (u32, u32) = (7, 34);
+
+/// Kinds of requests.
+pub(super) mod opcode {
+    pub const LOOKUP: u32 = 1;
+    pub const FORGET: u32 = 2;
+    pub const GETATTR: u32 = 3;
+    pub const SETATTR: u32 = 4;
+    pub const READLINK: u32 = 5;
+    pub const SYMLINK: u32 = 6;
+    pub const MKNOD: u32 = 8;
+    pub const MKDIR: u32 = 9;
+    pub const UNLINK: u32 = 10;
+    pub const RMDIR: u32 = 11;
+    pub const RENAME: u32 = 12;
+    pub const LINK: u32 = 13;
+    pub const OPEN: u32 = 14;
+    pub const READ: u32 = 15;
+    pub const WRITE: u32 = 16;
+    pub const STATFS: u32 = 17;
+    pub const RELEASE: u32 = 18;
+    pub const FSYNC: u32 = 20;
+    pub const SETXATTR: u32 = 21;
+    pub const GETXATTR: u32 = 22;
+    pub const LISTXATTR: u32 = 23;
+    pub const REMOVEXATTR: u32 = 24;
+    pub const INIT: u32 = 26;
+    pub const OPENDIR: u32 = 27;
+    pub const READDIR: u32 = 28;
+    pub const RELEASEDIR: u32 = 29;
+    pub const FSYNCDIR: u32 = 30;
+    pub const CREATE: u32 = 35;
+    pub const DESTROY: u32 = 38;
+    pub const IOCTL: u32 = 39;
+    pub const BATCH_FORGET: u32 = 42;
+    pub const FALLOCATE: u32 = 43;
+    pub const READDIRPLUS: u32 = 44;
+    pub const RENAME2: u32 = 45;
+    pub const LSEEK: u32 = 46;
+    pub const SYNCFS: u32 = 50;
+}
+
+/// What is agreed on in INIT.
+pub(crate) mod init {
+    pub const ASYNC_READ: u32 = 1 << 0;
+    pub const EXPORT_SUPPORT: u32 = 1 << 4;
+    pub const BIG_WRITES: u32 = 1 << 5;
+    pub const DO_READDIRPLUS: u32 = 1 << 13;
+    pub const READDIRPLUS_AUTO: u32 = 1 << 14;
+    pub const WRITEBACK_CACHE: u32 = 1 << 16;
+    pub const NO_OPEN_SUPPORT: u32 = 1 << 17;
+    pub const PARALLEL_DIROPS: u32 = 1 << 18;
+    pub const MAX_PAGES: u32 = 1 << 22;
+    pub const CACHE_SYMLINKS: u32 = 1 << 23;
+    pub const EXPLICIT_INVAL_DATA: u32 = 1 << 25;
+    pub const HANDLE_KILLPRIV_V2: u32 = 1 << 28;
+}
+
+/// How an open file is treated.
+pub(crate) mod open {
+    pub const KEEP_CACHE: u32 = 1 << 1;
+    pub const CACHE_DIR: u32 = 1 << 3;
+}
+
+/// Where a write comes from.
+pub(crate) mod write {
+    pub const CACHE: u32 = 1 << 0;
+    pub const KILL_SUIDGID: u32 = 1 << 2;
+}
+
+/// Which fields of SETATTR count.
+pub(super) mod set {
+    pub const MODE: u32 = 1 << 0;
+    pub const UID: u32 = 1 << 1;
+    pub const GID: u32 = 1 << 2;
+    pub const SIZE: u32 = 1 << 3;
+    pub const ATIME: u32 = 1 << 4;
+    pub const MTIME: u32 = 1 << 5;
+    pub const ATIME_NOW: u32 = 1 << 7;
+    pub const MTIME_NOW: u32 = 1 << 8;
+    pub const CTIME: u32 = 1 << 10;
+}
+
+/// Kinds of notices.
+pub(super) const NOTIFY_INVAL_INODE: i32 = 2;
+
+/// `FUSE_FSYNC_FDATASYNC`.
+pub(super) const FSYNC_DATA: u32 = 1;
