@@ -2,8 +2,8 @@
 //!
 //! Who does what: the worker threads of the connection answer requests; the *reaper* waits for them
 //! to end, which they do when the kernel has unmounted; the *commit timer* makes changes durable
-//! (`sync(2)` does not reach a FUSE mount). [`Session::join`] waits for the end. Nobody but the
-//! caller calls [`FileSystem::unmount`], and only after `join`.
+//! (`sync(2)` reaches mounts of block devices only). [`Session::join`] waits for the end. Nobody but
+//! the caller calls [`FileSystem::unmount`], and only after `join`.
 //!
 //! Ending a mount from inside ([`Unmounter::stop`], for signals) must cope with users who do not
 //! let go: late pages are asked for first, then the mount is taken out of sight, and if it is still
