@@ -90,9 +90,8 @@ impl Checker<'_> {
         let (raw, endian) = (self.superblock.raw(), self.layout.endian);
         let netbsd = FsNetBsd::decode(raw, endian);
         let mut nameless = Vec::new();
-        if let Some(journal) = netbsd_journal(raw, endian)
-            && journal.fs_journal_location == WAPBL_IN_FILE_SYSTEM
-        {
+        let journal = netbsd_journal(raw, endian).unwrap_or(netbsd);
+        if journal.fs_journal_location == WAPBL_IN_FILE_SYSTEM {
             nameless.push(journal.fs_journallocs[3]);
         }
         if netbsd.fs_quota_magic == FS_QUOTA_MAGIC {
