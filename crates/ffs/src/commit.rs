@@ -96,10 +96,14 @@ impl Ffs {
     /// Makes every ended transaction durable.
     pub(crate) fn commit(&self) -> Result<()> {
         self.cache.commit(self.cache.epoch(), |tx| {
+            // Before anything is changed: if this cannot be read now, the next commit tries again.
+            let superblock = self.superblock_to_log()?;
             let resume = self.free_pending(tx)?;
             if let Some(log) = &self.log {
                 log.note_orphans(std::mem::take(&mut self.pending.orphans.lock().changes));
-                self.log_superblock(tx, log)?;
+                if let Some(buffer) = superblock {
+                    self.log_superblock(tx, log, &buffer);
+                }
             }
             Ok(resume)
         })

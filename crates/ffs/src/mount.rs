@@ -19,7 +19,7 @@ use crate::superblock::{CheckHashes, Superblock};
 use crate::wapbl::{Stamp, Wapbl};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use spindle_cache::{Cache, Settings};
+use spindle_cache::{Buffer, Cache, Settings};
 use spindle_clock::{Clock, Mutex};
 use spindle_device::Device;
 use spindle_vfs::{AtimePolicy, Error, Objection, Result};
@@ -270,22 +270,26 @@ impl Ffs {
         })?)
     }
 
-    /// Makes the superblock, with its counts, part of an epoch that is being committed. NetBSD wants it so:
-    /// it believes the counts that a replay leaves.
-    pub(crate) fn log_superblock(&self, tx: &spindle_cache::Tx<'_>, log: &Wapbl) -> Result<()> {
+    /// The buffer of the superblock, if commits log it. NetBSD wants it so: it believes the counts that a
+    /// replay leaves.
+    pub(crate) fn superblock_to_log(&self) -> Result<Option<Buffer<'_>>> {
         // Until it says "in use" it is written past the log.
-        if self.dialect != Dialect::NetBsd || !self.is_marked() {
-            return Ok(());
+        if self.log.is_none() || self.dialect != Dialect::NetBsd || !self.is_marked() {
+            return Ok(None);
         }
+        let len = self.superblock.lock().written_bytes(self.sector());
+        Ok(Some(self.cache.get(self.layout.fs_sblockloc, len, None)?))
+    }
+
+    /// Makes the superblock, with its counts, part of an epoch that is being committed.
+    pub(crate) fn log_superblock(&self, tx: &spindle_cache::Tx<'_>, log: &Wapbl, buffer: &Buffer<'_>) {
         let mut superblock = self.superblock.lock();
         superblock.set_totals(&self.summaries.total());
         superblock.set_time(self.clock.now());
         superblock.seal();
-        let (at, len) = (self.layout.fs_sblockloc, superblock.written_bytes(self.sector()));
-        let buffer = self.cache.get(at, len, None)?;
+        let len = superblock.written_bytes(self.sector());
         buffer.write_shared(tx).bytes_mut(0..len).copy_from_slice(&superblock.raw()[..len]);
         log.note_superblock(superblock.identity());
-        Ok(())
     }
 
     /// Notes damage that an operation met, so that the file system is not called clean.

@@ -12,7 +12,6 @@ use crate::mount::{Ffs, ROOT_INO};
 use crate::names::{LINK_MAX, dangling};
 use crate::ondisk::MAXNAMLEN;
 use crate::units::{Lbn, index};
-use spindle_cache::Epoch;
 use spindle_clock::RwLockWriteGuard;
 use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
@@ -229,15 +228,8 @@ impl FileSystem for Ffs {
             let inode = self.iget_ino(ino)?;
             self.check_not_log(inode.ino)?;
             let mut state = write_regular(&inode)?;
-            // Until it has succeeded, no commit is the one that made all of it durable.
-            state.mapped_in = Epoch::MAX;
-            let result = self.fallocate_file(&inode, &mut state.di, mode, offset..end, by);
-            self.note(result)?;
-            self.transact(&mut *state, |tx, state| {
-                state.mapped_in = self.cache.epoch();
-                self.note_modified(&mut state.di);
-                self.store(tx, inode.ino, &state.di)
-            })
+            let result = self.fallocate_file(&inode, &mut state, mode, offset..end, by);
+            self.note(result)
         })
     }
 

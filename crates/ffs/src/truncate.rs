@@ -6,7 +6,7 @@
 
 use crate::dinode::Dinode;
 use crate::file::{Content, Request};
-use crate::inode::Inode;
+use crate::inode::{Inode, State};
 use crate::mount::Ffs;
 use crate::ondisk::{NDADDR, NIADDR};
 use crate::tx::{BLOCK_SECTORS, GivenUp, POINTER_SECTORS, Progress, Tx};
@@ -271,28 +271,29 @@ impl Ffs {
         }
     }
 
-    /// Allocates, zeroes or frees a range of a regular file, in as many transactions as that takes.
+    /// Allocates, zeroes or frees a range of a regular file, in as many transactions as that takes. Each of
+    /// them dates the file, so that the last leaves nothing to be done that could fail.
     pub(crate) fn fallocate_file(
         &self,
         inode: &Inode,
-        di: &mut Dinode,
+        state: &mut State,
         mode: FallocateMode,
         range: Range<u64>,
         by: Privilege,
     ) -> Result<()> {
         match mode {
-            FallocateMode::PunchHole => self.punch(inode, di, range.start..range.end.min(di.size)),
+            FallocateMode::PunchHole => self.punch(inode, state, range.start..range.end.min(state.di.size)),
             FallocateMode::ZeroRange { keep_size } => {
                 // What is missing first: if there is no space, nothing has been zeroed. The rest together with
                 // the last of that, so that a new size is never seen with old bytes, unless it is too much.
-                let stored = self.stored_runs(inode, di, range.start..range.end.min(di.size))?;
+                let stored = self.stored_runs(inode, &state.di, range.start..range.end.min(state.di.size))?;
                 let bytes: u64 = stored.iter().map(|run| run.end - run.start).sum();
                 let (now, later) =
                     if bytes <= FILL_BYTES { (stored, Vec::new()) } else { (Vec::new(), stored) };
-                self.fill(inode, di, range, keep_size, by, &now)?;
-                later.into_iter().try_for_each(|run| self.zero_in_place(inode, di, run))
+                self.fill(inode, state, range, keep_size, by, &now)?;
+                later.into_iter().try_for_each(|run| self.zero_in_place(inode, state, run))
             }
-            FallocateMode::Allocate { keep_size } => self.fill(inode, di, range, keep_size, by, &[]),
+            FallocateMode::Allocate { keep_size } => self.fill(inode, state, range, keep_size, by, &[]),
         }
     }
 
@@ -301,7 +302,7 @@ impl Ffs {
     fn fill(
         &self,
         inode: &Inode,
-        di: &mut Dinode,
+        state: &mut State,
         range: Range<u64>,
         keep_size: bool,
         by: Privilege,
@@ -311,27 +312,27 @@ impl Ffs {
             return Err(Error::TooBig);
         }
         // Space beyond the size would be taken for damage by every BSD checker.
-        if keep_size && range.end > di.size {
+        if keep_size && range.end > state.di.size {
             return Err(Error::NotSupported);
         }
         let end = range.end;
         if end - range.start > (self.layout.fs_size + 1) << self.layout.fs_fshift {
             return Err(Error::NoSpace);
         }
-        self.check_space_for(inode, di, range.clone(), by)?;
-        let old_size = di.size;
+        self.check_space_for(inode, &state.di, range.clone(), by)?;
+        let old_size = state.di.size;
         let final_size = old_size.max(end);
         let mut at = range.start;
         while at < end {
             let stop = end.min(at.saturating_add(FILL_BYTES));
-            let filled = self.transact_at_length(&mut *di, |tx, di| {
-                let reached = self.fill_part(tx, inode, di, at..stop, final_size, by)?;
-                self.store(tx, inode.ino, di)?;
+            let filled = self.transact_at_length(&mut *state, |tx, state| {
+                let reached = self.fill_part(tx, inode, &mut state.di, at..stop, final_size, by)?;
+                self.store_modified(tx, inode, state)?;
                 if reached < stop {
                     return Ok(Progress::Partial(reached));
                 }
                 if stop == end {
-                    zeroed.iter().try_for_each(|run| self.zero_stored(tx, inode, di, run.clone()))?;
+                    zeroed.iter().try_for_each(|run| self.zero_stored(tx, inode, &state.di, run.clone()))?;
                 }
                 Ok(Progress::Done(reached))
             });
@@ -339,7 +340,9 @@ impl Ffs {
                 Ok(reached) => at = reached.split().0,
                 Err(error) => {
                     // Somebody else has taken the space that was there.
-                    self.cut_back(inode, di, old_size)?;
+                    if state.di.size > old_size {
+                        self.cut_back(inode, state, old_size)?;
+                    }
                     return Err(error);
                 }
             }
@@ -391,12 +394,12 @@ impl Ffs {
     }
 
     /// Cuts a file back to `size` in as many transactions as that takes.
-    fn cut_back(&self, inode: &Inode, di: &mut Dinode, size: u64) -> Result<()> {
+    fn cut_back(&self, inode: &Inode, state: &mut State, size: u64) -> Result<()> {
         loop {
-            let content = inode.content(di);
-            let cut = self.transact_at_length(&mut *di, |tx, di| {
-                let cut = self.shrink(tx, inode.ino, di, size, content)?;
-                self.store(tx, inode.ino, di)?;
+            let content = inode.content(&state.di);
+            let cut = self.transact_at_length(&mut *state, |tx, state| {
+                let cut = self.shrink(tx, inode.ino, &mut state.di, size, content)?;
+                self.store_modified(tx, inode, state)?;
                 Ok(cut)
             })?;
             if let Progress::Done(()) = cut {
@@ -407,27 +410,28 @@ impl Ffs {
 
     /// Frees the whole blocks of a range within the file, and zeroes its ragged ends. The file's last block
     /// stays.
-    fn punch(&self, inode: &Inode, di: &mut Dinode, range: Range<u64>) -> Result<()> {
+    fn punch(&self, inode: &Inode, state: &mut State, range: Range<u64>) -> Result<()> {
         if range.is_empty() {
-            return Ok(());
+            return self.transact(&mut *state, |tx, state| self.store_modified(tx, inode, state));
         }
         let bsize = u64::from(self.layout.fs_bsize);
-        let last = self.layout.lblkno(di.size - 1).0;
+        let last = self.layout.lblkno(state.di.size - 1).0;
         let whole = range.start.div_ceil(bsize)..(range.end / bsize).min(last);
         if whole.is_empty() {
-            return self.zero_in_place(inode, di, range);
+            return self.zero_in_place(inode, state, range);
         }
         let content = Content::Data(&inode.stream);
         let mut end = whole.end;
         while end > whole.start {
-            let freed = self.transact_at_length(&mut *di, |tx, di| {
-                let freed_from = self.free_blocks(tx, inode.ino, di, di.size, whole.start..end, content)?;
-                self.store(tx, inode.ino, di)?;
+            let freed = self.transact_at_length(&mut *state, |tx, state| {
+                let (di, blocks) = (&mut state.di, whole.start..end);
+                let freed_from = self.free_blocks(tx, inode.ino, di, di.size, blocks, content)?;
+                self.store_modified(tx, inode, state)?;
                 if freed_from > whole.start {
                     return Ok(Progress::Partial(freed_from));
                 }
-                self.zero_stored(tx, inode, di, range.start..whole.start * bsize)?;
-                self.zero_stored(tx, inode, di, whole.end * bsize..range.end)?;
+                self.zero_stored(tx, inode, &state.di, range.start..whole.start * bsize)?;
+                self.zero_stored(tx, inode, &state.di, whole.end * bsize..range.end)?;
                 Ok(Progress::Done(freed_from))
             })?;
             end = freed.split().0;
@@ -457,14 +461,24 @@ impl Ffs {
     }
 
     /// Zeroes the stored bytes of a range, a part in each transaction.
-    fn zero_in_place(&self, inode: &Inode, di: &mut Dinode, range: Range<u64>) -> Result<()> {
+    fn zero_in_place(&self, inode: &Inode, state: &mut State, range: Range<u64>) -> Result<()> {
         let mut at = range.start;
         while at < range.end {
             let stop = range.end.min(at.saturating_add(FILL_BYTES));
-            self.transact(&mut *di, |tx, di| self.zero_stored(tx, inode, di, at..stop))?;
+            self.transact(&mut *state, |tx, state| {
+                self.store_modified(tx, inode, state)?;
+                self.zero_stored(tx, inode, &state.di, at..stop)
+            })?;
             at = stop;
         }
         Ok(())
+    }
+
+    /// Stores the inode of a file whose blocks or bytes a transaction changes, with the time.
+    fn store_modified(&self, tx: &Tx<'_>, inode: &Inode, state: &mut State) -> Result<()> {
+        state.mapped_in = self.cache.epoch();
+        self.note_modified(&mut state.di);
+        self.store(tx, inode.ino, &state.di)
     }
 
     /// Zeroes the stored bytes of a range. A block that is zeroed in part is kept whole for a rollback, which

@@ -152,11 +152,13 @@ impl<'a> Running<'a> {
 
     /// How the tree in memory differs from what it was before operation `n`, which has failed; bytes that it
     /// was going to write are not looked at.
-    fn unlike(driver: &Driver<'_>, trial: &Trial, n: usize) -> Option<String> {
+    fn unlike(&self, driver: &Driver<'_>, trial: &Trial, n: usize) -> Option<String> {
         let op = &trial.workload.steps[n].op;
         let written = matches!(op, Op::Write(..)).then(|| driver.subject(op).ok()).flatten();
         match driver.tree() {
             Ok(tree) => trial.history.differs(&tree, n, written),
+            // Reading is told here that a write under way has failed.
+            Err(_) if self.latched() => None,
             Err(error) => Some(error),
         }
     }
@@ -170,7 +172,7 @@ impl<'a> Running<'a> {
         let mut whole = || {
             let done = driver.apply(op, n as u64, usize::MAX);
             if done.is_err() && !self.latched() && self.is_over() && unlike.is_none() {
-                unlike = Self::unlike(driver, trial, n);
+                unlike = self.unlike(driver, trial, n);
             }
             driver.write_on(op, n as u64, done?.min(written)..written)
         };
