@@ -1,7 +1,9 @@
-//! How many events of a trace the analyser gets through in a second of one core's time, from the file; and how many the reader alone.
+//! How many events of a trace the analyser gets through in a second of one core's time, from the
+//! file; and how many the reader alone.
 //!
-//! The trace is made first: programs of fifty users that make, read, append to and delete files, about as often as in the 1985 traces, with
-//! some thousand files open at any time. It is a load, not a likeness.
+//! The trace is made first: programs of fifty users that make, read, append to and delete files,
+//! about as often as in the 1985 traces, with some thousand files open at any time. It is a load,
+//! not a likeness.
 
 use std::path::Path;
 use std::time::Duration;
@@ -55,7 +57,8 @@ const TICK: Duration = Duration::from_millis(10);
 fn spent() -> Result<Duration> {
     let place = "/proc/self/stat";
     let stat = std::fs::read_to_string(place).map_err(Failure::of(place))?;
-    // The name, in brackets, may hold blanks; the fields 14 and 15 are the user's and the system's ticks.
+    // The name, in brackets, may hold blanks; the fields 14 and 15 are the user's and the system's
+    // ticks.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let ticks = fields.skip(11).take(2).map(str::parse::<u32>);
     let ticks = ticks.sum::<std::result::Result<u32, _>>().map_err(Failure::of(place))?;

@@ -1,8 +1,10 @@
-//! Simulating caches: Spindle beside libCacheSim, both from the same file to the printed count, in CPU seconds of a process of its own.
+//! Simulating caches: Spindle beside libCacheSim, both from the same file to the printed count, in
+//! CPU seconds of a process of its own.
 //!
-//! libCacheSim is not part of this repository. Where its `cachesim` and `mrcProfiler` are in the directory `SPINDLE_LIBCACHESIM` (the
-//! Python source package `libcachesim` has them: `cmake -DCMAKE_BUILD_TYPE=Release src/libCacheSim && make cachesim mrcProfiler`),
-//! they are the first column; otherwise it says that they were left out.
+//! libCacheSim is not part of this repository. Where its `cachesim` and `mrcProfiler` are in the
+//! directory `SPINDLE_LIBCACHESIM` (the Python source package `libcachesim` has them: `cmake
+//! -DCMAKE_BUILD_TYPE=Release src/libCacheSim && make cachesim mrcProfiler`), they are the first
+//! column; otherwise it says that they were left out.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -144,7 +146,8 @@ pub fn all(settings: &Settings, table: &mut Table) -> Result<()> {
     std::fs::remove_file(&bench.trace).map_err(Failure::of(bench.trace.display()))
 }
 
-/// Shows both miss ratios, which must agree, to the last digit of theirs that both print, if they are to be `equal`.
+/// Shows both miss ratios, which must agree, to the last digit of theirs that both print, if they
+/// are to be `equal`.
 fn compare(row: &str, ours: f64, theirs: Option<f64>, equal: bool) -> Result<()> {
     let Some(theirs) = theirs else { return Ok(()) };
     eprintln!("  {row}: miss ratio {theirs} in libCacheSim, {ours:.4} in spindle");

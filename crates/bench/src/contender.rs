@@ -43,8 +43,9 @@ impl Contender {
         let mut make = match self {
             Self::Ext4 | Self::Fuse2fs => {
                 let mut make = command("mkfs.ext4");
-                // Everything is initialised at once, so that no background thread works during a measurement; what has been
-                // written of an image stays so; and there are more inodes than usual, for a million names in 8 GiB.
+                // Everything is initialised at once, so that no background thread works during a
+                // measurement; what has been written of an image stays so; and there are more
+                // inodes than usual, for a million names in 8 GiB.
                 let extended = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
                 make.args(["-q", "-F", "-i", "7168", "-E", extended]);
                 make
@@ -98,7 +99,8 @@ impl Image {
         Ok(Self(path))
     }
 
-    /// A new one of `bytes` that are all written: that its own blocks must be found is no part of any measurement.
+    /// A new one of `bytes` that are all written: that its own blocks must be found is no part of
+    /// any measurement.
     pub fn written(path: PathBuf, bytes: u64) -> Result<Self> {
         let zeros = vec![0; 1 << 20];
         let image = Self::sparse(path, bytes)?;
@@ -131,7 +133,8 @@ pub struct Mounted<'a> {
 }
 
 impl<'a> Mounted<'a> {
-    /// Makes a new file system in the image and mounts it beside it, with `options` as `-o` takes them.
+    /// Makes a new file system in the image and mounts it beside it, with `options` as `-o` takes
+    /// them.
     pub fn new(
         contender: Contender,
         options: &'static str,
@@ -180,7 +183,8 @@ impl<'a> Mounted<'a> {
             Contender::Ext4 => run(command("umount").arg(&self.directory))?,
             Contender::Fuse2fs => {
                 run(command("umount").arg(&self.directory))?;
-                // A daemon writes on after umount has returned, and holds its lock until it is done.
+                // A daemon writes on after umount has returned, and holds its lock until it is
+                // done.
                 run(command("flock").arg(&self.device).arg("true"))?
             }
             Contender::Spindle | Contender::SpindleWriteback => {
@@ -190,8 +194,8 @@ impl<'a> Mounted<'a> {
         Ok(())
     }
 
-    /// Unmounts and mounts again, and empties the kernel's caches in between: nothing of the file system is in
-    /// memory then.
+    /// Unmounts and mounts again, and empties the kernel's caches in between: nothing of the file
+    /// system is in memory then.
     pub fn make_cold(&self) -> Result<()> {
         self.unmount()?;
         rustix::fs::sync();
@@ -199,8 +203,8 @@ impl<'a> Mounted<'a> {
         self.mount()
     }
 
-    /// Makes everything durable that was done in it: `syncfs`, and `fsync` of the top directory, which is what a daemon
-    /// hears of.
+    /// Makes everything durable that was done in it: `syncfs`, and `fsync` of the top directory,
+    /// which is what a daemon hears of.
     pub fn sync(&self) -> io::Result<()> {
         let top = File::open(&self.directory)?;
         rustix::fs::syncfs(&top)?;

@@ -1,7 +1,9 @@
-//! What each way of being safe asks of a device, counted: nothing here depends on the machine or on the hour.
+//! What each way of being safe asks of a device, counted: nothing here depends on the machine or on
+//! the hour.
 //!
-//! A file system in memory, its device counted, without a front-end. What a row does is made durable; the counts are barriers
-//! ([`Device::flush`]), writes and bytes per operation. Going home from the log counts when it happens amid a row.
+//! A file system in memory, its device counted, without a front-end. What a row does is made
+//! durable; the counts are barriers ([`Device::flush`]), writes and bytes per operation. Going home
+//! from the log counts when it happens amid a row.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -179,8 +181,9 @@ impl Device for Counting {
 mod tests {
     use super::*;
 
-    /// Promise: with a log a write is durable after two barriers, or one if its blocks were durable before; many operations share
-    /// a commit; and less is written than by any other way of making each durable.
+    /// Promise: with a log a write is durable after two barriers, or one if its blocks were durable
+    /// before; many operations share a commit; and less is written than by any other way of making
+    /// each durable.
     #[test]
     fn a_log_asks_for_little() {
         let [log, nolog, sync] = WAYS.map(|way| rows(way).unwrap());

@@ -84,7 +84,8 @@ impl Race<'_> {
         ways.cycle().skip(first).take(WAYS.len())
     }
 
-    /// Does `work` on each mount in turn and notes how many of its `amount` units went by in a second.
+    /// Does `work` on each mount in turn and notes how many of its `amount` units went by in a
+    /// second.
     fn row(
         &self,
         table: &mut Table,

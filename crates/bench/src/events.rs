@@ -1,5 +1,5 @@
-//! How many events a simulation gets through in a second of real time: transfers of one client, and of eight that share a
-//! drive and hand the baton around.
+//! How many events a simulation gets through in a second of real time: transfers of one client, and
+//! of eight that share a drive and hand the baton around.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The rows about making an image of a directory: `import` against `makefs`, and `tar` as what no image can beat.
+//! The rows about making an image of a directory: `import` against `makefs`, and `tar` as what no
+//! image can beat.
 
 use std::fs;
 

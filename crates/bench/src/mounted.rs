@@ -1,7 +1,7 @@
 //! The rows that are measured on a mounted file system.
 //!
-//! *Cold* means after unmounting, mounting and emptying the kernel's caches; *warm* right after the same work was done
-//! once. All work is done by one thread.
+//! *Cold* means after unmounting, mounting and emptying the kernel's caches; *warm* right after the
+//! same work was done once. All work is done by one thread.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -181,7 +181,8 @@ fn list_all(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// An archive of the crates' sources that cargo keeps: a real tree that every machine that built Spindle has.
+/// An archive of the crates' sources that cargo keeps: a real tree that every machine that built
+/// Spindle has.
 pub fn sources(settings: &Settings) -> Result<PathBuf> {
     let archive = settings.directory.join("sources.tar");
     if !archive.exists() {

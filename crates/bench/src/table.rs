@@ -18,8 +18,8 @@ struct Row {
 }
 
 impl Table {
-    /// Notes that `column` did `amount` units of the row's work in `time`. The first column of a row is
-    /// what its others are compared with.
+    /// Notes that `column` did `amount` units of the row's work in `time`. The first column of a
+    /// row is what its others are compared with.
     pub fn note(&mut self, row: &str, column: &str, amount: f64, unit: &'static str, time: Duration) {
         let rate = amount / time.as_secs_f64();
         eprintln!("  {row}: {column} {rate:.1} {unit}");
@@ -34,8 +34,8 @@ impl Table {
         }
     }
 
-    /// The table, medians over the rounds: for each row the rate of the first column, and of each other one the ratio to it in the
-    /// same round.
+    /// The table, medians over the rounds: for each row the rate of the first column, and of each
+    /// other one the ratio to it in the same round.
     pub fn markdown(&self) -> String {
         let mut text = String::from("| work | measure | others, times as fast |\n|---|---|---|\n");
         for row in &self.rows {

@@ -1,4 +1,5 @@
-//! A trace for cache simulators: requests for objects whose popularity is 1/rank (Zipf's law, exponent 1), each independent of those before.
+//! A trace for cache simulators: requests for objects whose popularity is 1/rank (Zipf's law,
+//! exponent 1), each independent of those before.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -11,7 +12,8 @@ use spindle_interop::{Failure, Result};
 /// Objects there are.
 pub const OBJECTS: u32 = 1_000_000;
 
-/// Writes it as oracleGeneral: records of time, object, size (1) and next request for the object (not told).
+/// Writes it as oracleGeneral: records of time, object, size (1) and next request for the object
+/// (not told).
 pub fn write(path: &Path, requests: u64) -> Result<()> {
     let fail = |error| Failure::of(path.display())(error);
     let mut sum = 0.0;

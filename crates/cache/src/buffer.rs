@@ -1,9 +1,9 @@
 //! One buffer: bytes of the device in memory, and their state.
 //!
-//! A slot is *empty* until it is loaded or filled, then *clean*; writing makes it *dirty* (it is entered
-//! in the cache's list), a flush takes a copy and makes it *in flight* until the copy has reached the
-//! device. Writing while in flight makes it dirty again; the copy is not affected. With a log, nothing
-//! dirty goes to the device: see [`crate::commit`].
+//! A slot is *empty* until it is loaded or filled, then *clean*; writing makes it *dirty* (it is
+//! entered in the cache's list), a flush takes a copy and makes it *in flight* until the copy has
+//! reached the device. Writing while in flight makes it dirty again; the copy is not affected. With
+//! a log, nothing dirty goes to the device: see [`crate::commit`].
 
 use crate::log::Change;
 use crate::{Cache, Tx};
@@ -51,7 +51,8 @@ impl Data {
 pub(crate) struct Slot {
     at: u64,
     len: usize,
-    /// Bytes of a piece: whole sectors, and no more pieces in the buffer than [`Data::changed`] has bits.
+    /// Bytes of a piece: whole sectors, and no more pieces in the buffer than [`Data::changed`] has
+    /// bits.
     piece: usize,
     data: RwLock<Data>,
     seal: Option<Arc<dyn Seal>>,
@@ -82,8 +83,8 @@ impl Slot {
         }
     }
 
-    /// The same buffer with another length: its end is cut off, or `tail` is appended, which is what the
-    /// device has there.
+    /// The same buffer with another length: its end is cut off, or `tail` is appended, which is
+    /// what the device has there.
     pub(crate) fn resized(&self, len: usize, tail: &[u8], sector: usize) -> Self {
         let data = self.data.read();
         let resize = |bytes: &[u8]| {
@@ -163,7 +164,8 @@ impl Slot {
         matches!(self.data.read().before, Before::Nothing)
     }
 
-    /// Puts former bytes back. They have been noted as changed, so what they are is found out at the commit.
+    /// Puts former bytes back. They have been noted as changed, so what they are is found out at
+    /// the commit.
     pub(crate) fn put_back(&self, start: usize, former: &[u8]) {
         self.data.write().bytes[start..start + former.len()].copy_from_slice(former);
     }
@@ -254,8 +256,8 @@ impl<'a> Buffer<'a> {
         self.slot.read()
     }
 
-    /// Locks the bytes, to change them as part of a transaction. No other transaction changes the same
-    /// bytes before this one has ended.
+    /// Locks the bytes, to change them as part of a transaction. No other transaction changes the
+    /// same bytes before this one has ended.
     #[must_use]
     pub fn write<'s>(&'s self, tx: &'s Tx<'_>) -> BufferMut<'s> {
         tx.write_at_end(&self.slot);
@@ -263,15 +265,16 @@ impl<'a> Buffer<'a> {
     }
 
     /// Locks the bytes, to change what several transactions change at once: maps of free space, and
-    /// counts. The caller undoes such changes itself when the transaction is rolled back. They need not
-    /// reach the device before the next flush, because they can be found out again from the rest.
+    /// counts. The caller undoes such changes itself when the transaction is rolled back. They need
+    /// not reach the device before the next flush, because they can be found out again from the
+    /// rest.
     #[must_use]
     pub fn write_shared<'s>(&'s self, tx: &'s Tx<'_>) -> BufferMut<'s> {
         self.lock(tx, true)
     }
 
-    /// Keeps it in memory until the epoch of a transaction is taken by a flush or commit, so that changing it
-    /// until then cannot fail for want of a read.
+    /// Keeps it in memory until the epoch of a transaction is taken by a flush or commit, so that
+    /// changing it until then cannot fail for want of a read.
     pub fn hold(&self, tx: &Tx<'_>) {
         debug_assert!(tx.is_of(self.cache), "a transaction of this cache");
         self.cache.note_dirty(&self.slot);
@@ -341,8 +344,8 @@ impl Deref for BufferMut<'_> {
 mod tests {
     use super::*;
 
-    /// Promise: a range is noted with every piece that it touches, and no others, also at the ends of the
-    /// largest buffer.
+    /// Promise: a range is noted with every piece that it touches, and no others, also at the ends
+    /// of the largest buffer.
     #[test]
     fn pieces_of_a_range() {
         assert_eq!(mask(0..0, 512), 0);

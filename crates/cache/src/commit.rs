@@ -1,15 +1,15 @@
 //! Commits: changes become durable in a log, epoch by epoch, and are checkpointed later.
 //!
-//! An *epoch* is all transactions between two commits; it is taken while no transaction is open. File data
-//! goes to the device first, and so do buffers that the epoch has made in free space: nothing durable
-//! leads to either yet. Then the epoch's changes of other buffers go to the log, which orders the two with a
-//! barrier. From then on the epoch is *committed*. Its buffers may be written to their places at any time
-//! (a *checkpoint*), must have been before the log gives up their space, and until then what the device
-//! has at their addresses is old.
+//! An *epoch* is all transactions between two commits; it is taken while no transaction is open.
+//! File data goes to the device first, and so do buffers that the epoch has made in free space:
+//! nothing durable leads to either yet. Then the epoch's changes of other buffers go to the log,
+//! which orders the two with a barrier. From then on the epoch is *committed*. Its buffers may be
+//! written to their places at any time (a *checkpoint*), must have been before the log gives up
+//! their space, and until then what the device has at their addresses is old.
 //!
-//! Only what is committed is ever checkpointed. A buffer that is changed again before that keeps its
-//! committed bytes aside, which also tell the next commit which of its sectors have changed: no others
-//! are logged.
+//! Only what is committed is ever checkpointed. A buffer that is changed again before that keeps
+//! its committed bytes aside, which also tell the next commit which of its sectors have changed: no
+//! others are logged.
 
 use crate::buffer::Slot;
 use crate::flush::gather;
@@ -31,7 +31,8 @@ pub type Epoch = u64;
 pub enum Resume {
     /// At once, while the epoch is written to the log.
     Taken,
-    /// When the epoch is durable: it has made space free, and until then nothing must be written there.
+    /// When the epoch is durable: it has made space free, and until then nothing must be written
+    /// there.
     Committed,
 }
 
@@ -63,8 +64,8 @@ impl LogState {
         }
     }
 
-    /// Reserves bytes of the log for the present epoch; false if it would become larger than the log can
-    /// take.
+    /// Reserves bytes of the log for the present epoch; false if it would become larger than the
+    /// log can take.
     pub(crate) fn reserve(&self, bytes: usize) -> bool {
         let fits = self.claimed.fetch_add(bytes, Ordering::AcqRel) + bytes <= self.log.limit_bytes();
         if !fits {
@@ -88,8 +89,8 @@ impl LogState {
         self.committed.lock().get_mut(&slot.at()).map(|old| *old = slot.clone()).is_some()
     }
 
-    /// Notes that an epoch is committed: its buffers wait for a checkpoint, and what it freed does not any
-    /// more.
+    /// Notes that an epoch is committed: its buffers wait for a checkpoint, and what it freed does
+    /// not any more.
     fn note_committed(&self, changes: &Changes, slots: Vec<Arc<Slot>>) {
         let mut committed = self.committed.lock();
         for range in &changes.revoked {
@@ -124,9 +125,9 @@ impl Cache {
         })
     }
 
-    /// Notes freed metadata: what was logged for these bytes is not replayed after a crash, and what is
-    /// committed of it is not checkpointed, once this transaction is committed. The caller lets nobody use
-    /// the space before.
+    /// Notes freed metadata: what was logged for these bytes is not replayed after a crash, and
+    /// what is committed of it is not checkpointed, once this transaction is committed. The caller
+    /// lets nobody use the space before.
     pub fn revoke(&self, tx: &Tx<'_>, bytes: Range<u64>) {
         debug_assert!(tx.is_of(self), "a transaction of this cache");
         if let Some(log) = &self.log {
@@ -134,13 +135,13 @@ impl Cache {
         }
     }
 
-    /// Makes every epoch up to `through` durable, with all file data written before. `prepare` is called
-    /// first, while no other transaction is open: its changes belong to the epoch. It says when others may
-    /// go on; if it fails, nothing is committed.
+    /// Makes every epoch up to `through` durable, with all file data written before. `prepare` is
+    /// called first, while no other transaction is open: its changes belong to the epoch. It says
+    /// when others may go on; if it fails, nothing is committed.
     ///
     /// # Errors
-    /// When the device or the log fails; the cache accepts no changes after that. As `prepare`; if it has
-    /// changed something before, there are no more changes either.
+    /// When the device or the log fails; the cache accepts no changes after that. As `prepare`; if
+    /// it has changed something before, there are no more changes either.
     pub fn commit<E: From<spindle_device::Error>>(
         &self,
         through: Epoch,
@@ -153,7 +154,8 @@ impl Cache {
             // Data that was written in place since may not be.
             return Ok(self.device.flush().map_err(|error| self.fail(error))?);
         }
-        // Most of the data while transactions go on, so that they are kept out for a short time only.
+        // Most of the data while transactions go on, so that they are kept out for a short time
+        // only.
         self.start_delayed()?;
         let gate = self.gate.write();
         let tx = Tx::new(self, None, 0, false);
@@ -183,8 +185,8 @@ impl Cache {
         self.write_committed(log).map_err(|error| self.fail(error))
     }
 
-    /// Makes the data of a file durable, but not where it is: enough if its size and its blocks were
-    /// durable before.
+    /// Makes the data of a file durable, but not where it is: enough if its size and its blocks
+    /// were durable before.
     ///
     /// # Errors
     /// When the device fails.
@@ -195,8 +197,8 @@ impl Cache {
         self.device.flush().map_err(|error| self.fail(error))
     }
 
-    /// Takes the changes of the present epoch, while no transaction is open, and starts writing all file
-    /// data. If the log has no room for them, there is a checkpoint first.
+    /// Takes the changes of the present epoch, while no transaction is open, and starts writing all
+    /// file data. If the log has no room for them, there is a checkpoint first.
     fn take_epoch(&self, log: &LogState) -> Result<Taken> {
         let slots: Vec<_> = std::mem::take(&mut *self.dirty.lock()).into_values().collect();
         self.dirty_bytes.store(0, Ordering::Relaxed);
@@ -206,8 +208,8 @@ impl Cache {
         for slot in &slots {
             slot.copy_changes(self.sector(), &mut changes.changed);
         }
-        // Not later: the buffers still tell what is committed from what this epoch has changed, and nobody
-        // changes them.
+        // Not later: the buffers still tell what is committed from what this epoch has changed, and
+        // nobody changes them.
         if !log.log.has_room(&changes) {
             self.write_committed(log)?;
         }

@@ -1,4 +1,5 @@
-//! Writing changes to their places: delayed file data, then changed buffers, each in address order, neighbours in one transfer.
+//! Writing changes to their places: delayed file data, then changed buffers, each in address order,
+//! neighbours in one transfer.
 
 use crate::Cache;
 use crate::buffer::Slot;
@@ -27,7 +28,8 @@ impl Cache {
         debug_assert!(self.log.is_none(), "with a log, changes are written by commits and checkpoints");
         let _one = self.flushing.lock();
         self.check()?;
-        // Most of the data while transactions go on, so that they are kept out for a short time only.
+        // Most of the data while transactions go on, so that they are kept out for a short time
+        // only.
         self.start_delayed()?;
         let Collected { slots, requests, streams } = self.collect();
         // Data first: metadata that reaches the device never points at data that does not.
@@ -71,7 +73,8 @@ impl Cache {
         result.map_err(|error| self.fail(error))
     }
 
-    /// Takes copies of all changed buffers, and starts writing all delayed data, while no transaction is open.
+    /// Takes copies of all changed buffers, and starts writing all delayed data, while no
+    /// transaction is open.
     fn collect(&self) -> Collected {
         let _gate = self.gate.write();
         let slots: Vec<_> = std::mem::take(&mut *self.dirty.lock()).into_values().collect();
@@ -99,7 +102,8 @@ impl Cache {
     }
 }
 
-/// Writes of buffers in the order of their addresses, neighbours in one, with the bytes that `copy` gives for each.
+/// Writes of buffers in the order of their addresses, neighbours in one, with the bytes that `copy`
+/// gives for each.
 pub(crate) fn gather(slots: &[Arc<Slot>], copy: impl Fn(&Slot, &mut [u8])) -> Vec<Request> {
     let mut requests = Vec::new();
     let mut rest = slots;

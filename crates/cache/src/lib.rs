@@ -1,15 +1,16 @@
 //! The one cache: every file system reads and writes its device through it.
 //!
-//! A [`Buffer`] is a run of bytes at a device address: metadata. A [`Stream`] is the data of one file,
-//! which moves in clusters and is kept or not as [`DataSettings`] say ([`Cache::read`],
-//! [`Cache::write`]); `stream` tells its rules. The cache knows nothing of what bytes mean: a [`Seal`]
-//! given with a buffer puts checksums right before the bytes leave for the device.
+//! A [`Buffer`] is a run of bytes at a device address: metadata. A [`Stream`] is the data of one
+//! file, which moves in clusters and is kept or not as [`DataSettings`] say ([`Cache::read`],
+//! [`Cache::write`]); `stream` tells its rules. The cache knows nothing of what bytes mean: a
+//! [`Seal`] given with a buffer puts checksums right before the bytes leave for the device.
 //!
-//! Changes happen inside a transaction: [`Cache::begin`] gives a [`Tx`], and only with one in hand can a
-//! buffer or a stream be written to. One that fails is rolled back. A flush takes all that has changed at
-//! a moment when no transaction is open, so what goes to the device together is a state between
-//! operations, never amid one; data goes before metadata. With a [`Log`], the transactions of such an
-//! *epoch* become durable there, all or none, and are checkpointed later ([`Cache::commit`]).
+//! Changes happen inside a transaction: [`Cache::begin`] gives a [`Tx`], and only with one in hand
+//! can a buffer or a stream be written to. One that fails is rolled back. A flush takes all that
+//! has changed at a moment when no transaction is open, so what goes to the device together is a
+//! state between operations, never amid one; data goes before metadata. With a [`Log`], the
+//! transactions of such an *epoch* become durable there, all or none, and are checkpointed later
+//! ([`Cache::commit`]).
 //!
 //! Nothing is durable before a barrier of the device: see [`spindle_device::Tracked`], which stands
 //! between the cache and every device.
@@ -17,10 +18,10 @@
 //! What the caller must do:
 //! - keep each byte of the device in at most one role at a time: a buffer, or the data of one file;
 //! - call [`Cache::forget`] when the space of a buffer is freed, and [`Cache::discard`] or
-//!   [`Cache::settle`] before that of file data is, so that nothing of it is under way when somebody else
-//!   uses it;
-//! - hold its own lock on the owner of a buffer while changing it; ask for one address with one length, and
-//!   change that with [`Cache::resize`];
+//!   [`Cache::settle`] before that of file data is, so that nothing of it is under way when
+//!   somebody else uses it;
+//! - hold its own lock on the owner of a buffer while changing it; ask for one address with one
+//!   length, and change that with [`Cache::resize`];
 //! - have at most one transaction open in a thread, and not wait in it for one of another thread.
 
 mod buffer;
@@ -55,7 +56,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use stream::Pool;
 
 const SHARDS: usize = 16;
-/// Files with delayed data, or data on its way, before the next transaction brings it to the device.
+/// Files with delayed data, or data on its way, before the next transaction brings it to the
+/// device.
 const PENDING_STREAMS: usize = 4096;
 
 /// The cache of one device.
@@ -106,8 +108,9 @@ impl Cache {
         }
     }
 
-    /// As [`Self::new`], with changes to buffers becoming durable in `log`: see [`Self::commit`], which the caller calls when
-    /// [`Self::wants_commit`] says so and no transaction is open in its thread.
+    /// As [`Self::new`], with changes to buffers becoming durable in `log`: see [`Self::commit`],
+    /// which the caller calls when [`Self::wants_commit`] says so and no transaction is open in its
+    /// thread.
     #[must_use]
     pub fn with_log(
         device: Arc<dyn Device>,
@@ -120,20 +123,21 @@ impl Cache {
         cache
     }
 
-    /// From now on changes go through `log`, or through none. So far nothing has been changed, or all of it
-    /// was rolled back.
+    /// From now on changes go through `log`, or through none. So far nothing has been changed, or
+    /// all of it was rolled back.
     pub fn set_log(&mut self, log: Option<Arc<dyn Log>>) {
         self.log = log.map(LogState::new);
     }
 
-    /// The device below, which keeps account of what is durable: whoever writes past the cache writes
-    /// here, too.
+    /// The device below, which keeps account of what is durable: whoever writes past the cache
+    /// writes here, too.
     #[must_use]
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
     }
 
-    /// Does something to the device past the cache that has to succeed if changes are to be accepted any longer.
+    /// Does something to the device past the cache that has to succeed if changes are to be
+    /// accepted any longer.
     ///
     /// # Errors
     /// As `work`, and when an earlier write failed.
@@ -142,9 +146,10 @@ impl Cache {
         work(&*self.device).map_err(|error| self.fail(error))
     }
 
-    /// Opens a transaction that may change `log_bytes` of the log, after flushing if too much has changed
-    /// since the last flush; with a log, only file data. None if the log has no room for that before the
-    /// present epoch is committed: the caller does so ([`Self::commit`]) and tries again.
+    /// Opens a transaction that may change `log_bytes` of the log, after flushing if too much has
+    /// changed since the last flush; with a log, only file data. None if the log has no room for
+    /// that before the present epoch is committed: the caller does so ([`Self::commit`]) and tries
+    /// again.
     ///
     /// # Errors
     /// When an earlier write failed, or this flush does.
@@ -166,13 +171,14 @@ impl Cache {
         if self.log.is_none() && behind > self.settings.dirty_limit_bytes {
             self.flush()?;
         } else if data > self.settings.dirty_limit_bytes || self.pool.pending_streams() > PENDING_STREAMS {
-            // Streams that wait for a flush stay in memory, and so do their owners. With a log, data that
-            // goes early saves a commit its waiting.
+            // Streams that wait for a flush stay in memory, and so do their owners. With a log,
+            // data that goes early saves a commit its waiting.
             let streams = self.start_delayed()?;
             self.land_delayed(&streams)?;
         }
         self.check()?;
-        // The claim is made with the gate held: the commit that ends the epoch starts the books anew.
+        // The claim is made with the gate held: the commit that ends the epoch starts the books
+        // anew.
         let gate = self.gate.read();
         if let Some(log) = &self.log
             && !log.reserve(log_bytes)
@@ -208,8 +214,8 @@ impl Cache {
         Ok(buffer)
     }
 
-    /// As [`Self::get_new`], for space that is taken whatever becomes of the transaction: a rollback leaves
-    /// the buffer and what [`Buffer::write_shared`] writes to it.
+    /// As [`Self::get_new`], for space that is taken whatever becomes of the transaction: a
+    /// rollback leaves the buffer and what [`Buffer::write_shared`] writes to it.
     ///
     /// # Errors
     /// As [`Self::get_new`].
@@ -230,9 +236,9 @@ impl Cache {
         Ok(Buffer::new(self, slot))
     }
 
-    /// Gives the buffer at byte `at` another length in a transaction, keeping what both have. Of a longer
-    /// one the rest is read from the device. What is cut off is lost at once: a rollback does not bring it
-    /// back.
+    /// Gives the buffer at byte `at` another length in a transaction, keeping what both have. Of a
+    /// longer one the rest is read from the device. What is cut off is lost at once: a rollback
+    /// does not bring it back.
     ///
     /// # Errors
     /// When the device fails to read.

@@ -19,9 +19,9 @@ pub struct Change {
 /// What the transactions of an epoch have changed.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// Addresses whose earlier records must not be replayed any more, because their space was freed.
-    /// An epoch does not change what it has freed, but may have changed it before in the same place with
-    /// another length; so these count before `changed`.
+    /// Addresses whose earlier records must not be replayed any more, because their space was
+    /// freed. An epoch does not change what it has freed, but may have changed it before in the
+    /// same place with another length; so these count before `changed`.
     pub revoked: Vec<Range<u64>>,
     /// In the order of their addresses, without overlap.
     pub changed: Vec<Change>,
@@ -52,14 +52,14 @@ pub trait Log: Send + Sync {
     /// returns, it survives. A crash before leaves the state after the epoch before this one.
     ///
     /// # Errors
-    /// When the device fails, or the epoch is larger than the whole log. Whether the epoch is durable
-    /// is then not known.
+    /// When the device fails, or the epoch is larger than the whole log. Whether the epoch is
+    /// durable is then not known.
     fn commit(&self, changes: &Changes) -> Result<()>;
 
     /// True when so much has been committed that a checkpoint is due.
     fn wants_checkpoint(&self) -> bool;
 
-    /// Notes a checkpoint: everything that was committed so far is in its place and durable, so that
-    /// its space in the log can be used again.
+    /// Notes a checkpoint: everything that was committed so far is in its place and durable, so
+    /// that its space in the log can be used again.
     fn checkpointed(&self);
 }

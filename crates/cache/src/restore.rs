@@ -1,5 +1,5 @@
-//! What an operation changes in memory besides the cache, and how it becomes what it was when the operation
-//! fails: the states of inodes.
+//! What an operation changes in memory besides the cache, and how it becomes what it was when the
+//! operation fails: the states of inodes.
 
 /// A value that can be kept and put back.
 pub trait Restore {

@@ -27,14 +27,15 @@ impl Default for Settings {
 /// When the changes of a naming operation (create, link, remove, rename) reach the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Naming {
-    /// With the next flush, all changes of an operation together, which is most of what the clustering paper hoped for from
-    /// `B_ORDER`. Within a flush there is no order.
+    /// With the next flush, all changes of an operation together, which is most of what the
+    /// clustering paper hoped for from `B_ORDER`. Within a flush there is no order.
     #[default]
     Delayed,
-    /// Before the operation returns, one block after the other, as the fast file system had it in 1984.
+    /// Before the operation returns, one block after the other, as the fast file system had it
+    /// in 1984.
     Synchronous,
-    /// As [`Self::Synchronous`], and durable: the same on devices that keep what they have taken in a memory of their own, as those of
-    /// 1984 did not.
+    /// As [`Self::Synchronous`], and durable: the same on devices that keep what they have taken in
+    /// a memory of their own, as those of 1984 did not.
     Durable,
 }
 
@@ -48,11 +49,12 @@ pub struct DataSettings {
     pub cluster_bytes: Option<usize>,
     /// Start the next cluster while a sequential reader is busy with this one.
     pub read_ahead: bool,
-    /// Keep a whole cluster ahead of a sequential reader, in as many transfers as it lies in pieces on the device. Without, one
-    /// transfer is ahead, however short (clustering paper, "Read clustering implementation").
+    /// Keep a whole cluster ahead of a sequential reader, in as many transfers as it lies in pieces
+    /// on the device. Without, one transfer is ahead, however short (clustering paper, "Read
+    /// clustering implementation").
     pub pieces_ahead: bool,
-    /// Writes of at least so many bytes at once are carried out at once, without a copy: for devices that only copy them into the
-    /// system's memory.
+    /// Writes of at least so many bytes at once are carried out at once, without a copy: for
+    /// devices that only copy them into the system's memory.
     pub straight_bytes: Option<usize>,
     /// A large request is read in one cluster wherever it lies ("random clustering").
     pub random_clusters: bool,
@@ -60,13 +62,16 @@ pub struct DataSettings {
     pub free_behind: bool,
     /// Bytes of one file that may be on their way to the device; who writes more waits.
     pub write_limit_bytes: Option<usize>,
-    /// Keep data after it was used. Without, only what is delayed, ahead of a reader or on its way is held.
+    /// Keep data after it was used. Without, only what is delayed, ahead of a reader or on its way
+    /// is held.
     pub keep: bool,
     /// File data held, in bytes.
     pub capacity_bytes: usize,
-    /// When memory is full, so much more than needed is given up at once, in bytes: a page daemon works in bursts.
+    /// When memory is full, so much more than needed is given up at once, in bytes: a page daemon
+    /// works in bursts.
     pub reclaim_bytes: usize,
-    /// Files up to this size stay in memory with their inode, outside the capacity ("data in the inode").
+    /// Files up to this size stay in memory with their inode, outside the capacity ("data in the
+    /// inode").
     pub small_file_bytes: usize,
 }
 
@@ -74,7 +79,8 @@ impl DataSettings {
     /// Free-behind begins at this offset of a file: a smaller one may be read again.
     pub(crate) const LARGE_OFFSET_BYTES: u64 = 256 << 10;
 
-    /// The largest cluster: larger ones are cut, and so is what would take more than a quarter of the capacity.
+    /// The largest cluster: larger ones are cut, and so is what would take more than a quarter of
+    /// the capacity.
     pub const CLUSTER_BYTES_MAX: usize = 16 << 20;
 
     /// Under a front-end that has a cache of its own: clusters both ways, nothing is kept.
@@ -92,8 +98,9 @@ impl DataSettings {
         small_file_bytes: 0,
     };
 
-    /// The same on an image file. The system keeps such files in memory, reads ahead in them and writes them
-    /// behind by itself: to do so here as well would only cost copies. Who wants blocks one by one gets them.
+    /// The same on an image file. The system keeps such files in memory, reads ahead in them and
+    /// writes them behind by itself: to do so here as well would only cost copies. Who wants blocks
+    /// one by one gets them.
     #[must_use]
     pub fn on_image_file(self) -> Self {
         const STRAIGHT_BYTES: usize = 64 << 10;
@@ -101,8 +108,8 @@ impl DataSettings {
         Self { read_ahead: false, straight_bytes: (!block_by_block).then_some(STRAIGHT_BYTES), ..self }
     }
 
-    /// Block by block with one block of read-ahead, in `capacity_bytes` of memory: run D of the clustering paper, and the file
-    /// systems of 1984 and before.
+    /// Block by block with one block of read-ahead, in `capacity_bytes` of memory: run D of the
+    /// clustering paper, and the file systems of 1984 and before.
     #[must_use]
     pub const fn old(block_bytes: usize, capacity_bytes: usize) -> Self {
         Self {
@@ -120,7 +127,8 @@ impl DataSettings {
         }
     }
 
-    /// Clusters, free-behind and the paper's write limit of 240 KB: run A of the clustering paper with its 120 KB.
+    /// Clusters, free-behind and the paper's write limit of 240 KB: run A of the clustering paper
+    /// with its 120 KB.
     #[must_use]
     pub const fn clustered(cluster_bytes: usize, capacity_bytes: usize) -> Self {
         Self {

@@ -1,8 +1,9 @@
 //! A part of the buffers in memory, by address, and the order in which they are given up.
 //!
-//! The order is that of a clock with one hand: a buffer that was asked for since it was last considered
-//! goes to the end of the queue. Invariant: the queue has one live entry for each buffer, and no more
-//! dead entries, of buffers that were forgotten, than live ones and [`DEAD_AT_LEAST`].
+//! The order is that of a clock with one hand: a buffer that was asked for since it was last
+//! considered goes to the end of the queue. Invariant: the queue has one live entry for each
+//! buffer, and no more dead entries, of buffers that were forgotten, than live ones and
+//! [`DEAD_AT_LEAST`].
 
 use crate::buffer::Slot;
 use std::collections::{HashMap, VecDeque};
@@ -27,8 +28,8 @@ impl Shard {
         self.slots.get(&at).map(|(slot, _)| slot.clone())
     }
 
-    /// Enters a slot, in place of one at the same address, and gives up others that nobody uses until
-    /// what is held is within `capacity_bytes`.
+    /// Enters a slot, in place of one at the same address, and gives up others that nobody uses
+    /// until what is held is within `capacity_bytes`.
     pub(crate) fn insert(&mut self, slot: Arc<Slot>, capacity_bytes: usize) {
         self.remove(slot.at());
         self.bytes += slot.len();
@@ -48,7 +49,8 @@ impl Shard {
         Some(slot)
     }
 
-    /// Gives up unchanged buffers that nobody holds and nobody asked for since they were last considered.
+    /// Gives up unchanged buffers that nobody holds and nobody asked for since they were last
+    /// considered.
     fn evict(&mut self, capacity_bytes: usize) {
         let mut tries = self.queue.len() * 2;
         while self.bytes > capacity_bytes && tries > 0 {
@@ -77,8 +79,8 @@ impl Shard {
 mod tests {
     use super::*;
 
-    /// Promise: buffers that come and go leave nothing behind, and one that comes again at the same address
-    /// is considered for eviction once.
+    /// Promise: buffers that come and go leave nothing behind, and one that comes again at the same
+    /// address is considered for eviction once.
     #[test]
     fn nothing_is_left_of_what_was_forgotten() {
         let mut shard = Shard::default();

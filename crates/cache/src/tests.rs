@@ -35,7 +35,8 @@ fn forgotten_changes_are_gone() {
     assert_eq!(cache.get(4096, 4096, None).unwrap().read()[..512], [5; 512]);
 }
 
-/// Promise: the seal sees every write on its way out, and the buffer in memory stays as it was written.
+/// Promise: the seal sees every write on its way out, and the buffer in memory stays as it was
+/// written.
 #[test]
 fn seals_what_leaves() {
     struct Sum;
@@ -54,7 +55,8 @@ fn seals_what_leaves() {
     assert_eq!(cache.get(0, 512, Some(&seal)).unwrap().read()[0], 0);
 }
 
-/// Promise: a buffer asked for with another length keeps its changed bytes, and the rest comes from the device.
+/// Promise: a buffer asked for with another length keeps its changed bytes, and the rest comes from
+/// the device.
 #[test]
 fn buffers_change_length() {
     let (device, cache) = cache(1 << 20);
@@ -69,7 +71,8 @@ fn buffers_change_length() {
     assert_eq!(device.to_bytes()[..512], [1; 512]);
 }
 
-/// Promise: the cache stays within its capacity however much is read, and evicts nothing that is changed.
+/// Promise: the cache stays within its capacity however much is read, and evicts nothing that is
+/// changed.
 #[test]
 fn capacity_is_kept() {
     let device = Arc::new(MemoryDevice::new(8 << 20));
@@ -90,7 +93,8 @@ fn capacity_is_kept() {
     assert_eq!(device.to_bytes()[0], 1);
 }
 
-/// Promise: however many files are written one after the other, few wait in memory for a flush that does not come.
+/// Promise: however many files are written one after the other, few wait in memory for a flush that
+/// does not come.
 #[test]
 fn files_do_not_pile_up() {
     let (device, cache) = cache(1 << 26);
@@ -141,7 +145,8 @@ impl Device for Failing {
     }
 }
 
-/// Promise: after a failed write nothing more is accepted, also when the device works again, and reads go on.
+/// Promise: after a failed write nothing more is accepted, also when the device works again, and
+/// reads go on.
 #[test]
 fn a_failed_write_latches() {
     let device = Failing::new();
@@ -222,9 +227,9 @@ fn commit(cache: &Cache) {
     cache.commit::<Error>(cache.epoch(), |_| Ok(Resume::Taken)).unwrap();
 }
 
-/// Promise: only committed bytes are checkpointed, also of a buffer that has changed since: at a checkpoint
-/// that was asked for, and when an epoch has no room in the log, which then gets what that epoch has
-/// changed.
+/// Promise: only committed bytes are checkpointed, also of a buffer that has changed since: at a
+/// checkpoint that was asked for, and when an epoch has no room in the log, which then gets what
+/// that epoch has changed.
 #[test]
 fn only_what_is_committed_is_checkpointed() {
     let (device, log, cache) = logged(1 << 20);
@@ -259,8 +264,8 @@ fn only_what_is_committed_is_checkpointed() {
     assert_eq!(in_place(), (2, 3));
 }
 
-/// Promise: a buffer that an epoch has made in free space is in its place when the epoch is committed, and
-/// takes no room in the log; what changes in it later does.
+/// Promise: a buffer that an epoch has made in free space is in its place when the epoch is
+/// committed, and takes no room in the log; what changes in it later does.
 #[test]
 fn new_buffers_are_not_logged() {
     let (device, log, cache) = logged(1 << 20);
@@ -281,8 +286,8 @@ fn new_buffers_are_not_logged() {
     assert_eq!(logged, [vec![0], vec![8704]]);
 }
 
-/// Promise: what the transactions of an epoch have changed and may still change is never more than the log
-/// can take; a sector counts once; what a transaction did not use, others can have.
+/// Promise: what the transactions of an epoch have changed and may still change is never more than
+/// the log can take; a sector counts once; what a transaction did not use, others can have.
 #[test]
 fn room_in_the_log_is_reserved() {
     const LIMIT: usize = 8 * 512;
@@ -316,9 +321,9 @@ fn room_in_the_log_is_reserved() {
     assert!(cache.begin(LIMIT).unwrap().is_some());
 }
 
-/// Promise: a transaction that is rolled back leaves bytes, buffers and data as they were, at any of its
-/// savepoints, with a log and without; it then ends as any other, and what others changed meanwhile
-/// in the same buffers stays.
+/// Promise: a transaction that is rolled back leaves bytes, buffers and data as they were, at any
+/// of its savepoints, with a log and without; it then ends as any other, and what others changed
+/// meanwhile in the same buffers stays.
 #[test]
 fn a_rollback_takes_everything_back() {
     for with_log in [false, true] {
@@ -391,8 +396,8 @@ fn a_rollback_takes_everything_back() {
     }
 }
 
-/// Promise: whatever road data has taken to the device, and however often nothing else had changed, there
-/// is a barrier between it and the end of the sync that promises it.
+/// Promise: whatever road data has taken to the device, and however often nothing else had changed,
+/// there is a barrier between it and the end of the sync that promises it.
 #[test]
 fn every_write_gets_its_barrier() {
     struct Watched(MemoryDevice, AtomicBool);
@@ -444,8 +449,9 @@ fn every_write_gets_its_barrier() {
     }
 }
 
-/// Promise: a failed barrier, a commit that fails, a failure past the buffers and a change that is given up halfway all end
-/// changes and promises for good, also when the device works again; reads go on.
+/// Promise: a failed barrier, a commit that fails, a failure past the buffers and a change that is
+/// given up halfway all end changes and promises for good, also when the device works again; reads
+/// go on.
 #[test]
 fn every_failure_latches() {
     type Way<'a> = (&'a str, bool, &'a dyn Fn(&Cache) -> Result<()>);
@@ -486,8 +492,8 @@ fn every_failure_latches() {
     }
 }
 
-/// Promise: what a flush takes never has half of a transaction: two buffers always changed together are
-/// always the same on the device.
+/// Promise: what a flush takes never has half of a transaction: two buffers always changed together
+/// are always the same on the device.
 #[test]
 fn a_flush_sees_whole_transactions() {
     let (device, cache) = cache(1 << 20);

@@ -1,17 +1,17 @@
 //! Transactions: changes that reach the device together, or are taken back together.
 //!
-//! A [`Tx`] notes what it changes. While it is open it can be rolled back to a [`Savepoint`] or to its
-//! beginning: bytes of buffers become what they were, buffers and data of new space are forgotten, and
-//! data that was moved is back in its old place. So an operation that fails halfway, whatever the
-//! reason, leaves nothing behind.
+//! A [`Tx`] notes what it changes. While it is open it can be rolled back to a [`Savepoint`] or to
+//! its beginning: bytes of buffers become what they were, buffers and data of new space are
+//! forgotten, and data that was moved is back in its old place. So an operation that fails halfway,
+//! whatever the reason, leaves nothing behind.
 //!
 //! Buffers that several transactions change at once, such as maps of free space, are the exception
-//! ([`crate::Buffer::write_shared`]): whoever changes those undoes it with changes of its own, while the
-//! transaction is open.
+//! ([`crate::Buffer::write_shared`]): whoever changes those undoes it with changes of its own,
+//! while the transaction is open.
 //!
 //! With a log, a transaction reserves room for its changes when it begins. The bytes that all
-//! transactions of an epoch have changed, and those that the open ones may still change, never exceed
-//! what the log can take.
+//! transactions of an epoch have changed, and those that the open ones may still change, never
+//! exceed what the log can take.
 
 use crate::buffer::Slot;
 use crate::commit::LogState;
@@ -26,8 +26,8 @@ use std::sync::Arc;
 /// An open transaction.
 ///
 /// It ends with [`Self::commit`]; its changes then reach the device together. Dropping one that has
-/// changed something and was not rolled back gives it up: what it has changed is half an operation that
-/// must never reach the device, so nothing is changed any more afterwards.
+/// changed something and was not rolled back gives it up: what it has changed is half an operation
+/// that must never reach the device, so nothing is changed any more afterwards.
 pub struct Tx<'a> {
     cache: &'a Cache,
     changed: Cell<bool>,
@@ -142,13 +142,14 @@ impl<'a> Tx<'a> {
         self.push(Step::Moved { stream: stream.clone(), space, bytes }, &[]);
     }
 
-    /// Notes what a part of a block of a file was before it is overwritten: a rollback puts it back.
+    /// Notes what a part of a block of a file was before it is overwritten: a rollback puts it
+    /// back.
     pub fn restore_data_on_rollback(&self, stream: &Arc<Stream>, space: Space, bytes: Vec<u8>) {
         self.push(Step::Overwritten { stream: stream.clone(), space, bytes }, &[]);
     }
 
-    /// Notes that a block of a file had space for `len` bytes and gets more behind them: a rollback forgets
-    /// what is written there.
+    /// Notes that a block of a file had space for `len` bytes and gets more behind them: a rollback
+    /// forgets what is written there.
     pub fn cut_data_on_rollback(&self, stream: &Arc<Stream>, block: u64, len: usize) {
         self.push(Step::Grown { stream: stream.clone(), block, len }, &[]);
     }

@@ -14,7 +14,8 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Asks the system. To be called before there are threads, since the umask can only be read by setting it.
+    /// Asks the system. To be called before there are threads, since the umask can only be read by
+    /// setting it.
     pub fn find() -> Self {
         let umask = rustix::process::umask(Mode::empty());
         rustix::process::umask(umask);

@@ -1,7 +1,8 @@
 //! What a command says when it fails, and the exit code it fails with.
 //!
-//! A [`Failure`] is one line, `WHAT: WHY`, built from the inside out: whoever knows more puts its own
-//! part in front with [`Context::context`]. The reader of a closed pipe is no failure to speak of.
+//! A [`Failure`] is one line, `WHAT: WHY`, built from the inside out: whoever knows more puts its
+//! own part in front with [`Context::context`]. The reader of a closed pipe is no failure to speak
+//! of.
 
 use std::fmt;
 
@@ -64,7 +65,8 @@ impl Failure {
     }
 }
 
-/// The text without the error number in brackets that the standard library adds and that helps nobody.
+/// The text without the error number in brackets that the standard library adds and that helps
+/// nobody.
 fn without_number(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -173,7 +175,8 @@ impl<T, E: Into<Failure>> Context<T> for std::result::Result<T, E> {
 mod tests {
     use super::*;
 
-    /// Promise: the parts of an error are told from the outside in, and its exit code and number survive.
+    /// Promise: the parts of an error are told from the outside in, and its exit code and number
+    /// survive.
     #[test]
     fn context_comes_first() {
         let failure =

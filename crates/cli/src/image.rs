@@ -1,6 +1,8 @@
 //! Opening what users name as an image.
 //!
-//! [`open`] finds out what kind of file system is there ([`detect`]) and gives it behind [`FileSystem`]; [`read`] and [`change`] do something with it and bring it to its end, whatever happened.
+//! [`open`] finds out what kind of file system is there ([`detect`]) and gives it behind
+//! [`FileSystem`]; [`read`] and [`change`] do something with it and bring it to its end, whatever
+//! happened.
 
 use crate::error::{Context, Failure, Result};
 use crate::interrupt;
@@ -21,8 +23,9 @@ use std::sync::Arc;
 pub struct WriteArgs {
     /// Write even if something speaks against it that may be overridden
     ///
-    /// An image that was not unmounted cleanly, for example, is not written otherwise. What cannot be right in any
-    /// case, like writing below a journal that still holds changes, is refused nevertheless.
+    /// An image that was not unmounted cleanly, for example, is not written otherwise. What cannot
+    /// be right in any case, like writing below a journal that still holds changes, is refused
+    /// nevertheless.
     #[arg(long)]
     pub force: bool,
 }
@@ -55,7 +58,8 @@ pub enum Found {
     Old(Box<spindle_v7::Detected>),
 }
 
-/// Finds the file system on a device. The old one is thought of last, as most of its formats have no magic number.
+/// Finds the file system on a device. The old one is thought of last, as most of its formats have
+/// no magic number.
 pub fn detect(device: &dyn Device) -> spindle_vfs::Result<Found> {
     match spindle_ffs::Superblock::open(device) {
         Err(none @ Error::Unsupported { .. }) => match spindle_v7::Superblock::open(device, None) {
@@ -208,7 +212,8 @@ pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
     Ok(Opened { fs: Arc::new(ffs), old, objections, notes })
 }
 
-/// The log as it is before a mount does anything about it; an image that cannot be read is for the mount to refuse.
+/// The log as it is before a mount does anything about it; an image that cannot be read is for the
+/// mount to refuse.
 fn find_log(device: &dyn Device, opening: &Opening) -> spindle_vfs::Result<(Option<LogPlace>, FoundLog)> {
     let Ok(mut superblock) = spindle_ffs::Superblock::open(device) else { return Ok((None, FoundLog::None)) };
     if let Some(Kind::Ffs(dialect)) = opening.kind {

@@ -1,5 +1,5 @@
-//! Warnings of the crates below, and what users are told though nothing is wrong: on standard error, and from a daemon, which lets
-//! go of that, to the system's log as well.
+//! Warnings of the crates below, and what users are told though nothing is wrong: on standard
+//! error, and from a daemon, which lets go of that, to the system's log as well.
 
 use crate::text::tame;
 use log::{Level, LevelFilter, Log, Metadata, Record};

@@ -1,7 +1,8 @@
 //! The `spindle` command.
 //!
-//! [`commands`] is the table of what it can do, each with its arguments; [`transfer`] moves trees; [`image`] opens file
-//! systems. What goes wrong comes up as a [`error::Failure`], and is told here, once.
+//! [`commands`] is the table of what it can do, each with its arguments; [`transfer`] moves trees;
+//! [`image`] opens file systems. What goes wrong comes up as a [`error::Failure`], and is told
+//! here, once.
 
 // The comments on arguments are what users read on a terminal and in the manual, not Markdown.
 #![allow(clippy::doc_markdown)]

@@ -1,5 +1,5 @@
-//! Making a file system in a file, block device or partition: the parameters that users can give, and the
-//! care for what is there already.
+//! Making a file system in a file, block device or partition: the parameters that users can give,
+//! and the care for what is there already.
 
 use crate::error::{Context, Failure, Result};
 use crate::image;
@@ -337,8 +337,9 @@ pub fn make(plan: &Plan, device: &dyn Device, timestamp: Option<i64>) -> Result<
     Ok(())
 }
 
-/// Makes a log in a file system that is not mounted, in the way of `dialect` if that is known, of `bytes` or as large as a mount would; gives where it is then. Never against an
-/// objection: after a crash the log would vouch for what nobody has checked.
+/// Makes a log in a file system that is not mounted, in the way of `dialect` if that is known, of
+/// `bytes` or as large as a mount would; gives where it is then. Never against an objection: after
+/// a crash the log would vouch for what nobody has checked.
 pub fn make_log(
     device: &Arc<dyn Device>,
     dialect: Option<Dialect>,

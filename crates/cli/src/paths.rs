@@ -1,4 +1,5 @@
-//! Paths inside an image, as its owner sees them: [`Vfs`] walks them, without asking for permission.
+//! Paths inside an image, as its owner sees them: [`Vfs`] walks them, without asking for
+//! permission.
 
 use crate::error::{Context, Failure, Result};
 use spindle_vfs::{Cred, Error, Ino, Node, Vfs};

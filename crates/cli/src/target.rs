@@ -1,7 +1,8 @@
 //! What users name on the command line: a path of this machine, or `IMAGE:/path`.
 //!
-//! The longest part in front of a colon that names an existing image wins, so an image with a colon in its name
-//! works. The part behind it is a path from the image's root, with or without the leading slash.
+//! The longest part in front of a colon that names an existing image wins, so an image with a colon
+//! in its name works. The part behind it is a path from the image's root, with or without the
+//! leading slash.
 
 use crate::error::{Failure, Result};
 use spindle_device::Spec;
@@ -35,7 +36,8 @@ impl ImagePath {
 }
 
 impl Target {
-    /// Understands `IMAGE:/path` if there is such an image, anything else as a path of this machine.
+    /// Understands `IMAGE:/path` if there is such an image, anything else as a path of this
+    /// machine.
     pub fn parse(word: &OsStr) -> Self {
         let bytes = word.as_bytes();
         if Path::new(word).symlink_metadata().is_ok() {
@@ -108,7 +110,8 @@ mod tests {
         }
     }
 
-    /// Promise: the longest existing image wins, partitions belong to it, and what names no image is local.
+    /// Promise: the longest existing image wins, partitions belong to it, and what names no image
+    /// is local.
     #[test]
     fn longest_image_wins() {
         let dir = tempfile::tempdir().unwrap();

@@ -149,8 +149,8 @@ pub const fn old_family(family: Family) -> &'static str {
 
 /// Year, month, day, hour, minute and second of a time, in UTC.
 fn civil(secs: i64) -> (i64, u32, u32, u32, u32, u32) {
-    // Days since 0000-03-01 of the proleptic Gregorian calendar, in eras of 400 years of 146,097 days; a year that
-    // starts in March has its leap day at the end.
+    // Days since 0000-03-01 of the proleptic Gregorian calendar, in eras of 400 years of 146,097
+    // days; a year that starts in March has its leap day at the end.
     let (days, rest) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
     let days = days + 719_468;
     let (era, doe) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -176,7 +176,8 @@ pub fn exact(time: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{min:02}:{sec:02}.{:09}Z", time.nanos)
 }
 
-/// Reads a number of bytes: digits, and `k`, `m`, `g` or `t` for powers of 1024 (`b` for 512-byte sectors).
+/// Reads a number of bytes: digits, and `k`, `m`, `g` or `t` for powers of 1024 (`b` for 512-byte
+/// sectors).
 ///
 /// # Errors
 /// A sentence's part saying what would be right.

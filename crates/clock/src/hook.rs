@@ -1,9 +1,10 @@
 //! Where a simulator's scheduler stands behind the locks and clocks of this crate.
 //!
-//! A thread that entered a [`Scheduler`] blocks nowhere else: what would block it is first tried without blocking, and
-//! when that fails the scheduler is asked to let others go on. All threads of one scheduler pass a single baton, so
-//! between two such calls nothing else of the simulation runs. Threads that entered none are not affected; as long as there is no
-//! simulation at all the cost is one look at an atomic counter.
+//! A thread that entered a [`Scheduler`] blocks nowhere else: what would block it is first tried
+//! without blocking, and when that fails the scheduler is asked to let others go on. All threads of
+//! one scheduler pass a single baton, so between two such calls nothing else of the simulation
+//! runs. Threads that entered none are not affected; as long as there is no simulation at all the
+//! cost is one look at an atomic counter.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use std::time::Duration;
 
 /// Passes the baton among the threads that entered it.
 pub trait Scheduler: Send + Sync {
-    /// Gives the baton up until somebody wakes `key`, or `timeout` (virtual) has passed; true if that came first.
+    /// Gives the baton up until somebody wakes `key`, or `timeout` (virtual) has passed; true if
+    /// that came first.
     fn wait(&self, key: usize, timeout: Option<Duration>) -> bool;
 
     /// Lets those who wait for `key` run again when it is their turn: the first of them, or all.

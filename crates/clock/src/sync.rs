@@ -86,7 +86,8 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// Many readers or one writer. A waiting writer keeps new readers out, so one thread must not read-lock twice.
+/// Many readers or one writer. A waiting writer keeps new readers out, so one thread must not
+/// read-lock twice.
 #[derive(Debug, Default)]
 pub struct RwLock<T: ?Sized>(parking_lot::RwLock<T>);
 

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A point in time: seconds since 1970 (negative before it) and nanoseconds, `0..1_000_000_000`, after them.
+/// A point in time: seconds since 1970 (negative before it) and nanoseconds, `0..1_000_000_000`,
+/// after them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     /// Whole seconds since the epoch.
@@ -36,8 +37,8 @@ impl From<SystemTime> for Timestamp {
     }
 }
 
-/// What costs a host time on the way of a request. Code that does one of these says so to its [`Clock`]; on a real
-/// machine that is all, a simulated host has a price for each.
+/// What costs a host time on the way of a request. Code that does one of these says so to its
+/// [`Clock`]; on a real machine that is all, a simulated host has a price for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Entering and leaving the system for one call.
@@ -53,7 +54,8 @@ pub enum Work {
     ReadBlock,
     /// One trip through the file system for a block that is written, without finding space for it.
     WriteBlock,
-    /// Finding space for a block among maps and policies. (Taking one off a free list is part of writing it.)
+    /// Finding space for a block among maps and policies. (Taking one off a free list is part of
+    /// writing it.)
     Allocate,
     /// Finding memory for a block of a file by giving up another.
     Reclaim,
@@ -96,10 +98,11 @@ impl Clock for SystemClock {
     }
 }
 
-/// The machine's clock as its kernel reads it to date files: its calendar moves on with the timer, each 1 to 10 ms.
+/// The machine's clock as its kernel reads it to date files: its calendar moves on with the timer,
+/// each 1 to 10 ms.
 ///
-/// A kernel that keeps the times of files in front of a file system then finds that what was written right after a file was
-/// made has its time already, and need not send another.
+/// A kernel that keeps the times of files in front of a file system then finds that what was
+/// written right after a file was made has its time already, and need not send another.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TickClock;
 
@@ -159,7 +162,8 @@ impl Clock for ManualClock {
 mod tests {
     use super::*;
 
-    /// Promise: the clock of ticks shows the system's time, at most a few ticks late, and stands still between them.
+    /// Promise: the clock of ticks shows the system's time, at most a few ticks late, and stands
+    /// still between them.
     #[test]
     fn ticks() {
         let mut same = 0;

@@ -1,8 +1,9 @@
 //! The open file behind a [`crate::FileDevice`]: whole transfers, and the latch.
 //!
-//! Invariants: a transfer is whole or an error, whatever the system makes of it (interrupted calls, short
-//! counts). The first write or flush that fails closes the latch, and every write after it is refused:
-//! the state of the device is then unknown, and more writes would build on it. Reads go on.
+//! Invariants: a transfer is whole or an error, whatever the system makes of it (interrupted calls,
+//! short counts). The first write or flush that fails closes the latch, and every write after it is
+//! refused: the state of the device is then unknown, and more writes would build on it. Reads go
+//! on.
 
 use crate::{Error, Info, Op, Result};
 use rustix::fs::FlockOperation;
@@ -111,15 +112,17 @@ impl Backing {
             match self.file.sync_data() {
                 Ok(()) => return Ok(()),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // The system forgets what it could not write, so a second flush that succeeds proves nothing.
+                // The system forgets what it could not write, so a second flush that succeeds
+                // proves nothing.
                 Err(e) => return Err(self.failed(Op::Write, "flushing".into(), e)),
             }
         }
     }
 }
 
-/// Ends the advisory lock, if there is one, now: closing alone would leave it to a child process that another thread is
-/// starting, which has a copy of the descriptor until it executes its program.
+/// Ends the advisory lock, if there is one, now: closing alone would leave it to a child process
+/// that another thread is starting, which has a copy of the descriptor until it executes its
+/// program.
 impl Drop for Backing {
     fn drop(&mut self) {
         if let Err(e) = rustix::fs::flock(&self.file, FlockOperation::Unlock) {

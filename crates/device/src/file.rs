@@ -1,13 +1,14 @@
 //! Regular files and block devices.
 //!
 //! A [`FileDevice`] transfers at once, with plain system calls, in `read_at` and `write_at`, and
-//! asynchronously, through an engine, in `submit` and `wait`. The engine (`io_uring` where the system
-//! permits it, else a few threads) is started by the first `submit`. A program that becomes a daemon opens
-//! after it has forked: the engine has no threads in the child, and dropping the parent's device would end
-//! the lock of both.
+//! asynchronously, through an engine, in `submit` and `wait`. The engine (`io_uring` where the
+//! system permits it, else a few threads) is started by the first `submit`. A program that becomes
+//! a daemon opens after it has forked: the engine has no threads in the child, and dropping the
+//! parent's device would end the lock of both.
 //!
-//! Invariants: a device opened read-only has no permission to write, not just a promise; the advisory
-//! lock is held exactly as long as the device lives; the first failed write or flush ends writing.
+//! Invariants: a device opened read-only has no permission to write, not just a promise; the
+//! advisory lock is held exactly as long as the device lives; the first failed write or flush ends
+//! writing.
 
 use crate::backing::Backing;
 #[cfg(target_os = "linux")]
@@ -25,8 +26,8 @@ use std::sync::{Arc, OnceLock};
 /// Whether the system's page cache stands between the device and its storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Caching {
-    /// Direct for block devices, where the page cache would hold a second copy of everything; buffered for files,
-    /// whose holes and growth direct transfers make slow.
+    /// Direct for block devices, where the page cache would hold a second copy of everything;
+    /// buffered for files, whose holes and growth direct transfers make slow.
     #[default]
     Auto,
     /// Through the page cache.
@@ -105,14 +106,14 @@ impl FileDevice {
     /// Opens an existing file or block device.
     ///
     /// # Errors
-    /// [`Error::Busy`] if the lock is held elsewhere, [`Error::Unusable`] if it is neither a file nor a block
-    /// device, [`Error::Io`] if the system refuses.
+    /// [`Error::Busy`] if the lock is held elsewhere, [`Error::Unusable`] if it is neither a file
+    /// nor a block device, [`Error::Io`] if the system refuses.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         Self::open_sized(path.as_ref(), options, Sizing::Keep)
     }
 
-    /// Makes a file of `size_bytes` zero bytes that take no space, replacing what an existing file holds (once
-    /// it is locked). A block device is taken as it is, if it is large enough.
+    /// Makes a file of `size_bytes` zero bytes that take no space, replacing what an existing file
+    /// holds (once it is locked). A block device is taken as it is, if it is large enough.
     ///
     /// # Errors
     /// As [`Self::open`]; [`Error::Unusable`] if a block device is smaller than `size_bytes`.
@@ -120,8 +121,8 @@ impl FileDevice {
         Self::open_sized(path.as_ref(), options, Sizing::Empty(size_bytes))
     }
 
-    /// Opens an existing file and makes it `size_bytes` long, keeping what fits. A block device is taken as
-    /// it is, if it is large enough.
+    /// Opens an existing file and makes it `size_bytes` long, keeping what fits. A block device is
+    /// taken as it is, if it is large enough.
     ///
     /// # Errors
     /// As [`Self::create`].
@@ -341,8 +342,8 @@ impl Device for FileDevice {
     }
 }
 
-/// Buffered writes of at least this many bytes are started towards the disk at once, so that a later flush does
-/// not find the disk idle and everything still to be written.
+/// Buffered writes of at least this many bytes are started towards the disk at once, so that a
+/// later flush does not find the disk idle and everything still to be written.
 const LARGE_WRITE_BYTES: usize = 256 << 10;
 
 /// Whether direct transfers accept this memory.
@@ -363,7 +364,8 @@ mod system {
     /// Open flag that keeps the system from mounting a block device meanwhile.
     pub const EXCLUSIVE: i32 = OFlags::EXCL.bits().cast_signed();
 
-    /// The smallest transfer: the logical sector of a block device, what direct transfers need on a file, or 512.
+    /// The smallest transfer: the logical sector of a block device, what direct transfers need on a
+    /// file, or 512.
     pub fn sector_bytes(file: &File, is_block: bool, direct: bool) -> std::io::Result<u32> {
         if is_block {
             return Ok(rustix::fs::ioctl_blksszget(file)?);
@@ -378,7 +380,8 @@ mod system {
         })
     }
 
-    /// Starts writing a range of the page cache out, without waiting. A hint: what it cannot do a flush will, or report.
+    /// Starts writing a range of the page cache out, without waiting. A hint: what it cannot do a
+    /// flush will, or report.
     #[allow(unsafe_code)] // There is no safe wrapper of this call.
     pub fn start_writeback(file: &File, offset: u64, len: usize) {
         use std::os::fd::AsRawFd;
@@ -436,8 +439,8 @@ mod system {
 mod tests {
     use super::*;
 
-    /// Promise: a device that is gone has no lock, though a copy of its descriptor lives on, as it does in a process that
-    /// another thread is starting.
+    /// Promise: a device that is gone has no lock, though a copy of its descriptor lives on, as it
+    /// does in a process that another thread is starting.
     #[test]
     fn the_lock_ends_with_the_device() {
         let image = tempfile::NamedTempFile::new().unwrap();

@@ -1,13 +1,13 @@
 //! Devices: the only road from Spindle to storage.
 //!
-//! A [`Device`] is tiny: describe yourself, take a request and give a ticket, wait for a ticket, flush,
-//! discard. Everything that stacks (a partition window, a stripe, a recorder) is a `Device` over
-//! `Device`s.
+//! A [`Device`] is tiny: describe yourself, take a request and give a ticket, wait for a ticket,
+//! flush, discard. Everything that stacks (a partition window, a stripe, a recorder) is a `Device`
+//! over `Device`s.
 //!
 //! Invariants: requests are whole sectors inside the device, checked by [`Info::check`] before
 //! anything is started; a read-only device refuses writes; a write is durable only after a later
-//! [`Device::flush`] returned. Requests in flight at the same time have no order among them: whoever
-//! needs one waits, or flushes.
+//! [`Device::flush`] returned. Requests in flight at the same time have no order among them:
+//! whoever needs one waits, or flushes.
 
 mod backing;
 mod buffer;
@@ -48,7 +48,8 @@ pub struct Info {
 }
 
 impl Info {
-    /// Checks a request of `len` bytes at `offset` against the size, the sectors and the permission.
+    /// Checks a request of `len` bytes at `offset` against the size, the sectors and the
+    /// permission.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::Misaligned`] or, for a write, [`Error::ReadOnly`].
@@ -134,7 +135,8 @@ pub trait Device: Send + Sync {
     /// When the device could not; what was written before is then in doubt.
     fn flush(&self) -> Result<()>;
 
-    /// Tells the device that `len` bytes at `offset` hold nothing of value; they may read as anything.
+    /// Tells the device that `len` bytes at `offset` hold nothing of value; they may read as
+    /// anything.
     ///
     /// # Errors
     /// When the range is outside the device. A device that cannot discard does nothing.

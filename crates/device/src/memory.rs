@@ -39,7 +39,8 @@ impl MemoryDevice {
         device
     }
 
-    /// The same device with larger sectors, a power of two of bytes; the size is rounded down to whole ones.
+    /// The same device with larger sectors, a power of two of bytes; the size is rounded down to
+    /// whole ones.
     #[must_use]
     pub fn with_sectors(mut self, sector_bytes: u32) -> Self {
         self.info.size_bytes -= self.info.size_bytes % u64::from(sector_bytes);
@@ -47,7 +48,8 @@ impl MemoryDevice {
         self
     }
 
-    /// A device that holds what this one holds now. Memory is shared until one of them is written to.
+    /// A device that holds what this one holds now. Memory is shared until one of them is written
+    /// to.
     #[must_use]
     pub fn branch(&self) -> Self {
         let chunks = RwLock::new(self.chunks.read().clone());
@@ -65,7 +67,8 @@ impl MemoryDevice {
         bytes
     }
 
-    /// The pieces of `len` bytes at `offset`: chunk, offset in the chunk, offset in the range, length.
+    /// The pieces of `len` bytes at `offset`: chunk, offset in the chunk, offset in the range,
+    /// length.
     fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
         let mut done = 0;
         std::iter::from_fn(move || {

@@ -26,8 +26,8 @@ pub enum Part {
 }
 
 impl Spec {
-    /// Understands `IMAGE`, `IMAGE@PARTITION` and `IMAGE@offset=BYTES`. A path that exists is never split, so a file with
-    /// an `@` in its name is reached by its name.
+    /// Understands `IMAGE`, `IMAGE@PARTITION` and `IMAGE@offset=BYTES`. A path that exists is never
+    /// split, so a file with an `@` in its name is reached by its name.
     ///
     /// # Errors
     /// [`Error::Unusable`] if what follows `offset=` is no number.

@@ -1,7 +1,8 @@
 //! The tickets an asynchronous engine has given out, and what became of them.
 //!
-//! Invariant: a ticket is in the book from [`Tickets::issue`] until [`Tickets::take`] hands its result to
-//! the one who waits for it. A ticket that nobody waits for keeps its buffer until the device is closed.
+//! Invariant: a ticket is in the book from [`Tickets::issue`] until [`Tickets::take`] hands its
+//! result to the one who waits for it. A ticket that nobody waits for keeps its buffer until the
+//! device is closed.
 
 use crate::{AlignedBuf, Result};
 use std::collections::HashMap;

@@ -1,9 +1,10 @@
 //! A device that knows whether it holds writes that no barrier has made durable.
 //!
 //! Durability has one rule, and it lives here: a write that has landed is unflushed until a later
-//! [`Device::flush`] has returned, and nothing else makes it durable. Whoever promises durability calls
-//! `flush`, always; this device passes the call on whenever anything has been written since the last
-//! barrier that succeeded, by whichever road, and spares the device a barrier only when nothing has.
+//! [`Device::flush`] has returned, and nothing else makes it durable. Whoever promises durability
+//! calls `flush`, always; this device passes the call on whenever anything has been written since
+//! the last barrier that succeeded, by whichever road, and spares the device a barrier only when
+//! nothing has.
 
 use crate::{AlignedBuf, Device, Info, Op, Request, Result, Ticket};
 use spindle_clock::Mutex;
@@ -23,7 +24,8 @@ pub struct Tracked {
 }
 
 impl Tracked {
-    /// Tracks `inner`. What was written to it before may not be durable, so the first flush is passed on.
+    /// Tracks `inner`. What was written to it before may not be durable, so the first flush is
+    /// passed on.
     #[must_use]
     pub fn new(inner: Arc<dyn Device>) -> Self {
         let (landed, durable) = (AtomicU64::new(1), AtomicU64::new(0));
@@ -111,8 +113,9 @@ mod tests {
         }
     }
 
-    /// Promise: a flush reaches the device unless nothing has landed since the last one that succeeded; a write that
-    /// lands while a barrier is under way, or after one that failed, still needs its own.
+    /// Promise: a flush reaches the device unless nothing has landed since the last one that
+    /// succeeded; a write that lands while a barrier is under way, or after one that failed, still
+    /// needs its own.
     #[test]
     fn only_a_barrier_makes_a_write_durable() {
         let inner = Arc::new(Counting(MemoryDevice::new(4096), AtomicU64::new(0), AtomicBool::new(false)));

@@ -1,4 +1,5 @@
-//! A device that is changed in memory only: for finding out what something would make of it, and for looking at what that is.
+//! A device that is changed in memory only: for finding out what something would make of it, and
+//! for looking at what that is.
 
 use crate::{AlignedBuf, Device, Info, Op, Request, Result, Ticket};
 use spindle_clock::Mutex;
@@ -106,8 +107,8 @@ mod tests {
     use super::*;
     use crate::MemoryDevice;
 
-    /// Promise: what is written is read back wherever it falls in a request, the rest is the device's own, and the device stays
-    /// as it is; once it is read-only, nothing can be written.
+    /// Promise: what is written is read back wherever it falls in a request, the rest is the
+    /// device's own, and the device stays as it is; once it is read-only, nothing can be written.
     #[test]
     fn writes_stay_in_memory() {
         let inner = Arc::new(MemoryDevice::from_bytes(&[1; 4096]));

@@ -1,18 +1,20 @@
 //! Asynchronous transfers through Linux's `io_uring`: one ring per device.
 //!
-//! Two roles share the ring. *Submitting* happens under a lock of its own, one request per system call, so
-//! the submission queue has one user and is empty between calls; what the page cache has is copied in that
-//! very call, so nobody who only wants a result may wait for this lock. *Reaping* (blocking for completions
-//! and draining their queue) is done outside the lock by one waiter at a time, marked by
-//! `State::reaping`; the others wait for its progress, and whoever is still short then takes over.
+//! Two roles share the ring. *Submitting* happens under a lock of its own, one request per system
+//! call, so the submission queue has one user and is empty between calls; what the page cache has
+//! is copied in that very call, so nobody who only wants a result may wait for this lock. *Reaping*
+//! (blocking for completions and draining their queue) is done outside the lock by one waiter at a
+//! time, marked by `State::reaping`; the others wait for its progress, and whoever is still short
+//! then takes over.
 //!
 //! Invariants:
-//! 1. The kernel only ever writes to buffers in `State::in_flight`, and a buffer stays there until its
-//!    completion was reaped, whether or not its ticket is still held. Closing reaps everything; if the
-//!    ring itself fails, its buffers are leaked rather than freed under the kernel's hands.
-//! 2. At most [`DEPTH`] requests are in flight, half of what the completion queue holds, so it never overflows.
-//! 3. A transfer that the kernel cut short, or gave up because the submitting thread ended, is finished
-//!    by the reaper with ordinary calls.
+//! 1. The kernel only ever writes to buffers in `State::in_flight`, and a buffer stays there until
+//!    its completion was reaped, whether or not its ticket is still held. Closing reaps everything;
+//!    if the ring itself fails, its buffers are leaked rather than freed under the kernel's hands.
+//! 2. At most [`DEPTH`] requests are in flight, half of what the completion queue holds, so it
+//!    never overflows.
+//! 3. A transfer that the kernel cut short, or gave up because the submitting thread ended, is
+//!    finished by the reaper with ordinary calls.
 
 #![allow(unsafe_code)] // The ring shares memory with the kernel; each use says why it is sound.
 
@@ -29,7 +31,8 @@ use std::sync::Arc;
 
 /// Most requests in flight.
 const DEPTH: u32 = 256;
-/// Most bytes the kernel takes in one call, rounded down to something aligned; the rest follows by invariant 3.
+/// Most bytes the kernel takes in one call, rounded down to something aligned; the rest follows by
+/// invariant 3.
 const MAX_TRANSFER: usize = 1 << 30;
 /// `IORING_ENTER_GETEVENTS`: wait for completions.
 const ENTER_GETEVENTS: u32 = 1;
@@ -84,8 +87,9 @@ impl Ring {
         state.in_flight.insert(id, request);
         drop(state);
         let submitting = self.submitting.lock();
-        // SAFETY: `submitting` makes this the only user of the submission queue. The entry's buffer is the
-        // heap memory of an `AlignedBuf` in `in_flight`, which stays in place until the completion.
+        // SAFETY: `submitting` makes this the only user of the submission queue. The entry's buffer
+        // is the heap memory of an `AlignedBuf` in `in_flight`, which stays in place until the
+        // completion.
         let pushed = unsafe { self.uring.submission_shared().push(&entry) };
         pushed.expect("the submission queue is empty between calls");
         let submitted = loop {

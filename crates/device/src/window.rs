@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 /// The bytes `offset..offset + len` of another device.
 ///
-/// Requests are checked against the window before they are passed on, so nothing outside it is ever touched.
+/// Requests are checked against the window before they are passed on, so nothing outside it is ever
+/// touched.
 pub struct Window {
     inner: Arc<dyn Device>,
     offset: u64,
@@ -13,10 +14,12 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window called `name` of `len` bytes at `offset` of `inner`; `len` is rounded down to whole sectors.
+    /// A window called `name` of `len` bytes at `offset` of `inner`; `len` is rounded down to whole
+    /// sectors.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] or [`Error::Misaligned`] if it does not lie in `inner`, on whole sectors.
+    /// [`Error::OutOfRange`] or [`Error::Misaligned`] if it does not lie in `inner`, on whole
+    /// sectors.
     pub fn new(inner: Arc<dyn Device>, offset: u64, len: u64, name: String) -> Result<Self> {
         let Info { size_bytes, sector_bytes, read_only, .. } = *inner.info();
         let sector = u64::from(sector_bytes);

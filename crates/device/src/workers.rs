@@ -1,8 +1,8 @@
 //! Asynchronous transfers by a few threads, for systems where `io_uring` is absent or forbidden.
 //!
-//! Requests queue in order of submission; idle threads take them. A request's buffer is in the queue, with
-//! the thread that works on it, or in the book of tickets: never with the caller. Closing works off the
-//! queue first.
+//! Requests queue in order of submission; idle threads take them. A request's buffer is in the
+//! queue, with the thread that works on it, or in the book of tickets: never with the caller.
+//! Closing works off the queue first.
 
 use crate::backing::Backing;
 use crate::tickets::Tickets;

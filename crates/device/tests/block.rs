@@ -27,8 +27,8 @@ impl Drop for Loop {
     }
 }
 
-/// Promise: a block device has its own size and sectors, is opened once for writing, and its transfers reach
-/// what is behind it, whatever memory they come from; discarding gives space back.
+/// Promise: a block device has its own size and sectors, is opened once for writing, and its
+/// transfers reach what is behind it, whatever memory they come from; discarding gives space back.
 #[test]
 fn loop_device() {
     if !rustix::process::geteuid().is_root() && std::env::var_os("CI").is_none() {

@@ -88,7 +88,8 @@ fn sun_label_of_sfdisk() {
     assert_eq!(table.find("b").unwrap().kind, "swap");
 }
 
-/// Promise: a disklabel that fdisk nests in a slice is read, and a partition of it opens at its place.
+/// Promise: a disklabel that fdisk nests in a slice is read, and a partition of it opens at its
+/// place.
 #[test]
 fn nested_disklabel_of_fdisk() {
     let (_dir, path) = image(10 << 20);

@@ -37,8 +37,8 @@ fn seed(test: &str) -> u64 {
     seed
 }
 
-/// Submits a random load from several threads, each on sectors of its own, waits in random order, and
-/// compares every read, and the file in the end, with what was written.
+/// Submits a random load from several threads, each on sectors of its own, waits in random order,
+/// and compares every read, and the file in the end, with what was written.
 fn random_load(device: &FileDevice, seed: u64) {
     let cases: u32 = std::env::var("SPINDLE_CASES").map_or(600, |s| s.parse().unwrap());
     let sector = device.info().sector_bytes as usize;
@@ -54,7 +54,8 @@ fn random_load(device: &FileDevice, seed: u64) {
                     let first = rng.random_range(0..SECTORS);
                     let count = rng.random_range(1..=(SECTORS - first).min(40));
                     let (start, end) = (first * sector, (first + count) * sector);
-                    // What is in flight has no order, so nothing may touch it twice unless all only read.
+                    // What is in flight has no order, so nothing may touch it twice unless all only
+                    // read.
                     let op = if rng.random() { Op::Read } else { Op::Write };
                     let clash = |&(_, other, s, e): &(Ticket, Op, usize, usize)| {
                         s < end && start < e && (op, other) != (Op::Read, Op::Read)
@@ -87,8 +88,8 @@ fn settle(device: &FileDevice, (ticket, op, start, end): (Ticket, Op, usize, usi
     assert!(buf[..] == model[start..end], "{op:?} of {start}..{end} gave other bytes");
 }
 
-/// Promise: with every engine and kind of caching, transfers submitted by many threads and waited for out of
-/// order move exactly their bytes.
+/// Promise: with every engine and kind of caching, transfers submitted by many threads and waited
+/// for out of order move exactly their bytes.
 #[test]
 fn torture_out_of_order() {
     let seed = seed("torture_out_of_order");
@@ -130,8 +131,8 @@ fn the_submitting_thread_may_end() {
     }
 }
 
-/// Promise: a transfer goes on when its ticket is dropped, even more of them than fit in flight, and closing
-/// the device waits for all.
+/// Promise: a transfer goes on when its ticket is dropped, even more of them than fit in flight,
+/// and closing the device waits for all.
 #[test]
 fn dropped_tickets_are_carried_out() {
     for engine in [Engine::Auto, Engine::Threads] {
@@ -146,7 +147,8 @@ fn dropped_tickets_are_carried_out() {
     }
 }
 
-/// Promise: a device opened read-only has a descriptor that cannot write, and says so when asked to.
+/// Promise: a device opened read-only has a descriptor that cannot write, and says so when asked
+/// to.
 #[test]
 fn read_only_cannot_write() {
     let (_dir, path) = image(8 * SECTOR);
@@ -173,7 +175,8 @@ fn read_only_cannot_write() {
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
-/// Promise: an image open for writing is open once, readers keep writers out, and closing gives it free.
+/// Promise: an image open for writing is open once, readers keep writers out, and closing gives it
+/// free.
 #[test]
 fn locks_exclude() {
     let (_dir, path) = image(8 * SECTOR);
@@ -196,8 +199,8 @@ fn locks_exclude() {
     FileDevice::open(&path, &rw).unwrap();
 }
 
-/// Promise: of a file that is not whole sectors the whole ones are used, and the rest is out of range, as is what
-/// was cut off after opening.
+/// Promise: of a file that is not whole sectors the whole ones are used, and the rest is out of
+/// range, as is what was cut off after opening.
 #[test]
 fn truncated_images() {
     for engine in [Engine::Auto, Engine::Threads] {
@@ -215,7 +218,8 @@ fn truncated_images() {
     }
 }
 
-/// Promise: a created image is as large as asked, takes no space, and forgets what was there; a resized one keeps it.
+/// Promise: a created image is as large as asked, takes no space, and forgets what was there; a
+/// resized one keeps it.
 #[test]
 fn create_and_resize() {
     let (_dir, path) = image(8 * SECTOR);
@@ -235,7 +239,8 @@ fn create_and_resize() {
     assert_eq!(std::fs::metadata(&new).unwrap().len(), 512);
 }
 
-/// Promise: discarded space goes back to the file system that holds the image, and its neighbours stay.
+/// Promise: discarded space goes back to the file system that holds the image, and its neighbours
+/// stay.
 #[test]
 fn discard_frees_space() {
     let (_dir, path) = image(1 << 20);
@@ -262,7 +267,8 @@ fn other_things_are_no_devices() {
     assert!(missing.to_string().contains("/nonexistent/disk.img"), "{missing}");
 }
 
-/// Promise: a path that exists is never split at its `@`, and one that does not is split at the last.
+/// Promise: a path that exists is never split at its `@`, and one that does not is split at the
+/// last.
 #[test]
 fn specs() {
     let (dir, path) = image(16 * SECTOR);

@@ -1,12 +1,13 @@
-//! What happens after a failed write. Alone in its process, because the way to make a write fail is a
-//! limit on the whole process.
+//! What happens after a failed write. Alone in its process, because the way to make a write fail is
+//! a limit on the whole process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use spindle_device::{AlignedBuf, Device, Engine, Error, FileDevice, Op, OpenOptions, Request};
 
 const SECTOR: usize = 512;
 
-/// Promise: after a write failed, in either way of writing, later writes and flushes are refused and reads go on.
+/// Promise: after a write failed, in either way of writing, later writes and flushes are refused
+/// and reads go on.
 #[test]
 fn a_failed_write_latches() {
     // SAFETY: only makes the signal that comes with the limit harmless.

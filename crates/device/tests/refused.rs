@@ -1,5 +1,5 @@
-//! Asynchronous transfers where the system gives no ring. Alone in its process, because the way to refuse it is a
-//! limit on the whole process.
+//! Asynchronous transfers where the system gives no ring. Alone in its process, because the way to
+//! refuse it is a limit on the whole process.
 
 #![cfg(target_os = "linux")]
 

@@ -1,12 +1,13 @@
 //! Allocation: blocks, fragments and inodes out of the cylinder groups.
 //!
-//! Every change of a group happens in [`Ffs::with_group`]: the group's lock, its buffer, its checked map, the
-//! change, and then the same change in the summaries, all inside the caller's transaction. A group's
-//! lock is the last one taken; nothing is waited for under it but the group's own block.
+//! Every change of a group happens in [`Ffs::with_group`]: the group's lock, its buffer, its
+//! checked map, the change, and then the same change in the summaries, all inside the caller's
+//! transaction. A group's lock is the last one taken; nothing is waited for under it but the
+//! group's own block.
 //!
-//! What is taken is noted in the transaction, which gives it back if it fails. What is freed is only noted
-//! there, after a look at the maps: it is entered into them when the transaction has succeeded, and with
-//! a log when its epoch is committed ([`crate::commit`]).
+//! What is taken is noted in the transaction, which gives it back if it fails. What is freed is
+//! only noted there, after a look at the maps: it is entered into them when the transaction has
+//! succeeded, and with a log when its epoch is committed ([`crate::commit`]).
 
 use crate::ckhash::check_hash;
 use crate::group::{CG_CKHASH, Group, GroupMap, GroupMut, Patch, find_bit, isset};
@@ -79,8 +80,8 @@ impl Ffs {
         Ok(map)
     }
 
-    /// Looks at a group under its lock with `look`, and if that finds something, changes it with `change`, which returns
-    /// what it did to the counts.
+    /// Looks at a group under its lock with `look`, and if that finds something, changes it with
+    /// `change`, which returns what it did to the counts.
     fn with_group<L, R>(
         &self,
         tx: &spindle_cache::Tx<'_>,
@@ -137,8 +138,8 @@ impl Ffs {
         free - reserve
     }
 
-    /// Takes `frags` fragments (a whole block if that many) near `wanted`, a fragment address whose group
-    /// is tried first.
+    /// Takes `frags` fragments (a whole block if that many) near `wanted`, a fragment address whose
+    /// group is tried first.
     ///
     /// # Errors
     /// [`Error::NoSpace`].
@@ -207,8 +208,8 @@ impl Ffs {
         Ok(grown.is_some())
     }
 
-    /// How many fragments to take for a fragment that grows to `want`: a whole block while time comes first, of which
-    /// the caller gives the rest back.
+    /// How many fragments to take for a fragment that grows to `want`: a whole block while time
+    /// comes first, of which the caller gives the rest back.
     pub(crate) fn growth_request(&self, want: u32) -> u32 {
         let total = self.summaries.total();
         let mut superblock = self.superblock.lock();
@@ -251,7 +252,8 @@ impl Ffs {
         })
     }
 
-    /// Gives `count` fragments from `at` back with the transaction; they may span blocks and groups.
+    /// Gives `count` fragments from `at` back with the transaction; they may span blocks and
+    /// groups.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if they lie outside or are free; device errors.
@@ -262,8 +264,8 @@ impl Ffs {
         Ok(())
     }
 
-    /// [`Self::free`] for what was metadata in one buffer: that is forgotten, and never replayed over what
-    /// comes there next.
+    /// [`Self::free`] for what was metadata in one buffer: that is forgotten, and never replayed
+    /// over what comes there next.
     pub(crate) fn free_metadata(&self, tx: &Tx<'_>, at: Frag, count: u64) -> Result<()> {
         self.check_used(tx, at, count)?;
         self.claim_to_free(tx, at, count)?;
@@ -312,7 +314,8 @@ impl Ffs {
         Ok(sectors)
     }
 
-    /// Keeps a group and its counts in memory until what is given up is entered there, which must not fail.
+    /// Keeps a group and its counts in memory until what is given up is entered there, which must
+    /// not fail.
     fn hold_group(&self, tx: &Tx<'_>, cgx: u32) -> Result<()> {
         self.group_buffer(cgx)?.hold(tx);
         Summaries::buffer(&self.layout, &self.cache, cgx)?.0.hold(tx);
@@ -367,7 +370,8 @@ impl Ffs {
         Ok(())
     }
 
-    /// Takes an inode: for a directory in the group that the policy chooses, otherwise near `parent`.
+    /// Takes an inode: for a directory in the group that the policy chooses, otherwise near
+    /// `parent`.
     ///
     /// # Errors
     /// [`Error::NoSpace`].
@@ -402,8 +406,8 @@ impl Ffs {
                 Ok(free.filter(|n| base + n > crate::mount::ROOT_INO))
             },
             |group, n| {
-                // UFS2 writes inode blocks only when they are first needed. Under the group's lock, so that
-                // nobody takes an inode of the block before the block is there.
+                // UFS2 writes inode blocks only when they are first needed. Under the group's lock,
+                // so that nobody takes an inode of the block before the block is there.
                 let ready = group.view().initediblk();
                 let needed = (n + 1).next_multiple_of(self.layout.fs_inopb).max(ready);
                 let written = (ready..needed)

@@ -1,6 +1,7 @@
 //! From a block of a file to its place: the pointers of the inode and of the indirect blocks.
 //!
-//! `bmap` answers with an address *and a length*, so that the caller moves whole runs (clustering paper).
+//! `bmap` answers with an address *and a length*, so that the caller moves whole runs (clustering
+//! paper).
 
 use crate::dinode::Dinode;
 use crate::mount::Ffs;
@@ -10,8 +11,8 @@ use spindle_cache::{Buffer, BufferMut};
 use spindle_ondisk::Field;
 use spindle_vfs::{Error, Result};
 
-/// A run of blocks of a file: contiguous on the device, or all missing. A file has at most two runs for each of its blocks,
-/// indirect ones included, and a few for the pointers of its inode.
+/// A run of blocks of a file: contiguous on the device, or all missing. A file has at most two runs
+/// for each of its blocks, indirect ones included, and a few for the pointers of its inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     /// Where the first block is; `None` for a hole.
@@ -25,8 +26,8 @@ pub(crate) struct Run {
 pub(crate) enum Place {
     /// In the inode.
     Direct(usize),
-    /// Behind `levels` indirect blocks (1 to 3), the first of them `di_ib[levels - 1]`; the indices of the
-    /// pointers in them, outermost first, are the last `levels` of `path`.
+    /// Behind `levels` indirect blocks (1 to 3), the first of them `di_ib[levels - 1]`; the indices
+    /// of the pointers in them, outermost first, are the last `levels` of `path`.
     Indirect { levels: usize, path: [usize; NIADDR] },
 }
 
@@ -77,7 +78,8 @@ impl Ffs {
         }
     }
 
-    /// The run of at most `most` blocks that starts at `lbn`. A run ends at the latest where its indirect block does.
+    /// The run of at most `most` blocks that starts at `lbn`. A run ends at the latest where its
+    /// indirect block does.
     pub(crate) fn bmap(&self, ino: u32, di: &Dinode, lbn: Lbn, most: u64) -> Result<Run> {
         match self.place_of(lbn)? {
             Place::Direct(first) => {
@@ -92,7 +94,8 @@ impl Ffs {
             Place::Indirect { levels, path } => {
                 let n = u64::from(self.layout.fs_nindir);
                 let depth = |levels: usize| n.pow(u32::try_from(levels).unwrap_or(0));
-                // How far into the blocks behind one pointer, with so many levels below it, the path leads.
+                // How far into the blocks behind one pointer, with so many levels below it, the
+                // path leads.
                 let within =
                     |levels: usize| path[NIADDR - levels..].iter().fold(0, |sum, &i| sum * n + i as u64);
                 let hole = |blocks: u64| Ok(Run { at: None, blocks: blocks.min(most) });
@@ -122,7 +125,8 @@ impl Ffs {
         }
     }
 
-    /// The run at the start of an array of at least `most` pointers; `frags` gives the fragments of each block.
+    /// The run at the start of an array of at least `most` pointers; `frags` gives the fragments of
+    /// each block.
     fn run_of(
         &self,
         ino: u32,

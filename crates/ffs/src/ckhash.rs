@@ -1,6 +1,6 @@
-//! FreeBSD's check-hashes: CRC-32C without the final inversion, over the bytes as they stand on the disk
-//! with the hash field zero (`ffs_subr.c`, `ffs_ckdtoc`-style helpers). Start value and inversion of the
-//! common CRC-32C are undone here, so that the crate's hardware code serves.
+//! FreeBSD's check-hashes: CRC-32C without the final inversion, over the bytes as they stand on the
+//! disk with the hash field zero (`ffs_subr.c`, `ffs_ckdtoc`-style helpers). Start value and
+//! inversion of the common CRC-32C are undone here, so that the crate's hardware code serves.
 
 /// The check-hash of `bytes`, taking the four bytes at `field` as zero.
 #[must_use]

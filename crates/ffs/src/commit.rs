@@ -1,11 +1,12 @@
 //! Commits of `ffs`: what is durable when, and what a crash must find.
 //!
 //! With a log, three things wait for the commit of the epoch that they belong to:
-//! - *freed space* goes into the maps only as part of the commit, so that nothing is written over what a
-//!   crash would bring back (as NetBSD does, `ffs_wapbl_sync_metadata`);
-//! - *orphans*, inodes without names that are in use or not wholly freed, are listed in the log, so that
-//!   recovery frees them;
-//! - *freed metadata* is revoked, so that no older record of it is replayed over what the space holds later.
+//! - *freed space* goes into the maps only as part of the commit, so that nothing is written over
+//!   what a crash would bring back (as NetBSD does, `ffs_wapbl_sync_metadata`);
+//! - *orphans*, inodes without names that are in use or not wholly freed, are listed in the log, so
+//!   that recovery frees them;
+//! - *freed metadata* is revoked, so that no older record of it is replayed over what the space
+//!   holds later.
 //!
 //! Without a log none of this is kept, and what survives a crash is for a checker to find out.
 
@@ -109,8 +110,9 @@ impl Ffs {
         })
     }
 
-    /// Enters what the epoch has freed into the maps. They offer it to the next transaction, whose data
-    /// would be written there. What cannot be entered, because its map cannot be read, waits on.
+    /// Enters what the epoch has freed into the maps. They offer it to the next transaction, whose
+    /// data would be written there. What cannot be entered, because its map cannot be read, waits
+    /// on.
     fn free_pending(&self, tx: &spindle_cache::Tx<'_>) -> Result<Resume> {
         let freed = self.pending.take_freed();
         let resume = if freed.is_empty() { Resume::Taken } else { Resume::Committed };
@@ -130,8 +132,8 @@ impl Ffs {
         Ok(resume)
     }
 
-    /// Carries out an operation that changes something: again, if it found no space and there is some to be
-    /// regained; and not at all once nothing can be changed any more.
+    /// Carries out an operation that changes something: again, if it found no space and there is
+    /// some to be regained; and not at all once nothing can be changed any more.
     pub(crate) fn changing<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
         self.cache.check()?;
         match attempt() {
@@ -140,7 +142,8 @@ impl Ffs {
         }
     }
 
-    /// Frees what could not be freed before, and commits what was freed; true if either was anything.
+    /// Frees what could not be freed before, and commits what was freed; true if either was
+    /// anything.
     fn regain_space(&self) -> Result<bool> {
         let unfreed = std::mem::take(&mut *self.pending.unfreed.lock());
         for &ino in &unfreed {
@@ -195,8 +198,8 @@ impl Ffs {
         self.pending.orphans.lock().all = inodes;
     }
 
-    /// Frees the orphans that nobody uses: after a recovery, and what could not be freed when it lost its
-    /// name. One that cannot be freed must not keep the others from it.
+    /// Frees the orphans that nobody uses: after a recovery, and what could not be freed when it
+    /// lost its name. One that cannot be freed must not keep the others from it.
     pub(crate) fn free_orphans(&self) -> Result<()> {
         let listed: Vec<u32> = self.pending.orphans.lock().all.keys().copied().collect();
         let mut result = Ok(());
@@ -217,7 +220,8 @@ impl Ffs {
         result
     }
 
-    /// Frees an inode that was taken and never made (NetBSD lists it before it has a mode), if it is that.
+    /// Frees an inode that was taken and never made (NetBSD lists it before it has a mode), if it
+    /// is that.
     fn free_unmade(&self, ino: u32) -> Result<()> {
         if ino <= ROOT_INO || ino >= self.layout.inodes() {
             return Err(Error::Stale);
@@ -230,8 +234,8 @@ impl Ffs {
         self.transact((), |tx, ()| self.free_inode(tx, ino, false))
     }
 
-    /// Makes one file durable. With `data_only`, what is not needed to find its data may be missing after
-    /// a crash.
+    /// Makes one file durable. With `data_only`, what is not needed to find its data may be missing
+    /// after a crash.
     pub(crate) fn fsync_file(&self, ino: u32, data_only: bool) -> Result<()> {
         if data_only && self.log.is_some() {
             let inode = self.iget(ino)?;

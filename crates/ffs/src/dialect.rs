@@ -1,9 +1,9 @@
 //! Whose file system it is, and whether it is safe to write.
 //!
 //! The same bytes of a superblock mean different things to FreeBSD, NetBSD, OpenBSD and Solaris, so
-//! the dialect is settled before any write. Everything here is a pure function of the superblock: the
-//! evidence is looked at in a fixed order, and what is not known is an [`Objection`] to writing, with
-//! the reason and the remedy.
+//! the dialect is settled before any write. Everything here is a pure function of the superblock:
+//! the evidence is looked at in a fixed order, and what is not known is an [`Objection`] to
+//! writing, with the reason and the remedy.
 
 use crate::layout::{InodeFormat, Layout, Version};
 use crate::ondisk::{
@@ -98,7 +98,8 @@ impl Dialect {
         {
             return Self::FreeBsd;
         }
-        // OpenBSD keeps its flags where the others have fs_metackhash, and a date where they have flags.
+        // OpenBSD keeps its flags where the others have fs_metackhash, and a date where they have
+        // flags.
         let dated = fs.fs_flags > 0x2000_0000;
         let flagged = fs.fs_metackhash & flags::FS_FLAGS_UPDATED != 0;
         if dated || (flagged && fs.fs_flags == 0) || is_openbsd_ufs2(fs) {
@@ -123,9 +124,9 @@ impl Dialect {
         }
     }
 
-    /// Fragments that are set aside for metadata after the inodes of each group. Only FreeBSD has the
-    /// field; NetBSD keeps the length of its log in the same place. A value that no group can meet counts
-    /// as none, as it only says where to look first.
+    /// Fragments that are set aside for metadata after the inodes of each group. Only FreeBSD has
+    /// the field; NetBSD keeps the length of its log in the same place. A value that no group can
+    /// meet counts as none, as it only says where to look first.
     #[must_use]
     pub fn metaspace(self, fs: &Fs, layout: &Layout) -> u32 {
         match u32::try_from(fs.fs_metaspace) {
@@ -138,8 +139,9 @@ impl Dialect {
         }
     }
 
-    /// True if this system has extended attributes in its inodes. The others know nothing of their blocks, which are
-    /// lost when they remove the file: OpenBSD's always, NetBSD's unless the magic says that there are some.
+    /// True if this system has extended attributes in its inodes. The others know nothing of their
+    /// blocks, which are lost when they remove the file: OpenBSD's always, NetBSD's unless the
+    /// magic says that there are some.
     #[must_use]
     pub fn has_extattr(self, fs: &Fs, layout: &Layout) -> bool {
         layout.version == Version::Ufs2
@@ -176,8 +178,9 @@ impl Dialect {
     }
 }
 
-/// True for UFS1 as OpenBSD's newfs leaves it: the newer fields are filled in, and neither `fs_maxbsize` nor the flag
-/// that says so. Nobody reads those fields then. Its kernel sets both when it mounts it, and then it looks like NetBSD's.
+/// True for UFS1 as OpenBSD's newfs leaves it: the newer fields are filled in, and neither
+/// `fs_maxbsize` nor the flag that says so. Nobody reads those fields then. Its kernel sets both
+/// when it mounts it, and then it looks like NetBSD's.
 fn is_new_openbsd_ufs1(fs: &Fs) -> bool {
     fs.fs_magic == FS_UFS1_MAGIC
         && u32::from(fs.fs_old_flags.cast_unsigned()) & flags::FS_FLAGS_UPDATED == 0
@@ -197,8 +200,8 @@ fn is_openbsd_ufs2(fs: &Fs) -> bool {
 /// The remedy for what an unclean end has left.
 pub(crate) const CHECK: &str = "check it with the fsck of its own system, or insist with the option force";
 
-/// Everything that speaks against writing to the file system; empty if it is safe. With `recovers`, a log puts right whatever
-/// an unclean end has left.
+/// Everything that speaks against writing to the file system; empty if it is safe. With `recovers`,
+/// a log puts right whatever an unclean end has left.
 #[must_use]
 pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect, recovers: bool) -> Vec<Objection> {
     let mut found = Vec::new();

@@ -1,8 +1,9 @@
 //! Directories: names in chunks of 512 bytes (paper, section 5.1).
 //!
-//! A chunk is wholly accounted for by the lengths of its entries, and no entry crosses into the next; the
-//! space of a deleted entry goes to the one before it. Entries never move once they are written, so the
-//! byte offset of an entry is a stable cookie for whoever walks the directory while it changes.
+//! A chunk is wholly accounted for by the lengths of its entries, and no entry crosses into the
+//! next; the space of a deleted entry goes to the one before it. Entries never move once they are
+//! written, so the byte offset of an entry is a stable cookie for whoever walks the directory while
+//! it changes.
 
 use crate::dinode::Dinode;
 use crate::dirindex::DirIndex;
@@ -29,7 +30,8 @@ pub(crate) struct Entry {
     pub(crate) namlen: usize,
     /// Its kind, where the format says.
     pub(crate) kind: Option<FileKind>,
-    /// What is wrong with it, if nobody can use it: it keeps its space and is otherwise passed over.
+    /// What is wrong with it, if nobody can use it: it keeps its space and is otherwise passed
+    /// over.
     pub(crate) damage: Option<&'static str>,
 }
 
@@ -185,8 +187,8 @@ impl Ffs {
         Ok(())
     }
 
-    /// The entries of a chunk that are in use and can be used. One that is damaged costs no other: it is
-    /// noted and passed over, and with it, if its length is wrong, what follows in its chunk.
+    /// The entries of a chunk that are in use and can be used. One that is damaged costs no other:
+    /// it is noted and passed over, and with it, if its length is wrong, what follows in its chunk.
     pub(crate) fn usable_entries<'a>(
         &'a self,
         ino: u32,
@@ -235,7 +237,8 @@ impl Ffs {
         Ok(None)
     }
 
-    /// Makes sure that a name of `namlen` bytes can be entered, growing the directory by a chunk if need be.
+    /// Makes sure that a name of `namlen` bytes can be entered, growing the directory by a chunk if
+    /// need be.
     pub(crate) fn dir_reserve(
         &self,
         tx: &Tx<'_>,
@@ -321,7 +324,8 @@ impl Ffs {
         built.insert(self.name_hash.of(name), place, |place| self.hash_at(ino, di, place))
     }
 
-    /// The largest space that an entry could have in a chunk; none in one of which a part cannot be read.
+    /// The largest space that an entry could have in a chunk; none in one of which a part cannot be
+    /// read.
     fn room_of(&self, ino: u32, base: u64, chunk: &[u8]) -> u32 {
         let room = entries(&self.layout, ino, base, chunk)
             .try_fold(0, |room, entry| entry.map(|entry| room.max(entry.slack())));
@@ -448,7 +452,8 @@ fn put_reclen(layout: &Layout, bytes: &mut [u8], reclen: usize) {
     u16::try_from(reclen).unwrap_or(u16::MAX).put(&mut bytes[4..], layout.endian);
 }
 
-/// Writes an entry at the start of `bytes`, which then accounts for `reclen` bytes; free space without a name.
+/// Writes an entry at the start of `bytes`, which then accounts for `reclen` bytes; free space
+/// without a name.
 fn write_entry(layout: &Layout, bytes: &mut [u8], ino: u32, reclen: usize, name: Option<(&[u8], FileKind)>) {
     bytes[..reclen].fill(0);
     ino.put(bytes, layout.endian);
@@ -474,8 +479,8 @@ mod tests {
     use spindle_device::MemoryDevice;
     use std::sync::Arc;
 
-    /// Promise: an entry has room for its name with the NUL and the padding, or is damage; so the space that is
-    /// left in it can be computed.
+    /// Promise: an entry has room for its name with the NUL and the padding, or is damage; so the
+    /// space that is left in it can be computed.
     #[test]
     fn names_fit_their_entries() {
         let layout = Plan::new(&Parameters::new(32 << 20)).unwrap().layout;

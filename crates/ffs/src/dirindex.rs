@@ -1,8 +1,9 @@
 //! An index of a directory in memory: names to places, and room to chunks.
 //!
-//! As in FreeBSD's dirhash the table holds only places; a candidate's name is compared in the directory itself. The
-//! largest free space of each chunk is kept, with a hint for every size below which chunk there is no use to look, so
-//! that a create costs the same in a directory of a million names as in one of ten.
+//! As in FreeBSD's dirhash the table holds only places; a candidate's name is compared in the
+//! directory itself. The largest free space of each chunk is kept, with a hint for every size below
+//! which chunk there is no use to look, so that a create costs the same in a directory of a million
+//! names as in one of ten.
 
 use rand::RngCore;
 use siphasher::sip::SipHasher13;
@@ -65,7 +66,8 @@ impl DirIndex {
         (0..=mask).map(move |n| (start + n) & mask)
     }
 
-    /// Enters a name at a place. `rehash` gives the hash of the name at a place, for when the table grows.
+    /// Enters a name at a place. `rehash` gives the hash of the name at a place, for when the table
+    /// grows.
     ///
     /// # Errors
     /// Those of `rehash`.
@@ -162,8 +164,8 @@ impl DirIndex {
     }
 }
 
-/// Hashes names with a key that each mount draws for itself (`SipHash`), so that nobody can make up names
-/// that collide.
+/// Hashes names with a key that each mount draws for itself (`SipHash`), so that nobody can make up
+/// names that collide.
 #[derive(Clone, Copy)]
 pub(crate) struct NameHash(SipHasher13);
 
@@ -190,8 +192,8 @@ mod tests {
         NameHash::new(&mut StdRng::seed_from_u64(seed))
     }
 
-    /// Promise: whatever is inserted and removed, every name present is among its candidates and removed ones
-    /// are not, with colliding hashes too.
+    /// Promise: whatever is inserted and removed, every name present is among its candidates and
+    /// removed ones are not, with colliding hashes too.
     #[test]
     fn finds_what_is_there() {
         let mut index = DirIndex::new(512);
@@ -247,8 +249,8 @@ mod tests {
             .unwrap()
     }
 
-    /// Promise: names that collide under one key are like any others under the next, and each mount has a key of
-    /// its own.
+    /// Promise: names that collide under one key are like any others under the next, and each mount
+    /// has a key of its own.
     #[test]
     fn chosen_names_do_no_harm() {
         let (known, own) = (key(1), key(2));

@@ -1,8 +1,9 @@
-//! Extended attributes of UFS2: a list of records in up to two blocks of the inode's own (`sys/ufs/ufs/extattr.h`).
+//! Extended attributes of UFS2: a list of records in up to two blocks of the inode's own
+//! (`sys/ufs/ufs/extattr.h`).
 //!
-//! A record is its length, name space, padding, length of the name, the name padded to eight bytes, and the
-//! value padded to eight bytes. The whole area is read, changed and written at once. Above the seam a name
-//! carries its name space as a prefix, `user.` or `system.`.
+//! A record is its length, name space, padding, length of the name, the name padded to eight bytes,
+//! and the value padded to eight bytes. The whole area is read, changed and written at once. Above
+//! the seam a name carries its name space as a prefix, `user.` or `system.`.
 
 use crate::dinode::Dinode;
 use crate::mount::Ffs;
@@ -31,8 +32,9 @@ struct Record<'a> {
     bytes: &'a [u8],
 }
 
-/// The names by which Linux asks for access control lists, in an encoding of its own. Kept as they come they would
-/// control nothing, and `cp -a` would leave out the permission bits that it believes to be in them.
+/// The names by which Linux asks for access control lists, in an encoding of its own. Kept as they
+/// come they would control nothing, and `cp -a` would leave out the permission bits that it
+/// believes to be in them.
 const LINUX_ACL: &[u8] = b"system.posix_acl_";
 
 /// Splits a name into its name space and the rest.
@@ -217,8 +219,8 @@ impl Ffs {
 mod tests {
     use super::*;
 
-    /// Promise: names of the two name spaces are told apart, and what Linux would take for an access control list is
-    /// nobody's.
+    /// Promise: names of the two name spaces are told apart, and what Linux would take for an
+    /// access control list is nobody's.
     #[test]
     fn names_have_a_space() {
         assert_eq!(split(b"user.x"), Some((1, &b"x"[..])));
@@ -227,7 +229,8 @@ mod tests {
         assert_eq!(split(b"trusted.x"), None);
     }
 
-    /// Promise: a record read back is the record written, in both byte orders, and nothing is read past damage.
+    /// Promise: a record read back is the record written, in both byte orders, and nothing is read
+    /// past damage.
     #[test]
     fn records_round_trip() {
         for endian in [Endian::Little, Endian::Big] {

@@ -6,11 +6,12 @@ use crate::units::Lbn;
 use spindle_vfs::{Extent, Ino, Result};
 
 impl Ffs {
-    /// The extents of a regular file, in its order, without its holes. Data that is not placed yet is not among them: sync
-    /// first.
+    /// The extents of a regular file, in its order, without its holes. Data that is not placed yet
+    /// is not among them: sync first.
     ///
     /// # Errors
-    /// [`spindle_vfs::Error::Stale`], [`spindle_vfs::Error::IsDirectory`] or [`spindle_vfs::Error::Invalid`] for what is not a regular file, and the device's.
+    /// [`spindle_vfs::Error::Stale`], [`spindle_vfs::Error::IsDirectory`] or
+    /// [`spindle_vfs::Error::Invalid`] for what is not a regular file, and the device's.
     pub fn extents(&self, ino: Ino) -> Result<Vec<Extent>> {
         let inode = self.iget_ino(ino)?;
         let state = inode.state.read();
@@ -34,7 +35,8 @@ mod tests {
     use spindle_vfs::{Error, FileKind, FileSystem, NewNode, Privilege, Rdev};
     use std::sync::Arc;
 
-    /// Promise: a file's bytes stand on the device where its extents say, holes have none, and neighbours are one extent.
+    /// Promise: a file's bytes stand on the device where its extents say, holes have none, and
+    /// neighbours are one extent.
     #[test]
     fn lie_where_they_say() {
         let device = Arc::new(MemoryDevice::new(32 << 20));

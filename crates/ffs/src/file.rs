@@ -1,11 +1,12 @@
 //! Reading and writing files: bytes to runs of blocks.
 //!
-//! Invariants of every file: the bytes of its last fragment beyond its size are zero; only the last block
-//! of a file without indirect blocks is in fragments, as many as the size needs; the block with the
-//! last byte exists (BSD checkers cut a file back to its last block).
+//! Invariants of every file: the bytes of its last fragment beyond its size are zero; only the last
+//! block of a file without indirect blocks is in fragments, as many as the size needs; the block
+//! with the last byte exists (BSD checkers cut a file back to its last block).
 //!
-//! The three cases of growth (paper, section 3.1) are [`Ffs::place`]: the space is there; new blocks
-//! are needed; a fragment must grow, in place if what follows it is free, by a copy otherwise.
+//! The three cases of growth (paper, section 3.1) are [`Ffs::place`]: the space is there; new
+//! blocks are needed; a fragment must grow, in place if what follows it is free, by a copy
+//! otherwise.
 
 use crate::bmap::Place;
 use crate::dinode::Dinode;
@@ -72,8 +73,9 @@ impl Ffs {
         Ok(want)
     }
 
-    /// Writes to a file, growing it as needed, and returns the bytes written: fewer when space ran out, or,
-    /// as [`Progress::Partial`], when there was no more room in the log. The caller stores the inode.
+    /// Writes to a file, growing it as needed, and returns the bytes written: fewer when space ran
+    /// out, or, as [`Progress::Partial`], when there was no more room in the log. The caller stores
+    /// the inode.
     pub(crate) fn write_file(
         &self,
         tx: &Tx<'_>,
@@ -161,8 +163,9 @@ impl Ffs {
         Ok(())
     }
 
-    /// Finds or makes space for one block of a file that is about to be written or to become the last.
-    /// What is made and not `written` by the caller reads as zeros, unless it is wholly fresh.
+    /// Finds or makes space for one block of a file that is about to be written or to become the
+    /// last. What is made and not `written` by the caller reads as zeros, unless it is wholly
+    /// fresh.
     pub(crate) fn place(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request<'_>) -> Result<Placed> {
         self.clear_tail(tx, di, request)?;
         self.complete_tail(tx, di, request)?;
@@ -201,8 +204,9 @@ impl Ffs {
         }
     }
 
-    /// Zeroes what a file that is about to grow will show of the space behind its end. There may be old
-    /// bytes: a crash keeps the size of before and the data of after, and other systems leave what they had.
+    /// Zeroes what a file that is about to grow will show of the space behind its end. There may be
+    /// old bytes: a crash keeps the size of before and the data of after, and other systems leave
+    /// what they had.
     fn clear_tail(&self, tx: &Tx<'_>, di: &Dinode, request: &Request<'_>) -> Result<()> {
         let (last, from) = (self.layout.lblkno(di.size), self.layout.blkoff(di.size));
         let Content::Data(stream) = request.content else { return Ok(()) };
@@ -408,7 +412,8 @@ impl Ffs {
         di.blocks = di.blocks.saturating_add_signed(frags << self.layout.fs_fshift >> 9);
     }
 
-    /// Where the policy wants block `lbn`, whose pointer is number `at` of an array read by `pointer`.
+    /// Where the policy wants block `lbn`, whose pointer is number `at` of an array read by
+    /// `pointer`.
     fn wanted(&self, ino: u32, lbn: Lbn, at: u64, pointer: impl Fn(u64) -> u64) -> Frag {
         let layout = &self.layout;
         let frag = u64::from(layout.fs_frag);
@@ -440,8 +445,8 @@ impl Ffs {
         }
     }
 
-    /// Runs of blocks, holes included, that a file can have. Pointers that lead to the same blocks over and over would take as
-    /// long to follow as they please.
+    /// Runs of blocks, holes included, that a file can have. Pointers that lead to the same blocks
+    /// over and over would take as long to follow as they please.
     pub(crate) fn most_runs(&self) -> u64 {
         2 * (self.layout.fs_size / u64::from(self.layout.fs_frag)) + 64
     }

@@ -1,10 +1,10 @@
 //! A cylinder group block: where its maps are, checked, and the arithmetic on them.
 //!
-//! [`GroupMap::check`] looks at a group block once and yields the byte offsets of its parts, for the
-//! format with stated offsets and for the fixed one of 4.2BSD. [`Group`] and [`GroupMut`] pair it with the
-//! block's bytes. All changes keep the block's own accounts exact: the counts of `cg_cs`, the free runs
-//! of `cg_frsum`, the clusters, and the rotational counts where there are any. What they
-//! return tells the caller what to add to the summaries outside.
+//! [`GroupMap::check`] looks at a group block once and yields the byte offsets of its parts, for
+//! the format with stated offsets and for the fixed one of 4.2BSD. [`Group`] and [`GroupMut`] pair
+//! it with the block's bytes. All changes keep the block's own accounts exact: the counts of
+//! `cg_cs`, the free runs of `cg_frsum`, the clusters, and the rotational counts where there are
+//! any. What they return tells the caller what to add to the summaries outside.
 
 use crate::layout::{Layout, Version};
 use crate::ondisk::{CG_MAGIC, Cg, Csum, OldCg};
@@ -523,8 +523,8 @@ impl<'a, B: Patch + ?Sized> GroupMut<'a, B> {
         self.add(total, by);
     }
 
-    /// Keeps the map and the counts of free clusters when the block at fragment `bno` is freed (`by` 1) or
-    /// taken (-1): the runs on both sides join or part (`ffs_clusteracct`).
+    /// Keeps the map and the counts of free clusters when the block at fragment `bno` is freed
+    /// (`by` 1) or taken (-1): the runs on both sides join or part (`ffs_clusteracct`).
     fn clusteracct(&mut self, bno: u32, by: i32) {
         let Some(sums) = self.map.clustersum.clone() else { return };
         let longest = self.layout.fs_contigsumsize;

@@ -1,11 +1,12 @@
 //! Inodes in memory: one per number, with its lock, its references and what is derived from it.
 //!
-//! An [`Inode`]'s state is written through: whoever changes the dinode calls [`Ffs::store`] in the same
-//! transaction, so a table entry that nobody uses can be dropped at any time.
+//! An [`Inode`]'s state is written through: whoever changes the dinode calls [`Ffs::store`] in the
+//! same transaction, so a table entry that nobody uses can be dropped at any time.
 //!
-//! Order of locks: a directory before the file in it, and among other files the lower number first. Only the holder of
-//! [`Ffs::rename_lock`] waits for a second directory: a damaged tree may have a directory below itself, where there is no
-//! order among directories. A transaction is begun after all inode locks are held, never before one.
+//! Order of locks: a directory before the file in it, and among other files the lower number first.
+//! Only the holder of [`Ffs::rename_lock`] waits for a second directory: a damaged tree may have a
+//! directory below itself, where there is no order among directories. A transaction is begun after
+//! all inode locks are held, never before one.
 
 use crate::dinode::Dinode;
 use crate::dirindex::DirIndex;
@@ -65,8 +66,8 @@ struct Entry {
 
 struct Shard {
     entries: HashMap<u32, Entry>,
-    /// Inodes at which the idle ones are dropped next: twice what the last sweep left, so that sweeping costs each
-    /// new inode a constant.
+    /// Inodes at which the idle ones are dropped next: twice what the last sweep left, so that
+    /// sweeping costs each new inode a constant.
     sweep_at: usize,
 }
 
@@ -147,7 +148,8 @@ impl InodeTable {
         self.shard(ino).lock().entries.get(&ino).is_some_and(|e| e.references > 0)
     }
 
-    /// Drops an inode that was freed. Its number may have been given out again meanwhile, to another.
+    /// Drops an inode that was freed. Its number may have been given out again meanwhile, to
+    /// another.
     pub(crate) fn drop_freed(&self, freed: &Arc<Inode>) {
         let mut shard = self.shard(freed.ino).lock();
         if shard.entries.get(&freed.ino).is_some_and(|e| Arc::ptr_eq(&e.inode, freed)) {
@@ -248,7 +250,8 @@ impl Ffs {
         Ok(())
     }
 
-    /// Enters a newly allocated inode into the table, replacing whatever was left of the number's former file.
+    /// Enters a newly allocated inode into the table, replacing whatever was left of the number's
+    /// former file.
     pub(crate) fn enter_new(&self, ino: u32, di: Dinode, stream: Arc<Stream>) -> Arc<Inode> {
         self.inodes.drop_former(ino);
         self.inodes.enter(ino, di, stream, self.cache.epoch())
@@ -259,8 +262,8 @@ impl Ffs {
         self.cache.stream(self.layout.fs_bsize, self.placement.maxcontig)
     }
 
-    /// Fills a block of UFS2 inodes that was never used: free inodes with random generations. That is no
-    /// part of the operation that needs the first of them, and stays when it is rolled back.
+    /// Fills a block of UFS2 inodes that was never used: free inodes with random generations. That
+    /// is no part of the operation that needs the first of them, and stays when it is rolled back.
     pub(crate) fn init_inode_block(&self, tx: &spindle_cache::Tx<'_>, first: u32) -> Result<()> {
         let (block, _) = self.layout.ino_to_fsba(first);
         let (at, len) = (self.layout.byte(block), self.layout.fs_bsize as usize);
@@ -277,7 +280,8 @@ impl Ffs {
         self.random.lock().random_range(1..=u32::MAX)
     }
 
-    /// The address of a pointer found on the disk, checked to be `frags` fragments of data; `None` for a hole.
+    /// The address of a pointer found on the disk, checked to be `frags` fragments of data; `None`
+    /// for a hole.
     pub(crate) fn pointer(&self, raw: u64, frags: u32, ino: u32) -> Result<Option<Frag>> {
         if raw == 0 {
             return Ok(None);

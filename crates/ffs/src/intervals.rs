@@ -44,8 +44,8 @@ impl Intervals {
 mod tests {
     use super::*;
 
-    /// Promise: overlaps are found at both ends and in the middle, neighbours are no overlap and come out as
-    /// one run; what was removed is gone.
+    /// Promise: overlaps are found at both ends and in the middle, neighbours are no overlap and
+    /// come out as one run; what was removed is gone.
     #[test]
     fn runs_join_and_do_not_overlap() {
         let mut runs = Intervals::default();

@@ -1,14 +1,15 @@
-//! The log in its file system: where it is, whether it can be believed, and what a mount does about it.
+//! The log in its file system: where it is, whether it can be believed, and what a mount does about
+//! it.
 //!
-//! The superblock leads to the log: on NetBSD's dialect through its own fields, elsewhere through spare ones ([`FsLog`]). Its
-//! space belongs to a file, so that every other system leaves it alone.
+//! The superblock leads to the log: on NetBSD's dialect through its own fields, elsewhere through
+//! spare ones ([`FsLog`]). Its space belongs to a file, so that every other system leaves it alone.
 //!
-//! Whether what it holds may be replayed is decided by the *stamp* in its header. We never write the
-//! superblock before the header says what each of its sectors will be, and was ([`crate::wapbl::Stamp`]).
-//! A superblock with a sector that is neither was written by another system since, and the log is not
-//! believed. One of either state that is clean needs no recovery. A mixture of the two was torn in the
-//! writing, and needs it. What NetBSD has logged itself has no stamp; there its flag in the superblock
-//! tells.
+//! Whether what it holds may be replayed is decided by the *stamp* in its header. We never write
+//! the superblock before the header says what each of its sectors will be, and was
+//! ([`crate::wapbl::Stamp`]). A superblock with a sector that is neither was written by another
+//! system since, and the log is not believed. One of either state that is clean needs no recovery.
+//! A mixture of the two was torn in the writing, and needs it. What NetBSD has logged itself has no
+//! stamp; there its flag in the superblock tells.
 
 use crate::dialect::Dialect;
 use crate::mount::LogUse;
@@ -43,7 +44,8 @@ pub(crate) const MAX_LOG_BYTES: u64 = 64 << 20;
 pub(crate) const MIN_LOG_BYTES: u64 = 1 << 20;
 
 impl LogPlace {
-    /// True if this kind of superblock can say where a log is: the oldest have their tables in its place.
+    /// True if this kind of superblock can say where a log is: the oldest have their tables in its
+    /// place.
     pub(crate) fn can_be_kept(superblock: &Superblock) -> bool {
         match superblock.dialect {
             Dialect::NetBsd => superblock.has_new_fields(),
@@ -102,7 +104,8 @@ impl LogPlace {
         FsLog { fs_log_magic, fs_log_ino, fs_log_at, fs_log_bytes }.encode(raw, endian);
     }
 
-    /// True if it can be where it says: on whole fragments of the file system's data, or behind the file system.
+    /// True if it can be where it says: on whole fragments of the file system's data, or behind the
+    /// file system.
     fn is_sound(&self, superblock: &Superblock, device: &dyn Device) -> bool {
         let layout = &superblock.layout;
         let end = layout.fs_size << layout.fs_fshift;
@@ -115,8 +118,8 @@ impl LogPlace {
     }
 }
 
-/// Returns what NetBSD's superblock says of a journal, if there can be one. Its kernel leaves these fields in
-/// the machine's order of bytes, whatever the file system's is.
+/// Returns what NetBSD's superblock says of a journal, if there can be one. Its kernel leaves these
+/// fields in the machine's order of bytes, whatever the file system's is.
 pub(crate) fn netbsd_journal(raw: &[u8], endian: Endian) -> Option<FsNetBsd> {
     [endian, opposite(endian)]
         .map(|endian| FsNetBsd::decode(raw, endian))
@@ -128,9 +131,9 @@ fn opposite(endian: Endian) -> Endian {
     if endian == Endian::Big { Endian::Little } else { Endian::Big }
 }
 
-/// What speaks against writing a file system of NetBSD in an order of bytes that few machines have: its kernel
-/// does not swap what belongs to the log. Only a machine of the same order as the one that has written it can
-/// carry it out, and whose turn is next cannot be known. Reading is safe.
+/// What speaks against writing a file system of NetBSD in an order of bytes that few machines have:
+/// its kernel does not swap what belongs to the log. Only a machine of the same order as the one
+/// that has written it can carry it out, and whose turn is next cannot be known. Reading is safe.
 pub(crate) fn foreign_order(superblock: &Superblock, found: &FoundLog, wish: LogUse) -> Option<Objection> {
     let endian = superblock.layout.endian;
     let strange = match found {
@@ -206,8 +209,8 @@ impl FoundLog {
     }
 }
 
-/// Bytes of a log for a file system of `bytes`, where nothing else is asked for: a share of it within NetBSD's bounds; none if it
-/// is too small to spare that.
+/// Bytes of a log for a file system of `bytes`, where nothing else is asked for: a share of it
+/// within NetBSD's bounds; none if it is too small to spare that.
 pub(crate) fn default_log_bytes(bytes: u64) -> Option<u64> {
     const SHARE: u64 = 128;
     const LEAST_SHARE: u64 = 16;

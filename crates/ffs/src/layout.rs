@@ -1,12 +1,13 @@
 //! Where everything is: the geometry of a file system, checked once, computed with ever after.
 //!
 //! A [`Layout`] comes only out of [`Layout::check`], which refuses every superblock whose numbers
-//! contradict each other or the size of the device. After that no address computed here can leave the
-//! file system, divide by zero or overflow. Masks and shifts are derived, never taken from the disk.
+//! contradict each other or the size of the device. After that no address computed here can leave
+//! the file system, divide by zero or overflow. Masks and shifts are derived, never taken from the
+//! disk.
 //!
-//! Addresses follow the macros of `fs.h`: group `c` owns fragments `cgbase(c) .. cgbase(c + 1)`; its
-//! structures start at `cgstart(c)`, which UFS1 shifts from group to group so that the superblock
-//! copies spiral down the pack (paper, section 3).
+//! Addresses follow the macros of `fs.h`: group `c` owns fragments `cgbase(c) .. cgbase(c + 1)`;
+//! its structures start at `cgstart(c)`, which UFS1 shifts from group to group so that the
+//! superblock copies spiral down the pack (paper, section 3).
 
 use crate::ondisk::{
     Cg, Dinode1, Dinode2, FS_42INODEFMT, FS_44INODEFMT, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs,
@@ -42,8 +43,8 @@ pub enum InodeFormat {
     Sun,
 }
 
-/// The checked geometry. Sizes in bytes end in `_size` or are `fs_bsize`, `fs_fsize`; everything else
-/// named as in `fs.h` counts what it counts there.
+/// The checked geometry. Sizes in bytes end in `_size` or are `fs_bsize`, `fs_fsize`; everything
+/// else named as in `fs.h` counts what it counts there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Byte order.
@@ -132,8 +133,8 @@ fn within32(field: &str, value: i32, low: u32, high: u32) -> Result<u32> {
 }
 
 impl Layout {
-    /// Checks a superblock that stands at `sblockloc` (or is a copy of one that does) on a device of
-    /// `device_bytes`. `raw` is the superblock's [`SBLOCKSIZE`] bytes.
+    /// Checks a superblock that stands at `sblockloc` (or is a copy of one that does) on a device
+    /// of `device_bytes`. `raw` is the superblock's [`SBLOCKSIZE`] bytes.
     ///
     /// # Errors
     /// [`Error::Corrupt`] naming the field that cannot be.
@@ -334,7 +335,8 @@ impl Layout {
         Ok(())
     }
 
-    /// What pointers can reach, 31-bit block numbers in UFS1, and what the superblock says if it says less.
+    /// What pointers can reach, 31-bit block numbers in UFS1, and what the superblock says if it
+    /// says less.
     fn max_file_size(&self, stated: u64) -> u64 {
         let n = u128::from(self.fs_nindir);
         let blocks = NDADDR as u128 + n + n * n + n * n * n;

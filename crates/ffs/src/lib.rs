@@ -1,15 +1,17 @@
 //! The Berkeley fast file system: UFS1 and UFS2 as the BSDs and Solaris write them.
 //!
-//! The one idea: a superblock becomes a [`Layout`] by checks that leave nothing to doubt, and all addresses come from there;
-//! policies decide where things go as pure functions of the summaries; every change is made to buffers inside a
-//! transaction, with the counts of its group and of the whole kept exact in the same one.
+//! The one idea: a superblock becomes a [`Layout`] by checks that leave nothing to doubt, and all
+//! addresses come from there; policies decide where things go as pure functions of the summaries;
+//! every change is made to buffers inside a transaction, with the counts of its group and of the
+//! whole kept exact in the same one.
 //!
-//! [`Ffs::open`] gives a [`spindle_vfs::FileSystem`]; [`newfs`] makes one, [`check`] checks one. The caller asks
-//! [`Ffs::read_only_reasons`] why it could not write, gives back the references it was given, and calls `unmount`
-//! in the end: without it the file system stays marked as in use.
+//! [`Ffs::open`] gives a [`spindle_vfs::FileSystem`]; [`newfs`] makes one, [`check`] checks one.
+//! The caller asks [`Ffs::read_only_reasons`] why it could not write, gives back the references it
+//! was given, and calls `unmount` in the end: without it the file system stays marked as in use.
 //!
-//! A newcomer reads [`ondisk`] (the structures), [`Layout`] (where everything is) and [`Superblock`] first, then `alloc`,
-//! `file`, `dir` and `ops`. The order of locks is told in `inode`.
+//! A newcomer reads [`ondisk`] (the structures), [`Layout`] (where everything is) and
+//! [`Superblock`] first, then `alloc`, `file`, `dir` and `ops`. The order of locks is told in
+//! `inode`.
 
 mod alloc;
 mod attr;

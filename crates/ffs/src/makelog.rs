@@ -1,8 +1,9 @@
 //! Making a log, and going on with one that is there.
 //!
-//! A new log is made through itself: its headers are written to a run of free blocks, and the transaction that gives the run to a
-//! file is the first one committed to it. Only then does the superblock say where it is. So a crash at any moment leaves the
-//! file system either without a log or with one that recovery can use.
+//! A new log is made through itself: its headers are written to a run of free blocks, and the
+//! transaction that gives the run to a file is the first one committed to it. Only then does the
+//! superblock say where it is. So a crash at any moment leaves the file system either without a log
+//! or with one that recovery can use.
 
 use crate::dialect::Dialect;
 use crate::dinode::Dinode;
@@ -20,13 +21,14 @@ use std::sync::Arc;
 /// The file that has the log's space, in the root directory, where the dialect is not NetBSD's.
 pub const LOG_NAME: &[u8] = b".spindlelog";
 
-/// Inode flags: not to be changed (`SF_IMMUTABLE`), not to be removed (`SF_NOUNLINK`), not to be dumped (`UF_NODUMP`).
+/// Inode flags: not to be changed (`SF_IMMUTABLE`), not to be removed (`SF_NOUNLINK`), not to be
+/// dumped (`UF_NODUMP`).
 const LOG_FLAGS: u32 = 0x0002_0000 | 0x0010_0000 | 0x0000_0001;
 /// Inode flags of NetBSD's log (`SF_LOG`).
 const SF_LOG: u32 = 0x0040_0000;
 
-/// Bytes of the log that is made where there is a run of free blocks that long: `asked`, or a share of the file system; none if that is
-/// too small to spare any.
+/// Bytes of the log that is made where there is a run of free blocks that long: `asked`, or a share
+/// of the file system; none if that is too small to spare any.
 #[must_use]
 pub fn log_bytes(layout: &Layout, asked: Option<u64>) -> Option<u64> {
     let wanted = asked.or_else(|| default_log_bytes(layout.fs_dsize << layout.fs_fshift))?;
@@ -34,7 +36,8 @@ pub fn log_bytes(layout: &Layout, asked: Option<u64>) -> Option<u64> {
 }
 
 impl Ffs {
-    /// Starts to use the log that was found, or makes one, as `options` say; frees the orphans that a recovery found.
+    /// Starts to use the log that was found, or makes one, as `options` say; frees the orphans that
+    /// a recovery found.
     pub(crate) fn take_up_log(&mut self, found: &FoundLog, options: &OpenOptions) -> Result<()> {
         let place = self.superblock.lock().log_place();
         let place = place.map_or(Ok(None), |place| Ok::<_, Error>(self.owns(&place)?.then_some(place)))?;
@@ -98,7 +101,8 @@ impl Ffs {
         self.cache.device().info().sector_bytes.into()
     }
 
-    /// True if the log's space still belongs to it: somebody may have removed the file, and others have its blocks.
+    /// True if the log's space still belongs to it: somebody may have removed the file, and others
+    /// have its blocks.
     fn owns(&self, place: &LogPlace) -> Result<bool> {
         let Some(ino) = place.ino else { return Ok(true) };
         let owns = || {
@@ -125,7 +129,8 @@ impl Ffs {
         }
     }
 
-    /// Makes a log. Where there is no room for one, or no way to say where it is, there is none, and the user is told.
+    /// Makes a log. Where there is no room for one, or no way to say where it is, there is none,
+    /// and the user is told.
     fn make_log(&mut self, options: &OpenOptions) -> Result<()> {
         let without = |why: &str| log::warn!("no log: {why}; after a crash this file system needs a check");
         if !LogPlace::can_be_kept(&self.superblock.lock()) {
@@ -173,8 +178,8 @@ impl Ffs {
         self.mark_in_use()
     }
 
-    /// A run of `blocks` free blocks, or the longest there is if a log can be of that size; the groups in the
-    /// middle are looked at first.
+    /// A run of `blocks` free blocks, or the longest there is if a log can be of that size; the
+    /// groups in the middle are looked at first.
     fn free_run(&self, blocks: u64) -> Result<Option<(Frag, u64)>> {
         let frag = self.layout.fs_frag;
         let mut best: Option<(Frag, u64)> = None;

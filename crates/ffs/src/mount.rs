@@ -1,9 +1,9 @@
 //! A mounted file system: opening, transactions, making durable, closing.
 //!
 //! The superblock says "in use" on the device before the first change is made to anything else, and
-//! "clean" after the last; a file system that was not clean when it was opened, unless a log has put it right, or in which
-//! damage was met, is never called clean by us. What is not safe to write is opened read-only with the reasons
-//! ([`Ffs::read_only_reasons`]).
+//! "clean" after the last; a file system that was not clean when it was opened, unless a log has
+//! put it right, or in which damage was met, is never called clean by us. What is not safe to write
+//! is opened read-only with the reasons ([`Ffs::read_only_reasons`]).
 
 use crate::alloc::Groups;
 use crate::commit::Pending;
@@ -104,7 +104,8 @@ impl Ffs {
     /// Opens the file system on `device`.
     ///
     /// # Errors
-    /// When there is none that can be read ([`Superblock::open`]), or its device cannot be used for it.
+    /// When there is none that can be read ([`Superblock::open`]), or its device cannot be used for
+    /// it.
     pub fn open(device: Arc<dyn Device>, clock: Arc<dyn Clock>, options: &OpenOptions) -> Result<Self> {
         let mut superblock = Superblock::open(&*device)?;
         if let Some(dialect) = options.dialect {
@@ -247,7 +248,8 @@ impl Ffs {
         *self.marked.lock()
     }
 
-    /// Writes the superblock and makes it durable: the file system is in use, or clean. The log says first what it will be.
+    /// Writes the superblock and makes it durable: the file system is in use, or clean. The log
+    /// says first what it will be.
     fn write_superblock(&self, clean: bool) -> Result<()> {
         let mut superblock = self.superblock.lock();
         let (before, now) = (superblock.identity(), self.clock.now());
@@ -270,8 +272,8 @@ impl Ffs {
         })?)
     }
 
-    /// The buffer of the superblock, if commits log it. NetBSD wants it so: it believes the counts that a
-    /// replay leaves.
+    /// The buffer of the superblock, if commits log it. NetBSD wants it so: it believes the counts
+    /// that a replay leaves.
     pub(crate) fn superblock_to_log(&self) -> Result<Option<Buffer<'_>>> {
         // Until it says "in use" it is written past the log.
         if self.log.is_none() || self.dialect != Dialect::NetBsd || !self.is_marked() {

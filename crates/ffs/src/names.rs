@@ -19,8 +19,8 @@ impl Ffs {
         if inode.is_directory { Ok(inode) } else { Err(Error::NotDirectory) }
     }
 
-    /// Creates the inode behind a new name: with its block, if it is a directory, and its target, if it is a
-    /// symbolic link.
+    /// Creates the inode behind a new name: with its block, if it is a directory, and its target,
+    /// if it is a symbolic link.
     fn make_inode(
         &self,
         tx: &Tx<'_>,

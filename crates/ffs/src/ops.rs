@@ -1,7 +1,8 @@
 //! The operations: [`FileSystem`] for UFS.
 //!
-//! Each one takes the locks of the inodes it touches in the order of [`crate::inode`], looks, decides, begins
-//! a transaction, and changes; if any of it fails, everything is as it was ([`crate::tx`]).
+//! Each one takes the locks of the inodes it touches in the order of [`crate::inode`], looks,
+//! decides, begins a transaction, and changes; if any of it fails, everything is as it was
+//! ([`crate::tx`]).
 
 use crate::attr::check_regular;
 use crate::dinode::Dinode;

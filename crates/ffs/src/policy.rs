@@ -1,16 +1,17 @@
 //! Where things go: the layout policies of the paper (section 3.3) as pure functions.
 //!
-//! Global policies choose a cylinder group from the summaries: [`directory_group`] for a new directory,
-//! [`block_preference`] for the next block of a file. Local ones say in which order groups
-//! are tried when the preferred one is full ([`group_order`]), and when fragments are traded for time
-//! ([`optimization`]).
+//! Global policies choose a cylinder group from the summaries: [`directory_group`] for a new
+//! directory, [`block_preference`] for the next block of a file. Local ones say in which order
+//! groups are tried when the preferred one is full ([`group_order`]), and when fragments are traded
+//! for time ([`optimization`]).
 
 use crate::dialect::Dialect;
 use crate::layout::Layout;
 use crate::ondisk::{Csum, FS_OPTSPACE, FS_OPTTIME, Fs, NDADDR};
 
-/// The group for a new directory: more free inodes than the average, and of those the fewest directories. The
-/// search starts at the parent's group, so that ties stay near. 0 if there are no groups.
+/// The group for a new directory: more free inodes than the average, and of those the fewest
+/// directories. The search starts at the parent's group, so that ties stay near. 0 if there are no
+/// groups.
 #[must_use]
 pub fn directory_group(groups: &[Csum], parent: u32) -> u32 {
     let count = groups.len().max(1);
@@ -40,7 +41,8 @@ pub enum Preference {
 pub struct NextBlock {
     /// Number of the block in its file.
     pub lbn: u64,
-    /// Its index among the pointers that it is entered in: those of the inode, or of one indirect block.
+    /// Its index among the pointers that it is entered in: those of the inode, or of one indirect
+    /// block.
     pub index: u64,
     /// Group of the block before it in that array, if there is one.
     pub previous_group: Option<u32>,
@@ -68,7 +70,8 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// What the superblock of a file system says; a rotational delay only where the geometry is known.
+    /// What the superblock of a file system says; a rotational delay only where the geometry is
+    /// known.
     #[must_use]
     pub fn of(fs: &Fs, layout: &Layout, dialect: Dialect) -> Self {
         let positive = |value: i32| u32::try_from(value).unwrap_or(0);
@@ -85,8 +88,8 @@ impl Placement {
     }
 }
 
-/// Decides as `ffs_blkpref` does: leave the group where the first indirect block begins and after every
-/// `maxbpg` blocks, stay behind the previous block otherwise.
+/// Decides as `ffs_blkpref` does: leave the group where the first indirect block begins and after
+/// every `maxbpg` blocks, stay behind the previous block otherwise.
 #[must_use]
 pub fn block_preference(next: &NextBlock, by: &Placement) -> Preference {
     let leaves = next.index.is_multiple_of(by.maxbpg.max(1));
@@ -120,7 +123,8 @@ pub fn group_with_room(groups: &[Csum], start: u32) -> u32 {
     u32::try_from(found.unwrap_or(from)).unwrap_or(0)
 }
 
-/// The order in which groups are tried: the preferred one, a quadratic rehash from it, then all the others.
+/// The order in which groups are tried: the preferred one, a quadratic rehash from it, then all the
+/// others.
 pub fn group_order(preferred: u32, ncg: u32) -> impl Iterator<Item = u32> {
     let start = u64::from(preferred % ncg.max(1));
     let ncg64 = u64::from(ncg);
@@ -134,9 +138,9 @@ pub fn group_order(preferred: u32, ncg: u32) -> impl Iterator<Item = u32> {
     std::iter::once(start).chain(rehash).chain(rest).map(|g| u32::try_from(g).unwrap_or(0))
 }
 
-/// What to optimise a growing fragment for, and whether the file system's preference is to change to it
-/// (`ffs_realloccg`): with little fragmentation a whole block is taken at once and the unused rest given back; when
-/// more than the reserve allows lies in loose fragments, space comes first.
+/// What to optimise a growing fragment for, and whether the file system's preference is to change
+/// to it (`ffs_realloccg`): with little fragmentation a whole block is taken at once and the unused
+/// rest given back; when more than the reserve allows lies in loose fragments, space comes first.
 #[must_use]
 pub fn optimization(current: i32, minfree: u32, nffree: i64, dsize: u64) -> i32 {
     let dsize = i64::try_from(dsize).unwrap_or(i64::MAX);
@@ -150,8 +154,8 @@ pub fn optimization(current: i32, minfree: u32, nffree: i64, dsize: u64) -> i32 
     }
 }
 
-/// Fragments that pass the head while the next transfer is made ready (paper, section 3.2): `rotdelay_ms` at `rps`
-/// revolutions of `nsect` sectors, `nspf` of them to a fragment.
+/// Fragments that pass the head while the next transfer is made ready (paper, section 3.2):
+/// `rotdelay_ms` at `rps` revolutions of `nsect` sectors, `nspf` of them to a fragment.
 #[must_use]
 pub fn rotational_delay(rotdelay_ms: u32, rps: u32, nsect: u32, nspf: u32) -> u32 {
     let sectors = u64::from(rotdelay_ms) * u64::from(rps) * u64::from(nsect) / 1000;
@@ -166,7 +170,8 @@ mod tests {
         Csum { cs_ndir, cs_nbfree, cs_nifree, cs_nffree: 0 }
     }
 
-    /// Promise: of the groups with above-average free inodes, the one with the fewest directories is taken.
+    /// Promise: of the groups with above-average free inodes, the one with the fewest directories
+    /// is taken.
     #[test]
     fn directories_spread() {
         let groups = [cs(5, 0, 100), cs(1, 0, 10), cs(3, 0, 90), cs(4, 0, 120)];
@@ -174,8 +179,8 @@ mod tests {
         assert_eq!(directory_group(&[cs(0, 0, 0); 3], 1), 1);
     }
 
-    /// Promise: a file stays contiguous, leaves its group where the first indirect block begins and after
-    /// every maxbpg blocks, and keeps the rotational distance after maxcontig blocks.
+    /// Promise: a file stays contiguous, leaves its group where the first indirect block begins and
+    /// after every maxbpg blocks, and keeps the rotational distance after maxcontig blocks.
     #[test]
     fn files_move_on() {
         let by = Placement { direct: 12, maxbpg: 256, maxcontig: 1, delay_frags: 0, frag: 8, metaspace: 0 };
@@ -205,7 +210,8 @@ mod tests {
         assert_eq!(group_order(3, 20).take(5).collect::<Vec<_>>(), [3, 4, 6, 10, 18]);
     }
 
-    /// Promise: growing fragments are traded for time while few fragments lie loose, for space when many do.
+    /// Promise: growing fragments are traded for time while few fragments lie loose, for space when
+    /// many do.
     #[test]
     fn optimization_follows_fragmentation() {
         assert_eq!(optimization(FS_OPTTIME, 8, 10, 10_000), FS_OPTTIME);

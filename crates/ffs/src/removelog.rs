@@ -1,7 +1,8 @@
 //! Taking the log off a file system that is not mounted.
 //!
-//! The log is brought to its end first. Then the superblock, which says "clean", forgets it; only then its file goes. A crash in between
-//! leaves an ordinary file that nobody may remove, or with NetBSD's dialect one without a name for its check to find.
+//! The log is brought to its end first. Then the superblock, which says "clean", forgets it; only
+//! then its file goes. A crash in between leaves an ordinary file that nobody may remove, or with
+//! NetBSD's dialect one without a name for its check to find.
 
 use crate::dialect::Dialect;
 use crate::journal::LogPlace;
@@ -12,7 +13,8 @@ use spindle_device::Device;
 use spindle_vfs::{Error, FileSystem, Ino, Privilege, Result, SetAttr};
 use std::sync::Arc;
 
-/// Takes the log off, with `force` in spite of objections that can be overridden; gives where it was, if there was one. The caller locks the device, and has not mounted what is on it.
+/// Takes the log off, with `force` in spite of objections that can be overridden; gives where it
+/// was, if there was one. The caller locks the device, and has not mounted what is on it.
 ///
 /// # Errors
 /// [`Error::ReadOnly`] when something speaks against writing; as [`Ffs::open`]; device errors.

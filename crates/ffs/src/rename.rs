@@ -1,9 +1,9 @@
 //! Rename: atomic, with the loop check (paper, section 5.4).
 //!
-//! A rename that moves or replaces a directory holds [`Ffs::rename_lock`], so that the tree above the two
-//! directories stands still: their chains of ancestors are taken down first, and decide both the order of the locks
-//! (an ancestor first) and whether a directory would end below itself. All other renames lock one directory and
-//! then files in the order of their numbers.
+//! A rename that moves or replaces a directory holds [`Ffs::rename_lock`], so that the tree above
+//! the two directories stands still: their chains of ancestors are taken down first, and decide
+//! both the order of the locks (an ancestor first) and whether a directory would end below itself.
+//! All other renames lock one directory and then files in the order of their numbers.
 
 use crate::inode::{Inode, State};
 use crate::layout::Version;
@@ -220,7 +220,8 @@ impl Ffs {
             self.dir_rewrite(tx, to_ino, &dirs.to().di, target.0, now_named)?;
             self.dir_remove(tx, what.from.dir.ino, &mut dirs.from, what.from.name, what.source.0)?;
             if what.source_is_dir {
-                // One directory less in the place the source leaves; its place in the new parent is the old one's.
+                // One directory less in the place the source leaves; its place in the new parent is
+                // the old one's.
                 dirs.from.di.nlink = dirs.from.di.nlink.saturating_sub(1);
                 if what.changes_parent() {
                     self.reparent(tx, what.source.1.ino, source, (to_ino, dirs.to().di.dirdepth))?;
@@ -343,8 +344,8 @@ mod tests {
     use spindle_device::MemoryDevice;
     use spindle_vfs::{FileSystem, NewNode, Rdev};
 
-    /// Promise: no rename gives a directory more links than its format can count, whichever side of an exchange
-    /// it is on, and a refused one changes nothing.
+    /// Promise: no rename gives a directory more links than its format can count, whichever side of
+    /// an exchange it is on, and a refused one changes nothing.
     #[test]
     fn links_stay_within_the_limit() {
         let device = Arc::new(MemoryDevice::new(8 << 20));

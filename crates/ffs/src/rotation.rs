@@ -1,15 +1,17 @@
 //! Rotational positions (paper, section 3.2): where on its track a block comes under the head.
 //!
-//! A UFS1 superblock lists, for each cylinder of a cycle and each rotational position, the blocks at
-//! that position: `fs_postbl` gives the first, `fs_rotbl` the distance from each block to the next one.
-//! The groups count free blocks per cylinder and per position. Systems after 4.4BSD dropped all of it;
-//! a file system they have written is no longer maintained ([`crate::Layout::rotation`] is `None`).
+//! A UFS1 superblock lists, for each cylinder of a cycle and each rotational position, the blocks
+//! at that position: `fs_postbl` gives the first, `fs_rotbl` the distance from each block to the
+//! next one. The groups count free blocks per cylinder and per position. Systems after 4.4BSD
+//! dropped all of it; a file system they have written is no longer maintained
+//! ([`crate::Layout::rotation`] is `None`).
 
 use crate::ondisk::Fs;
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, Result};
 
-/// Byte offset in the superblock of the fixed `fs_opostbl`, and of the table that follows the structure.
+/// Byte offset in the superblock of the fixed `fs_opostbl`, and of the table that follows the
+/// structure.
 const OPOSTBL: usize = 860;
 const FS_SPACE: usize = 1376;
 
@@ -121,8 +123,8 @@ impl Rotation {
         u32::try_from(angle * u64::from(self.fs_old_nrpos) / u64::from(self.fs_old_npsect)).unwrap_or(0)
     }
 
-    /// The blocks (in blocks from the start of a cycle) at position `rpos` of cylinder `cyl` of a cycle, as
-    /// the tables chain them. Stops at the end of the tables whatever they say.
+    /// The blocks (in blocks from the start of a cycle) at position `rpos` of cylinder `cyl` of a
+    /// cycle, as the tables chain them. Stops at the end of the tables whatever they say.
     pub fn blocks_at(&self, cyl: u32, rpos: u32) -> impl Iterator<Item = u32> + '_ {
         let first = self.postbl.get((cyl * self.fs_old_nrpos + rpos) as usize).copied().unwrap_or(-1);
         let mut next = u32::try_from(first).ok();

@@ -1,12 +1,14 @@
 //! Free runs: where a file goes on when the block behind its last one is taken.
 //!
-//! BSD takes the next free block, so that on a disk in use a large file fills one small hole after the other. With
-//! [`Allocation::Runs`] a file goes on where a run of free blocks begins that is as long as the file is already: what has
-//! grown to n blocks is expected to grow by n more, up to a cluster. Of the runs that are long enough the shortest is
-//! taken, so that small files fill the small holes and leave the long runs to large ones.
+//! BSD takes the next free block, so that on a disk in use a large file fills one small hole after
+//! the other. With [`Allocation::Runs`] a file goes on where a run of free blocks begins that is as
+//! long as the file is already: what has grown to n blocks is expected to grow by n more, up to a
+//! cluster. Of the runs that are long enough the shortest is taken, so that small files fill the
+//! small holes and leave the long runs to large ones.
 //!
-//! Nothing is reserved or moved, and the format is as ever: only the address that the allocator is asked for is another.
-//! Should somebody else take it first, the allocator does what it always does.
+//! Nothing is reserved or moved, and the format is as ever: only the address that the allocator is
+//! asked for is another. Should somebody else take it first, the allocator does what it always
+//! does.
 
 use crate::group::find_bit;
 use crate::mount::Ffs;
@@ -15,7 +17,8 @@ use crate::units::{Frag, Lbn};
 use spindle_vfs::Result;
 use std::ops::Range;
 
-/// Groups that are looked at for a run: what is not found in so many is not worth reading the maps of more.
+/// Groups that are looked at for a run: what is not found in so many is not worth reading the maps
+/// of more.
 const GROUPS: usize = 16;
 
 /// Where a file goes on when the block behind its last one is taken.
@@ -24,8 +27,8 @@ pub enum Allocation {
     /// At the nearest free block: as BSD, rotational positions included.
     #[default]
     Nearest,
-    /// Where a free run begins that has room for as much again as the file has, up to a cluster. Of no use, and without
-    /// effect, where blocks are laid out with a rotational delay.
+    /// Where a free run begins that has room for as much again as the file has, up to a cluster. Of
+    /// no use, and without effect, where blocks are laid out with a rotational delay.
     Runs,
 }
 
@@ -81,8 +84,8 @@ impl Ffs {
     }
 }
 
-/// The shortest run of at least `run` whole free blocks among `blocks`, or else the longest, in a map of free fragments. Of
-/// several the first.
+/// The shortest run of at least `run` whole free blocks among `blocks`, or else the longest, in a
+/// map of free fragments. Of several the first.
 fn free_run(map: &[u8], frag: u32, blocks: Range<u32>, run: u32) -> Option<FreeRun> {
     let mut best: Option<FreeRun> = None;
     let mut at = blocks.start;
@@ -126,8 +129,8 @@ mod tests {
     use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev};
     use std::sync::Arc;
 
-    /// Promise: of the runs that are long enough the shortest is found, or else the longest; fragments of a block that is partly
-    /// taken are no run.
+    /// Promise: of the runs that are long enough the shortest is found, or else the longest;
+    /// fragments of a block that is partly taken are no run.
     #[test]
     fn runs_are_found() {
         // Blocks of 4 fragments: 0 taken, 1 and 2 free, 3 half free, 4 to 6 free, 7 taken.
@@ -157,8 +160,8 @@ mod tests {
         ino
     }
 
-    /// Runs of a file of 12 blocks on a disk that was full up to the reserve with files of a block, of which every other is
-    /// gone.
+    /// Runs of a file of 12 blocks on a disk that was full up to the reserve with files of a block,
+    /// of which every other is gone.
     fn pieces(allocation: Allocation) -> usize {
         let device = Arc::new(MemoryDevice::new(48 << 20));
         let parameters = Parameters {
@@ -197,8 +200,8 @@ mod tests {
         runs
     }
 
-    /// Promise: among holes a growing file soon finds the long runs, where BSD's policy fills hole after hole; a check finds
-    /// nothing wrong with either.
+    /// Promise: among holes a growing file soon finds the long runs, where BSD's policy fills hole
+    /// after hole; a check finds nothing wrong with either.
     #[test]
     fn files_grow_where_there_is_room() {
         let [nearest, runs] = [Allocation::Nearest, Allocation::Runs].map(pieces);

@@ -1,8 +1,8 @@
 //! Finding free space in one group: the local allocator's first two levels (paper, section 3.3).
 //!
 //! Pure functions of a group block: where the wanted block is free it is taken; otherwise the
-//! rotationally closest free block of the same cylinder, where the format knows cylinders; otherwise the next free
-//! one in the group.
+//! rotationally closest free block of the same cylinder, where the format knows cylinders;
+//! otherwise the next free one in the group.
 
 use crate::group::{Group, find_bit};
 use crate::layout::Layout;
@@ -68,7 +68,8 @@ fn same_cylinder(rotation: &Rotation, group: Group<'_>, wanted: u32, frag: u32) 
     })
 }
 
-/// A free run of exactly `run` fragments (fewer than a block), nearest after `wanted` (`ffs_mapsearch`).
+/// A free run of exactly `run` fragments (fewer than a block), nearest after `wanted`
+/// (`ffs_mapsearch`).
 #[must_use]
 pub fn find_run(layout: &Layout, group: Group<'_>, ndblk: u32, wanted: Option<u32>, run: u32) -> Option<u32> {
     let frag = layout.fs_frag;

@@ -1,7 +1,7 @@
 //! The summaries: counts of every group and of the whole file system, exact at every moment.
 //!
-//! They live in memory, and each change goes into the summary area's buffers inside the transaction that
-//! caused it. The totals go into the superblock when it is written.
+//! They live in memory, and each change goes into the summary area's buffers inside the transaction
+//! that caused it. The totals go into the superblock when it is written.
 
 use crate::layout::Layout;
 use crate::ondisk::{Csum, CsumTotal};

@@ -1,8 +1,9 @@
 //! The superblock: finding it, its replicas, and writing it back.
 //!
-//! [`Superblock::open`] looks at the standard places and gives a checked value or the reasons why none
-//! would do. Only what a mount must change is ever changed (counts, state, times); all other bytes are
-//! written back as they were read. The replicas are not touched after newfs, as in every BSD.
+//! [`Superblock::open`] looks at the standard places and gives a checked value or the reasons why
+//! none would do. Only what a mount must change is ever changed (counts, state, times); all other
+//! bytes are written back as they were read. The replicas are not touched after newfs, as in every
+//! BSD.
 
 use crate::ckhash::check_hash;
 use crate::dialect::{CHECK, Dialect, objections};
@@ -51,8 +52,8 @@ impl Superblock {
     /// Finds and checks the superblock at its standard places.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if there is no file system of this family, [`Error::Corrupt`] if there is one
-    /// whose superblock cannot be used, naming the first complaint.
+    /// [`Error::Unsupported`] if there is no file system of this family, [`Error::Corrupt`] if
+    /// there is one whose superblock cannot be used, naming the first complaint.
     pub fn open(device: &dyn Device) -> Result<Self> {
         let mut complaint = None;
         for at in SBLOCKSEARCH {
@@ -73,7 +74,8 @@ impl Superblock {
         }))
     }
 
-    /// Reads what stands at byte `at`, one of the standard places; `None` if it is not a superblock whose place that is.
+    /// Reads what stands at byte `at`, one of the standard places; `None` if it is not a superblock
+    /// whose place that is.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if it is one and cannot be used.
@@ -92,7 +94,8 @@ impl Superblock {
         if belongs { Self::checked(raw, &fs, endian, at, device).map(Some) } else { Ok(None) }
     }
 
-    /// Reads the replica at byte `at` of a file system whose standard superblock stands at `sblockloc`.
+    /// Reads the replica at byte `at` of a file system whose standard superblock stands at
+    /// `sblockloc`.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if there is none or it cannot be used.
@@ -103,8 +106,9 @@ impl Superblock {
         Self::checked(raw, &fs, endian, sblockloc, device)
     }
 
-    /// Looks for a usable replica: where the recovery record in front of a UFS2 superblock points, at the
-    /// usual second place (fragment or sector 32), then at every block of the first part of the device.
+    /// Looks for a usable replica: where the recovery record in front of a UFS2 superblock points,
+    /// at the usual second place (fragment or sector 32), then at every block of the first part of
+    /// the device.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if none is found; device errors.
@@ -167,8 +171,9 @@ impl Superblock {
         Ok(Some(raw))
     }
 
-    /// A superblock whose check-hash is wrong because our last write of it was cut short: a replica confirms the geometry, which no
-    /// mount changes, and the log that it was being written. It counts as not clean.
+    /// A superblock whose check-hash is wrong because our last write of it was cut short: a replica
+    /// confirms the geometry, which no mount changes, and the log that it was being written. It
+    /// counts as not clean.
     fn open_torn(device: &dyn Device) -> Result<Option<Self>> {
         for at in SBLOCKSEARCH {
             let Some(raw) = Self::read_raw(device, at)? else { continue };
@@ -253,8 +258,8 @@ impl Superblock {
         found
     }
 
-    /// True if what a log holds, if there is one, has to be replayed: NetBSD has a flag for that, elsewhere it is so whenever
-    /// the file system was not left clean.
+    /// True if what a log holds, if there is one, has to be replayed: NetBSD has a flag for that,
+    /// elsewhere it is so whenever the file system was not left clean.
     #[must_use]
     pub(crate) fn needs_log(&self) -> bool {
         match self.dialect {
@@ -296,9 +301,9 @@ impl Superblock {
         self.raw = raw;
     }
 
-    /// The counts of the whole file system, from where its dialect looks for them. In UFS1 whose flags have
-    /// moved that is `fs_cstotal`: NetBSD leaves the old counts alone from then on. OpenBSD goes on with
-    /// the old ones.
+    /// The counts of the whole file system, from where its dialect looks for them. In UFS1 whose
+    /// flags have moved that is `fs_cstotal`: NetBSD leaves the old counts alone from then on.
+    /// OpenBSD goes on with the old ones.
     #[must_use]
     pub fn totals(&self) -> CsumTotal {
         match self.dialect {
@@ -343,8 +348,8 @@ impl Superblock {
         self.layout.version == Version::Ufs2 || self.layout.flags_updated
     }
 
-    /// Marks it in use (before the first change) or clean (after the last), at `now`. `logged` says whether
-    /// there is a log that makes good an unclean end.
+    /// Marks it in use (before the first change) or clean (after the last), at `now`. `logged` says
+    /// whether there is a log that makes good an unclean end.
     pub fn set_clean(&mut self, clean: bool, logged: bool, now: Timestamp) {
         self.fs.fs_clean = match self.dialect {
             _ if clean => FS_ISCLEAN,
@@ -389,8 +394,8 @@ impl Superblock {
         }
     }
 
-    /// Notes a read-write mount: a journal of soft updates left from before must not be believed any more,
-    /// which FreeBSD checks by comparing `fs_mtime` (`fsck_ffs/suj.c`).
+    /// Notes a read-write mount: a journal of soft updates left from before must not be believed
+    /// any more, which FreeBSD checks by comparing `fs_mtime` (`fsck_ffs/suj.c`).
     pub fn note_mount(&mut self, now: Timestamp) {
         if self.dialect == Dialect::FreeBsd && self.has_new_fields() {
             // Another value is all that counts; behind the last one there is the time now.
@@ -415,7 +420,8 @@ impl Superblock {
         raw
     }
 
-    /// Overwrites just the fields that a mount changes: in old formats the others are other people's tables.
+    /// Overwrites just the fields that a mount changes: in old formats the others are other
+    /// people's tables.
     fn encode_known(&self, raw: &mut [u8]) {
         let endian = self.layout.endian;
         let mut base = Fs::decode(raw, endian);
@@ -437,7 +443,8 @@ impl Superblock {
         base.encode(raw, endian);
     }
 
-    /// Changes fields besides those that a mount changes. The caller knows that this format has them where [`Fs`] does.
+    /// Changes fields besides those that a mount changes. The caller knows that this format has
+    /// them where [`Fs`] does.
     pub(crate) fn change(&mut self, change: impl Fn(&mut Fs)) {
         let mut base = Fs::decode(&self.raw, self.layout.endian);
         change(&mut base);

@@ -1,8 +1,9 @@
 //! Changing a file's size and giving its space back.
 //!
-//! Blocks are freed from the last to the first, as far as the transaction has room in the log; what is left
-//! is a shorter file, and another transaction goes on with it. Freed pointers are cleared in the transaction
-//! that frees the blocks. Pointers that lead to one place twice are met as damage when it is freed again.
+//! Blocks are freed from the last to the first, as far as the transaction has room in the log; what
+//! is left is a shorter file, and another transaction goes on with it. Freed pointers are cleared
+//! in the transaction that frees the blocks. Pointers that lead to one place twice are met as
+//! damage when it is freed again.
 
 use crate::dinode::Dinode;
 use crate::file::{Content, Request};
@@ -41,7 +42,8 @@ impl Ffs {
         Ok(())
     }
 
-    /// [`Self::place`] for a block that nobody is going to write: it reads as zeros where it held nothing.
+    /// [`Self::place`] for a block that nobody is going to write: it reads as zeros where it held
+    /// nothing.
     fn place_zeroed(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request<'_>) -> Result<()> {
         let placed = self.place(tx, di, request)?;
         if let (true, Content::Data(stream)) = (placed.fresh, request.content) {
@@ -51,8 +53,8 @@ impl Ffs {
         Ok(())
     }
 
-    /// Cuts a file back to `size`, or towards it while there is room in the log. The caller stores the inode,
-    /// and does nothing after it that can fail.
+    /// Cuts a file back to `size`, or towards it while there is room in the log. The caller stores
+    /// the inode, and does nothing after it that can fail.
     pub(crate) fn shrink(
         &self,
         tx: &Tx<'_>,
@@ -128,9 +130,9 @@ impl Ffs {
         self.shrink(tx, ino, di, size, content)
     }
 
-    /// Frees the whole blocks `range` of a file that is `old_size` long, and the indirect blocks that become
-    /// empty, from the last on while there is room in the log. Returns the first block from which on all
-    /// are free.
+    /// Frees the whole blocks `range` of a file that is `old_size` long, and the indirect blocks
+    /// that become empty, from the last on while there is room in the log. Returns the first block
+    /// from which on all are free.
     fn free_blocks(
         &self,
         tx: &Tx<'_>,
@@ -180,8 +182,8 @@ impl Ffs {
         Ok(from)
     }
 
-    /// Frees the wanted blocks below one indirect block with `level` levels of others below it, and the
-    /// block itself if it becomes empty: then it returns true.
+    /// Frees the wanted blocks below one indirect block with `level` levels of others below it, and
+    /// the block itself if it becomes empty: then it returns true.
     fn free_tree(
         &self,
         tx: &Tx<'_>,
@@ -271,8 +273,8 @@ impl Ffs {
         }
     }
 
-    /// Allocates, zeroes or frees a range of a regular file, in as many transactions as that takes. Each of
-    /// them dates the file, so that the last leaves nothing to be done that could fail.
+    /// Allocates, zeroes or frees a range of a regular file, in as many transactions as that takes.
+    /// Each of them dates the file, so that the last leaves nothing to be done that could fail.
     pub(crate) fn fallocate_file(
         &self,
         inode: &Inode,
@@ -284,8 +286,9 @@ impl Ffs {
         match mode {
             FallocateMode::PunchHole => self.punch(inode, state, range.start..range.end.min(state.di.size)),
             FallocateMode::ZeroRange { keep_size } => {
-                // What is missing first: if there is no space, nothing has been zeroed. The rest together with
-                // the last of that, so that a new size is never seen with old bytes, unless it is too much.
+                // What is missing first: if there is no space, nothing has been zeroed. The rest
+                // together with the last of that, so that a new size is never seen with old bytes,
+                // unless it is too much.
                 let stored = self.stored_runs(inode, &state.di, range.start..range.end.min(state.di.size))?;
                 let bytes: u64 = stored.iter().map(|run| run.end - run.start).sum();
                 let (now, later) =
@@ -297,8 +300,8 @@ impl Ffs {
         }
     }
 
-    /// Gives every missing block of a range space that reads as zeros, and in the end zeroes what is stored in
-    /// `zeroed`.
+    /// Gives every missing block of a range space that reads as zeros, and in the end zeroes what
+    /// is stored in `zeroed`.
     fn fill(
         &self,
         inode: &Inode,
@@ -369,8 +372,8 @@ impl Ffs {
         if frags <= free { Ok(()) } else { Err(Error::NoSpace) }
     }
 
-    /// Fills missing blocks until the end of `part` or until there is no more room in the log; returns
-    /// the offset that was reached.
+    /// Fills missing blocks until the end of `part` or until there is no more room in the log;
+    /// returns the offset that was reached.
     fn fill_part(
         &self,
         tx: &Tx<'_>,
@@ -408,8 +411,8 @@ impl Ffs {
         }
     }
 
-    /// Frees the whole blocks of a range within the file, and zeroes its ragged ends. The file's last block
-    /// stays.
+    /// Frees the whole blocks of a range within the file, and zeroes its ragged ends. The file's
+    /// last block stays.
     fn punch(&self, inode: &Inode, state: &mut State, range: Range<u64>) -> Result<()> {
         if range.is_empty() {
             return self.transact(&mut *state, |tx, state| self.store_modified(tx, inode, state));
@@ -481,8 +484,8 @@ impl Ffs {
         self.store(tx, inode.ino, &state.di)
     }
 
-    /// Zeroes the stored bytes of a range. A block that is zeroed in part is kept whole for a rollback, which
-    /// must not have to read; such blocks come first, because only they can fail.
+    /// Zeroes the stored bytes of a range. A block that is zeroed in part is kept whole for a
+    /// rollback, which must not have to read; such blocks come first, because only they can fail.
     fn zero_stored(&self, tx: &Tx<'_>, inode: &Inode, di: &Dinode, range: Range<u64>) -> Result<()> {
         let mut whole = Vec::new();
         let mut at = range.start;
@@ -510,9 +513,9 @@ impl Ffs {
             .try_for_each(|(space, len)| Ok(self.cache.write(&inode.stream, tx, space, &vec![0; len])?))
     }
 
-    /// Frees an inode that has just lost a name or a reference, if it has none of either. What it has lost is
-    /// lost, whatever comes of it: if it cannot be freed now, that is tried again when space is wanted, and
-    /// at the unmount, which complains.
+    /// Frees an inode that has just lost a name or a reference, if it has none of either. What it
+    /// has lost is lost, whatever comes of it: if it cannot be freed now, that is tried again when
+    /// space is wanted, and at the unmount, which complains.
     pub(crate) fn reclaim(&self, inode: &Arc<Inode>) {
         if self.inodes.is_referenced(inode.ino) {
             return;
@@ -523,8 +526,8 @@ impl Ffs {
         }
     }
 
-    /// Frees an inode if it has no names: its blocks, its attributes, itself. Whoever had references has
-    /// them no more.
+    /// Frees an inode if it has no names: its blocks, its attributes, itself. Whoever had
+    /// references has them no more.
     pub(crate) fn free_orphan(&self, inode: &Arc<Inode>) -> Result<()> {
         let mut state = inode.state.write();
         if state.di.nlink > 0 || state.di.mode == 0 || self.is_read_only() {
@@ -575,8 +578,8 @@ struct Freeing<'a> {
 }
 
 impl Freeing<'_> {
-    /// Claims room in the log for freeing a block; false if there is none. For the first blocks there always is:
-    /// one of data, and the indirect ones that lead to it.
+    /// Claims room in the log for freeing a block; false if there is none. For the first blocks
+    /// there always is: one of data, and the indirect ones that lead to it.
     fn claims(&mut self, ffs: &Ffs, tx: &Tx<'_>, at: Frag, count: u64) -> Result<bool> {
         self.claims += 1;
         ffs.claim_to_free(tx, at, count)?;

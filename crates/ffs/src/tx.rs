@@ -1,13 +1,14 @@
 //! The transactions of `ffs`: an operation is done wholly, or not at all.
 //!
-//! The cache takes back the bytes that a failed operation has changed ([`spindle_cache::Tx::roll_back`]).
-//! What several operations change at once it cannot: so here stands what was taken from the maps of the
-//! cylinder groups, to be given back after a failure, and what is given up, which happens only when
-//! nothing can fail any more: space that was freed, file data in it, names that were the last ones.
-//! Inodes in memory that an operation changes are kept as they were ([`Restore`]).
+//! The cache takes back the bytes that a failed operation has changed
+//! ([`spindle_cache::Tx::roll_back`]). What several operations change at once it cannot: so here
+//! stands what was taken from the maps of the cylinder groups, to be given back after a failure,
+//! and what is given up, which happens only when nothing can fail any more: space that was freed,
+//! file data in it, names that were the last ones. Inodes in memory that an operation changes are
+//! kept as they were ([`Restore`]).
 //!
-//! What the caller must do: name in [`Ffs::transact`] each inode whose state it changes, and write over
-//! data that was there before only when nothing else can fail.
+//! What the caller must do: name in [`Ffs::transact`] each inode whose state it changes, and write
+//! over data that was there before only when nothing else can fail.
 
 use crate::alloc::MapSector;
 use crate::dinode::Dinode;
@@ -23,9 +24,9 @@ use std::collections::HashSet;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// Sectors of the log that an operation may need at the most: for the entries of two directories, for four
-/// inodes, and for the maps of all groups that an allocation with its indirect blocks and two moved
-/// fragments touch. Whatever needs more goes on in further transactions.
+/// Sectors of the log that an operation may need at the most: for the entries of two directories,
+/// for four inodes, and for the maps of all groups that an allocation with its indirect blocks and
+/// two moved fragments touch. Whatever needs more goes on in further transactions.
 pub(crate) const OPERATION_SECTORS: usize = 56;
 /// Sectors of the log that one more block of a file may need, with three indirect blocks.
 pub(crate) const BLOCK_SECTORS: usize = 32;
@@ -189,8 +190,8 @@ enum Kind {
 }
 
 impl Ffs {
-    /// Carries `change` out as one transaction, which changes the inodes in `touched`. The caller holds
-    /// all inode locks it needs. If it fails, whatever the reason, everything is as it was.
+    /// Carries `change` out as one transaction, which changes the inodes in `touched`. The caller
+    /// holds all inode locks it needs. If it fails, whatever the reason, everything is as it was.
     pub(crate) fn transact<R: Restore, T>(
         &self,
         touched: R,
@@ -208,9 +209,9 @@ impl Ffs {
         self.run(self.begin(Kind::Naming, OPERATION_SECTORS * self.sector())?, touched, change)
     }
 
-    /// [`Self::transact`] for an operation that may need more of the log than others. If it does not get to
-    /// its end it is taken back, and tried again with as much as an epoch can have; what is not done then
-    /// is for a further transaction.
+    /// [`Self::transact`] for an operation that may need more of the log than others. If it does
+    /// not get to its end it is taken back, and tried again with as much as an epoch can have; what
+    /// is not done then is for a further transaction.
     pub(crate) fn transact_at_length<R: Restore, T>(
         &self,
         touched: R,
@@ -249,8 +250,8 @@ impl Ffs {
         self.run(self.begin(kind, most)?, &mut touched, |tx, touched| change(tx, touched))
     }
 
-    /// [`Self::transact`], with more room in the log, before the superblock says that the file system is in
-    /// use.
+    /// [`Self::transact`], with more room in the log, before the superblock says that the file
+    /// system is in use.
     pub(crate) fn transact_unmarked<R: Restore, T>(
         &self,
         touched: R,
@@ -369,8 +370,8 @@ impl Ffs {
         Ok(())
     }
 
-    /// Notes that something was given up and could not be entered into the maps: no file has it any more,
-    /// and a check will find it.
+    /// Notes that something was given up and could not be entered into the maps: no file has it any
+    /// more, and a check will find it.
     pub(crate) fn note_lost(&self, freed: Result<()>, what: impl FnOnce() -> String) {
         if let Err(error) = freed {
             log::error!("{} is not in use any more and cannot be entered as free: {error}", what());

@@ -52,8 +52,8 @@ pub const fn index(n: u64) -> usize {
     n as usize
 }
 
-/// The low 32 bits of a time in seconds, which is what UFS1 holds; beyond 2038 it wraps, as FreeBSD reads it, without
-/// a sign.
+/// The low 32 bits of a time in seconds, which is what UFS1 holds; beyond 2038 it wraps, as FreeBSD
+/// reads it, without a sign.
 #[must_use]
 #[allow(clippy::cast_possible_truncation)] // Meant.
 pub const fn low_word(secs: i64) -> i32 {

@@ -1,4 +1,5 @@
-//! The conformance suite and random operation sequences on every format, each followed by a full check.
+//! The conformance suite and random operation sequences on every format, each followed by a full
+//! check.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -203,7 +204,8 @@ spindle_vfs::conformance_tests!(on_sun, || Ufs::make(&sun()));
 
 macro_rules! random_tests {
     ($($name:ident: $parameters:expr;)*) => {$(
-        /// Promise: any sequence of operations has the model's results, with remounts and full checks in between.
+        /// Promise: any sequence of operations has the model's results, with remounts and full
+        /// checks in between.
         #[test]
         fn $name() {
             random_run(&mut *Ufs::make(&$parameters), seed(), 4000);

@@ -40,8 +40,8 @@ fn expect_clean(device: &MemoryDevice, what: &str) {
     assert!(report.marked_clean && found.is_empty(), "{what}: {found:?}");
 }
 
-/// Promise: a mount of NetBSD's makes NetBSD's own log, without a name, and after a crash it is carried out; nobody has
-/// to say whose it is.
+/// Promise: a mount of NetBSD's makes NetBSD's own log, without a name, and after a crash it is
+/// carried out; nobody has to say whose it is.
 #[test]
 fn netbsd_gets_its_own_log() {
     for format in [Format::Ufs1, Format::Ufs2] {
@@ -71,7 +71,8 @@ fn netbsd_gets_its_own_log() {
     }
 }
 
-/// Promise: a device file has the number that its system reads, in that system's coding, and we read it again.
+/// Promise: a device file has the number that its system reads, in that system's coding, and we
+/// read it again.
 #[test]
 fn device_numbers_are_coded_as_the_system_does() {
     let rdev = Rdev { major: 0x31, minor: 0x1234 };
@@ -122,8 +123,8 @@ fn attributes_only_where_the_system_has_them() {
     }
 }
 
-/// Promise: NetBSD's file system in the order of bytes of few machines is only read where a log would be used, with the
-/// reason; without a log it is written.
+/// Promise: NetBSD's file system in the order of bytes of few machines is only read where a log
+/// would be used, with the reason; without a log it is written.
 #[test]
 fn logs_of_either_order_are_not_mixed() {
     for format in [Format::Ufs1, Format::Ufs2] {
@@ -143,8 +144,8 @@ fn logs_of_either_order_are_not_mixed() {
     }
 }
 
-/// Promise: the inode of NetBSD's log is no damage, in whichever order of bytes NetBSD has noted where it is: its
-/// kernel keeps to the machine's, whatever the file system's is.
+/// Promise: the inode of NetBSD's log is no damage, in whichever order of bytes NetBSD has noted
+/// where it is: its kernel keeps to the machine's, whatever the file system's is.
 #[test]
 fn the_logs_inode_is_known_in_either_order() {
     for order in [Endian::Big, Endian::Little] {

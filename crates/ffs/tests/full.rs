@@ -75,8 +75,8 @@ fn leave_just(fs: &Ffs, spare: &str) {
     fs.sync().unwrap();
 }
 
-/// Promise: where the end of a file moves to make room and there is no space for what should follow it, the
-/// file has the bytes that were written last, those that have not reached the device too.
+/// Promise: where the end of a file moves to make room and there is no space for what should follow
+/// it, the file has the bytes that were written last, those that have not reached the device too.
 #[test]
 fn moved_bytes_are_put_back() {
     for log in LOGS {
@@ -102,8 +102,9 @@ fn moved_bytes_are_put_back() {
     }
 }
 
-/// Promise: a range that is to be zeroed, and has holes that there is no space for, keeps its bytes. The range is so
-/// long that it is filled in several transactions, and what is missing is found in the last.
+/// Promise: a range that is to be zeroed, and has holes that there is no space for, keeps its
+/// bytes. The range is so long that it is filled in several transactions, and what is missing is
+/// found in the last.
 #[test]
 fn a_range_is_not_zeroed_before_it_has_all_its_space() {
     const RANGE: u64 = 70 << 20;
@@ -114,7 +115,8 @@ fn a_range_is_not_zeroed_before_it_has_all_its_space() {
         let fs = disk.open();
         let ino = file(&fs, "stays");
         fs.write(ino, 0, &data, Privilege::Root).unwrap();
-        // With its indirect blocks it has room for all that is missing, but not for the indirect blocks of that.
+        // With its indirect blocks it has room for all that is missing, but not for the indirect
+        // blocks of that.
         let (spare, bytes) = (file(&fs, "spare"), (missing - 10) * BSIZE as u64);
         fs.fallocate(spare, FallocateMode::Allocate { keep_size: false }, 0, bytes, Privilege::Root).unwrap();
         fs.forget(spare, 1);

@@ -1,4 +1,5 @@
-//! Images that somebody has thought out: each would lead an operation astray that believes what it reads.
+//! Images that somebody has thought out: each would lead an operation astray that believes what it
+//! reads.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -71,8 +72,8 @@ fn cut_to(fs: &Ffs, ino: Ino, size: u64) -> Result<Attr, Error> {
     fs.setattr(ino, &SetAttr { size: Some(size), ..SetAttr::default() }, Privilege::Root)
 }
 
-/// Promise: in a file whose indirect block leads to itself, which makes it as large as the format allows, looking for a
-/// hole, filling and cutting back end, and with a complaint.
+/// Promise: in a file whose indirect block leads to itself, which makes it as large as the format
+/// allows, looking for a hole, filling and cutting back end, and with a complaint.
 #[test]
 fn pointers_in_circles() {
     let parameters = Parameters { bsize: Some(65536), fsize: Some(65536), ..Victim::parameters() };
@@ -117,8 +118,8 @@ fn pointers_in_circles() {
     assert!(!Superblock::open(&*victim.device).unwrap().is_clean());
 }
 
-/// Promise: a removed file that cannot be freed is complained of at unmount, after everything else was written; and
-/// the file system is not called clean.
+/// Promise: a removed file that cannot be freed is complained of at unmount, after everything else
+/// was written; and the file system is not called clean.
 #[test]
 fn unmount_writes_everything_else() {
     let mut file = Ino(0);
@@ -168,7 +169,8 @@ fn immense_and_empty() {
     assert!(report.findings.is_empty(), "{:?}", report.findings);
 }
 
-/// Promise: a group block of 4.2BSD is as large as its map of free fragments, whose place is fixed, needs.
+/// Promise: a group block of 4.2BSD is as large as its map of free fragments, whose place is fixed,
+/// needs.
 #[test]
 fn old_groups_hold_their_maps() {
     const FS_CGSIZE: usize = 160;
@@ -191,7 +193,8 @@ fn old_groups_hold_their_maps() {
     }
 }
 
-/// Promise: a time in the superblock at the end of all time does not keep it from being mounted and changed.
+/// Promise: a time in the superblock at the end of all time does not keep it from being mounted and
+/// changed.
 #[test]
 fn the_end_of_time() {
     const FS_MTIME: usize = 1208;
@@ -205,8 +208,8 @@ fn the_end_of_time() {
     fs.unmount().unwrap();
 }
 
-/// Promise: a name that leads to its own directory or one above it is damage to a rename, which locks both ends;
-/// it does not wait for itself.
+/// Promise: a name that leads to its own directory or one above it is damage to a rename, which
+/// locks both ends; it does not wait for itself.
 #[test]
 fn renames_of_names_that_lead_up() {
     let (mut one, mut two) = (Ino(0), Ino(0));
@@ -233,8 +236,8 @@ fn renames_of_names_that_lead_up() {
     }
 }
 
-/// Promise: threads that work on directories that are below each other, in opposite directions, do not wait for each
-/// other for ever.
+/// Promise: threads that work on directories that are below each other, in opposite directions, do
+/// not wait for each other for ever.
 #[test]
 fn directories_below_each_other() {
     const ROUNDS: usize = 3000;
@@ -271,8 +274,9 @@ fn names(fs: &Ffs, dir: Ino) -> Vec<String> {
     names
 }
 
-/// Promise: whatever is wrong with one entry of a directory, the others are shown, found, removed and joined by new
-/// ones; nobody sees the bad one, the check tells of it, and the file system is not called clean.
+/// Promise: whatever is wrong with one entry of a directory, the others are shown, found, removed
+/// and joined by new ones; nobody sees the bad one, the check tells of it, and the file system is
+/// not called clean.
 #[test]
 fn one_bad_entry_costs_no_other() {
     type Damage = fn(&mut [u8]);
@@ -336,8 +340,8 @@ fn one_bad_entry_costs_no_other() {
     }
 }
 
-/// Promise: bytes that stand behind the end of a file, as a crash or another system leaves them, never become
-/// part of it, in whatever way it grows.
+/// Promise: bytes that stand behind the end of a file, as a crash or another system leaves them,
+/// never become part of it, in whatever way it grows.
 #[test]
 fn what_stands_behind_the_end_is_never_shown() {
     type Growth = fn(&Ffs, Ino);

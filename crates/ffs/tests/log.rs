@@ -1,4 +1,5 @@
-//! The log: what a crash leaves, and what other systems see of it. Crashes at every instant are `spindle-torture`'s business.
+//! The log: what a crash leaves, and what other systems see of it. Crashes at every instant are
+//! `spindle-torture`'s business.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -110,7 +111,8 @@ fn content(fs: &Ffs, name: &str) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Promise: on large sectors, of which each change takes at least one, a log too small for them is not made.
+/// Promise: on large sectors, of which each change takes at least one, a log too small for them is
+/// not made.
 #[test]
 fn large_sectors_want_a_larger_log() {
     for (log_bytes, made) in [(64 << 10, false), (384 << 10, false), (400 << 10, true)] {
@@ -125,8 +127,9 @@ fn large_sectors_want_a_larger_log() {
     }
 }
 
-/// Promise: after a crash, what was synced is there, what was not is wholly absent, an unlinked open file is gone with its space,
-/// and the check finds nothing; the same without the log's being carried out, read-only.
+/// Promise: after a crash, what was synced is there, what was not is wholly absent, an unlinked
+/// open file is gone with its space, and the check finds nothing; the same without the log's being
+/// carried out, read-only.
 #[test]
 fn synced_survives() {
     for (name, parameters) in formats() {
@@ -189,7 +192,8 @@ fn data_alone_is_enough_to_find_it() {
     assert_eq!(content(&disk.crash().open(LogUse::IfThere), "b").unwrap().len(), 14_000);
 }
 
-/// Promise: a full file system takes as much again each time that it was emptied, without a sync between.
+/// Promise: a full file system takes as much again each time that it was emptied, without a sync
+/// between.
 #[test]
 fn no_space_is_lost() {
     for (name, parameters) in formats() {
@@ -228,8 +232,8 @@ fn no_space_is_lost() {
     }
 }
 
-/// Promise: the log lists just the inodes that have lost their names and are not free yet. Our recovery looks at what it is told
-/// to free, NetBSD's insists on it (`ffs_wapbl_replay_finish`).
+/// Promise: the log lists just the inodes that have lost their names and are not free yet. Our
+/// recovery looks at what it is told to free, NetBSD's insists on it (`ffs_wapbl_replay_finish`).
 #[test]
 fn only_nameless_inodes_are_listed() {
     for (name, parameters) in formats() {
@@ -256,8 +260,8 @@ fn only_nameless_inodes_are_listed() {
     }
 }
 
-/// Promise: a clean unmount leaves an empty log and a superblock that its own system takes for clean; the mount that follows
-/// goes on with the same log.
+/// Promise: a clean unmount leaves an empty log and a superblock that its own system takes for
+/// clean; the mount that follows goes on with the same log.
 #[test]
 fn clean_unmount_leaves_an_empty_log() {
     for (name, parameters) in formats() {
@@ -284,9 +288,9 @@ fn clean_unmount_leaves_an_empty_log() {
     }
 }
 
-/// Promise: a log is not believed once another system has written to the file system: neither after its
-/// check has called it clean, nor when it is unclean again; and whether or not it has set the time, which
-/// NetBSD leaves alone when it renames files or changes modes.
+/// Promise: a log is not believed once another system has written to the file system: neither after
+/// its check has called it clean, nor when it is unclean again; and whether or not it has set the
+/// time, which NetBSD leaves alone when it renames files or changes modes.
 #[test]
 fn foreign_hands_end_the_log() {
     for (name, parameters) in formats() {
@@ -310,8 +314,8 @@ fn foreign_hands_end_the_log() {
     }
 }
 
-/// Promise: on NetBSD's dialect a replay leaves a superblock whose counts are those of the groups, and which
-/// NetBSD takes for one that was clean when it was mounted: it does not sum up again.
+/// Promise: on NetBSD's dialect a replay leaves a superblock whose counts are those of the groups,
+/// and which NetBSD takes for one that was clean when it was mounted: it does not sum up again.
 #[test]
 fn netbsd_finds_the_counts_in_the_log() {
     let netbsd = || Parameters { dialect: Some(Dialect::NetBsd), ..formats()[0].1.clone() };
@@ -352,7 +356,8 @@ fn the_log_is_nobodys() {
     fs.unmount().unwrap();
 }
 
-/// Promise: where somebody has removed the log's file, its former space is not written to, and another log is made.
+/// Promise: where somebody has removed the log's file, its former space is not written to, and
+/// another log is made.
 #[test]
 fn a_removed_log_is_left_alone() {
     let disk = Disk::new(&formats()[0].1);
@@ -392,7 +397,8 @@ fn a_removed_log_is_left_alone() {
     assert_eq!(disk.damage(), Vec::<String>::new());
 }
 
-/// Promise: a log is taken off with its file and space, whatever the dialect; the check finds nothing, and a new one can be made.
+/// Promise: a log is taken off with its file and space, whatever the dialect; the check finds
+/// nothing, and a new one can be made.
 #[test]
 fn logs_are_taken_off() {
     for (name, parameters) in formats() {
@@ -419,8 +425,9 @@ fn logs_are_taken_off() {
     }
 }
 
-/// Promise: where NetBSD keeps the length of its log, FreeBSD keeps the room for metadata in a group. A
-/// log that is longer than a group is no damage, and the length of a log does not decide where files go.
+/// Promise: where NetBSD keeps the length of its log, FreeBSD keeps the room for metadata in a
+/// group. A log that is longer than a group is no damage, and the length of a log does not decide
+/// where files go.
 #[test]
 fn the_length_of_netbsds_log_is_not_freebsds_metaspace() {
     let disk = Disk::new(&Parameters {
@@ -444,8 +451,9 @@ fn the_length_of_netbsds_log_is_not_freebsds_metaspace() {
     assert_eq!(disk.damage(), Vec::<String>::new());
 }
 
-/// Promise: in UFS1 the counts and the time stand alike in the old places and in the new ones after a
-/// session of ours, whichever of them the system before us kept, so that old and new systems agree.
+/// Promise: in UFS1 the counts and the time stand alike in the old places and in the new ones after
+/// a session of ours, whichever of them the system before us kept, so that old and new systems
+/// agree.
 #[test]
 fn ufs1_keeps_both_places_alike() {
     for dialect in [Dialect::FreeBsd, Dialect::NetBsd, Dialect::OpenBsd] {
@@ -471,7 +479,8 @@ fn ufs1_keeps_both_places_alike() {
         fs.unmount().unwrap();
         let superblock = Superblock::open(&*disk.device).unwrap();
         assert_eq!(superblock.old_totals(), superblock.totals(), "{dialect}");
-        // OpenBSD's newfs does not say that the new places count, and its alternates must agree with them.
+        // OpenBSD's newfs does not say that the new places count, and its alternates must agree
+        // with them.
         let (new, made) = (superblock.fs.fs_cstotal, made.fs.fs_cstotal);
         let expected = if dialect == Dialect::OpenBsd { made } else { superblock.old_totals() };
         assert_eq!(new, expected, "{dialect}");

@@ -1,4 +1,5 @@
-//! A device that refuses to read for a while: nothing is lost, and everything works when it reads again.
+//! A device that refuses to read for a while: nothing is lost, and everything works when it reads
+//! again.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -55,7 +56,8 @@ fn create(fs: &Ffs, name: &str) -> Ino {
     fs.create(fs.root(), name.as_bytes(), &node, Privilege::Root).unwrap().ino
 }
 
-/// Promise: where a file's blocks cannot be read when it loses its name, its space is there again as soon as it is wanted and they can.
+/// Promise: where a file's blocks cannot be read when it loses its name, its space is there again
+/// as soon as it is wanted and they can.
 #[test]
 fn space_is_regained() {
     const SIZE: u64 = 4 << 20;
@@ -90,8 +92,8 @@ fn space_is_regained() {
     }
 }
 
-/// Promise: a commit that cannot read what it needs changes nothing, and the next one does all of it: also on
-/// NetBSD's dialect, where the superblock is a part of it.
+/// Promise: a commit that cannot read what it needs changes nothing, and the next one does all of
+/// it: also on NetBSD's dialect, where the superblock is a part of it.
 #[test]
 fn a_commit_is_tried_again() {
     for dialect in [Dialect::FreeBsd, Dialect::NetBsd] {

@@ -1,4 +1,5 @@
-//! Many clients under a scheduler that decides by chance who runs: what the order of real threads hides or rarely shows.
+//! Many clients under a scheduler that decides by chance who runs: what the order of real threads
+//! hides or rarely shows.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -204,8 +205,9 @@ fn run(seed: u64) -> Time {
     simulation.now()
 }
 
-/// Promise: whoever runs when, every client finds its own bytes, nobody waits for ever, and the image checks clean; so does, with
-/// a log, what a loss of power at any moment leaves, where no file has bytes of another client's.
+/// Promise: whoever runs when, every client finds its own bytes, nobody waits for ever, and the
+/// image checks clean; so does, with a log, what a loss of power at any moment leaves, where no
+/// file has bytes of another client's.
 #[test]
 fn torture_any_schedule() {
     let cases = std::env::var("SPINDLE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(40_u64).min(2000);
@@ -215,7 +217,8 @@ fn torture_any_schedule() {
     }
 }
 
-/// Promise: a random schedule repeats exactly from its seed, to the last nanosecond of virtual time.
+/// Promise: a random schedule repeats exactly from its seed, to the last nanosecond of virtual
+/// time.
 #[test]
 fn schedules_repeat() {
     assert_eq!(run(77), run(77));

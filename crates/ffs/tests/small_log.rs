@@ -1,5 +1,5 @@
-//! Small logs: whatever is larger than the log goes on in steps or is refused before anything was done, and never
-//! ends all changes.
+//! Small logs: whatever is larger than the log goes on in steps or is refused before anything was
+//! done, and never ends all changes.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -75,8 +75,9 @@ fn many_groups() -> Parameters {
     }
 }
 
-/// Promise: freeing, cutting, punching and allocating what is all over the disk needs more of the log than there is, and
-/// goes on in steps; a crash in between leaves nothing that a check finds, and none of them stops further changes.
+/// Promise: freeing, cutting, punching and allocating what is all over the disk needs more of the
+/// log than there is, and goes on in steps; a crash in between leaves nothing that a check finds,
+/// and none of them stops further changes.
 #[test]
 fn large_operations_go_on_in_steps() {
     let disk = Disk::new(&many_groups());
@@ -117,8 +118,8 @@ fn large_operations_go_on_in_steps() {
     assert_eq!(disk.damage(), Vec::<String>::new());
 }
 
-/// Promise: more files than the log can list are unlinked while they are open: unlinking the next is refused, nothing
-/// else is, and what was listed is freed by a recovery.
+/// Promise: more files than the log can list are unlinked while they are open: unlinking the next
+/// is refused, nothing else is, and what was listed is freed by a recovery.
 #[test]
 fn more_orphans_than_the_log_can_list() {
     let disk = Disk::new(&Parameters {
@@ -164,8 +165,8 @@ fn more_orphans_than_the_log_can_list() {
     assert_eq!(disk.damage(), Vec::<String>::new());
 }
 
-/// Promise: where no run of free blocks is as long as the log should be, a shorter one is taken if every operation fits
-/// into it: on an old disk with small groups, and on a disk that is in pieces.
+/// Promise: where no run of free blocks is as long as the log should be, a shorter one is taken if
+/// every operation fits into it: on an old disk with small groups, and on a disk that is in pieces.
 #[test]
 fn a_shorter_log_is_better_than_none() {
     let sun = Parameters {

@@ -1,4 +1,5 @@
-//! tunefs: what is asked for lands on the device and nothing else does, in every format; refusals change nothing.
+//! tunefs: what is asked for lands on the device and nothing else does, in every format; refusals
+//! change nothing.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -77,9 +78,9 @@ fn all_changed(superblock: &Superblock) -> Tuning {
     }
 }
 
-/// Promise: in every format and dialect, everything that it has can be changed at once; each old and new value is told and
-/// found again; a full check finds nothing; and not a byte changes outside the superblock, or its replicas where they
-/// were asked for, which are usable then.
+/// Promise: in every format and dialect, everything that it has can be changed at once; each old
+/// and new value is told and found again; a full check finds nothing; and not a byte changes
+/// outside the superblock, or its replicas where they were asked for, which are usable then.
 #[test]
 fn changes_land() {
     for parameters in everything() {
@@ -132,8 +133,8 @@ fn refusal(result: Result<impl std::fmt::Debug>) -> String {
     }
 }
 
-/// Promise: what cannot be, or what the format does not have, is refused by name with what is possible, and together with
-/// good wishes changes nothing.
+/// Promise: what cannot be, or what the format does not have, is refused by name with what is
+/// possible, and together with good wishes changes nothing.
 #[test]
 fn bad_values_change_nothing() {
     let ufs2 = wish(Format::Ufs2, None, None);
@@ -179,7 +180,8 @@ fn bad_values_change_nothing() {
     }
 }
 
-/// Promise: what must not be written is not, unless it can be insisted on; and insisting does not call it clean.
+/// Promise: what must not be written is not, unless it can be insisted on; and insisting does not
+/// call it clean.
 #[test]
 fn objections_are_heard() {
     let parameters = Parameters { check_hashes: false, ..wish(Format::Ufs2, None, None) };
@@ -209,8 +211,8 @@ fn objections_are_heard() {
     assert!(refusal(tune(&MemoryDevice::new(1 << 20), &tuning, forced)).contains("no UFS superblock"));
 }
 
-/// Promise: a wish for what is already so writes nothing; soft updates go on and off again, and a name goes off, without a
-/// trace, where UFS1 keeps its flags in eight bits, too.
+/// Promise: a wish for what is already so writes nothing; soft updates go on and off again, and a
+/// name goes off, without a trace, where UFS1 keeps its flags in eight bits, too.
 #[test]
 fn back_to_what_it_was() {
     for parameters in [wish(Format::Ufs2, None, None), wish(Format::Ufs1, Some(Dialect::Bsd44), None)] {

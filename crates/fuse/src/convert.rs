@@ -114,7 +114,8 @@ pub(crate) const fn absent() -> FileAttr {
     }
 }
 
-/// The kernel's 32-bit device number (`new_encode_dev` of Linux `kdev_t.h`): 12 bits of major, 20 of minor.
+/// The kernel's 32-bit device number (`new_encode_dev` of Linux `kdev_t.h`): 12 bits of major, 20
+/// of minor.
 pub(crate) const fn encode_rdev(rdev: Rdev) -> u32 {
     let (major, minor) = (rdev.major & 0xfff, rdev.minor & 0xf_ffff);
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
@@ -128,7 +129,8 @@ pub(crate) const fn decode_rdev(dev: u32) -> Rdev {
 mod tests {
     use super::*;
 
-    /// Promise: whatever number the root has, every other inode keeps a number of its own, and both ways agree.
+    /// Promise: whatever number the root has, every other inode keeps a number of its own, and both
+    /// ways agree.
     #[test]
     fn node_numbers_are_swapped_with_the_root() {
         for root in [1, 2, 7] {

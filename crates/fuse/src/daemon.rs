@@ -1,8 +1,9 @@
 //! Becoming a daemon, and saying when the mount is live.
 //!
-//! `mount(8)`, fstab and systemd look at the exit status of the command: 0 must mean that the mount is live. So the process
-//! forks first of all, before there are threads, open images or mounts to be torn in two. The child does
-//! everything; the parent waits at a pipe for one byte that says *live*, or for the text of the error.
+//! `mount(8)`, fstab and systemd look at the exit status of the command: 0 must mean that the mount
+//! is live. So the process forks first of all, before there are threads, open images or mounts to
+//! be torn in two. The child does everything; the parent waits at a pipe for one byte that says
+//! *live*, or for the text of the error.
 
 use crate::{Error, Result, Signals};
 use nix::unistd::{ForkResult, dup2_stderr, dup2_stdin, dup2_stdout, fork, pipe2, setsid};
@@ -38,7 +39,8 @@ enum Announce {
 }
 
 impl Ready {
-    /// Says that the mount is live. A daemon then lets go of its terminal and its working directory.
+    /// Says that the mount is live. A daemon then lets go of its terminal and its working
+    /// directory.
     ///
     /// # Errors
     /// When there is nobody to tell any more, or `/dev/null` cannot be opened.
@@ -57,8 +59,9 @@ impl Ready {
     }
 }
 
-/// Runs `run` as `mode` says and gives the exit status for `main` to return: in the daemon that of `run`, in its parent 0
-/// when the mount is live, else 32 with the message on standard error, after `name`. Must be called before there are threads.
+/// Runs `run` as `mode` says and gives the exit status for `main` to return: in the daemon that of
+/// `run`, in its parent 0 when the mount is live, else 32 with the message on standard error, after
+/// `name`. Must be called before there are threads.
 pub fn launch<E: Display>(
     mode: Mode,
     name: &str,
@@ -106,7 +109,8 @@ fn become_daemon() -> Result<Side> {
         return Err(Error::State("cannot start a daemon: this process has threads already".into()));
     }
     let (read, write) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(|e| failed(e.into()))?;
-    // SAFETY: this is the only thread, as has just been seen, so that no lock can be held by another in the child.
+    // SAFETY: this is the only thread, as has just been seen, so that no lock can be held by
+    // another in the child.
     match unsafe { fork() }.map_err(|e| failed(e.into()))? {
         ForkResult::Parent { .. } => Ok(Side::Parent(File::from(read))),
         ForkResult::Child => {

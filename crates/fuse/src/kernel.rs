@@ -41,8 +41,8 @@ pub(crate) struct KernelMount {
     pub(crate) auto_unmount: Option<UnixStream>,
 }
 
-/// Whether the kernel must check permissions: whenever anyone but root on behalf of root may come in. Root would
-/// pass every check, and each create would cost a GETATTR of the directory.
+/// Whether the kernel must check permissions: whenever anyone but root on behalf of root may come
+/// in. Root would pass every check, and each create would cost a GETATTR of the directory.
 pub(crate) fn needs_permission_checks(options: &MountOptions) -> bool {
     options.default_permissions || options.access == Access::Everyone || !geteuid().is_root()
 }
@@ -161,7 +161,8 @@ fn mount_by_helper(
     }
 }
 
-/// The options as `fusermount3` reads them: it takes a backslash before a comma or a backslash away.
+/// The options as `fusermount3` reads them: it takes a backslash before a comma or a backslash
+/// away.
 fn helper_options(source: &str, options: &MountOptions) -> String {
     let mut text = format!("fsname={}", source.replace('\\', r"\\").replace(',', r"\,"));
     let words = [
@@ -197,7 +198,8 @@ fn receive_fd(socket: &UnixStream) -> io::Result<OwnedFd> {
         if let ControlMessageOwned::ScmRights(fds) = control
             && let Some(&fd) = fds.first()
         {
-            // SAFETY: the kernel has just made this descriptor for us; nothing else knows its number.
+            // SAFETY: the kernel has just made this descriptor for us; nothing else knows its
+            // number.
             return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
         }
     }
@@ -213,7 +215,8 @@ pub(crate) enum Unmount {
     Detach,
 }
 
-/// Unmounts `device` from `dir` (absolute, without links), if it is mounted at all and is what is seen there.
+/// Unmounts `device` from `dir` (absolute, without links), if it is mounted at all and is what is
+/// seen there.
 pub(crate) fn unmount(dir: &Path, device: MountDevice, how: Unmount) -> Result<()> {
     match mountinfo::mounted_on(dir)? {
         Some(entry) if entry.device == device => {}

@@ -1,14 +1,17 @@
-//! Requests that must wait for the kernel, which waits for the threads that serve requests: so they wait in a thread of
-//! their own.
+//! Requests that must wait for the kernel, which waits for the threads that serve requests: so they
+//! wait in a thread of their own.
 //!
-//! *Looking for data and holes.* The kernel passes `SEEK_DATA` and `SEEK_HOLE` on without writing back what it holds
-//! (seen on Linux 6.18), so a file just written would look like one hole, and `cp` would copy it as such. An
-//! invalidation notice has the kernel write back the pages of a file and wait for that.
+//! *Looking for data and holes.* The kernel passes `SEEK_DATA` and `SEEK_HOLE` on without writing
+//! back what it holds (seen on Linux 6.18), so a file just written would look like one hole, and
+//! `cp` would copy it as such. An invalidation notice has the kernel write back the pages of a file
+//! and wait for that.
 //!
-//! *Running out of space.* What an unlinked file held is free only when the kernel forgets the file, and it may well send the
-//! next writes before that. So when space runs out after a removal, the request waits for FORGETs ([`Room`]).
+//! *Running out of space.* What an unlinked file held is free only when the kernel forgets the
+//! file, and it may well send the next writes before that. So when space runs out after a removal,
+//! the request waits for FORGETs ([`Room`]).
 //!
-//! The two wait in different threads, because the first waits for writes, which may be among the second.
+//! The two wait in different threads, because the first waits for writes, which may be among the
+//! second.
 
 use crate::protocol::Notifier;
 use spindle_clock::{Condvar, Mutex};
@@ -65,8 +68,8 @@ impl Later {
     }
 }
 
-/// How long no FORGET must come before there is no more hope for space. The kernel sends one at least with every
-/// eighth request.
+/// How long no FORGET must come before there is no more hope for space. The kernel sends one at
+/// least with every eighth request.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How often is tried at most, however many FORGETs come.
 const ATTEMPTS: u32 = 100;
@@ -130,8 +133,8 @@ mod tests {
     use std::cell::Cell;
     use std::sync::Arc;
 
-    /// Promise: who found no space after a removal gets what is forgotten later, and otherwise hears so, once the wait was
-    /// in vain at once.
+    /// Promise: who found no space after a removal gets what is forgotten later, and otherwise
+    /// hears so, once the wait was in vain at once.
     #[test]
     fn space_that_comes_free() {
         let room = Arc::new(Room::default());

@@ -1,11 +1,13 @@
-//! `/proc/self/mountinfo`: which mount is on a directory, asked without touching the mounted file system.
+//! `/proc/self/mountinfo`: which mount is on a directory, asked without touching the mounted file
+//! system.
 
 use crate::{Error, Result};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// A device number as `major:minor`, which names a mounted file system for as long as it is mounted.
+/// A device number as `major:minor`, which names a mounted file system for as long as it is
+/// mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MountDevice {
     pub(crate) major: u32,
@@ -51,8 +53,8 @@ pub(crate) fn mounted_on(dir: &Path) -> Result<Option<MountEntry>> {
     Ok(all()?.into_iter().rfind(|entry| entry.mount_point == dir))
 }
 
-/// True if the file system of `mount` is mounted at another place, too, that this process sees. To be asked while `mount` is
-/// there: afterwards its device number may be another file system's.
+/// True if the file system of `mount` is mounted at another place, too, that this process sees. To
+/// be asked while `mount` is there: afterwards its device number may be another file system's.
 pub(crate) fn is_elsewhere(mount: &MountEntry) -> Result<bool> {
     Ok(all()?.iter().any(|entry| entry.device == mount.device && entry.id != mount.id))
 }
@@ -68,8 +70,8 @@ fn all() -> Result<Vec<MountEntry>> {
     Ok(text.split(|&b| b == b'\n').filter_map(parse_line).collect())
 }
 
-/// The fields of proc(5): id, parent, device, root, mount point, options, optional fields, `-`, type, source,
-/// super-block options.
+/// The fields of proc(5): id, parent, device, root, mount point, options, optional fields, `-`,
+/// type, source, super-block options.
 fn parse_line(line: &[u8]) -> Option<MountEntry> {
     let mut fields = line.split(|&b| b == b' ');
     let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
@@ -98,9 +100,11 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The directory without links in its path, its last component included; does not touch what is mounted on it.
+/// The directory without links in its path, its last component included; does not touch what is
+/// mounted on it.
 pub(crate) fn canonical(dir: &Path) -> std::io::Result<PathBuf> {
-    // `canonicalize` reads links only, but a dead mount's own root answers nothing: then only the parent is asked.
+    // `canonicalize` reads links only, but a dead mount's own root answers nothing: then only the
+    // parent is asked.
     dir.canonicalize().or_else(|error| {
         let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else { return Err(error) };
         let parent = if parent.as_os_str().as_bytes().is_empty() { Path::new(".") } else { parent };

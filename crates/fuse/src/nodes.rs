@@ -104,7 +104,8 @@ mod tests {
         }
     }
 
-    /// Promise: exactly the references taken come back, however the kernel splits or overstates them.
+    /// Promise: exactly the references taken come back, however the kernel splits or overstates
+    /// them.
     #[test]
     fn references_balance() {
         let nodes = Nodes::default();

@@ -1,8 +1,8 @@
 //! The words of `-o`: one table of what they mean, and nothing done about them here.
 //!
-//! [`MountOptions`] is plain data. Options that this crate acts on and options that only the caller can act on
-//! (`offset`, `force`, the access-time policy) sit side by side, because `mount(8)` hands them over in
-//! one string. Later words win over earlier ones, as with every other `mount`.
+//! [`MountOptions`] is plain data. Options that this crate acts on and options that only the caller
+//! can act on (`offset`, `force`, the access-time policy) sit side by side, because `mount(8)`
+//! hands them over in one string. Later words win over earlier ones, as with every other `mount`.
 
 use crate::{Error, Result};
 use spindle_vfs::{AtimePolicy, GroupRule};
@@ -41,7 +41,8 @@ pub struct MountOptions {
     pub read_only: bool,
     /// `allow_other`, `allow_root`.
     pub access: Access,
-    /// `default_permissions`: the kernel checks permissions even where that is not needed for safety.
+    /// `default_permissions`: the kernel checks permissions even where that is not needed for
+    /// safety.
     pub default_permissions: bool,
     /// `noatime`, `relatime`, `strictatime`: for the caller to give to the file system.
     pub atime: AtimePolicy,
@@ -87,19 +88,22 @@ pub struct MountOptions {
     pub writeback: bool,
     /// `nouser_xattr` turns extended attributes off, which saves two requests per listed file.
     pub xattrs: bool,
-    /// `sync` and `dirsync`, `async`: each change of names is on the device, one block after the other, before it is
-    /// reported done, as in 1984 and without a log; for the caller.
+    /// `sync` and `dirsync`, `async`: each change of names is on the device, one block after the
+    /// other, before it is reported done, as in 1984 and without a log; for the caller.
     pub synchronous_names: bool,
-    /// `log`, `nolog`: whether changes go through a log, made if there is none; the caller decides without. For the caller.
+    /// `log`, `nolog`: whether changes go through a log, made if there is none; the caller decides
+    /// without. For the caller.
     pub log: Option<bool>,
     /// `logsize=`: bytes of a log that is made; for the caller.
     pub log_bytes: Option<u64>,
-    /// `cluster=`, `nocluster`: bytes that file data moves in at once, 0 for block by block; as the file system says without.
-    /// For the caller.
+    /// `cluster=`, `nocluster`: bytes that file data moves in at once, 0 for block by block; as the
+    /// file system says without. For the caller.
     pub cluster_bytes: Option<u64>,
-    /// `readahead`, `noreadahead`: read the next cluster of a file while this one is used; for the caller.
+    /// `readahead`, `noreadahead`: read the next cluster of a file while this one is used; for the
+    /// caller.
     pub read_ahead: bool,
-    /// `runs`, `noruns`: a file whose next block is taken goes on where there is a long run of free ones; for the caller.
+    /// `runs`, `noruns`: a file whose next block is taken goes on where there is a long run of free
+    /// ones; for the caller.
     pub runs: bool,
     /// `writelimit=`, `nowritelimit`; for the caller.
     pub write_limit: WriteLimit,
@@ -107,7 +111,8 @@ pub struct MountOptions {
     pub trace: Option<PathBuf>,
 }
 
-/// Two threads serve best: one more than can wait for the device, few enough not to wake each other in vain.
+/// Two threads serve best: one more than can wait for the device, few enough not to wake each other
+/// in vain.
 const DEFAULT_THREADS: usize = 2;
 /// Each thread has a request buffer of 16 MiB, so that a typing error must not ask for thousands.
 const MAX_THREADS: usize = 64;
@@ -157,11 +162,12 @@ impl Default for MountOptions {
 }
 
 impl MountOptions {
-    /// Reads one `-o` string into these options. A backslash takes the meaning from the character after it, so
-    /// that a name can hold a comma.
+    /// Reads one `-o` string into these options. A backslash takes the meaning from the character
+    /// after it, so that a name can hold a comma.
     ///
     /// # Errors
-    /// [`Error::Option`] naming the word that is unknown, lacks its value, or has one that cannot be.
+    /// [`Error::Option`] naming the word that is unknown, lacks its value, or has one that cannot
+    /// be.
     pub fn parse(&mut self, text: &str) -> Result<()> {
         for word in split(text) {
             self.apply(&word)?;
@@ -404,7 +410,8 @@ mod tests {
         assert_eq!(parsed("log,sync,nolog").log, Some(false));
     }
 
-    /// Promise: nothing that fstab carries for `mount(8)` or systemd is refused or changes anything.
+    /// Promise: nothing that fstab carries for `mount(8)` or systemd is refused or changes
+    /// anything.
     #[test]
     fn fstab_words_are_passed_over() {
         let text =

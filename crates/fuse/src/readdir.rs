@@ -1,7 +1,8 @@
 //! Walking a directory in pieces.
 //!
-//! The sink of [`FileSystem::readdir`] may run under the directory's lock, and what is done with an entry here (finding its
-//! attributes) takes locks as well. So entries are copied out in batches, and used between them.
+//! The sink of [`FileSystem::readdir`] may run under the directory's lock, and what is done with an
+//! entry here (finding its attributes) takes locks as well. So entries are copied out in batches,
+//! and used between them.
 
 use spindle_vfs::{DirEntry, FileKind, FileSystem, Ino, Result};
 use std::ops::{ControlFlow, Range};

@@ -1,13 +1,14 @@
 //! How `spindle umount` knows that an image is complete.
 //!
-//! `umount(2)` returns when the kernel has let go; the daemon writes on for a while after that. So the daemon keeps a
-//! *record*: a small file, named after the device number of the mount, that it holds an exclusive
-//! `flock` on from before the mount is announced until it has let go of the image and ends, and whose last line
-//! then says how it went. Whoever waits opens the record while the mount is still there, unmounts, waits for
-//! the lock, and reads the line. A daemon that is killed loses the lock and leaves no such line.
+//! `umount(2)` returns when the kernel has let go; the daemon writes on for a while after that. So
+//! the daemon keeps a *record*: a small file, named after the device number of the mount, that it
+//! holds an exclusive `flock` on from before the mount is announced until it has let go of the
+//! image and ends, and whose last line then says how it went. Whoever waits opens the record while
+//! the mount is still there, unmounts, waits for the lock, and reads the line. A daemon that is
+//! killed loses the lock and leaves no such line.
 //!
-//! Records lie in `/run/spindle` for root, else in `/run/user/UID/spindle`, else in `/tmp/spindle-UID`. One that does
-//! not belong to the user who mounted is not believed.
+//! Records lie in `/run/spindle` for root, else in `/run/user/UID/spindle`, else in
+//! `/tmp/spindle-UID`. One that does not belong to the user who mounted is not believed.
 
 use crate::mountinfo::{self, MountDevice, MountEntry};
 use crate::{Error, Result};
@@ -85,7 +86,8 @@ impl Record {
         Ok(Self { file, path })
     }
 
-    /// Says how it went. Those who wait go on when this process ends, because only then the image is free for the next.
+    /// Says how it went. Those who wait go on when this process ends, because only then the image
+    /// is free for the next.
     pub(crate) fn finish(mut self, outcome: std::result::Result<(), String>) {
         let line = match outcome {
             Ok(()) => COMPLETE.to_owned(),
@@ -98,7 +100,8 @@ impl Record {
         std::mem::forget(self.file);
     }
 
-    /// Takes the record away, unless the kernel has given the mount's number to another meanwhile, whose record is there now.
+    /// Takes the record away, unless the kernel has given the mount's number to another meanwhile,
+    /// whose record is there now.
     fn remove(&self) -> std::io::Result<()> {
         let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         if id(fs::metadata(&self.path)?) == id(self.file.metadata()?) {

@@ -9,13 +9,14 @@ use spindle_vfs::{FileSystem, Observer};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Mounts `fs`, says when it is live, serves it until it is unmounted or a signal comes, and brings the file
-/// system to its end. [`umount`] elsewhere returns when this process ends, so nothing should come after but closing the
-/// image. `observer` is told what is done with the files. `source` is what `mount` and `df` show unless the options name something else.
+/// Mounts `fs`, says when it is live, serves it until it is unmounted or a signal comes, and brings
+/// the file system to its end. [`umount`] elsewhere returns when this process ends, so nothing
+/// should come after but closing the image. `observer` is told what is done with the files.
+/// `source` is what `mount` and `df` show unless the options name something else.
 ///
 /// # Errors
-/// When it could not be mounted (the file system is then unmounted, too), when the connection with the kernel broke off,
-/// or when the image could not be completed.
+/// When it could not be mounted (the file system is then unmounted, too), when the connection with
+/// the kernel broke off, or when the image could not be completed.
 pub fn serve(
     fs: &Arc<dyn FileSystem>,
     mount_point: &Path,

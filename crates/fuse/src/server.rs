@@ -224,7 +224,8 @@ impl Inner {
         reply_empty(result, reply);
     }
 
-    /// True if a request found no space but may find some when the kernel has forgotten what was removed.
+    /// True if a request found no space but may find some when the kernel has forgotten what was
+    /// removed.
     fn may_yet_fit<T>(&self, result: &Result<T>) -> bool {
         matches!(result, Err(Error::NoSpace)) && self.upkeep.room.may_grow()
     }
@@ -248,7 +249,8 @@ impl Inner {
         if flags & write::KILL_SUIDGID != 0 {
             self.kill_setid(ino)?;
         }
-        // Without its cache of writes the kernel sends pages of mapped files late, too, but no times.
+        // Without its cache of writes the kernel sends pages of mapped files late, too, but no
+        // times.
         let dated_by_kernel = cached && self.writes_cached.load(Ordering::Relaxed);
         let write = |offset, data: &[u8]| {
             if dated_by_kernel {
@@ -287,7 +289,8 @@ impl Inner {
         self.reply_change(result, reply);
     }
 
-    /// Clears the bits that must not survive a change of contents or of owner by someone without privilege.
+    /// Clears the bits that must not survive a change of contents or of owner by someone without
+    /// privilege.
     fn kill_setid(&self, ino: Ino) -> Result<()> {
         let attr = self.fs.getattr(ino)?;
         if let Some(perm) = without_setid(&attr) {
@@ -309,7 +312,8 @@ impl Inner {
         }
     }
 
-    /// With `uid=` and `gid=` nothing can be given away, and giving it to whom it seems to belong does nothing.
+    /// With `uid=` and `gid=` nothing can be given away, and giving it to whom it seems to belong
+    /// does nothing.
     fn presented_owner(shown: Option<u32>, wanted: Option<u32>) -> Result<Option<u32>> {
         match (shown, wanted) {
             (Some(shown), Some(wanted)) if shown != wanted => Err(Error::NotPermitted),
@@ -328,7 +332,8 @@ impl Inner {
         if set == SetAttr::default() {
             return self.fs.getattr(ino);
         }
-        // The kernel dates an unlink, too, and sends the times of the file before it forgets it: not worth a write.
+        // The kernel dates an unlink, too, and sends the times of the file before it forgets it:
+        // not worth a write.
         if is_late_times(&set) {
             let attr = self.fs.getattr(ino)?;
             if attr.nlink == 0 {
@@ -404,7 +409,8 @@ fn cred(req: &Request) -> Cred<'static> {
     Cred::user(req.uid(), req.gid())
 }
 
-/// True for what the kernel sends when it writes an inode back: the times that it keeps, and nothing else.
+/// True for what the kernel sends when it writes an inode back: the times that it keeps, and
+/// nothing else.
 fn is_late_times(set: &SetAttr) -> bool {
     let times = SetAttr { mtime: set.mtime, ctime: set.ctime, ..SetAttr::default() };
     set.ctime.is_some() && *set == times
@@ -437,8 +443,8 @@ fn write_all(
     (done, None)
 }
 
-/// The error number for the kernel; what the user should hear of besides is logged. That nothing is written any more has been
-/// told when it began.
+/// The error number for the kernel; what the user should hear of besides is logged. That nothing is
+/// written any more has been told when it began.
 fn reported(error: &Error) -> i32 {
     let errno = error.errno();
     if error.is_failure() && errno != libc::EROFS {
@@ -463,7 +469,8 @@ fn reply_empty(result: Result<()>, reply: Reply) {
     }
 }
 
-/// An attribute's value or list in the two-step manner of `getxattr`: first the size, then the bytes.
+/// An attribute's value or list in the two-step manner of `getxattr`: first the size, then the
+/// bytes.
 fn reply_xattr(result: Result<Vec<u8>>, size: u32, reply: Reply) {
     match result {
         Ok(value) => match u32::try_from(value.len()) {

@@ -2,8 +2,8 @@
 //!
 //! Who does what: the worker threads of the connection answer requests; the *reaper* waits for them
 //! to end, which they do when the kernel has unmounted; the *commit timer* makes changes durable
-//! (`sync(2)` reaches mounts of block devices only). [`Session::join`] waits for the end. Nobody but
-//! the caller calls [`FileSystem::unmount`], and only after `join`.
+//! (`sync(2)` reaches mounts of block devices only). [`Session::join`] waits for the end. Nobody
+//! but the caller calls [`FileSystem::unmount`], and only after `join`.
 //!
 //! Ending a mount from inside ([`Unmounter::stop`], for signals) must cope with users who do not
 //! let go: late pages are asked for first, then the mount is taken out of sight, and if it is still
@@ -74,9 +74,9 @@ impl std::fmt::Debug for Session {
 #[derive(Clone, Debug)]
 pub struct Unmounter(Arc<Shared>);
 
-/// Mounts `fs` on the directory `mount_point` and serves it from threads of its own. `source` is what `mount` and
-/// `df` show unless the options name something else. Whoever is to be told of what is done with the files is `observer`;
-/// then each opening and closing takes a request.
+/// Mounts `fs` on the directory `mount_point` and serves it from threads of its own. `source` is
+/// what `mount` and `df` show unless the options name something else. Whoever is to be told of what
+/// is done with the files is `observer`; then each opening and closing takes a request.
 ///
 /// # Errors
 /// When the directory or the options do not allow it, or the kernel or `fusermount3` refuses.
@@ -147,8 +147,9 @@ fn spawn<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'static
     thread.spawn(run).map_err(|e| Error::system(format!("cannot start thread {name}"), e))
 }
 
-/// Makes changes durable every `period` until the session is over. Only the first failure is told, here and to who waits for
-/// the end: what was reported done may be lost then, whatever comes later.
+/// Makes changes durable every `period` until the session is over. Only the first failure is told,
+/// here and to who waits for the end: what was reported done may be lost then, whatever comes
+/// later.
 fn commit(
     fs: &dyn FileSystem,
     shared: &Shared,
@@ -234,7 +235,8 @@ impl Session {
 
     /// What can be set up only through the mount. None of it is needed for anything but speed.
     fn prepare_kernel(&self, is_observed: bool) {
-        // The kernel starts FUSE mounts at 128 KiB of read-ahead, and INIT can only lower it. Only root may raise it.
+        // The kernel starts FUSE mounts at 128 KiB of read-ahead, and INIT can only lower it. Only
+        // root may raise it.
         let read_ahead = (4 * MAX_REQUEST_BYTES / 1024).to_string();
         // A block device has an entry of its own beside that of its mount.
         let kind = if self.is_block { "-fuseblk" } else { "" };
@@ -270,8 +272,8 @@ impl Unmounter {
         kernel::unmount(&self.0.mount_point, self.0.device, Unmount::Unused)
     }
 
-    /// Ends the session even if files are in use: see the head of this module. Must not be called while a
-    /// request waits for the caller.
+    /// Ends the session even if files are in use: see the head of this module. Must not be called
+    /// while a request waits for the caller.
     pub fn stop(&self) {
         let shared = &self.0;
         if let Err(error) = write_back(&shared.mount_point) {

@@ -1,7 +1,7 @@
 //! SIGTERM, SIGINT and SIGHUP end a mount cleanly.
 //!
-//! The signals are blocked before any thread exists, so that all threads inherit that, and one thread waits for them.
-//! No handler runs, and nothing is interrupted half-way.
+//! The signals are blocked before any thread exists, so that all threads inherit that, and one
+//! thread waits for them. No handler runs, and nothing is interrupted half-way.
 
 use crate::{Error, Result, Unmounter};
 use nix::sys::signal::{SigSet, Signal};
@@ -11,7 +11,8 @@ use nix::sys::signal::{SigSet, Signal};
 pub struct Signals(SigSet);
 
 impl Signals {
-    /// Blocks the three signals in this thread and in those that it starts from now on: to be called first of all.
+    /// Blocks the three signals in this thread and in those that it starts from now on: to be
+    /// called first of all.
     ///
     /// # Errors
     /// When the system refuses, which it has no reason to.

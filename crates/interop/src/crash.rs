@@ -1,9 +1,10 @@
 //! Crashes of mounted file systems, and what must be there afterwards.
 //!
-//! The idea: a [`Load`] works in a directory of a mount and keeps, outside of it, a record of what it has begun and of what was
-//! acknowledged. A copy of that record, taken at any moment while the file system stands still, is a [`Testimony`]: it says of
-//! the directory that is found after a crash at that moment whether it can be what the load left. An operation is
-//! recorded as begun before the system is asked for it, and as acknowledged after the answer, so what the file system
+//! The idea: a [`Load`] works in a directory of a mount and keeps, outside of it, a record of what
+//! it has begun and of what was acknowledged. A copy of that record, taken at any moment while the
+//! file system stands still, is a [`Testimony`]: it says of the directory that is found after a
+//! crash at that moment whether it can be what the load left. An operation is recorded as begun
+//! before the system is asked for it, and as acknowledged after the answer, so what the file system
 //! can have seen and must have kept always lies between the two.
 //!
 //! - [`daemon`]: a mount whose daemon can be killed or halted.
@@ -29,7 +30,8 @@ pub mod rounds;
 
 /// Something that works in a directory and records what it did.
 pub trait Load: Sync {
-    /// Works in the empty directory `directory` until `over`, or until something fails. A load is set to work once.
+    /// Works in the empty directory `directory` until `over`, or until something fails. A load is
+    /// set to work once.
     ///
     /// # Errors
     /// What failed; after `over` that is no more than the crash itself.
@@ -41,11 +43,12 @@ pub trait Load: Sync {
 
 /// What a load knew at one moment.
 pub trait Testimony {
-    /// Checks what a crash at that moment left in `directory`, and gives the number of things that were there because they
-    /// had been acknowledged.
+    /// Checks what a crash at that moment left in `directory`, and gives the number of things that
+    /// were there because they had been acknowledged.
     ///
     /// # Errors
-    /// What cannot be, if nothing that was acknowledged is lost and nothing is there that was never written.
+    /// What cannot be, if nothing that was acknowledged is lost and nothing is there that was never
+    /// written.
     fn check(&self, directory: &Path) -> Result<u64>;
 }
 

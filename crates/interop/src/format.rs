@@ -1,5 +1,6 @@
-//! What an image says it is: version, byte order and the few superblock fields on which a reader's support
-//! depends. Told from raw bytes, because a test of Spindle's superblock code may not lean on it.
+//! What an image says it is: version, byte order and the few superblock fields on which a reader's
+//! support depends. Told from raw bytes, because a test of Spindle's superblock code may not lean
+//! on it.
 //!
 //! Offsets are those of `struct fs` in FreeBSD's `sys/ufs/ffs/fs.h`.
 
@@ -30,7 +31,8 @@ pub struct Format {
     pub fsize: u32,
     /// `fs_sbsize`, bytes the superblock says it has.
     pub sbsize: u32,
-    /// The directory entries have a 16-bit name length and no type, as before 4.4BSD (`fs_old_inodefmt`).
+    /// The directory entries have a 16-bit name length and no type, as before 4.4BSD
+    /// (`fs_old_inodefmt`).
     pub old_directories: bool,
 }
 

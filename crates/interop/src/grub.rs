@@ -1,7 +1,8 @@
 //! GRUB's reader, through `grub-fstest` (Debian's `grub-common`).
 //!
-//! It tells directories from the rest, and of the rest the length and content that opening them gives, the
-//! time of last change in whole seconds (right only before March 2100, which it takes for a leap year), and nothing else. Opening follows symbolic links, and what does not open is
+//! It tells directories from the rest, and of the rest the length and content that opening them
+//! gives, the time of last change in whole seconds (right only before March 2100, which it takes
+//! for a leap year), and nothing else. Opening follows symbolic links, and what does not open is
 //! not listed, so only regular files and directories can be looked for.
 
 use std::path::Path;
@@ -10,7 +11,8 @@ use crate::record::{CONTENT_LIMIT_BYTES, Content, Digest, Kind, Listing, Record,
 use crate::tool::{command, failed, output};
 use crate::{Failure, Result};
 
-/// Lists the file system that starts at the first byte of `image`; the root itself is not in the listing.
+/// Lists the file system that starts at the first byte of `image`; the root itself is not in the
+/// listing.
 ///
 /// # Errors
 /// What `grub-fstest` said, or the line that was not understood.
@@ -23,8 +25,8 @@ pub fn list(image: &Path) -> Result<Listing> {
             let (name, mut record) = entry(line).ok_or_else(|| {
                 Failure::new(format!("grub-fstest {} ls: `{}`", image.display(), line.escape_ascii()))
             })?;
-            // GRUB shows entries that are not in use too, as what inode 0 is: without type, time and length. The
-            // length of those that have lost their name is their directory's.
+            // GRUB shows entries that are not in use too, as what inode 0 is: without type, time
+            // and length. The length of those that have lost their name is their directory's.
             let untimed = record.kind.is_none() && record.mtime.is_some_and(|stamp| stamp.secs == 0);
             let unused = untimed && (record.size == Some(0) || name.is_empty());
             if unused || [&b"."[..], b".."].contains(&name) {
@@ -43,8 +45,8 @@ pub fn list(image: &Path) -> Result<Listing> {
     Ok(listing)
 }
 
-/// A line of `ls -l`: 12 columns of size or `DIR`, a blank, 14 digits of time, a blank, the name; a directory's
-/// name has a slash after it.
+/// A line of `ls -l`: 12 columns of size or `DIR`, a blank, 14 digits of time, a blank, the name; a
+/// directory's name has a slash after it.
 fn entry(line: &[u8]) -> Option<(&[u8], Record)> {
     let text = |range: std::ops::Range<usize>| std::str::from_utf8(line.get(range)?).ok();
     let mut record =
@@ -68,7 +70,8 @@ fn seconds(digits: &str) -> Option<i64> {
     Some(((days * 24 + part(8..10)?) * 60 + part(10..12)?) * 60 + part(12..14)?)
 }
 
-/// `grub-fstest` exits with 0 even when it cannot read the image, so what it says on standard error decides.
+/// `grub-fstest` exits with 0 even when it cannot read the image, so what it says on standard error
+/// decides.
 fn fstest(image: &Path, words: &[&str], path: &[u8]) -> Result<Vec<u8>> {
     use std::os::unix::ffi::OsStrExt;
     let path = [b"(loop0)", path].concat();

@@ -1,20 +1,22 @@
 //! Other people's readers and writers of these formats, each behind one function.
 //!
-//! The idea: whatever reads an image, a foreign program or Spindle, says what it saw as a [`record::Listing`], and so
-//! does a plain directory ([`host::list`]). Interoperation is then equality of listings
-//! ([`record::differences`]), and each fact that a reader cannot know is `None` and is not compared.
+//! The idea: whatever reads an image, a foreign program or Spindle, says what it saw as a
+//! [`record::Listing`], and so does a plain directory ([`host::list`]). Interoperation is then
+//! equality of listings ([`record::differences`]), and each fact that a reader cannot know is
+//! `None` and is not compared.
 //!
 //! - [`record`]: what is compared, and how.
 //! - [`tree`]: source trees with everything interesting in them, from a seed.
 //! - [`makefs`]: images written by NetBSD's `makefs` as Debian ships it.
-//! - [`reader`]: the four foreign readers (The Sleuth Kit, GRUB, `dissect.ffs`, `rufs`) and which formats each
-//!   of them reads; one module for each.
+//! - [`reader`]: the four foreign readers (The Sleuth Kit, GRUB, `dissect.ffs`, `rufs`) and which
+//!   formats each of them reads; one module for each.
 //! - [`linux`]: listings that Linux's own drivers made of real images, and those images.
 //! - [`simh`]: the Seventh Edition itself; [`oldunix`]: a reader of its formats and their like.
 //! - [`wapbl`]: NetBSD's log, written and carried out as NetBSD does it.
 //! - [`mod@format`]: what an image says it is, told without Spindle's code.
 //! - [`spindle`]: Spindle's own command line, its mounts included.
-//! - [`workload`]: programs that work on a mounted directory and know whether what they see is right.
+//! - [`workload`]: programs that work on a mounted directory and know whether what they see is
+//!   right.
 //! - [`crash`]: loads on a mount whose daemon is killed, and what must be there afterwards.
 //! - [`tool`]: running an outside program so that a failure names it.
 //!

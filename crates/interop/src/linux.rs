@@ -1,4 +1,5 @@
-//! Images of real systems, each with the listing that Linux's own `ufs` or `sysv` driver gave of it.
+//! Images of real systems, each with the listing that Linux's own `ufs` or `sysv` driver gave of
+//! it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

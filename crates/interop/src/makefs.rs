@@ -1,7 +1,7 @@
 //! Images written by NetBSD's `makefs`, in Debian's package of 2019.
 //!
-//! It leaves sockets and fractions of a second out, fills holes with blocks of zeros, and puts a UFS2 superblock at 8192, where several readers do
-//! not look for one.
+//! It leaves sockets and fractions of a second out, fills holes with blocks of zeros, and puts a
+//! UFS2 superblock at 8192, where several readers do not look for one.
 
 use std::path::Path;
 

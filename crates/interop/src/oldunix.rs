@@ -1,4 +1,5 @@
-//! A reader of the old UNIX file systems in Python, written for these tests: nothing that is packaged reads them.
+//! A reader of the old UNIX file systems in Python, written for these tests: nothing that is
+//! packaged reads them.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The four foreign readers, and which formats each of them reads.
 //!
-//! What [`Reader::reads`] says is held by a test in both directions: a reader agrees with the source on the
-//! formats it reads, and does not on the others.
+//! What [`Reader::reads`] says is held by a test in both directions: a reader agrees with the
+//! source on the formats it reads, and does not on the others.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -36,7 +36,8 @@ impl Reader {
             // Big-endian UFS1 is read as far as the direct blocks go.
             Self::Grub => !format.big_endian,
             Self::Dissect => !(format.big_endian || format.old_directories),
-            // Takes the superblock to be as long as a fragment, and a symbolic link to need at most 4 KiB.
+            // Takes the superblock to be as long as a fragment, and a symbolic link to need at most
+            // 4 KiB.
             Self::Rufs => {
                 format.ufs2
                     && format.superblock_at == 65536

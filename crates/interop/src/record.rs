@@ -1,6 +1,7 @@
 //! What a reader saw: one [`Record`] for each path, and the comparison of two such listings.
 //!
-//! A field is `None` where a reader cannot know it. Two records differ only in fields that both know.
+//! A field is `None` where a reader cannot know it. Two records differ only in fields that both
+//! know.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};
@@ -8,11 +9,12 @@ use std::io::Read;
 
 use sha2::{Digest as _, Sha256};
 
-/// Files longer than this many bytes are listed without their content: the real images hold sparse files of
-/// half a terabyte.
+/// Files longer than this many bytes are listed without their content: the real images hold sparse
+/// files of half a terabyte.
 pub const CONTENT_LIMIT_BYTES: u64 = 256 << 20;
 
-/// Records by path: raw bytes, relative to the root, without a leading `./`; the root itself is `.`.
+/// Records by path: raw bytes, relative to the root, without a leading `./`; the root itself is
+/// `.`.
 pub type Listing = BTreeMap<Vec<u8>, Record>;
 
 /// The type of a file.
@@ -135,7 +137,8 @@ pub struct Record {
     pub uid: Option<u32>,
     /// Group.
     pub gid: Option<u32>,
-    /// Length in bytes. Of a directory it is known for images only: a host's directories have lengths of their own.
+    /// Length in bytes. Of a directory it is known for images only: a host's directories have
+    /// lengths of their own.
     pub size: Option<u64>,
     /// Names of the file; for a directory 2 and one for each directory in it.
     pub nlink: Option<u32>,
@@ -149,9 +152,9 @@ pub struct Record {
     pub content: Option<Content>,
 }
 
-/// Says in words how `actual` differs from `expected`: paths that only one has, and fields that both know and
-/// that are not equal. Empty when they agree. Records in `expected` of a kind that `sees` denies are not
-/// looked for, and what `actual` has at their paths is not looked at.
+/// Says in words how `actual` differs from `expected`: paths that only one has, and fields that
+/// both know and that are not equal. Empty when they agree. Records in `expected` of a kind that
+/// `sees` denies are not looked for, and what `actual` has at their paths is not looked at.
 #[must_use]
 pub fn differences(expected: &Listing, actual: &Listing, sees: impl Fn(Kind) -> bool) -> Vec<String> {
     let mut found = Vec::new();
@@ -212,7 +215,8 @@ mod tests {
         assert_eq!(differences(&listing("a", file), &listing("a", longer), all), ["a: size 4 instead of 3"]);
     }
 
-    /// Promise: what one side does not know, and kinds that a reader does not show, are no difference.
+    /// Promise: what one side does not know, and kinds that a reader does not show, are no
+    /// difference.
     #[test]
     fn unknown_fields_and_unseen_kinds_agree() {
         let fifo = Record { kind: Some(Kind::Fifo), uid: Some(1), ..Record::default() };

@@ -1,8 +1,8 @@
 //! `rufs`, the library of `fuse-ufs`: another reader in Rust, called in this process.
 //!
-//! It panics on some images, so it runs behind `catch_unwind`. Device numbers are not shown, and neither are times before
-//! 1970, whose fractions it mirrors. It takes an empty entry for the end of a directory block, so names after one removed
-//! from the start of a block are lost to it.
+//! It panics on some images, so it runs behind `catch_unwind`. Device numbers are not shown, and
+//! neither are times before 1970, whose fractions it mirrors. It takes an empty entry for the end
+//! of a directory block, so names after one removed from the start of a block are lost to it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

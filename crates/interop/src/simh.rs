@@ -1,7 +1,8 @@
-//! The Seventh Edition itself: the real root disk, booted on a PDP-11/70 as SIMH simulates it, with a second disk beside it.
+//! The Seventh Edition itself: the real root disk, booted on a PDP-11/70 as SIMH simulates it, with
+//! a second disk beside it.
 //!
-//! The machine is operated through its console as in 1979. What it is to do is put into its root beforehand, by Spindle,
-//! and what it says is taken out afterwards.
+//! The machine is operated through its console as in 1979. What it is to do is put into its root
+//! beforehand, by Spindle, and what it says is taken out afterwards.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -24,8 +25,9 @@ const RP06_BYTES: u64 = 340_670 * 512;
 /// How long the machine may take for what it is told.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Boots the Seventh Edition from `root`, a copy of its root disk, and has its shell run `job`. The disk in `disk` is its
-/// `/dev/disk` and, for the checkers, `/dev/rdisk`, of at most 9614 blocks. Gives what the job has printed.
+/// Boots the Seventh Edition from `root`, a copy of its root disk, and has its shell run `job`. The
+/// disk in `disk` is its `/dev/disk` and, for the checkers, `/dev/rdisk`, of at most 9614 blocks.
+/// Gives what the job has printed.
 ///
 /// # Errors
 /// When it does not boot or takes too long, or the simulator is not there.

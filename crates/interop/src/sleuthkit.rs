@@ -1,7 +1,7 @@
 //! The Sleuth Kit (`fls`, `ils`, `icat`; Debian's `sleuthkit`).
 //!
-//! `fls` gives names and types, `ils` the inodes, `icat` content and targets. Times are whole seconds and right
-//! only from 1970 to 2106. Control characters in names are shown as `^`.
+//! `fls` gives names and types, `ils` the inodes, `icat` content and targets. Times are whole
+//! seconds and right only from 1970 to 2106. Control characters in names are shown as `^`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -46,7 +46,8 @@ pub fn list(image: &Path) -> Result<Listing> {
                 let arrow = path.windows(4).position(|window| window == b" -> ").ok_or_else(bad)?;
                 let mut target = path[arrow + 4..].to_vec();
                 path = &path[..arrow];
-                // fls stops at the end of the first fragment; icat in turn knows no target inside an inode.
+                // fls stops at the end of the first fragment; icat in turn knows no target inside
+                // an inode.
                 if record.size != Some(target.len() as u64) {
                     target = run(command("icat").args(TYPE).arg(image).arg(inode.to_string()))?;
                 }
@@ -105,7 +106,8 @@ fn id(printed: i64) -> Option<u32> {
     u32::try_from(printed).ok().or_else(|| i32::try_from(printed).ok().map(i32::cast_unsigned))
 }
 
-/// `None` where The Sleuth Kit is known to fail: on files that reach the second indirect block through holes.
+/// `None` where The Sleuth Kit is known to fail: on files that reach the second indirect block
+/// through holes.
 fn content(image: &Path, inode: u64) -> Option<Content> {
     let content = Content::of(
         run(command("icat").args(TYPE).arg(image).arg(inode.to_string())).map(|bytes| Digest::of(&bytes)),

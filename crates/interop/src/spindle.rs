@@ -61,7 +61,8 @@ pub fn fsck(image: &Path) -> Result<()> {
     Err(crate::tool::failed(&fsck, format!("{}:\n{}", got.status, String::from_utf8_lossy(&text))))
 }
 
-/// Lists what is in the image, by exporting it to a directory. Modes of symbolic links are not known: Linux has none.
+/// Lists what is in the image, by exporting it to a directory. Modes of symbolic links are not
+/// known: Linux has none.
 ///
 /// # Errors
 /// What `spindle export` said.
@@ -136,7 +137,8 @@ impl Drop for Mounted {
 /// What `spindle umount` said.
 pub(crate) fn umount(path: &Path) -> Result<()> {
     let umount = || spindle([OsStr::new("umount"), path.as_ref()]);
-    // A process that another test is starting holds all descriptors of this one until it runs its program.
+    // A process that another test is starting holds all descriptors of this one until it runs its
+    // program.
     let mut result = umount();
     for _ in 0..PATIENCE {
         match &result {

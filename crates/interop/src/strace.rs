@@ -17,7 +17,8 @@ const SCRIPT: &str = include_str!("strace.py");
 /// Opens, bytes read, bytes written and deletions, by file.
 type Counts = BTreeMap<String, [u64; 4]>;
 
-/// Runs a shell script in an empty directory, under `strace` and the recorder, and gives how they disagree.
+/// Runs a shell script in an empty directory, under `strace` and the recorder, and gives how they
+/// disagree.
 ///
 /// # Errors
 /// When one of the programs fails.

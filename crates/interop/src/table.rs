@@ -1,9 +1,10 @@
-//! Listings as text: one line for each path, fields parted by tabs, the first line naming the columns.
+//! Listings as text: one line for each path, fields parted by tabs, the first line naming the
+//! columns.
 //!
 //! Columns may stand in any order and unknown ones are passed over. Non-printing bytes, blanks and
-//! backslashes are `\xHH`; `-` means that there is nothing or that it is not known. The columns are `type`
-//! (as `ls -l` prints it), `mode` (octal), `uid`, `gid`, `size`, `nlink`, `mtime` (seconds, a point, nine digits),
-//! `rdev` (`major,minor`), `sha256`, `path` and `target`.
+//! backslashes are `\xHH`; `-` means that there is nothing or that it is not known. The columns are
+//! `type` (as `ls -l` prints it), `mode` (octal), `uid`, `gid`, `size`, `nlink`, `mtime` (seconds,
+//! a point, nine digits), `rdev` (`major,minor`), `sha256`, `path` and `target`.
 
 use crate::record::{Content, Digest, Kind, Listing, Record, Stamp};
 use crate::{Failure, Result};

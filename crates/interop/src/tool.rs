@@ -1,6 +1,7 @@
 //! Runs outside programs; a failure says which program, with which arguments, and what it printed.
 //!
-//! Every program runs under `timeout`, because a reader that loops on an image must fail the test, not hang it.
+//! Every program runs under `timeout`, because a reader that loops on an image must fail the test,
+//! not hang it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

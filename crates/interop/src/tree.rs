@@ -1,7 +1,8 @@
 //! Source trees with everything in them that an importer or a reader could get wrong, from a seed.
 //!
-//! The same shape and seed give the same tree, byte for byte. What is in it is fixed by the borders of the
-//! [`Shape`]; the seed chooses contents, owners, modes and times. Making one needs root: it has owners and devices.
+//! The same shape and seed give the same tree, byte for byte. What is in it is fixed by the borders
+//! of the [`Shape`]; the seed chooses contents, owners, modes and times. Making one needs root: it
+//! has owners and devices.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -102,7 +103,8 @@ impl Planter<'_> {
         self.make(path, |full| fs::write(full, &bytes))
     }
 
-    /// Every border of size: of each fragment of a block, of the direct blocks, of two indirect ones.
+    /// Every border of size: of each fragment of a block, of the direct blocks, of two indirect
+    /// ones.
     fn sizes(&mut self) -> Result<()> {
         let (bsize, fsize) = (u64::from(self.shape.bsize), u64::from(self.shape.fsize));
         let borders = (1..=bsize / fsize).map(|fragments| fragments * fsize);
@@ -149,8 +151,8 @@ impl Planter<'_> {
         })
     }
 
-    /// Hard links within and across directories; symbolic links on both sides of every length at which they move
-    /// out of the inode.
+    /// Hard links within and across directories; symbolic links on both sides of every length at
+    /// which they move out of the inode.
     fn links(&mut self) -> Result<()> {
         self.directory("links")?;
         self.directory("links/other")?;
@@ -174,8 +176,9 @@ impl Planter<'_> {
         Ok(())
     }
 
-    /// Names of every length that matters and with every byte that somebody treats in a special way. No line
-    /// feeds and no ` -> `: the foreign tools' own output cannot tell these from what they mean in it.
+    /// Names of every length that matters and with every byte that somebody treats in a special
+    /// way. No line feeds and no ` -> `: the foreign tools' own output cannot tell these from what
+    /// they mean in it.
     fn names(&mut self) -> Result<()> {
         self.directory("names")?;
         for length in [1, 2, 3, 4, 5, 6, 7, 8, 127, 128, 254, 255] {
@@ -319,7 +322,8 @@ mod tests {
     use crate::host;
     use crate::record::{Kind, differences};
 
-    /// Promise: shape and seed decide the tree to the last byte, and another seed gives another one.
+    /// Promise: shape and seed decide the tree to the last byte, and another seed gives another
+    /// one.
     #[test]
     fn a_seed_gives_one_tree() {
         let plant_new = |seed| {

@@ -1,4 +1,5 @@
-//! NetBSD's log from its own side: in Python, after NetBSD's sources, for nothing that is packaged knows it.
+//! NetBSD's log from its own side: in Python, after NetBSD's sources, for nothing that is packaged
+//! knows it.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

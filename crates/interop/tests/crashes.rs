@@ -1,13 +1,15 @@
-//! Crashes of mounts: the daemon is killed under load, or its image copied while it is halted, and what was promised is
-//! there after recovery.
+//! Crashes of mounts: the daemon is killed under load, or its image copied while it is halted, and
+//! what was promised is there after recovery.
 //!
-//! What is promised: after `fsync` of a file or directory has returned, data, length and name are there, and so is everything that
-//! was done to names before; a rename is there whole or not at all; operations appear in order; no file shows another's bytes; a full
-//! check after recovery finds nothing.
+//! What is promised: after `fsync` of a file or directory has returned, data, length and name are
+//! there, and so is everything that was done to names before; a rename is there whole or not at
+//! all; operations appear in order; no file shows another's bytes; a full check after recovery
+//! finds nothing.
 //!
-//! `SPINDLE_SEED` is the seed; it decides what loads do and how long they work, and the scheduler decides the rest, so a
-//! failure may take several runs to come again. `SPINDLE_CASES` is the number of crashes of each test, `SPINDLE_BUDGET` the number of
-//! seconds after which none is begun.
+//! `SPINDLE_SEED` is the seed; it decides what loads do and how long they work, and the scheduler
+//! decides the rest, so a failure may take several runs to come again. `SPINDLE_CASES` is the
+//! number of crashes of each test, `SPINDLE_BUDGET` the number of seconds after which none is
+//! begun.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -26,8 +28,9 @@ use spindle_interop::spindle::spindle;
 use spindle_vfs::random::seed;
 use tempfile::TempDir;
 
-/// What differs most: FreeBSD's newfs by default; small blocks of the other byte order, and a log that comes round in no time; a log as
-/// NetBSD has it. One of them with writes that the kernel keeps.
+/// What differs most: FreeBSD's newfs by default; small blocks of the other byte order, and a log
+/// that comes round in no time; a log as NetBSD has it. One of them with writes that the kernel
+/// keeps.
 const FORMATS: [(&[&str], &str); 3] = [
     (&[], OPTIONS),
     (&["-O1", "-b8192", "-f1024", "--endian", "big"], "commit=1,logsize=256k,writeback"),
@@ -63,8 +66,9 @@ fn seed_of(test: &str) -> u64 {
     seed
 }
 
-/// What works at the same time in a round of tests without programs: sometimes all, sometimes little, because each sync of
-/// anything makes all names durable, also those that somebody else should have.
+/// What works at the same time in a round of tests without programs: sometimes all, sometimes
+/// little, because each sync of anything makes all names durable, also those that somebody else
+/// should have.
 fn files(seed: u64) -> Loads {
     let mut rng = SmallRng::seed_from_u64(seed);
     let others: [(&str, Box<dyn Load>); 4] = [
@@ -97,7 +101,8 @@ fn crash(
     Ok(())
 }
 
-/// Promise: files keep what was synced, names appear in order, and a replaced file is whole, however the daemon ends.
+/// Promise: files keep what was synced, names appear in order, and a replaced file is whole,
+/// however the daemon ends.
 #[test]
 fn torture_kills() -> Result<()> {
     let seed = seed_of("torture_kills");
@@ -120,7 +125,8 @@ fn torture_copies() -> Result<()> {
     Ok(())
 }
 
-/// Promise: nor does it matter that requests to a block device are on their way when the daemon is killed.
+/// Promise: nor does it matter that requests to a block device are on their way when the daemon is
+/// killed.
 #[test]
 fn torture_block_device() -> Result<()> {
     let seed = seed_of("torture_block_device");
@@ -129,7 +135,8 @@ fn torture_block_device() -> Result<()> {
     crash(device.path(), OPTIONS, seed, crashes(2), files)
 }
 
-/// Promise: space that was given back shows its old content after a crash that undoes that, however soon it is wanted again.
+/// Promise: space that was given back shows its old content after a crash that undoes that, however
+/// soon it is wanted again.
 #[test]
 fn torture_little_space() -> Result<()> {
     let seed = seed_of("torture_little_space");

@@ -1,5 +1,5 @@
-//! The FUSE front-end under real programs, with the model file system behind it: what fails here is the
-//! front-end's fault, or the model's, and no format's.
+//! The FUSE front-end under real programs, with the model file system behind it: what fails here is
+//! the front-end's fault, or the model's, and no format's.
 
 use std::path::Path;
 use std::sync::Arc;

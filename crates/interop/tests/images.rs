@@ -1,4 +1,5 @@
-//! Images both ways: what others write we read, what we write they read, and what we change stays right.
+//! Images both ways: what others write we read, what we write they read, and what we change stays
+//! right.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,8 @@ impl Workshop {
     }
 }
 
-/// Fails unless we and every foreign reader of the format see exactly `expected`, and the check finds no damage.
+/// Fails unless we and every foreign reader of the format see exactly `expected`, and the check
+/// finds no damage.
 fn everyone_sees(image: &Path, expected: &Listing) -> Result<()> {
     fsck(image)?;
     none("spindle export", image, &disagrees(image, expected)?);
@@ -90,8 +92,8 @@ fn ours(shape: Shape, newfs: &[&str]) -> Result<()> {
     everyone_sees(&image, &expected)
 }
 
-/// Promise: what we make of a tree as UFS2 is the tree, to everyone, in both byte orders and from the smallest to the
-/// `PlayStation`'s blocks.
+/// Promise: what we make of a tree as UFS2 is the tree, to everyone, in both byte orders and from
+/// the smallest to the `PlayStation`'s blocks.
 #[test]
 fn our_ufs2() -> Result<()> {
     ours(Shape::ufs2(4096, 512), &["-O2"])?;
@@ -109,7 +111,8 @@ fn our_ufs1() -> Result<()> {
     ours(Shape { wide_ids: false, ..Shape::ufs1(8192, 1024) }, &["-O0", "--endian", "big"])
 }
 
-/// Reads an image of `makefs`, changes it through a mount and by the tools, and shows it to everyone again.
+/// Reads an image of `makefs`, changes it through a mount and by the tools, and shows it to
+/// everyone again.
 fn theirs(makefs: Makefs) -> Result<()> {
     let shape = if makefs.ufs2 { Shape::ufs2 } else { Shape::ufs1 };
     let workshop = Workshop::new(shape(makefs.bsize, makefs.fsize))?;
@@ -122,8 +125,8 @@ fn theirs(makefs: Makefs) -> Result<()> {
     everyone_sees(&image, &changed)
 }
 
-/// Copies a tree in and reshapes it with the tools, does the same to the tree on the host, and gives the listing that
-/// there must be.
+/// Copies a tree in and reshapes it with the tools, does the same to the tree on the host, and
+/// gives the listing that there must be.
 fn change_by_tools(image: &Path, mut listing: Listing) -> Result<Listing> {
     let directory = tempfile::tempdir().expect("temporary directory");
     let tree = directory.path().join("tree");
@@ -172,7 +175,8 @@ fn change_by_tools(image: &Path, mut listing: Listing) -> Result<Listing> {
 /// A log that leaves small images room for the trees.
 const SMALL_LOG: &str = "logsize=256k";
 
-/// Adds a tree through a mount with `log`, which makes one or not, and gives the listing that the mount then shows.
+/// Adds a tree through a mount with `log`, which makes one or not, and gives the listing that the
+/// mount then shows.
 fn change(image: &Path, log: &str) -> Result<Listing> {
     let mounted = Mounted::new(image, &format!("allow_other,{log}"))?;
     let fresh = mounted.path().join("fresh");
@@ -188,7 +192,8 @@ fn change(image: &Path, log: &str) -> Result<Listing> {
     Ok(listing)
 }
 
-/// Promise: UFS1 images of `makefs` are read exactly, in both byte orders, and stay right when we write them.
+/// Promise: UFS1 images of `makefs` are read exactly, in both byte orders, and stay right when we
+/// write them.
 #[test]
 fn makefs_ufs1() -> Result<()> {
     let makefs =

@@ -105,7 +105,8 @@ fn archives() -> Result<()> {
     MODES.into_iter().try_for_each(|mode| on(UFS2, mode, copy).map(drop))
 }
 
-/// Promise: after two million small operations from four threads everything is as it must be, also after mounting again.
+/// Promise: after two million small operations from four threads everything is as it must be, also
+/// after mounting again.
 #[test]
 fn storm_of_operations() -> Result<()> {
     let seed = seed();

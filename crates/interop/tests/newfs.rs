@@ -1,4 +1,5 @@
-//! New file systems, as newfs leaves them, before the foreign readers: each reads them in every format it knows.
+//! New file systems, as newfs leaves them, before the foreign readers: each reads them in every
+//! format it knows.
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -26,7 +27,8 @@ fn directory(mode: u32, gid: u32, nlink: u32) -> Record {
     }
 }
 
-/// Makes the file system in a file and shows it to all readers that know its format. Gives how many they were.
+/// Makes the file system in a file and shows it to all readers that know its format. Gives how many
+/// they were.
 fn show(parameters: &Parameters) -> usize {
     let file = tempfile::NamedTempFile::new().unwrap();
     let device = FileDevice::create(file.path(), parameters.size_bytes, &OpenOptions::read_write()).unwrap();
@@ -53,8 +55,8 @@ fn show(parameters: &Parameters) -> usize {
     readers.len()
 }
 
-/// Promise: in every version, byte order and dialect, and with every block size, what newfs makes is a file system to
-/// whoever reads that format, and every reader has formats that it reads.
+/// Promise: in every version, byte order and dialect, and with every block size, what newfs makes
+/// is a file system to whoever reads that format, and every reader has formats that it reads.
 #[test]
 fn every_reader_finds_the_root() {
     let mut shown = 0;

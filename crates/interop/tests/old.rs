@@ -1,5 +1,5 @@
-//! The old file systems, both ways: a real disk is read exactly, the Seventh Edition itself reads and writes what we made, and
-//! a reader that shares nothing with us sees the same in every format.
+//! The old file systems, both ways: a real disk is read exactly, the Seventh Edition itself reads
+//! and writes what we made, and a reader that shares nothing with us sees the same in every format.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,8 @@ use spindle_interop::{Result, host, oldunix, simh};
 use spindle_vfs::random::seed;
 use tempfile::TempDir;
 
-/// Fails unless we, in every way, and the reader in Python see exactly `expected`, and the check finds no damage.
+/// Fails unless we, in every way, and the reader in Python see exactly `expected`, and the check
+/// finds no damage.
 fn everyone_sees(image: &Path, format: &str, expected: &Listing) -> Result<()> {
     let none = |reader: &str, differences: Vec<String>| {
         let first = differences.iter().take(30).cloned().collect::<Vec<_>>().join("\n");
@@ -33,8 +34,8 @@ fn everyone_sees(image: &Path, format: &str, expected: &Listing) -> Result<()> {
     Ok(())
 }
 
-/// Fills a directory with what these formats can hold: sizes around every border, holes, many and long names, links, devices,
-/// owners and modes.
+/// Fills a directory with what these formats can hold: sizes around every border, holes, many and
+/// long names, links, devices, owners and modes.
 fn plant(root: &Path, bsize: u64, seed: u64) {
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut bytes = |len: u64| {
@@ -91,8 +92,8 @@ fn change(image: &Path, bsize: u64) -> Result<Listing> {
     Ok(listing)
 }
 
-/// Promise: the real disk of the Seventh Edition is read exactly as Linux's driver read it, and after we wrote to it everyone
-/// agrees on what is there.
+/// Promise: the real disk of the Seventh Edition is read exactly as Linux's driver read it, and
+/// after we wrote to it everyone agrees on what is there.
 #[test]
 fn real_seventh_edition() -> Result<()> {
     for real in RealImage::unpack(&["v7-pdp11-root"])? {
@@ -103,8 +104,8 @@ fn real_seventh_edition() -> Result<()> {
     Ok(())
 }
 
-/// Promise: in every format, what went in through a mount is what comes out of the tools, of another mount and of the
-/// independent reader, which accounts for every block.
+/// Promise: in every format, what went in through a mount is what comes out of the tools, of
+/// another mount and of the independent reader, which accounts for every block.
 #[test]
 fn every_format() -> Result<()> {
     for (kind, bsize) in [
@@ -125,8 +126,9 @@ fn every_format() -> Result<()> {
     Ok(())
 }
 
-/// Promise: programs of today work on a mounted old file system: every block and every byte read is the one written, whatever
-/// the way; a compiler builds; `tar` copies a tree unchanged; and the check finds no damage afterwards.
+/// Promise: programs of today work on a mounted old file system: every block and every byte read is
+/// the one written, whatever the way; a compiler builds; `tar` copies a tree unchanged; and the
+/// check finds no damage afterwards.
 #[test]
 fn programs_of_today() -> Result<()> {
     // fsx names its file by it.
@@ -161,8 +163,9 @@ fn sum(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0_u16, |sum, &byte| sum.rotate_right(1).wrapping_add(byte.into()))
 }
 
-/// Promise: the Seventh Edition, running on a PDP-11, reads what we have written and its own checkers find nothing amiss; what
-/// it writes we read, and our check finds nothing amiss either, on our disk and on its own, to which both have written.
+/// Promise: the Seventh Edition, running on a PDP-11, reads what we have written and its own
+/// checkers find nothing amiss; what it writes we read, and our check finds nothing amiss either,
+/// on our disk and on its own, to which both have written.
 #[test]
 fn the_seventh_edition_agrees() -> Result<()> {
     // The system is on that disk.

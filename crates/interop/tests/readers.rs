@@ -1,5 +1,5 @@
-//! The foreign readers against the sources of images that Spindle had no part in: what they are said to read
-//! they read, and no more, so that a disagreement about an image of ours is ours.
+//! The foreign readers against the sources of images that Spindle had no part in: what they are
+//! said to read they read, and no more, so that a disagreement about an image of ours is ours.
 
 use std::path::Path;
 
@@ -11,7 +11,8 @@ use spindle_interop::record::Listing;
 use spindle_interop::tree::{Shape, plant};
 use spindle_interop::{Result, host};
 
-/// Fails unless exactly those readers agree with `expected` that [`Reader::reads`] says can read `image`.
+/// Fails unless exactly those readers agree with `expected` that [`Reader::reads`] says can read
+/// `image`.
 fn check(image: &Path, expected: &Listing) -> Result<()> {
     let format = Format::of(image)?;
     for reader in Reader::ALL {
@@ -53,7 +54,8 @@ fn ufs2(bsize: u32, fsize: u32) -> Makefs {
     Makefs { ufs2: true, ..ufs1(bsize, fsize) }
 }
 
-/// Promise: the readers' support of UFS1, in either byte order and at the borders of block sizes, is as stated.
+/// Promise: the readers' support of UFS1, in either byte order and at the borders of block sizes,
+/// is as stated.
 #[test]
 fn makefs_ufs1() -> Result<()> {
     check_makefs(Makefs { maxbpcg: Some(1024), ..ufs1(4096, 512) })?;
@@ -62,7 +64,8 @@ fn makefs_ufs1() -> Result<()> {
     check_makefs(Makefs { big_endian: true, minfree_percent: Some(0), ..ufs1(65536, 8192) })
 }
 
-/// Promise: the same of UFS2 with its superblock at 8192, where `makefs` puts it with blocks below 64 KiB.
+/// Promise: the same of UFS2 with its superblock at 8192, where `makefs` puts it with blocks below
+/// 64 KiB.
 #[test]
 fn makefs_ufs2_at_8192() -> Result<()> {
     check_makefs(Makefs { maxbpcg: Some(1024), ..ufs2(4096, 512) })?;
@@ -70,7 +73,8 @@ fn makefs_ufs2_at_8192() -> Result<()> {
     check_makefs(Makefs { density_bytes: Some(4096), ..ufs2(32768, 4096) })
 }
 
-/// Promise: the same of UFS2 with its superblock at 65536 and blocks of 64 KiB, fragments of 64 KiB included.
+/// Promise: the same of UFS2 with its superblock at 65536 and blocks of 64 KiB, fragments of 64 KiB
+/// included.
 #[test]
 fn makefs_ufs2_at_65536() -> Result<()> {
     check_makefs(ufs2(65536, 8192))?;
@@ -78,13 +82,15 @@ fn makefs_ufs2_at_65536() -> Result<()> {
     check_makefs(ufs2(65536, 65536))
 }
 
-/// Promise: the same of images that FreeBSD made, with holes of hundreds of gigabytes and extended attributes.
+/// Promise: the same of images that FreeBSD made, with holes of hundreds of gigabytes and extended
+/// attributes.
 #[test]
 fn freebsd() -> Result<()> {
     check_real(&["freebsd-ufs2-le", "freebsd-ufs2-be"])
 }
 
-/// Promise: the same of images that an early OpenBSD made, with rotational tables and with old directories.
+/// Promise: the same of images that an early OpenBSD made, with rotational tables and with old
+/// directories.
 #[test]
 fn openbsd() -> Result<()> {
     check_real(&["openbsd28-ufs1", "openbsd28-43bsd"])

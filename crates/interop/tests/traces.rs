@@ -24,8 +24,8 @@ fn told(trace: &Path) -> Vec<(Kind, u64, u64, u64, String)> {
     all
 }
 
-/// Promise: a mount with `trace=` tells who opened, wrote, renamed and removed what, with the bytes that reached the file system, and
-/// its trace is complete when `spindle umount` has returned.
+/// Promise: a mount with `trace=` tells who opened, wrote, renamed and removed what, with the bytes
+/// that reached the file system, and its trace is complete when `spindle umount` has returned.
 #[test]
 fn a_mount_records_its_use() -> Result<()> {
     let dir = tempfile::tempdir().map_err(Failure::of("temporary directory"))?;
@@ -65,7 +65,8 @@ fn a_mount_records_its_use() -> Result<()> {
     Ok(())
 }
 
-/// Promise: the trace of a mount whose daemon was killed is readable: of what was done some seconds before nothing is missing.
+/// Promise: the trace of a mount whose daemon was killed is readable: of what was done some seconds
+/// before nothing is missing.
 #[test]
 fn the_trace_of_a_killed_mount() -> Result<()> {
     let dir = tempfile::tempdir().map_err(Failure::of("temporary directory"))?;
@@ -89,7 +90,8 @@ fn the_trace_of_a_killed_mount() -> Result<()> {
     Ok(())
 }
 
-/// Promise: the query of `docs/SPEC-trace.md` runs as it stands there, and gives what we count ourselves.
+/// Promise: the query of `docs/SPEC-trace.md` runs as it stands there, and gives what we count
+/// ourselves.
 #[test]
 fn duckdb_runs_the_documented_query() -> Result<()> {
     let dir = tempfile::tempdir().map_err(Failure::of("temporary directory"))?;

@@ -1,4 +1,5 @@
-//! Tuned images before the foreign readers: what real systems and `makefs` wrote is still theirs after it.
+//! Tuned images before the foreign readers: what real systems and `makefs` wrote is still theirs
+//! after it.
 
 use std::path::Path;
 
@@ -12,7 +13,8 @@ use spindle_interop::tool::{command, run};
 use spindle_interop::tree::{Shape, plant};
 use spindle_interop::{Result, host};
 
-/// Tunes the image with these words and wants our check and every reader of its format to find everything as it was.
+/// Tunes the image with these words and wants our check and every reader of its format to find
+/// everything as it was.
 fn tuned(image: &Path, words: &[&str], expected: &Listing) -> Result<usize> {
     let image_word = image.to_str().expect("a path in UTF-8");
     spindle([&["tunefs", "-A"], words, &[image_word]].concat())?;
@@ -26,8 +28,8 @@ fn tuned(image: &Path, words: &[&str], expected: &Listing) -> Result<usize> {
     Ok(readers.len())
 }
 
-/// Promise: images of FreeBSD and OpenBSD, in either byte order and with old inodes, are clean and read by others as before
-/// once everything that the format has was tuned, replicas included.
+/// Promise: images of FreeBSD and OpenBSD, in either byte order and with old inodes, are clean and
+/// read by others as before once everything that the format has was tuned, replicas included.
 #[test]
 fn images_of_real_systems() -> Result<()> {
     let all: &[&str] = &["-a", "5", "-e", "77", "-m", "11", "-o", "space"];
@@ -43,8 +45,8 @@ fn images_of_real_systems() -> Result<()> {
     Ok(())
 }
 
-/// Promise: what was tuned in an image of `makefs` leaves its tree as it was to all readers, and The Sleuth Kit finds a volume
-/// name and the flag of soft updates where we put them.
+/// Promise: what was tuned in an image of `makefs` leaves its tree as it was to all readers, and
+/// The Sleuth Kit finds a volume name and the flag of soft updates where we put them.
 #[test]
 fn others_find_what_was_set() -> Result<()> {
     let directory = tempfile::tempdir().expect("temporary directory");

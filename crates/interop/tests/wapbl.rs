@@ -84,7 +84,8 @@ fn stored(device: &MemoryDevice) -> NamedTempFile {
     file
 }
 
-/// Names, sizes and contents of the root's files, after the recovery that opening does, and what a check says after unmounting.
+/// Names, sizes and contents of the root's files, after the recovery that opening does, and what a
+/// check says after unmounting.
 fn recovered(device: &Arc<MemoryDevice>) -> (BTreeMap<Vec<u8>, Vec<u8>>, Vec<String>) {
     let fs = open(device.clone(), LogUse::IfThere);
     let mut names = Vec::new();
@@ -121,8 +122,8 @@ fn formats() -> [(Endian, bool); 2] {
     [(Endian::Little, false), (Endian::Little, true)]
 }
 
-/// Promise: NetBSD's way of carrying a log out makes of ours, byte for byte, what ours makes of it, and finds the same inodes
-/// to free.
+/// Promise: NetBSD's way of carrying a log out makes of ours, byte for byte, what ours makes of it,
+/// and finds the same inodes to free.
 #[test]
 fn netbsd_carries_our_log_out() -> Result<()> {
     let seed = seed();
@@ -141,8 +142,9 @@ fn netbsd_carries_our_log_out() -> Result<()> {
     Ok(())
 }
 
-/// Promise: from a log that NetBSD has written, with blocks logged twice, revoked and logged again, around the end of its ring,
-/// we recover the same files as from our own, free what is on its list, and the check finds nothing.
+/// Promise: from a log that NetBSD has written, with blocks logged twice, revoked and logged again,
+/// around the end of its ring, we recover the same files as from our own, free what is on its list,
+/// and the check finds nothing.
 #[test]
 fn we_carry_netbsds_log_out() -> Result<()> {
     let seed = seed();

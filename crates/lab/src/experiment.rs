@@ -67,7 +67,8 @@ pub fn find(id: &str) -> Option<&'static Experiment> {
 mod tests {
     use super::*;
 
-    /// Promise: every name leads to one experiment, and every experiment says where it is from and what stands in.
+    /// Promise: every name leads to one experiment, and every experiment says where it is from and
+    /// what stands in.
     #[test]
     fn names_are_unique() {
         for (n, experiment) in all().iter().enumerate() {

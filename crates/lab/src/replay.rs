@@ -1,8 +1,9 @@
 //! Traces replayed on the shipped file systems, on modelled disks.
 //!
-//! The one idea: [`Files`] is a [`Target`] over any [`FileSystem`], with a clock that is told of each call, so that a replay
-//! on a modelled machine takes the time that the machine would have taken. [`on_disk`] puts a file system on a preset's disk, makes what was there
-//! before the trace, and lets the copies run as clients of one simulation.
+//! The one idea: [`Files`] is a [`Target`] over any [`FileSystem`], with a clock that is told of
+//! each call, so that a replay on a modelled machine takes the time that the machine would have
+//! taken. [`on_disk`] puts a file system on a preset's disk, makes what was there before the trace,
+//! and lets the copies run as clients of one simulation.
 
 use crate::bench::era;
 use crate::bench::machine::Machine;
@@ -211,7 +212,8 @@ pub struct On {
     pub memory: usize,
     /// Copies of the trace that are replayed at once.
     pub copies: usize,
-    /// How each is replayed; the shift is that of the second copy, twice that of the third, and so on.
+    /// How each is replayed; the shift is that of the second copy, twice that of the third, and so
+    /// on.
     pub settings: replay::Settings,
 }
 
@@ -252,7 +254,8 @@ impl On {
 /// Replays a trace in virtual time; gives tables of service times, rates, and what the disk did.
 ///
 /// # Errors
-/// When there are no such presets, the disk is too small, the trace cannot be read, or the file system fails.
+/// When there are no such presets, the disk is too small, the trace cannot be read, or the file
+/// system fails.
 pub fn on_disk(on: &On, open: Arc<Open<'static>>) -> Result<Outcome> {
     let disk = on.geometry()?;
     let kind = match on.system {
@@ -345,7 +348,8 @@ mod tests {
     const FLAT: replay::Settings =
         replay::Settings { pace: Pace::Flat, request: 4096, shift: Duration::from_secs(1) };
 
-    /// Promise: after a replay on the model file system, its files and their sizes are those that the trace tells.
+    /// Promise: after a replay on the model file system, its files and their sizes are those that
+    /// the trace tells.
     #[test]
     fn files_are_those_of_the_trace() {
         let (mut sizes, mut order): (HashMap<FileId, Option<u64>>, Vec<FileId>) = Default::default();

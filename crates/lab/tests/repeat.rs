@@ -4,12 +4,13 @@ use spindle_lab::{Silent, all, find};
 use spindle_report::outcome::Verdict;
 use spindle_report::render;
 
-/// Experiments that take minutes without optimisation. What they are made of repeats, and so do the quick ones.
+/// Experiments that take minutes without optimisation. What they are made of repeats, and so do the
+/// quick ones.
 const SLOW: [&str; 7] =
     ["ffs-inodes", "ffs-table2", "ffs-aging", "trace-activity", "trace-cache", "cluster-extents", "beyond"];
 
-/// Promise: an experiment gives the same text, JSON and pictures to the byte when it is run again, and every figure of the
-/// paper is met within its tolerance or the outcome says why not.
+/// Promise: an experiment gives the same text, JSON and pictures to the byte when it is run again,
+/// and every figure of the paper is met within its tolerance or the outcome says why not.
 #[test]
 fn experiments_repeat() {
     assert!(SLOW.iter().all(|id| find(id).is_some()));

@@ -2,14 +2,14 @@
 //!
 //! A structure of a foreign or own format is written down with [`structure!`]: the offset of each
 //! field, its name as its source names it, and its fixed-width type. The declaration yields a plain
-//! struct of native integers with `decode` and `encode`, and is checked at compile time: every field
-//! must stand at the offset written beside it and the total must be the size stated.
+//! struct of native integers with `decode` and `encode`, and is checked at compile time: every
+//! field must stand at the offset written beside it and the total must be the size stated.
 //!
 //! Byte order belongs to the image, not to the type: it is an [`Endian`] passed to each call.
 //!
-//! Decoding never fails and checks nothing: what comes out is *unchecked*, and the caller turns it into
-//! a typed value before computing with it. `encode` overwrites only the declared bytes, so bytes that
-//! a structure does not name survive a decode and encode of the same buffer.
+//! Decoding never fails and checks nothing: what comes out is *unchecked*, and the caller turns it
+//! into a typed value before computing with it. `encode` overwrites only the declared bytes, so
+//! bytes that a structure does not name survive a decode and encode of the same buffer.
 
 /// Byte order of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,10 +98,11 @@ impl<T: Field + Copy + Default, const N: usize> Field for [T; N] {
     }
 }
 
-/// Declares an on-disk structure: `structure! { /// doc` `pub struct Name: SIZE { OFFSET field: type, … } }`.
+/// Declares an on-disk structure: `structure! { /// doc` `pub struct Name: SIZE { OFFSET field:
+/// type, … } }`.
 ///
-/// Gives the struct, `Name::SIZE`, an `offset` module-like constant set `Name::OFFSETS` of
-/// `(field, offset, size)` rows, `decode` and `encode` (through [`Field`]). Offsets may leave gaps, whose
+/// Gives the struct, `Name::SIZE`, an `offset` module-like constant set `Name::OFFSETS` of `(field,
+/// offset, size)` rows, `decode` and `encode` (through [`Field`]). Offsets may leave gaps, whose
 /// bytes belong to nobody; they must not overlap and must rise.
 #[macro_export]
 macro_rules! structure {
@@ -120,7 +121,8 @@ macro_rules! structure {
             pub const OFFSETS: &'static [(&'static str, usize, usize)] =
                 &[$((stringify!($field), $offset, <$type as $crate::Field>::SIZE)),*];
 
-            /// Reads the structure from the start of `bytes`, which must hold at least [`Self::SIZE`].
+            /// Reads the structure from the start of `bytes`, which must hold at least
+            /// [`Self::SIZE`].
             #[must_use]
             pub fn decode(bytes: &[u8], endian: $crate::Endian) -> Self {
                 Self { $($field: <$type as $crate::Field>::get(&bytes[$offset..], endian)),* }

@@ -13,7 +13,8 @@ use std::path::Path;
 /// The object that `scripts/build-bpf` makes.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("bpf/recorder.bpf.o");
 
-/// Its programs: their names, the tracepoints they sit on, and whether there is no recording without.
+/// Its programs: their names, the tracepoints they sit on, and whether there is no recording
+/// without.
 const PROGRAMS: [(&str, &str, bool); 8] = [
     ("process_starts", "sched_process_fork", true),
     ("process_ends", "sched_process_exit", true),
@@ -131,7 +132,8 @@ impl Kernel {
         }
     }
 
-    /// The entries of files that are open, and of some that were: those the translator knows no more.
+    /// The entries of files that are open, and of some that were: those the translator knows no
+    /// more.
     pub fn open_files(&self) -> Vec<[u8; OPEN_FILE]> {
         let Some(map) = self.loaded.map("FILES") else { return Vec::new() };
         let Ok(files) = HashMap::<_, u64, [u8; OPEN_FILE]>::try_from(map) else { return Vec::new() };
@@ -150,7 +152,8 @@ impl Kernel {
 /// A call of `bpf_rdonly_cast` as `bpf/kernel.h` has it, where it cannot know the number.
 const CALL: [u8; 8] = [0x85, 0x20, 0, 0, 0x57, 0xca, 0x57, 0x7e];
 
-/// A copy of the object with this kernel's number of the function in its calls, and where in it that begins: aligned as ELF is read.
+/// A copy of the object with this kernel's number of the function in its calls, and where in it
+/// that begins: aligned as ELF is read.
 fn object(btf: &Btf) -> Result<(Vec<u8>, Range<usize>)> {
     let number = btf
         .id_by_type_name_kind("bpf_rdonly_cast", BtfKind::Func)

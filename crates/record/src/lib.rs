@@ -1,16 +1,20 @@
 //! Recording what programs do with files, through programs of ours in the Linux kernel (BPF).
 //!
-//! The one idea is to do in the kernel what the 1985 study did there: reads and writes only lengthen a *run* that is kept beside the
-//! open file, and what ends a run (a seek, a close, another direction) sends it. So a recording costs little, and its bytes are exact.
-//! The kernel's half is C in `src/bpf`, made into `recorder.bpf.o` by `scripts/build-bpf` and kept there, so that building this
-//! crate needs no clang. It sits on typed tracepoints only; kprobes and their like need not exist.
+//! The one idea is to do in the kernel what the 1985 study did there: reads and writes only
+//! lengthen a *run* that is kept beside the open file, and what ends a run (a seek, a close,
+//! another direction) sends it. So a recording costs little, and its bytes are exact. The kernel's
+//! half is C in `src/bpf`, made into `recorder.bpf.o` by `scripts/build-bpf` and kept there, so
+//! that building this crate needs no clang. It sits on typed tracepoints only; kprobes and their
+//! like need not exist.
 //!
-//! [`Recording::start`] loads it; from then on what happens is recorded. [`Recording::finish`] completes the file. In between
-//! one thread empties the kernel's ring buffer, and another makes [`Event`](spindle_trace::Event)s of it ([`translate`]) and writes
-//! them; the recorder's own accesses are not recorded.
+//! [`Recording::start`] loads it; from then on what happens is recorded. [`Recording::finish`]
+//! completes the file. In between one thread empties the kernel's ring buffer, and another makes
+//! [`Event`](spindle_trace::Event)s of it ([`translate`]) and writes them; the recorder's own
+//! accesses are not recorded.
 //!
-//! Invariants: an open id comes with its `open` or `create` first; a run is told once; what the ring could not hold is counted
-//! ([`Done::lost`], and in the file). Only Linux on x86-64 has a recorder: the numbers of system calls and registers are its.
+//! Invariants: an open id comes with its `open` or `create` first; a run is told once; what the
+//! ring could not hold is counted ([`Done::lost`], and in the file). Only Linux on x86-64 has a
+//! recorder: the numbers of system calls and registers are its.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod elsewhere;

@@ -1,7 +1,8 @@
 //! A recording: who empties the ring, and who writes.
 //!
-//! The ring holds some hundred thousand messages, so it is enough to look in from time to time, and nobody need be woken by the programs
-//! that are recorded. One thread only copies messages out; the work is done by another one, behind a queue.
+//! The ring holds some hundred thousand messages, so it is enough to look in from time to time, and
+//! nobody need be woken by the programs that are recorded. One thread only copies messages out; the
+//! work is done by another one, behind a queue.
 
 use crate::kernel::{Kernel, Missed};
 use crate::translate::Translator;
@@ -71,7 +72,8 @@ impl Recording {
         Ok(Self { stop, tell, drain, write })
     }
 
-    /// With [`Wanted::children`]: processes that this one starts from now on are not followed any more. Those that are, and theirs, still are.
+    /// With [`Wanted::children`]: processes that this one starts from now on are not followed any
+    /// more. Those that are, and theirs, still are.
     ///
     /// # Errors
     /// [`Error::Kernel`] when the recording has broken down.
@@ -103,7 +105,8 @@ impl Recording {
     }
 }
 
-/// Nanoseconds that are added to the time since the machine was started, in which the kernel's half counts.
+/// Nanoseconds that are added to the time since the machine was started, in which the kernel's half
+/// counts.
 fn since_1970() -> i64 {
     let now = SystemClock.now();
     now.secs * 1_000_000_000 + i64::from(now.nanos) - i64::try_from(since_boot()).unwrap_or(i64::MAX)

@@ -1,6 +1,7 @@
 //! SIGINT, SIGTERM and SIGHUP end a recording, and its file is complete.
 //!
-//! They are blocked before any thread exists, so that all threads inherit that, and one thread waits for them.
+//! They are blocked before any thread exists, so that all threads inherit that, and one thread
+//! waits for them.
 
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
@@ -23,7 +24,8 @@ pub struct Signals {
 pub struct Child(Pid);
 
 impl Signals {
-    /// Blocks the three signals in this thread and in those that it starts from now on: to be called first of all.
+    /// Blocks the three signals in this thread and in those that it starts from now on: to be
+    /// called first of all.
     ///
     /// # Errors
     /// When the system refuses, which it has no reason to.
@@ -36,8 +38,9 @@ impl Signals {
         Ok(Self { ours, before })
     }
 
-    /// Starts a program, looked up as a shell would, to which signals are what they were before; in this process they stay blocked.
-    /// (The standard library's `Command` hands its own mask on, and to open it for a moment would be to die of a signal just then.)
+    /// Starts a program, looked up as a shell would, to which signals are what they were before; in
+    /// this process they stay blocked. (The standard library's `Command` hands its own mask on, and
+    /// to open it for a moment would be to die of a signal just then.)
     ///
     /// # Errors
     /// The system's, such as that there is no such program.

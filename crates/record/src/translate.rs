@@ -1,8 +1,9 @@
 //! Events out of messages.
 //!
-//! The kernel's half tells each thing once: the name of a directory under a number, the file behind an open number. Here
-//! these are remembered and put together; and what calls by name do not say (which file it was, how large) is looked up in
-//! what was seen of the file before. What was never seen stays unknown, and is 0.
+//! The kernel's half tells each thing once: the name of a directory under a number, the file behind
+//! an open number. Here these are remembered and put together; and what calls by name do not say
+//! (which file it was, how large) is looked up in what was seen of the file before. What was never
+//! seen stays unknown, and is 0.
 //!
 //! Invariant: what is remembered of files that are not open is bounded by [`REMEMBERED`].
 
@@ -11,7 +12,8 @@ use spindle_trace::{Batch, Event, FileId, Flags, Kind};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Names of files that are remembered, and files; then all are forgotten, which only makes later deletions less precise.
+/// Names of files that are remembered, and files; then all are forgotten, which only makes later
+/// deletions less precise.
 const REMEMBERED: usize = 1 << 20;
 
 /// An open file.
@@ -51,7 +53,8 @@ pub struct Translator {
 }
 
 impl Translator {
-    /// With the time of 1970 in the kernel's, the prefix that names must have, and a file that is not told of.
+    /// With the time of 1970 in the kernel's, the prefix that names must have, and a file that is
+    /// not told of.
     pub fn new(since_1970: i64, prefix: Option<&str>, hidden: FileId) -> Self {
         Self {
             since_1970,
@@ -216,7 +219,8 @@ impl Translator {
         self.name_went(wire, &path, Flags::NONE, batch);
     }
 
-    /// A name went: which file's, is in the message if the file system told, or else in what was seen.
+    /// A name went: which file's, is in the message if the file system told, or else in what was
+    /// seen.
     fn name_went(&mut self, wire: &Wire<'_>, path: &Arc<str>, how: Flags, batch: &mut Batch) {
         let seen = self.by_name.remove(path).unwrap_or_default();
         let mut told = *wire;
@@ -268,7 +272,8 @@ impl Translator {
         self.tell(Kind::Rename, &plain, moved.unwrap_or_default(), &from, &to, batch);
     }
 
-    /// Names below a directory begin otherwise now. (It may have been a file of which nothing was known: then there are none.)
+    /// Names below a directory begin otherwise now. (It may have been a file of which nothing was
+    /// known: then there are none.)
     fn directory_moved(&mut self, from: &str, to: &str) {
         let moved = |name: &str| {
             let rest = name.strip_prefix(from)?;

@@ -96,7 +96,8 @@ const fn halves(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-/// A device's number as `stat` tells it: the kernel itself has 20 bits of minor number below the major one.
+/// A device's number as `stat` tells it: the kernel itself has 20 bits of minor number below the
+/// major one.
 pub fn user_device(device: u32) -> u64 {
     let (major, minor) = (u64::from(device >> 20), u64::from(device & 0xf_ffff));
     minor & 0xff | (major & 0xfff) << 8 | (minor & !0xff) << 12

@@ -1,7 +1,8 @@
 //! What an experiment finds, as data.
 //!
-//! A [`Comparison`] is judged by its own tolerance ([`Comparison::verdict`]): held, outside but explained, or outside.
-//! An explanation says what the paper leaves unknown and why the shape of the result holds all the same.
+//! A [`Comparison`] is judged by its own tolerance ([`Comparison::verdict`]): held, outside but
+//! explained, or outside. An explanation says what the paper leaves unknown and why the shape of
+//! the result holds all the same.
 
 use serde::Serialize;
 
@@ -304,7 +305,8 @@ pub enum Plot {
         x: String,
         /// What they are counted in.
         unit: Unit,
-        /// What is counted: the share of it, from 0 to 1, that is not above a value. A curve may end below 1.
+        /// What is counted: the share of it, from 0 to 1, that is not above a value. A curve may
+        /// end below 1.
         y: String,
         /// The curves: value and share, from left to right.
         series: Vec<Series>,
@@ -356,7 +358,8 @@ pub struct Series {
 mod tests {
     use super::*;
 
-    /// Promise: a comparison holds within its tolerance on both sides, and a note excuses it but does not make it hold.
+    /// Promise: a comparison holds within its tolerance on both sides, and a note excuses it but
+    /// does not make it hold.
     #[test]
     fn verdicts() {
         assert_eq!(Comparison::new(100.0, 114.0, 0.15).verdict(), Verdict::Held);

@@ -1,7 +1,8 @@
 //! A page for a browser: one file with everything in it.
 //!
-//! The one idea: sections as they are, with their tables as HTML and their figures as SVG, no script, nothing fetched from anywhere.
-//! Colours follow the reader's choice of light or dark, those of the figures, too; wide tables scroll by themselves; print has its own style.
+//! The one idea: sections as they are, with their tables as HTML and their figures as SVG, no
+//! script, nothing fetched from anywhere. Colours follow the reader's choice of light or dark,
+//! those of the figures, too; wide tables scroll by themselves; print has its own style.
 
 use crate::outcome::{Cell, Figure, Plot, Row, Table, Verdict};
 use crate::render::{measured, svg};
@@ -170,8 +171,8 @@ mod tests {
     use crate::Outcome;
     use crate::outcome::{Column, Comparison, Mark, Measured, Series, Unit};
 
-    /// Promise: a page has every section behind its link, tables, figures and sentences, and nothing in it is taken for HTML or
-    /// fetched from elsewhere.
+    /// Promise: a page has every section behind its link, tables, figures and sentences, and
+    /// nothing in it is taken for HTML or fetched from elsewhere.
     #[test]
     fn everything_is_in_it() {
         let mut table = Table::new("A & B", ["who", "n", "c"].map(|name| Column::new(name, 1)));

@@ -1,7 +1,7 @@
 //! The clock of a simulated host: virtual time, and one processor that work occupies.
 //!
-//! Work takes the processor in the order in which it arrives; an interrupt takes it from whoever comes next. Time that
-//! nobody waits for does not pass.
+//! Work takes the processor in the order in which it arrives; an interrupt takes it from whoever
+//! comes next. Time that nobody waits for does not pass.
 
 use crate::scheduler::{Core, Simulation};
 use crate::time::Time;
@@ -42,7 +42,8 @@ impl HostClock {
         self.processor.lock().busy
     }
 
-    /// Takes the processor for an interrupt, and gives the time at which it has been served. Does not wait.
+    /// Takes the processor for an interrupt, and gives the time at which it has been served. Does
+    /// not wait.
     pub(crate) fn interrupt(&self) -> Time {
         let cost = (self.price)(Work::Interrupt);
         let now = self.core.now();

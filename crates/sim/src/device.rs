@@ -1,8 +1,8 @@
 //! A modelled drive as a device: the driver's queue, the drive, and what is stored on it.
 //!
-//! A transfer waits in the queue, is served by the [`Disk`], raises an interrupt, and is complete when the host's processor has
-//! taken that. The bytes live in a [`MemoryDevice`] that [`DriveDevice::store`] gives without any time passing, to prepare
-//! a disk or to look at it.
+//! A transfer waits in the queue, is served by the [`Disk`], raises an interrupt, and is complete
+//! when the host's processor has taken that. The bytes live in a [`MemoryDevice`] that
+//! [`DriveDevice::store`] gives without any time passing, to prepare a disk or to look at it.
 
 use crate::clock::HostClock;
 use crate::disk::{Disk, Service};
@@ -64,8 +64,8 @@ struct Drive {
     clock: Arc<HostClock>,
     store: Arc<MemoryDevice>,
     sector_bytes: u32,
-    /// What those who wait for it to be idle are woken by, and with the number of a transfer added those who wait for that:
-    /// beyond every address, so that it is nobody else's.
+    /// What those who wait for it to be idle are woken by, and with the number of a transfer added
+    /// those who wait for that: beyond every address, so that it is nobody else's.
     key: usize,
     state: Mutex<State>,
 }
@@ -309,7 +309,8 @@ mod tests {
         assert_eq!(device.store().to_bytes()[8192], 7);
     }
 
-    /// Promise: several clients' transfers are queued and sorted, each gets its own bytes, and the run repeats exactly.
+    /// Promise: several clients' transfers are queued and sorted, each gets its own bytes, and the
+    /// run repeats exactly.
     #[test]
     fn clients_share_a_drive() {
         let run = || {

@@ -1,10 +1,11 @@
 //! Models of disks.
 //!
-//! A [`Disk`] is a pure state machine: it is told when a transfer starts and says when it is complete on the side of the
-//! host. It moves no data, owns no queue and knows no file system.
+//! A [`Disk`] is a pure state machine: it is told when a transfer starts and says when it is
+//! complete on the side of the host. It moves no data, owns no queue and knows no file system.
 //!
-//! Caller's duties: times never go back from call to call; transfers lie inside the disk; no more than
-//! [`Disk::parallelism`] are in service at once, so that a rotating disk is idle when a transfer starts.
+//! Caller's duties: times never go back from call to call; transfers lie inside the disk; no more
+//! than [`Disk::parallelism`] are in service at once, so that a rotating disk is idle when a
+//! transfer starts.
 
 mod arm;
 mod flash;
@@ -33,7 +34,8 @@ enum Kind {
     Flash(Box<flash::Flash>),
 }
 
-/// When a transfer is complete, and what the time goes to. The parts add up to the time from its start to `done`.
+/// When a transfer is complete, and what the time goes to. The parts add up to the time from its
+/// start to `done`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Service {
     /// The data are in the host's memory, or taken from it, and the interrupt is raised.
@@ -46,8 +48,8 @@ pub struct Service {
     pub seek: Time,
     /// Until the first sector comes round.
     pub rotation: Time,
-    /// From the first sector to the last, changes of track included; for a sequence that the drive is reading
-    /// already, until the last has come in.
+    /// From the first sector to the last, changes of track included; for a sequence that the drive
+    /// is reading already, until the last has come in.
     pub transfer: Time,
     /// The bus, as far as it does not overlap with the rest.
     pub bus: Time,
@@ -102,7 +104,8 @@ impl Disk {
         }
     }
 
-    /// Sectors of an outermost cylinder, for [`Queue::new`](crate::Queue::new); 1 where there are no cylinders.
+    /// Sectors of an outermost cylinder, for [`Queue::new`](crate::Queue::new); 1 where there are
+    /// no cylinders.
     #[must_use]
     pub fn sectors_per_cylinder(&self) -> u64 {
         match &self.0 {
@@ -146,7 +149,8 @@ impl Disk {
         }
     }
 
-    /// When everything that has been acknowledged is on the medium, if a flush begins at `now` with nothing in service.
+    /// When everything that has been acknowledged is on the medium, if a flush begins at `now` with
+    /// nothing in service.
     pub fn flush(&mut self, now: Time) -> Time {
         match &mut self.0 {
             Kind::Rotating(disk) => disk.flush(now),

@@ -1,4 +1,5 @@
-//! The processor of a host, as a price list: what each piece of work that a file system and its driver do costs.
+//! The processor of a host, as a price list: what each piece of work that a file system and its
+//! driver do costs.
 
 use crate::preset::{Error, figure};
 use crate::time::Time;
@@ -15,7 +16,8 @@ pub struct Spec {
     /// Rate of copying between a program and the system in megabytes (10^6) per second.
     #[serde(deserialize_with = "figure")]
     pub copy_mb_s: f64,
-    /// One trip through the file system for a block that is read, in microseconds, without the transfer.
+    /// One trip through the file system for a block that is read, in microseconds, without the
+    /// transfer.
     #[serde(deserialize_with = "figure")]
     pub read_block_us: f64,
     /// The same for a block that is written, without finding space.

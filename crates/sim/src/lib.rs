@@ -1,7 +1,8 @@
 //! Virtual time, its client scheduler, and models of disks and hosts.
 //!
-//! A [`Simulation`] runs blocking code unchanged, deterministically, in virtual time: each client is a thread, one baton goes
-//! around among them, and everything that waits (for a device, a lock, the time) gives it up.
+//! A [`Simulation`] runs blocking code unchanged, deterministically, in virtual time: each client
+//! is a thread, one baton goes around among them, and everything that waits (for a device, a lock,
+//! the time) gives it up.
 
 mod clock;
 mod device;

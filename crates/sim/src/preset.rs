@@ -1,7 +1,7 @@
 //! Presets: files that describe a disk or a host, each figure with its source and how sure it is.
 //!
-//! A file is TOML. `[disk.*]` has what [`disk::Spec`] names, `[host]` what [`host::Spec`] names; a figure is a plain number,
-//! or a number with its origin:
+//! A file is TOML. `[disk.*]` has what [`disk::Spec`] names, `[host]` what [`host::Spec`] names; a
+//! figure is a plain number, or a number with its origin:
 //!
 //! ```toml
 //! title = "Example 100"
@@ -15,8 +15,8 @@
 //! head_switch_ms = { value = 1.5, sure = "estimated", note = "as the Model 90" }
 //! ```
 //!
-//! The presets that come with Spindle are in `presets/`, and are examples for others. They describe disks and hosts
-//! and nothing else: no figure is there to make a file system look good.
+//! The presets that come with Spindle are in `presets/`, and are examples for others. They describe
+//! disks and hosts and nothing else: no figure is there to make a file system look good.
 
 mod figure;
 
@@ -40,7 +40,8 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// A file is not TOML, or has fields that are wrong, missing or unknown; the message shows the line.
+    /// A file is not TOML, or has fields that are wrong, missing or unknown; the message shows the
+    /// line.
     #[error("{name}: {source}")]
     Syntax {
         /// The preset.
@@ -136,7 +137,8 @@ impl Preset {
     /// Reads a preset from the text of a file.
     ///
     /// # Errors
-    /// When the text is not TOML, has a field that is wrong, missing or unknown, or describes what cannot be.
+    /// When the text is not TOML, has a field that is wrong, missing or unknown, or describes what
+    /// cannot be.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let syntax = |source| Error::Syntax { name: name.to_owned(), source: Box::new(source) };
         let inside = |source| Error::In { name: name.to_owned(), source: Box::new(source) };
@@ -180,8 +182,8 @@ impl Library {
         ))
     }
 
-    /// Adds a file, or all files of a directory that end in `.toml`; a preset of the same name is replaced. Gives the
-    /// names in their order.
+    /// Adds a file, or all files of a directory that end in `.toml`; a preset of the same name is
+    /// replaced. Gives the names in their order.
     ///
     /// # Errors
     /// When something cannot be read, or as [`Preset::parse`]; then nothing was added.

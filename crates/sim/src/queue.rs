@@ -1,10 +1,11 @@
 //! The queue of a disk driver: what waits for the drive, and which of it goes next.
 //!
-//! One queue serves one drive. Its owner pops whenever the drive can take a transfer, so that a pop that finds
-//! nothing means that the drive is idle.
+//! One queue serves one drive. Its owner pops whenever the drive can take a transfer, so that a pop
+//! that finds nothing means that the drive is idle.
 //!
-//! Invariant: an ordered transfer is popped after everything pushed before it and before everything pushed after
-//! it (`B_ORDER`, 1991 paper, "Further work"). Among transfers to the same place the first pushed goes first.
+//! Invariant: an ordered transfer is popped after everything pushed before it and before everything
+//! pushed after it (`B_ORDER`, 1991 paper, "Further work"). Among transfers to the same place the
+//! first pushed goes first.
 
 use spindle_device::Op;
 use std::collections::{BTreeMap, VecDeque};
@@ -41,11 +42,13 @@ impl Transfer {
 pub enum Discipline {
     /// In the order they came.
     Fifo,
-    /// `disksort` of 4.3BSD and `SunOS`: a one-way elevator. What lies at or behind the cylinder of the transfer
-    /// under way joins this sweep, what lies before it the next; each sweep goes by cylinder, then by sector.
+    /// `disksort` of 4.3BSD and `SunOS`: a one-way elevator. What lies at or behind the cylinder of
+    /// the transfer under way joins this sweep, what lies before it the next; each sweep goes by
+    /// cylinder, then by sector.
     #[default]
     Disksort,
-    /// Shortest seek first: the least distance in sectors from the head; of two equal ones the lower.
+    /// Shortest seek first: the least distance in sectors from the head; of two equal ones the
+    /// lower.
     Sstf,
     /// A two-way elevator: up to the last transfer, then down to the first.
     Scan,
@@ -79,8 +82,8 @@ pub struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// An empty queue. `sectors_per_cylinder` is what the driver believes of the drive; 1 makes `disksort` go by
-    /// sector alone, as drivers do that know no geometry. Zero counts as 1.
+    /// An empty queue. `sectors_per_cylinder` is what the driver believes of the drive; 1 makes
+    /// `disksort` go by sector alone, as drivers do that know no geometry. Zero counts as 1.
     #[must_use]
     pub fn new(discipline: Discipline, sectors_per_cylinder: u64) -> Self {
         Self {

@@ -1,14 +1,15 @@
 //! The scheduler: many client threads, one baton, one order of events.
 //!
-//! Exactly one thread of a simulation runs at a time: the one with the baton. It gives it up where it waits. The next is
-//! the thread that has been ready longest; when none is, the earliest event moves the time on. Events of the same time
-//! happen in the order in which they were planned. So a run depends on nothing but the code and the seed.
+//! Exactly one thread of a simulation runs at a time: the one with the baton. It gives it up where
+//! it waits. The next is the thread that has been ready longest; when none is, the earliest event
+//! moves the time on. Events of the same time happen in the order in which they were planned. So a
+//! run depends on nothing but the code and the seed.
 //!
-//! Invariants: time never goes back; a thread that is not `current` sleeps on its own token and touches nothing; an
-//! event's action runs with the baton, and must not wait.
+//! Invariants: time never goes back; a thread that is not `current` sleeps on its own token and
+//! touches nothing; an event's action runs with the baton, and must not wait.
 //!
-//! [`Simulation::with_random_schedule`] picks among ready threads at random, also at every lock that is taken: a test mode
-//! that finds what a fair order hides.
+//! [`Simulation::with_random_schedule`] picks among ready threads at random, also at every lock
+//! that is taken: a test mode that finds what a fair order hides.
 
 mod agenda;
 
@@ -58,7 +59,8 @@ impl Core {
         self.state.lock().plan(at, Action::Call(Box::new(call)));
     }
 
-    /// Lets `time` pass for this thread. Outside the clients it passes at once, with all events in it.
+    /// Lets `time` pass for this thread. Outside the clients it passes at once, with all events in
+    /// it.
     pub(crate) fn pass_time(&self, time: Time) {
         if CLIENT.get().is_some() {
             let nobody_wakes_this = 0_u8;
@@ -70,7 +72,8 @@ impl Core {
         }
     }
 
-    /// Waits until `done` says so; whoever makes it so wakes `key`. Outside the clients events happen until then.
+    /// Waits until `done` says so; whoever makes it so wakes `key`. Outside the clients events
+    /// happen until then.
     pub(crate) fn wait_until(&self, key: usize, done: impl Fn() -> bool) {
         if CLIENT.get().is_some() {
             while !done() {
@@ -110,8 +113,8 @@ impl Core {
         }
     }
 
-    /// Gives the baton to the next thread, letting events happen until there is one, and goes on when this thread has it
-    /// again.
+    /// Gives the baton to the next thread, letting events happen until there is one, and goes on
+    /// when this thread has it again.
     fn switch<'a>(&'a self, mut state: MutexGuard<'a, State>, own: usize) {
         let next = loop {
             if let Some(next) = state.pick() {
@@ -246,8 +249,9 @@ impl Scheduler for Core {
 
 /// A simulation: virtual time, and clients that share it.
 ///
-/// Clients are added with [`Self::spawn`] and run in [`Self::run`]. Before and after that the thread that made the simulation may
-/// use its clock and devices too; time then passes only through what it does itself.
+/// Clients are added with [`Self::spawn`] and run in [`Self::run`]. Before and after that the
+/// thread that made the simulation may use its clock and devices too; time then passes only through
+/// what it does itself.
 #[derive(Clone)]
 pub struct Simulation {
     core: Arc<Core>,

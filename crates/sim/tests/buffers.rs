@@ -20,8 +20,8 @@ fn kib_per_second(disk: &mut Disk, transfers: &[Transfer], pause: Time) -> f64 {
     sectors * f64::from(disk.sector_bytes()) / 1024.0 / (now - first).as_secs_f64()
 }
 
-/// Promise: reading on hides pauses between sequential reads: the IBM 0661 gives the 1610 KB/s of the 1991 paper in clusters, and
-/// half of it where every other block is skipped.
+/// Promise: reading on hides pauses between sequential reads: the IBM 0661 gives the 1610 KB/s of
+/// the 1991 paper in clusters, and half of it where every other block is skipped.
 #[test]
 fn sequential_reads() {
     let clusters: Vec<_> = (0..100).map(|n| read(n * 240, 240)).collect();
@@ -39,8 +39,9 @@ fn sequential_reads() {
     near(kib_per_second(&mut disk("ibm-0661"), &large, ms(1.0)), 1610.0, 1.0);
 }
 
-/// Promise: writes are not buffered on the IBM 0661: each cluster costs a revolution more (1359 KB/s in the paper), blocks
-/// with a gap between them do not (790), and consecutive blocks lose a revolution each.
+/// Promise: writes are not buffered on the IBM 0661: each cluster costs a revolution more (1359
+/// KB/s in the paper), blocks with a gap between them do not (790), and consecutive blocks lose a
+/// revolution each.
 #[test]
 fn sequential_writes() {
     let clusters: Vec<_> = (0..100).map(|n| write(n * 240, 240)).collect();
@@ -52,8 +53,8 @@ fn sequential_writes() {
     near(kib_per_second(&mut disk("ibm-0661"), &blocks, pause), 8192.0 / 1024.0 / 18.54e-3, 3.0);
 }
 
-/// Promise: what is in the buffer comes at the rate of the bus, what is on its way when it has passed the head, and
-/// what was written since from the platters.
+/// Promise: what is in the buffer comes at the rate of the bus, what is on its way when it has
+/// passed the head, and what was written since from the platters.
 #[test]
 fn hits() {
     let mut disk = disk("ibm-0661");
@@ -143,7 +144,8 @@ fn segments() {
     assert!(sequences(&spec) > 170, "two segments: {}", sequences(&spec));
 }
 
-/// Promise: a cached write is done when the bus has it; a flush waits for the platters; then nothing is left to do.
+/// Promise: a cached write is done when the bus has it; a flush waits for the platters; then
+/// nothing is left to do.
 #[test]
 fn write_cache() {
     let mut disk = disk("nearline-20tb");

@@ -40,7 +40,8 @@ fn run(name: &str) -> Vec<(Time, Service)> {
     seen
 }
 
-/// Promise: the parts of a service add up, nothing takes no time, and the same transfers take the same time.
+/// Promise: the parts of a service add up, nothing takes no time, and the same transfers take the
+/// same time.
 #[test]
 fn services_add_up() {
     for preset in all().unwrap() {

@@ -27,8 +27,8 @@ fn iops(name: &str, op: Op, depth: usize) -> f64 {
     f64::from(COUNT) / now.as_secs_f64()
 }
 
-/// Promise: one random transfer at a time takes the published latency; many at once reach the published rate, 32 on a fast one what
-/// their latency allows.
+/// Promise: one random transfer at a time takes the published latency; many at once reach the
+/// published rate, 32 on a fast one what their latency allows.
 #[test]
 fn random_transfers() {
     near(iops("sata-ssd", Op::Read, 1), 1e6 / 110.0, 0.5);
@@ -42,7 +42,8 @@ fn random_transfers() {
     near(iops("nvme", Op::Write, 32), 50e3, 1.0);
 }
 
-/// Promise: sequential transfers have the published latency one at a time, and the published bandwidth when they are large.
+/// Promise: sequential transfers have the published latency one at a time, and the published
+/// bandwidth when they are large.
 #[test]
 fn sequential_transfers() {
     for (name, latency, read_mb, write_mb) in

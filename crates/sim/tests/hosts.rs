@@ -9,8 +9,8 @@ fn host(name: &str) -> Host {
     Host::new(Library::built_in().unwrap().host(name).unwrap()).unwrap()
 }
 
-/// What 8 KB took of the processor: the rate in KB (1000 bytes) per second and the share that were published, whether the blocks
-/// were new or rewritten or read, and how many there were.
+/// What 8 KB took of the processor: the rate in KB (1000 bytes) per second and the share that were
+/// published, whether the blocks were new or rewritten or read, and how many there were.
 type Row = (&'static str, f64, f64, Blocks, u32);
 
 #[derive(Clone, Copy)]
@@ -37,8 +37,9 @@ fn compare(host: &Host, rows: &[Row], percent: f64) {
     }
 }
 
-/// Promise: an 11/750 spends on 8 KB what Table 2 of the 1984 paper says within 15 %, for all block sizes and both buses. Its
-/// figures are fitted to this; that so few of them do for ten cells is what this shows.
+/// Promise: an 11/750 spends on 8 KB what Table 2 of the 1984 paper says within 15 %, for all block
+/// sizes and both buses. Its figures are fitted to this; that so few of them do for ten cells is
+/// what this shows.
 #[test]
 fn shares_of_the_processor() {
     let rows = [
@@ -57,8 +58,8 @@ fn shares_of_the_processor() {
     compare(&host("vax-11-750"), &rows, 15.0);
 }
 
-/// Promise: the same figures predict within 20 % what Berkeley measured on other disks in 1983. The faster disks of
-/// that paper take more of the memory from the processor.
+/// Promise: the same figures predict within 20 % what Berkeley measured on other disks in 1983. The
+/// faster disks of that paper take more of the memory from the processor.
 #[test]
 fn shares_with_other_disks() {
     let rows = [
@@ -88,7 +89,8 @@ fn shares_with_other_disks() {
     compare(&host("vax-11-780"), &rows, 10.0);
 }
 
-/// Promise: the host of the 1991 paper reads 16 MB of a mapped file in the processor time of figure 12 of the 1991 paper, with clusters and without.
+/// Promise: the host of the 1991 paper reads 16 MB of a mapped file in the processor time of figure
+/// 12 of the 1991 paper, with clusters and without.
 #[test]
 fn mapped_reading() {
     let host = host("sparcstation-1");
@@ -101,7 +103,8 @@ fn mapped_reading() {
     }
 }
 
-/// Promise: prices grow with the bytes, and a host that is ten times as fast as another is nowhere slower.
+/// Promise: prices grow with the bytes, and a host that is ten times as fast as another is nowhere
+/// slower.
 #[test]
 fn prices() {
     let hosts = ["vax-11-750", "unisys-7000-51", "today"].map(host);

@@ -7,7 +7,8 @@ use spindle_sim::disk::Disk;
 use spindle_sim::host::Host;
 use spindle_sim::preset::{Library, Model, Preset, Sureness, all};
 
-/// Promise: every preset describes something that can be built, and says of every figure where it is from.
+/// Promise: every preset describes something that can be built, and says of every figure where it
+/// is from.
 #[test]
 fn all_are_whole() {
     for preset in all().unwrap() {
@@ -98,8 +99,8 @@ fn errors_name_the_place() {
     assert!(neither.contains("[host]"), "{neither}");
 }
 
-/// Promise: users' files and directories add to the library and replace what has the same name; an unknown name is
-/// answered with those there are.
+/// Promise: users' files and directories add to the library and replace what has the same name; an
+/// unknown name is answered with those there are.
 #[test]
 fn users_files() {
     let directory = tempfile::tempdir().unwrap();

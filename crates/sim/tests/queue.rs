@@ -23,7 +23,8 @@ fn drain(queue: &mut Queue<u32>, mut head: u64) -> Vec<u64> {
     order
 }
 
-/// Promise: `disksort` sorts what lies ahead of the transfer under way into this sweep, what lies behind into the next.
+/// Promise: `disksort` sorts what lies ahead of the transfer under way into this sweep, what lies
+/// behind into the next.
 #[test]
 fn disksort_by_hand() {
     let mut queue = queue(Discipline::Disksort);
@@ -35,7 +36,8 @@ fn disksort_by_hand() {
     assert_eq!(drain(&mut queue, 501), [600, 700, 900, 1000, 100, 300, 400]);
 }
 
-/// Promise: the sweep is by cylinder: a lower sector of the cylinder under way still joins it, and goes first.
+/// Promise: the sweep is by cylinder: a lower sector of the cylinder under way still joins it, and
+/// goes first.
 #[test]
 fn disksort_same_cylinder() {
     let mut queue = queue(Discipline::Disksort);
@@ -47,7 +49,8 @@ fn disksort_same_cylinder() {
     assert_eq!(drain(&mut queue, 551), [510, 560, 580, 499]);
 }
 
-/// Promise: an idle drive begins with what came first, and nothing that comes in the same moment passes it.
+/// Promise: an idle drive begins with what came first, and nothing that comes in the same moment
+/// passes it.
 #[test]
 fn disksort_idle() {
     let mut queue = queue(Discipline::Disksort);

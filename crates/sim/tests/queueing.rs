@@ -69,8 +69,8 @@ fn pollaczek_khinchine() {
     }
 }
 
-/// Promise: under load every sorting discipline seeks less and waits less than first come first served; the nearest first seeks
-/// least, and the one-way elevator keeps nobody waiting as long.
+/// Promise: under load every sorting discipline seeks less and waits less than first come first
+/// served; the nearest first seeks least, and the one-way elevator keeps nobody waiting as long.
 #[test]
 fn disciplines() {
     let run = |discipline| poisson("eagle", discipline, 22.0, 50_000);

@@ -18,7 +18,8 @@ fn bare(name: &str) -> Spec {
     spec
 }
 
-/// Promise: to arrivals at random moments the rotation costs half a revolution, and the parts of a service add up.
+/// Promise: to arrivals at random moments the rotation costs half a revolution, and the parts of a
+/// service add up.
 #[test]
 fn rotational_delay() {
     for name in ["capricorn-massbus", "capricorn-unibus", "eagle", "ibm-0661", "nearline-20tb"] {
@@ -41,7 +42,8 @@ fn rotational_delay() {
     }
 }
 
-/// Promise: seeks over random pairs take the published mean, to the next cylinder the shortest, across the disk the longest.
+/// Promise: seeks over random pairs take the published mean, to the next cylinder the shortest,
+/// across the disk the longest.
 #[test]
 fn seek_times() {
     let published: &[(&str, [f64; 3])] = &[
@@ -84,8 +86,8 @@ fn rate(disk: &mut Disk, now: Time, transfer: &Transfer) -> f64 {
     f64::from(transfer.sectors) * f64::from(disk.sector_bytes()) / service.transfer.as_secs_f64()
 }
 
-/// Promise: whole tracks pass at the rate that the sectors and the speed give; nothing is lost between tracks without skew
-/// and head switch, and an interleave of 2 halves the rate.
+/// Promise: whole tracks pass at the rate that the sectors and the speed give; nothing is lost
+/// between tracks without skew and head switch, and an interleave of 2 halves the rate.
 #[test]
 fn media_rate() {
     let mut capricorn = Disk::new(&bare("capricorn-massbus")).unwrap();
@@ -97,7 +99,8 @@ fn media_rate() {
     near(rate(&mut eagle, Time::ZERO, &read(0, 48 * 20)), 48.0 * 512.0 * 3961.0 / 60.0, 0.01);
 }
 
-/// Promise: with skew a change of track costs the skew, and without it a whole revolution when the head switch takes time.
+/// Promise: with skew a change of track costs the skew, and without it a whole revolution when the
+/// head switch takes time.
 #[test]
 fn head_switch_and_skew() {
     let sector = 60e3 / 4316.0 / 48.0;
@@ -124,7 +127,8 @@ fn head_switch_and_skew() {
     near(in_ms(service.transfer), 28.0 * revolution + (26.0 * 3.0 + 11.0) * sector, 0.01);
 }
 
-/// Promise: the nearline disk passes its published rates on the outermost and the innermost tracks, changes of track included.
+/// Promise: the nearline disk passes its published rates on the outermost and the innermost tracks,
+/// changes of track included.
 #[test]
 fn zones() {
     let mut disk = Disk::new(&bare("nearline-20tb")).unwrap();
@@ -135,7 +139,8 @@ fn zones() {
     near(rate(&mut disk, ms(60_000.0), &read(inside, 4_000_000)), 132e6, 1.5);
 }
 
-/// Blocks one after the other, each asked for when the one before is complete and `pause` has passed; revolutions per block.
+/// Blocks one after the other, each asked for when the one before is complete and `pause` has
+/// passed; revolutions per block.
 fn per_block(spec: &Spec, blocks: &[u64], sectors: u32, pause: Time) -> f64 {
     let mut disk = Disk::new(spec).unwrap();
     let mut now = disk.start(Time::ZERO, &read(blocks[0], sectors)).done;
@@ -148,8 +153,9 @@ fn per_block(spec: &Spec, blocks: &[u64], sectors: u32, pause: Time) -> f64 {
         / f64::from(u32::try_from(blocks.len() - 1).unwrap())
 }
 
-/// Promise: 8 KB blocks placed 4 ms apart take one revolution each on MASSBUS and two on UNIBUS, 4 KB blocks half of it:
-/// with 491 and 246 KB/s just above the 466 and 221 to 233 KB/s of Table 2 of the 1984 paper, which has the changes of cylinder as well.
+/// Promise: 8 KB blocks placed 4 ms apart take one revolution each on MASSBUS and two on UNIBUS, 4
+/// KB blocks half of it: with 491 and 246 KB/s just above the 466 and 221 to 233 KB/s of Table 2 of
+/// the 1984 paper, which has the changes of cylinder as well.
 #[test]
 fn capricorn_revolutions() {
     let pause = ms(0.5);
@@ -192,7 +198,8 @@ fn geometry() -> Geometry {
     spec("capricorn-massbus").geometry.unwrap()
 }
 
-/// Promise: reading that may begin in the middle never takes longer, and a whole track takes one revolution from anywhere.
+/// Promise: reading that may begin in the middle never takes longer, and a whole track takes one
+/// revolution from anywhere.
 #[test]
 fn zero_latency() {
     let mut spec = bare("capricorn-massbus");

@@ -1,5 +1,6 @@
-//! The rules of the house that a compiler does not know: which crate may name which, what may be named nowhere, and
-//! that every file has a user. The tests are in `tests/`; here is what they look at the tree with.
+//! The rules of the house that a compiler does not know: which crate may name which, what may be
+//! named nowhere, and that every file has a user. The tests are in `tests/`; here is what they look
+//! at the tree with.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

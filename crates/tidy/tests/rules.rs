@@ -129,8 +129,8 @@ fn unsafe_has_a_reason() {
     assert!(wrong.is_empty(), "unsafe without SAFETY: {}", wrong.join(", "));
 }
 
-/// Promise: every file has a user: a Rust file is a module of another or a target of cargo, every other file is named
-/// by one that is used, or is one of all of its kind in a directory that is.
+/// Promise: every file has a user: a Rust file is a module of another or a target of cargo, every
+/// other file is named by one that is used, or is one of all of its kind in a directory that is.
 #[test]
 fn every_file_is_used() {
     let files = files();
@@ -190,7 +190,8 @@ fn declared_as_module(file: &str, all: &BTreeSet<&str>) -> bool {
         .any(|other| text(other).contains(&line))
 }
 
-/// Promise: every document is reachable from the README, and every link between documents leads somewhere.
+/// Promise: every document is reachable from the README, and every link between documents leads
+/// somewhere.
 #[test]
 fn documents_are_linked() {
     let documents: Vec<_> = files().into_iter().filter(|f| is(f, "md")).collect();

@@ -1,7 +1,8 @@
 //! Where the structures of a good image stand, so that mutations can name what they hit.
 //!
-//! The image is one that this crate has just made, so its pointers are followed as they are. Fields come
-//! from the `OFFSETS` of the declared structures: a field that is declared is a field that is mutated.
+//! The image is one that this crate has just made, so its pointers are followed as they are. Fields
+//! come from the `OFFSETS` of the declared structures: a field that is declared is a field that is
+//! mutated.
 
 use spindle_ffs::ondisk::{
     Cg, Csum, DIRECT_HEADER, Dinode1, Dinode2, DirectHeader, Fs, FsNetBsd, FsRecovery, FsSun, OldCg,
@@ -38,7 +39,8 @@ pub struct Anatomy {
     pub superblock: Superblock,
     /// The structures.
     pub structures: Vec<Structure>,
-    /// Bytes of metadata: superblock, groups, used inodes, directories, indirect blocks, attributes.
+    /// Bytes of metadata: superblock, groups, used inodes, directories, indirect blocks,
+    /// attributes.
     pub metadata: Vec<Range<usize>>,
     /// Numbers of the inodes in use.
     pub inodes: Vec<u32>,

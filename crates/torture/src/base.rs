@@ -1,4 +1,5 @@
-//! The good images that mutations start from: small, one of each format, each with every structure in it.
+//! The good images that mutations start from: small, one of each format, each with every structure
+//! in it.
 
 use crate::anatomy::Anatomy;
 use rand::SeedableRng;
@@ -24,7 +25,8 @@ pub struct Base {
     pub anatomy: Anatomy,
 }
 
-/// The defaults of newfs in blocks of `bsize`, without the directory for snapshots, in groups of about 512 KiB.
+/// The defaults of newfs in blocks of `bsize`, without the directory for snapshots, in groups of
+/// about 512 KiB.
 fn shape(size_bytes: u64, bsize: u32, fsize: u32) -> Parameters {
     Parameters {
         bsize: Some(bsize),
@@ -111,9 +113,9 @@ pub const fn node(kind: FileKind, target: &[u8]) -> NewNode<'_> {
     NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev { major: 3, minor: 7 }, target }
 }
 
-/// Fills a file system with every structure of the format: fragments, all levels of indirect blocks, both
-/// kinds of symbolic links, every kind of node, several directories with one of several blocks, hard links, names
-/// removed from between others, extended attributes.
+/// Fills a file system with every structure of the format: fragments, all levels of indirect
+/// blocks, both kinds of symbolic links, every kind of node, several directories with one of
+/// several blocks, hard links, names removed from between others, extended attributes.
 fn populate(fs: &Ffs) -> Result<()> {
     let make = |dir: Ino, name: &str, kind, target: &[u8]| {
         fs.create(dir, name.as_bytes(), &node(kind, target), Privilege::Root).map(|attr| attr.ino)

@@ -1,4 +1,5 @@
-//! What is done to a mutated image: everything that the seam between front-ends and file systems offers.
+//! What is done to a mutated image: everything that the seam between front-ends and file systems
+//! offers.
 //!
 //! Results are not judged here, for on a broken image any error is right; what is judged is that
 //! each call comes back. The number of calls is bounded, so a case ends if they do.
@@ -34,8 +35,8 @@ pub struct Node {
     size: u64,
 }
 
-/// Looks at everything that can be reached from the root: names, attributes, data, holes, targets, extended
-/// attributes. Gives what it has found.
+/// Looks at everything that can be reached from the root: names, attributes, data, holes, targets,
+/// extended attributes. Gives what it has found.
 pub fn walk(fs: &dyn FileSystem) -> Vec<Node> {
     let _ = fs.statfs();
     let limits = fs.limits();
@@ -115,8 +116,8 @@ fn look(fs: &dyn FileSystem, ino: Ino, kind: FileKind, size: u64, xattrs: bool) 
     }
 }
 
-/// Changes the file system: first a fixed round in the root directory, then changes to what `nodes` names, to the
-/// largest of them most of all.
+/// Changes the file system: first a fixed round in the root directory, then changes to what `nodes`
+/// names, to the largest of them most of all.
 pub fn change(fs: &dyn FileSystem, mut nodes: Vec<Node>, rng: &mut SmallRng) {
     nodes.sort_by_key(|node| std::cmp::Reverse(node.size));
     let nodes = &nodes[..];

@@ -1,12 +1,14 @@
 //! How much memory a case takes: an allocator that counts, thread by thread.
 //!
-//! A test binary declares `#[global_allocator] static MEMORY: Counting = Counting;`. What one thread
-//! allocates and another frees is counted for each of them; the code under test frees where it allocates.
+//! A test binary declares `#[global_allocator] static MEMORY: Counting = Counting;`. What one
+//! thread allocates and another frees is counted for each of them; the code under test frees where
+//! it allocates.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Bytes that one request may not exceed: a program asking for more is out of bounds, and is refused, which ends it.
+/// Bytes that one request may not exceed: a program asking for more is out of bounds, and is
+/// refused, which ends it.
 const MOST_AT_ONCE: usize = 1 << 30;
 
 thread_local! {
@@ -54,8 +56,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// What `work` gives, and the most bytes this thread held during it beyond those held before. Zero bytes where
-/// [`Counting`] is not the allocator.
+/// What `work` gives, and the most bytes this thread held during it beyond those held before. Zero
+/// bytes where [`Counting`] is not the allocator.
 pub fn measure<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.get();
     PEAK.set(before);

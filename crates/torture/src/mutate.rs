@@ -1,8 +1,9 @@
 //! The mutations: what a hostile or broken disk may hold instead of what was written.
 //!
 //! Half of the cases put extreme values into declared fields, each field in its turn; some give the
-//! file system another geometry; the others damage places of the metadata without asking what stands there. In half of all cases the check-hashes are
-//! made right again afterwards, so that the damage is not stopped at the door.
+//! file system another geometry; the others damage places of the metadata without asking what
+//! stands there. In half of all cases the check-hashes are made right again afterwards, so that the
+//! damage is not stopped at the door.
 
 use crate::anatomy::{Anatomy, Row};
 use crate::base::Base;
@@ -46,7 +47,8 @@ struct Surgery<'a> {
     len: usize,
 }
 
-/// Makes the mutant of a case. `turn` counts the cases of this base, so that each field has its turn.
+/// Makes the mutant of a case. `turn` counts the cases of this base, so that each field has its
+/// turn.
 #[must_use]
 pub fn mutate(base: &Base, turn: usize, rng: &mut SmallRng) -> Mutant {
     let len = base.bytes.len();
@@ -361,8 +363,8 @@ mod tests {
     use rand::SeedableRng;
     use spindle_ffs::Superblock;
 
-    /// Promise: cases repeat by their seed; and a good part of the new geometries is believed, so that they test more
-    /// than the door.
+    /// Promise: cases repeat by their seed; and a good part of the new geometries is believed, so
+    /// that they test more than the door.
     #[test]
     fn geometries_are_believed() {
         const TRIES: u64 = 200;

@@ -1,8 +1,8 @@
 //! A device over bytes that many share: changes stay in the overlay, sector by sector.
 //!
-//! It also keeps the books of a case: how many requests and bytes were asked for, whether anything was
-//! written, and whether the allowance ran out. Beyond the allowance every request fails, which ends an
-//! endless loop that heeds errors; the case is then reported.
+//! It also keeps the books of a case: how many requests and bytes were asked for, whether anything
+//! was written, and whether the allowance ran out. Beyond the allowance every request fails, which
+//! ends an endless loop that heeds errors; the case is then reported.
 
 use spindle_clock::Mutex;
 use spindle_device::{AlignedBuf, Device, Error, Info, Op, Request, Result, Ticket};
@@ -117,7 +117,8 @@ impl Overlay {
         usize::try_from(self.info.size_bytes).unwrap_or(usize::MAX).min(self.base.len())
     }
 
-    /// The pieces of `len` bytes at `at` within the device: sector, byte in the sector, byte in the range, length.
+    /// The pieces of `len` bytes at `at` within the device: sector, byte in the sector, byte in the
+    /// range, length.
     fn pieces(&self, at: usize, len: usize) -> impl Iterator<Item = (usize, usize, usize, usize)> + use<> {
         let len = len.min(self.size().saturating_sub(at));
         let mut done = 0;
@@ -225,7 +226,8 @@ mod tests {
         Overlay::new((0..=u8::MAX).cycle().take(4096).collect(), 2048)
     }
 
-    /// Promise: what is written is read back, over an untouched base, and the base's tail is cut off.
+    /// Promise: what is written is read back, over an untouched base, and the base's tail is cut
+    /// off.
     #[test]
     fn changes_stay_in_the_overlay() {
         let device = overlay();
@@ -241,7 +243,8 @@ mod tests {
         assert_eq!(back[..4], [254, 255, 0, 0]);
     }
 
-    /// Promise: the books count requests, bytes and writes, and beyond the allowance all is refused.
+    /// Promise: the books count requests, bytes and writes, and beyond the allowance all is
+    /// refused.
     #[test]
     fn refuses_beyond_the_allowance() {
         let device = overlay();

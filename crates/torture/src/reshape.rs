@@ -1,7 +1,8 @@
 //! Geometries that agree with themselves and with nothing else on the disk.
 //!
-//! One extreme number in a superblock is refused by the numbers beside it. Here the neighbours are changed
-//! along, so that the superblock is believed and every structure is then looked for in the wrong place.
+//! One extreme number in a superblock is refused by the numbers beside it. Here the neighbours are
+//! changed along, so that the superblock is believed and every structure is then looked for in the
+//! wrong place.
 
 use rand::Rng;
 use rand::rngs::SmallRng;

@@ -1,7 +1,7 @@
 //! Many cases: numbered, on all processors, until the budget ends, with a watchdog.
 //!
-//! A case that panics is told of by where it did ([`Done::place`]); one that hangs ends the process, after the command that
-//! repeats it.
+//! A case that panics is told of by where it did ([`Done::place`]); one that hangs ends the
+//! process, after the command that repeats it.
 
 use spindle_clock::{Clock, Condvar, Mutex, SystemClock};
 use std::cell::RefCell;
@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long a case may go without a [`pulse`] before it counts as hanging. It takes milliseconds, and more on a busy machine.
+/// How long a case may go without a [`pulse`] before it counts as hanging. It takes milliseconds,
+/// and more on a busy machine.
 const HANGING: Duration = Duration::from_secs(60);
 const WORKER: &str = "torture worker";
 
@@ -47,7 +48,8 @@ thread_local! {
     static POST: RefCell<Option<Arc<Post>>> = const { RefCell::new(None) };
 }
 
-/// Tells the watchdog that the case of this thread goes on: a long one calls it after each of its steps.
+/// Tells the watchdog that the case of this thread goes on: a long one calls it after each of its
+/// steps.
 pub fn pulse() {
     POST.with_borrow(|post| {
         if let Some((_, since)) =
@@ -75,8 +77,9 @@ fn remember_panics() {
     });
 }
 
-/// Runs cases, which catch their panics, and passes what they give to `take`, one at a time and in the order in which they end,
-/// until it breaks or the budget ends. `repeat` gives the command that repeats a case, for one that hangs.
+/// Runs cases, which catch their panics, and passes what they give to `take`, one at a time and in
+/// the order in which they end, until it breaks or the budget ends. `repeat` gives the command that
+/// repeats a case, for one that hangs.
 ///
 /// # Panics
 /// If a thread cannot be started.

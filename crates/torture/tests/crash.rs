@@ -1,8 +1,9 @@
 //! Loss of power at every write.
 //!
-//! `SPINDLE_CRASH` repeats one state, or a whole workload, and tells what is done; `SPINDLE_BUDGET` is for how many seconds
-//! workloads are tried (those of one and two operations are all done, however long it takes); `SPINDLE_CASES` tries so many; without
-//! any, a sample. `SPINDLE_SEED` is the seed of what is sampled.
+//! `SPINDLE_CRASH` repeats one state, or a whole workload, and tells what is done; `SPINDLE_BUDGET`
+//! is for how many seconds workloads are tried (those of one and two operations are all done,
+//! however long it takes); `SPINDLE_CASES` tries so many; without any, a sample. `SPINDLE_SEED` is
+//! the seed of what is sampled.
 
 use rand::rngs::SmallRng;
 use rand::{RngCore, SeedableRng};
@@ -25,8 +26,9 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
 
-/// Promise: after a loss of power at any instant nothing acknowledged is lost, operations are there in order and wholly or
-/// not at all, no file shows bytes that it never had, and the check finds nothing.
+/// Promise: after a loss of power at any instant nothing acknowledged is lost, operations are there
+/// in order and wholly or not at all, no file shows bytes that it never had, and the check finds
+/// nothing.
 #[test]
 fn torture_crash() {
     let explorer = Explorer::new(LogUse::Wanted);
@@ -49,14 +51,16 @@ fn torture_crash() {
     assert!(report.violations.is_empty(), "\n{}\n{report}", report.told());
 }
 
-/// Promise: without a log the explorer sees violations: it can fail. What was unmounted is good all the same.
+/// Promise: without a log the explorer sees violations: it can fail. What was unmounted is good all
+/// the same.
 #[test]
 fn sees_that_there_is_no_log() {
     let report = Explorer::new(LogUse::Never).explore(1, Budget::Sample(8));
     assert!(!report.violations.is_empty() && (report.violations.len() as u64) < report.states, "{report}");
 }
 
-/// Promise: recovery reads no more than the log and a bounded part, however large the file system is.
+/// Promise: recovery reads no more than the log and a bounded part, however large the file system
+/// is.
 #[test]
 fn recovery_does_not_grow_with_the_size() {
     const LOG: u64 = 64 << 10;

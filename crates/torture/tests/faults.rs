@@ -1,7 +1,8 @@
 //! Faults of the device at every request of many workloads.
 //!
-//! `SPINDLE_SEED` is the seed; `SPINDLE_CASES` strikes so many workloads, `SPINDLE_BUDGET` as many as that many seconds allow,
-//! without either a sample; `SPINDLE_FAULT` repeats just one case, or all of one workload.
+//! `SPINDLE_SEED` is the seed; `SPINDLE_CASES` strikes so many workloads, `SPINDLE_BUDGET` as many
+//! as that many seconds allow, without either a sample; `SPINDLE_FAULT` repeats just one case, or
+//! all of one workload.
 
 use rand::{RngCore, SeedableRng};
 use spindle_ffs::LogUse;
@@ -20,9 +21,10 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
 
-/// Promise: a failed read harms nothing; after a failed write or flush nothing is changed or acknowledged any more, reading
-/// goes on, and all that was acknowledged is there when the medium is opened by a healthy device; what a device does without telling
-/// brings no panic, no endless loop and no unbounded memory.
+/// Promise: a failed read harms nothing; after a failed write or flush nothing is changed or
+/// acknowledged any more, reading goes on, and all that was acknowledged is there when the medium
+/// is opened by a healthy device; what a device does without telling brings no panic, no endless
+/// loop and no unbounded memory.
 #[test]
 fn torture_faults() {
     let campaign = Campaign::new(LogUse::Wanted);

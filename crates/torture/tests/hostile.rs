@@ -1,7 +1,7 @@
 //! Mutated images of every format through everything.
 //!
-//! `SPINDLE_SEED` is the seed; `SPINDLE_CASES` runs so many cases, `SPINDLE_BUDGET` as many as that many seconds
-//! allow, `SPINDLE_CASE` just that one; without any, a sample.
+//! `SPINDLE_SEED` is the seed; `SPINDLE_CASES` runs so many cases, `SPINDLE_BUDGET` as many as that
+//! many seconds allow, `SPINDLE_CASE` just that one; without any, a sample.
 
 use rand::{RngCore, SeedableRng};
 use spindle_torture::campaign::{campaign, repeat};
@@ -19,8 +19,9 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
 
-/// Promise: on any mutated image, opening, walking, changing, unmounting and checking come back without a panic
-/// or an overflow, within bounds of memory and transfers; and reading does not write a byte.
+/// Promise: on any mutated image, opening, walking, changing, unmounting and checking come back
+/// without a panic or an overflow, within bounds of memory and transfers; and reading does not
+/// write a byte.
 #[test]
 fn torture_hostile_images() {
     let seed = number("SPINDLE_SEED").unwrap_or_else(|| rand::rngs::SmallRng::from_os_rng().next_u64());

@@ -1,7 +1,9 @@
-//! How fast caches are simulated, and in how much memory: the paper's caches, and today's policies, over a made trace.
+//! How fast caches are simulated, and in how much memory: the paper's caches, and today's policies,
+//! over a made trace.
 //!
-//! `cargo bench -p spindle-trace --bench cachesim -- [EVENTS] [WHAT] [FILE]`: only measurements whose name has WHAT in it; with a FILE the
-//! trace is written there first and read from it, as a user's is, otherwise its events are made while they are used.
+//! `cargo bench -p spindle-trace --bench cachesim -- [EVENTS] [WHAT] [FILE]`: only measurements
+//! whose name has WHAT in it; with a FILE the trace is written there first and read from it, as a
+//! user's is, otherwise its events are made while they are used.
 
 // Numbers of a made trace and of a measurement: small, and their last digits do not matter.
 #![expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -17,7 +19,8 @@ use std::time::Instant;
 /// The fewest files that are there at a time.
 const FILES: u64 = 200_000;
 
-/// Opens of files, more often of those that were opened lately; a third writes, and most of what is written anew replaces what is there.
+/// Opens of files, more often of those that were opened lately; a third writes, and most of what is
+/// written anew replaces what is there.
 struct Made {
     rng: StdRng,
     left: u64,

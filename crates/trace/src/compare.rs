@@ -1,7 +1,8 @@
 //! Two traces beside each other: how near a synthetic one comes to what it was made like.
 //!
-//! The one idea: both are measured by the same analyser and the same cache simulator, and what is put side by side does not depend on how
-//! long they are: rates, shares, distributions, miss ratios.
+//! The one idea: both are measured by the same analyser and the same cache simulator, and what is
+//! put side by side does not depend on how long they are: rates, shares, distributions, miss
+//! ratios.
 
 use crate::analyze::{By, Findings, Histogram, analyze};
 use crate::cachesim::{Lane, Simulated, Write, simulate};
@@ -26,7 +27,8 @@ pub struct Side {
 }
 
 impl Side {
-    /// Measures the trace that `open` opens, as often as it is asked to, with all numbers; `progress` is told what is done, and how much of it.
+    /// Measures the trace that `open` opens, as often as it is asked to, with all numbers;
+    /// `progress` is told what is done, and how much of it.
     ///
     /// # Errors
     /// Those of the source and of the simulation.
@@ -47,7 +49,8 @@ impl Side {
         Ok(Self { findings, caches })
     }
 
-    /// The part of the accesses of blocks that are disk accesses with an LRU cache of `size` bytes, written when it must; nothing without any.
+    /// The part of the accesses of blocks that are disk accesses with an LRU cache of `size` bytes,
+    /// written when it must; nothing without any.
     #[must_use]
     pub fn miss_ratio(&self, size: u64) -> Option<f64> {
         let cell = self.caches.lots.first()?.cell(size, Write::Delayed)?;
@@ -268,7 +271,8 @@ mod tests {
         Side::of(&|| Ok(Box::new(open())), &|_, _| ()).unwrap()
     }
 
-    /// Promise: a trace does not differ from itself, and one without events is compared without a word of what it does not have.
+    /// Promise: a trace does not differ from itself, and one without events is compared without a
+    /// word of what it does not have.
     #[test]
     fn the_same() {
         let (some, none) = (side(1.0), side(0.0));

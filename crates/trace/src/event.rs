@@ -1,11 +1,14 @@
 //! Events, and batches of them.
 //!
-//! An [`Event`] is the union of what all kinds of event tell (1985 paper, Table II, and what today needs); what a kind does not
-//! tell is 0. A *run* is what was transferred without moving the position in between: `close`, `seek` and `run`
-//! events each end one, and tell it as `position` and either `read` or `written`, never both, so a run covers the bytes from
-//! `position` to `position + read + written` in one direction. `docs/SPEC-trace.md` says all this for users of the files.
+//! An [`Event`] is the union of what all kinds of event tell (1985 paper, Table II, and what today
+//! needs); what a kind does not tell is 0. A *run* is what was transferred without moving the
+//! position in between: `close`, `seek` and `run` events each end one, and tell it as `position`
+//! and either `read` or `written`, never both, so a run covers the bytes from `position` to
+//! `position + read + written` in one direction. `docs/SPEC-trace.md` says all this for users of
+//! the files.
 //!
-//! Words (commands, paths) are [`Symbol`]s that mean something only together with the [`Batch`] they are in.
+//! Words (commands, paths) are [`Symbol`]s that mean something only together with the [`Batch`]
+//! they are in.
 
 use std::collections::HashMap;
 use std::ops::{BitOr, BitOrAssign};
@@ -24,8 +27,9 @@ pub enum Kind {
     Close,
     /// The position was moved from the end of the run that this ends to `new_position`.
     Seek,
-    /// A run ended without a seek or close: the direction changed, the access had its own position or went through memory, or
-    /// it belongs to no open file at all (`open` is 0: a trace of a disk or a cache).
+    /// A run ended without a seek or close: the direction changed, the access had its own position
+    /// or went through memory, or it belongs to no open file at all (`open` is 0: a trace of a disk
+    /// or a cache).
     Run,
     /// A name of a file went. `size` is the file's size.
     Unlink,
@@ -99,7 +103,8 @@ pub struct Flags(pub u32);
 impl Flags {
     /// None.
     pub const NONE: Self = Self(0);
-    /// The file is open for reading. On `open`, `create`, `close`, `seek` and `run`, as are the next two.
+    /// The file is open for reading. On `open`, `create`, `close`, `seek` and `run`, as are the
+    /// next two.
     pub const READ: Self = Self(1);
     /// The file is open for writing.
     pub const WRITE: Self = Self(1 << 1);
@@ -111,13 +116,16 @@ impl Flags {
     pub const DIRECTORY: Self = Self(1 << 4);
     /// The file never had a name (`O_TMPFILE`).
     pub const NAMELESS: Self = Self(1 << 5);
-    /// The bytes were reached through memory: they are what was mapped, and at most that was read or written.
+    /// The bytes were reached through memory: they are what was mapped, and at most that was read
+    /// or written.
     pub const MAPPED: Self = Self(1 << 6);
-    /// The access had its own position, and left the file's where it was (`pread`, `pwrite`, `copy_file_range` with offsets).
+    /// The access had its own position, and left the file's where it was (`pread`, `pwrite`,
+    /// `copy_file_range` with offsets).
     pub const POSITIONAL: Self = Self(1 << 7);
     /// Closed without being asked: by the end of the process, by `exec`, or by `dup2` over it.
     pub const IMPLICIT: Self = Self(1 << 8);
-    /// `unlink` took the last name: the data goes with the last close. On `close`: the file had no name any more, so its data went.
+    /// `unlink` took the last name: the data goes with the last close. On `close`: the file had no
+    /// name any more, so its data went.
     pub const LAST: Self = Self(1 << 9);
     /// The name went because another file was renamed to it.
     pub const REPLACED: Self = Self(1 << 10);
@@ -166,7 +174,8 @@ impl BitOrAssign for Flags {
 /// A file: names one until its last name and its last open are gone, then perhaps another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
-    /// The file system's device number as the system packs it, or the disk's number in a trace of disks.
+    /// The file system's device number as the system packs it, or the disk's number in a trace of
+    /// disks.
     pub device: u64,
     /// The inode number; 0 in a trace of disks.
     pub inode: u64,
@@ -228,7 +237,8 @@ impl Event {
         self.read.saturating_add(self.written)
     }
 
-    /// Where the run ended: after `close` the paper's final position, after `seek` its previous one.
+    /// Where the run ended: after `close` the paper's final position, after `seek` its previous
+    /// one.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.position.saturating_add(self.read).saturating_add(self.written)

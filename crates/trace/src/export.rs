@@ -1,11 +1,14 @@
-//! A trace for other people's cache simulators: requests for blocks, in libCacheSim's oracleGeneral format or as CSV.
+//! A trace for other people's cache simulators: requests for blocks, in libCacheSim's oracleGeneral
+//! format or as CSV.
 //!
-//! The one idea: the place of the next request for a block is known only from behind, so records are written forwards without it, and
-//! then filled in backwards, in place. Memory holds the distinct blocks and nothing that grows with the requests.
+//! The one idea: the place of the next request for a block is known only from behind, so records
+//! are written forwards without it, and then filled in backwards, in place. Memory holds the
+//! distinct blocks and nothing that grows with the requests.
 //!
-//! Format and rule: `traceReader/customizedReader/oracle/oracleGeneralBin.h` and `bin/traceUtils/traceConv.cpp` of libCacheSim
-//! (github.com/1a1a11a/libCacheSim, 2024-10): records of 24 bytes, `u32` seconds, `u64` object, `u32` size, `i64` next; requests count
-//! from 1, and -1 stands for none.
+//! Format and rule: `traceReader/customizedReader/oracle/oracleGeneralBin.h` and
+//! `bin/traceUtils/traceConv.cpp` of libCacheSim (github.com/1a1a11a/libCacheSim, 2024-10): records
+//! of 24 bytes, `u32` seconds, `u64` object, `u32` size, `i64` next; requests count from 1, and -1
+//! stands for none.
 
 use crate::{Batch, Error, FileId, Flags, Result, Source};
 use std::collections::HashMap;
@@ -36,7 +39,8 @@ pub struct Exported {
     pub blocks: u64,
 }
 
-/// Numbers blocks in the order in which they are first asked for. A file that died is another when its number comes again.
+/// Numbers blocks in the order in which they are first asked for. A file that died is another when
+/// its number comes again.
 #[derive(Default)]
 struct Blocks {
     numbers: HashMap<(FileId, u32, u64), u64>,
@@ -55,7 +59,8 @@ impl Blocks {
 /// `progress` is told how much is done, from 0 to 1, where that is known.
 ///
 /// # Errors
-/// Those of the source; [`Error::Io`]; [`Error::Refused`] for blocks of no or of more than 2^32 - 1 bytes.
+/// Those of the source; [`Error::Io`]; [`Error::Refused`] for blocks of no or of more than 2^32 - 1
+/// bytes.
 pub fn export(
     source: &mut dyn Source,
     to: To,
@@ -83,7 +88,8 @@ pub fn export(
                     requests += 1;
                     match to {
                         To::OracleGeneral => {
-                            // The format has no other times; what is outside becomes its nearest end.
+                            // The format has no other times; what is outside becomes its nearest
+                            // end.
                             let seconds = u32::try_from(seconds.max(0)).unwrap_or(u32::MAX);
                             out.write_all(&record(seconds, object, size, -1)).map_err(fail)?;
                         }
@@ -160,8 +166,8 @@ mod tests {
         Event { time: second * 1_000_000_000, kind: Kind::Run, file, position, read, ..Event::default() }
     }
 
-    /// Promise: each block of a run is a request; its next one is told by number from 1, -1 if there is none; a file that comes
-    /// again after its death has other blocks.
+    /// Promise: each block of a run is a request; its next one is told by number from 1, -1 if
+    /// there is none; a file that comes again after its death has other blocks.
     #[test]
     fn records_tell_the_next_request() {
         let dir = tempfile::tempdir().unwrap();
@@ -189,8 +195,8 @@ mod tests {
         assert!(refused.to_string().contains("blocks of 0 bytes"));
     }
 
-    /// Promise: what was exported and imported again asks for the same blocks in the same order, in both formats, over more records
-    /// than are filled in at a time; and it is recognised.
+    /// Promise: what was exported and imported again asks for the same blocks in the same order, in
+    /// both formats, over more records than are filled in at a time; and it is recognised.
     #[test]
     fn an_import_of_an_export_agrees() {
         let dir = tempfile::tempdir().unwrap();

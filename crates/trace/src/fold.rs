@@ -1,8 +1,9 @@
 //! Folding single transfers into runs.
 //!
-//! The one idea is that of the format: a transfer that begins where the one before it ended, in the same direction, belongs to
-//! the same run; any other ends it. Whoever sees single reads and writes (an importer, a mount) keeps a [`Run`] for each
-//! open file and tells it with the event that ended it.
+//! The one idea is that of the format: a transfer that begins where the one before it ended, in the
+//! same direction, belongs to the same run; any other ends it. Whoever sees single reads and writes
+//! (an importer, a mount) keeps a [`Run`] for each open file and tells it with the event that ended
+//! it.
 
 use crate::Event;
 
@@ -31,9 +32,11 @@ impl Run {
         self.bytes == 0
     }
 
-    /// Adds a call that transferred `bytes` from `position` on. Gives the run that this ended, if it ended one with bytes in it.
+    /// Adds a call that transferred `bytes` from `position` on. Gives the run that this ended, if
+    /// it ended one with bytes in it.
     pub(crate) fn add(&mut self, position: u64, bytes: u64, writes: bool) -> Option<Self> {
-        // No file reaches farther, so that sums of positions and bytes stay numbers whatever an input says.
+        // No file reaches farther, so that sums of positions and bytes stay numbers whatever an
+        // input says.
         let position = position.min(i64::MAX as u64);
         let bytes = bytes.min(i64::MAX as u64 - position);
         let goes_on = bytes == 0 || self.is_empty() || (self.writes == writes && self.end() == position);
@@ -64,8 +67,8 @@ impl Run {
 mod tests {
     use super::*;
 
-    /// Promise: calls that go on from each other in one direction are one run; a jump or another direction ends it; a call without
-    /// bytes only counts.
+    /// Promise: calls that go on from each other in one direction are one run; a jump or another
+    /// direction ends it; a call without bytes only counts.
     #[test]
     fn sequential_calls_are_one_run() {
         let mut run = Run::at(7);

@@ -1,11 +1,13 @@
 //! From events to accesses: what happened to a file from an `open` to its `close`, put together.
 //!
-//! The one idea: an [`Access`] is a handful of numbers that each event of its open updates, so a file that is read in a million runs needs
-//! no more memory than one read in a single run; who wants the runs sees them pass by as events. What is held is one [`Access`]
-//! for each file that is open.
+//! The one idea: an [`Access`] is a handful of numbers that each event of its open updates, so a
+//! file that is read in a million runs needs no more memory than one read in a single run; who
+//! wants the runs sees them pass by as events. What is held is one [`Access`] for each file that is
+//! open.
 //!
-//! Traces begin and end in the middle of things. An event of an open that is not known ([`Step::Unknown`]) belongs to a file that was
-//! open before the recording, or whose `open` was lost; what is never closed is there at the end ([`Follow::left`]).
+//! Traces begin and end in the middle of things. An event of an open that is not known
+//! ([`Step::Unknown`]) belongs to a file that was open before the recording, or whose `open` was
+//! lost; what is never closed is there at the end ([`Follow::left`]).
 
 use crate::{Event, FileId, Flags, Kind};
 use foldhash::fast::RandomState;
@@ -58,9 +60,11 @@ pub struct Access<T = ()> {
 pub enum Pattern {
     /// No byte was moved, though the file had some.
     Untouched,
-    /// From the first byte to the last without a gap or a step back. So is the access to an empty file.
+    /// From the first byte to the last without a gap or a step back. So is the access to an empty
+    /// file.
     Whole,
-    /// In one direction without a gap, but not from the first to the last byte: at most one move, before anything was read or written.
+    /// In one direction without a gap, but not from the first to the last byte: at most one move,
+    /// before anything was read or written.
     Sequential,
     /// Anything else.
     Random,
@@ -131,7 +135,8 @@ impl<T> Access<T> {
         self.read.saturating_add(self.written)
     }
 
-    /// For what the file was opened. What nobody knows (neither flag) goes by what was done: read, if nothing.
+    /// For what the file was opened. What nobody knows (neither flag) goes by what was done: read,
+    /// if nothing.
     #[must_use]
     pub const fn mode(&self) -> Mode {
         match (self.flags.has(Flags::READ), self.flags.has(Flags::WRITE)) {
@@ -146,7 +151,8 @@ impl<T> Access<T> {
         }
     }
 
-    /// In which order bytes were read and written, in a file that had `size` bytes at the close (1985 paper, Table V).
+    /// In which order bytes were read and written, in a file that had `size` bytes at the close
+    /// (1985 paper, Table V).
     #[must_use]
     pub const fn pattern(&self, size: u64) -> Pattern {
         if self.runs == 0 {
@@ -160,7 +166,8 @@ impl<T> Access<T> {
         }
     }
 
-    /// True if it was opened before the recording began: when, and what was done with it until then, is not known.
+    /// True if it was opened before the recording began: when, and what was done with it until
+    /// then, is not known.
     #[must_use]
     pub const fn is_from_before(&self) -> bool {
         self.flags.has(Flags::BEFORE)
@@ -204,8 +211,8 @@ impl<T> Default for Follow<T> {
 }
 
 impl<T> Follow<T> {
-    /// Takes the next event; `tag` is asked at the beginning of an access only. An open number that is opened again without having been
-    /// closed begins anew: the close was lost.
+    /// Takes the next event; `tag` is asked at the beginning of an access only. An open number that
+    /// is opened again without having been closed begins anew: the close was lost.
     pub fn event(&mut self, event: &Event, tag: impl FnOnce() -> T) -> Step<'_, T> {
         if event.open == 0 {
             return Step::Apart;
@@ -283,7 +290,8 @@ mod tests {
         Event { time, kind, open: 1, position, read, written, size, ..Event::default() }
     }
 
-    /// The pattern of an access with these runs (position, read, written) in a file that has `size` bytes at the close.
+    /// The pattern of an access with these runs (position, read, written) in a file that has `size`
+    /// bytes at the close.
     fn pattern(runs: &[(u64, u64, u64)], size: u64) -> Pattern {
         let mut follow = Follow::<()>::default();
         follow.event(&event(0, Kind::Open, 0, 0, 0, size), || ());
@@ -296,7 +304,8 @@ mod tests {
         }
     }
 
-    /// Promise: whole, sequential and other accesses are told apart by where their runs lie, whatever ended these.
+    /// Promise: whole, sequential and other accesses are told apart by where their runs lie,
+    /// whatever ended these.
     #[test]
     fn patterns() {
         assert_eq!(pattern(&[(0, 100, 0)], 100), Pattern::Whole);
@@ -311,7 +320,8 @@ mod tests {
         assert_eq!(pattern(&[(u64::MAX, 5, 0)], u64::MAX), Pattern::Sequential);
     }
 
-    /// Promise: an access has its bytes, runs and times; what is not known is said to be; what is not closed is left.
+    /// Promise: an access has its bytes, runs and times; what is not known is said to be; what is
+    /// not closed is left.
     #[test]
     fn accesses() {
         let mut follow = Follow::<u8>::default();

@@ -1,6 +1,7 @@
 //! What replacement policies make of a stream of requests: hits and misses, at one size each.
 //!
-//! Several policies and sizes share one pass: reading a trace and numbering its blocks take as long as some policies do.
+//! Several policies and sizes share one pass: reading a trace and numbering its blocks take as long
+//! as some policies do.
 
 use crate::requests::{BATCH, Request, Requests};
 use crate::{Error, Result};
@@ -29,7 +30,8 @@ impl Tally {
     }
 }
 
-/// Runs all requests through each of `policies`, which need not be empty; the tallies are in their order.
+/// Runs all requests through each of `policies`, which need not be empty; the tallies are in their
+/// order.
 ///
 /// # Errors
 /// As reading the trace does.
@@ -57,8 +59,8 @@ pub fn simulate(mut requests: impl Requests<Block = u32>, policies: &mut [Policy
 /// A use whose block is not used again.
 const NEVER: u32 = u32::MAX;
 
-/// What the best of all policies would have done ([`Opt`]) with caches of these sizes. It knows the future, so all requests
-/// are kept in memory, 12 bytes each.
+/// What the best of all policies would have done ([`Opt`]) with caches of these sizes. It knows the
+/// future, so all requests are kept in memory, 12 bytes each.
 ///
 /// # Errors
 /// As reading the trace does; [`Error::Refused`] if there are 2^32 requests or more.
@@ -116,7 +118,8 @@ mod tests {
         NonZeroU32::new(blocks).unwrap()
     }
 
-    /// Promise: several policies see the same requests, each is counted for itself, and nothing asked for is no miss.
+    /// Promise: several policies see the same requests, each is counted for itself, and nothing
+    /// asked for is no miss.
     #[test]
     fn policies_share_a_pass() {
         use Request::{Gone, Use};
@@ -137,7 +140,8 @@ mod tests {
     #[test]
     fn the_best_by_hand() {
         use Request::{Gone, Use};
-        // With 2 blocks: 1 and 2 come; 3 takes the place of 2, as 2 goes before it is used; 1 hits; 2 comes anew for 3; both hit.
+        // With 2 blocks: 1 and 2 come; 3 takes the place of 2, as 2 goes before it is used; 1 hits;
+        // 2 comes anew for 3; both hit.
         let requests = [Use(1), Use(2), Use(3), Use(1), Gone(2), Use(2), Use(1), Use(2)];
         let tallies = optimal(Listed::new(&requests), &[size(1), size(2)]).unwrap();
         let expected = [(7, 6), (4, 2)].map(|(misses, evictions)| Tally { requests: 7, misses, evictions });

@@ -7,7 +7,8 @@ use std::path::Path;
 /// What a trace says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {
-    /// What made it: a recorder with its version, an importer with the name of its format, a generator with its parameters.
+    /// What made it: a recorder with its version, an importer with the name of its format, a
+    /// generator with its parameters.
     pub source: String,
     /// Events that were lost while recording. What is lost makes every count a lower bound.
     pub lost: u64,
@@ -17,7 +18,8 @@ pub struct Info {
 
 /// A stream of events.
 pub trait Source {
-    /// What the trace says of itself; what is only known at its end is there when [`Source::next`] has given `false`.
+    /// What the trace says of itself; what is only known at its end is there when [`Source::next`]
+    /// has given `false`.
     fn info(&self) -> Info;
 
     /// False if its end is missing: it is still being written, or who wrote it was killed.
@@ -25,7 +27,8 @@ pub trait Source {
         true
     }
 
-    /// Replaces what is in `batch` by the next events, some thousands; false if there are no more (the batch is then empty).
+    /// Replaces what is in `batch` by the next events, some thousands; false if there are no more
+    /// (the batch is then empty).
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::Malformed`]; what came before is good.
@@ -37,7 +40,8 @@ pub trait Source {
     }
 }
 
-/// Opens a trace in any format that is known by its content: ours, or another tool's. Of our own format only `columns` are read.
+/// Opens a trace in any format that is known by its content: ours, or another tool's. Of our own
+/// format only `columns` are read.
 ///
 /// # Errors
 /// [`crate::Error::Io`]; [`crate::Error::Malformed`] when it is none of the formats.
@@ -45,8 +49,8 @@ pub fn open(path: &Path, columns: Columns) -> Result<Box<dyn Source>> {
     open_as(path, None, columns)
 }
 
-/// Opens a trace whose format was perhaps said: `NAME` or `NAME:SETTING=VALUE,…` of [`crate::FORMATS`]. The path `-` is
-/// standard input, for other tools' formats only.
+/// Opens a trace whose format was perhaps said: `NAME` or `NAME:SETTING=VALUE,…` of
+/// [`crate::FORMATS`]. The path `-` is standard input, for other tools' formats only.
 ///
 /// # Errors
 /// As [`open`]; [`crate::Error::Refused`] for a format or a setting that there is not.

@@ -1,8 +1,9 @@
-//! Beside somebody else's simulator: what `cachesim` of libCacheSim (github.com/1a1a11a/libCacheSim; the Python
-//! source package `libcachesim` 0.3.5, August 2026) counts on a small trace.
+//! Beside somebody else's simulator: what `cachesim` of libCacheSim
+//! (github.com/1a1a11a/libCacheSim; the Python source package `libcachesim` 0.3.5, August 2026)
+//! counts on a small trace.
 //!
-//! Its figures are recorded here, so that nobody needs it for the tests. Who has it, in the directory `SPINDLE_LIBCACHESIM`, has them
-//! measured again, with
+//! Its figures are recorded here, so that nobody needs it for the tests. Who has it, in the
+//! directory `SPINDLE_LIBCACHESIM`, has them measured again, with
 //!
 //! ```text
 //! cachesim TRACE oracleGeneral POLICY 10,100,500,2000 --ignore-obj-size 1 --num-thread 1
@@ -21,9 +22,10 @@ use std::process::Command;
 const REQUESTS: u64 = 10_000;
 const SIZES: [u32; 4] = [10, 100, 500, 2000];
 
-/// What libCacheSim calls a policy, and its misses with each of the [`SIZES`]. Of the other policies it has variants: its LIRS limits the
-/// stack, its S3-FIFO asks for the state of the main queue where the paper asks for that of the small one,
-/// and small queues and windows of less than one block hold nothing.
+/// What libCacheSim calls a policy, and its misses with each of the [`SIZES`]. Of the other
+/// policies it has variants: its LIRS limits the stack, its S3-FIFO asks for the state of the main
+/// queue where the paper asks for that of the small one, and small queues and windows of less than
+/// one block hold nothing.
 const FIGURES: &[(PolicyName, &str, [u64; 4])] = &[
     (PolicyName::Lru, "lru", [9537, 6693, 2768, 1923]),
     (PolicyName::Fifo, "fifo", [9554, 7064, 3515, 1923]),
@@ -63,7 +65,8 @@ fn theirs(directory: &Path, trace: &Path, policy: &str) -> Vec<u64> {
     ratios.map(|(_, ratio)| ratio.trim().replace('.', "").parse().unwrap()).collect()
 }
 
-/// Promise: LRU and all policies of which libCacheSim has no variant miss exactly as often there as here.
+/// Promise: LRU and all policies of which libCacheSim has no variant miss exactly as often there as
+/// here.
 #[test]
 fn misses_are_libcachesims() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! From a block of a file to its place: ten addresses in the inode, then through one, two and three indirect blocks.
+//! From a block of a file to its place: ten addresses in the inode, then through one, two and three
+//! indirect blocks.
 
 use crate::inode::Dinode;
 use crate::layout::{Block, Lbn, Place};
@@ -40,7 +41,8 @@ impl V7 {
     /// Where block `lbn` of a file is.
     ///
     /// # Errors
-    /// [`Error::TooBig`] beyond the last possible block, [`Error::Corrupt`] where a pointer leads astray.
+    /// [`Error::TooBig`] beyond the last possible block, [`Error::Corrupt`] where a pointer leads
+    /// astray.
     pub(crate) fn bmap(&self, ino: u16, di: &Dinode, lbn: Lbn) -> Result<Run> {
         let (levels, path) = match self.layout.place_of(lbn).ok_or(Error::TooBig)? {
             Place::Direct(n) => return Ok(Run { at: self.pointer(di.addr[n], ino)?, blocks: 1 }),
@@ -60,8 +62,8 @@ impl V7 {
         }
         Err(Error::corrupt("an indirect block without a level", format!("inode {ino}")))
     }
-    /// Finds or makes space for block `lbn` of a file, with the indirect blocks that lead to it: all of them or none. The
-    /// caller stores the inode, and fills a fresh block.
+    /// Finds or makes space for block `lbn` of a file, with the indirect blocks that lead to it:
+    /// all of them or none. The caller stores the inode, and fills a fresh block.
     ///
     /// # Errors
     /// As [`Self::bmap`], and [`Error::NoSpace`].
@@ -91,7 +93,8 @@ impl V7 {
                 held_by = Some((at, n));
                 continue;
             }
-            // From here on all is missing: so many indirect blocks, from the outermost in, and the block itself.
+            // From here on all is missing: so many indirect blocks, from the outermost in, and the
+            // block itself.
             let blocks = self.alloc(tx, level + 1)?;
             for (pair, level) in blocks.windows(2).zip((1..=level).rev()) {
                 let buffer = self.cache.get_new(self.layout.byte(pair[0]), self.layout.bsize(), None, tx)?;
@@ -107,8 +110,8 @@ impl V7 {
         Err(Error::corrupt("an indirect block without a level", format!("inode {ino}")))
     }
 
-    /// Blocks that a file holds, indirect ones included; of a damaged file, those that could be counted. The first call
-    /// for an inode reads its indirect blocks.
+    /// Blocks that a file holds, indirect ones included; of a damaged file, those that could be
+    /// counted. The first call for an inode reads its indirect blocks.
     pub(crate) fn blocks_held(&self, ino: u16, di: &Dinode) -> u64 {
         if !di.has_blocks() {
             return 0;
@@ -126,7 +129,8 @@ impl V7 {
         })
     }
 
-    /// Adds the blocks behind a pointer with so many levels below it, itself among them, to `count`.
+    /// Adds the blocks behind a pointer with so many levels below it, itself among them, to
+    /// `count`.
     fn count_tree(&self, ino: u16, raw: u32, levels: usize, count: &mut u64) -> Result<()> {
         let Some(block) = self.pointer(raw, ino)? else { return Ok(()) };
         *count += 1;

@@ -1,5 +1,6 @@
-//! Directories: files of 16-byte entries, searched from the start. An entry whose inode number is 0 is free for the next
-//! name. Entries never move and directories never shrink, so the byte offset of an entry is a stable cookie.
+//! Directories: files of 16-byte entries, searched from the start. An entry whose inode number is 0
+//! is free for the next name. Entries never move and directories never shrink, so the byte offset
+//! of an entry is a stable cookie.
 
 use crate::inode::Dinode;
 use crate::layout::{Block, index};
@@ -51,7 +52,8 @@ pub(crate) fn is_name(name: &[u8]) -> bool {
 }
 
 impl V7 {
-    /// Passes every entry from byte `from` on, used or not, with its offset to `look` until that breaks with something.
+    /// Passes every entry from byte `from` on, used or not, with its offset to `look` until that
+    /// breaks with something.
     pub(crate) fn each_entry<T>(
         &self,
         ino: u16,
@@ -144,7 +146,8 @@ impl V7 {
         self.dir_put(tx, ino, di, place, Direct { d_ino: target, d_name })
     }
 
-    /// Makes the name at a place mean another inode, or with 0 nothing: the name itself stays on the disk, as ever.
+    /// Makes the name at a place mean another inode, or with 0 nothing: the name itself stays on
+    /// the disk, as ever.
     pub(crate) fn dir_point(
         &self,
         tx: &Tx<'_>,

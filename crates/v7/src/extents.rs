@@ -6,11 +6,12 @@ use crate::mount::V7;
 use spindle_vfs::{Extent, Ino, Result};
 
 impl V7 {
-    /// The extents of a regular file, in its order, without its holes. Data that is not placed yet is not among them: sync
-    /// first.
+    /// The extents of a regular file, in its order, without its holes. Data that is not placed yet
+    /// is not among them: sync first.
     ///
     /// # Errors
-    /// [`spindle_vfs::Error::Stale`], [`spindle_vfs::Error::IsDirectory`] or [`spindle_vfs::Error::Invalid`] for what is not a regular file, and the device's.
+    /// [`spindle_vfs::Error::Stale`], [`spindle_vfs::Error::IsDirectory`] or
+    /// [`spindle_vfs::Error::Invalid`] for what is not a regular file, and the device's.
     pub fn extents(&self, ino: Ino) -> Result<Vec<Extent>> {
         let inode = self.iget_ino(ino)?;
         let state = inode.state.read();

@@ -1,7 +1,7 @@
 //! The bytes of files: block by block, as this file system has always done it.
 //!
-//! Invariants: what of a file's last block is beyond its size is zero before the file grows over it; a block that is
-//! missing reads as zeros.
+//! Invariants: what of a file's last block is beyond its size is zero before the file grows over
+//! it; a block that is missing reads as zeros.
 
 use crate::bmap::Placed;
 use crate::inode::{Dinode, Inode};
@@ -53,8 +53,8 @@ impl V7 {
         Ok(want)
     }
 
-    /// Writes to a file, growing it as needed, and gives the bytes written: fewer only when space ran out.
-    /// The caller stores the inode.
+    /// Writes to a file, growing it as needed, and gives the bytes written: fewer only when space
+    /// ran out. The caller stores the inode.
     pub(crate) fn write_file(
         &self,
         tx: &Tx<'_>,
@@ -112,8 +112,9 @@ impl V7 {
         self.zero_blocks(tx, inode, di, range, |_| true)
     }
 
-    /// Zeroes what is stored of a range in the `wanted` blocks. A block that is zeroed in part is kept whole for a
-    /// rollback, which must not have to read; such blocks come first, because only they can fail.
+    /// Zeroes what is stored of a range in the `wanted` blocks. A block that is zeroed in part is
+    /// kept whole for a rollback, which must not have to read; such blocks come first, because only
+    /// they can fail.
     fn zero_blocks(
         &self,
         tx: &Tx<'_>,
@@ -153,8 +154,8 @@ impl V7 {
         }
     }
 
-    /// Zeroes what of the last block is beyond the size: after cutting, and before growing, because other
-    /// systems may have left something there.
+    /// Zeroes what of the last block is beyond the size: after cutting, and before growing, because
+    /// other systems may have left something there.
     pub(crate) fn clear_tail(&self, tx: &Tx<'_>, inode: &Inode, di: &Dinode) -> Result<()> {
         // The caller is going to store the inode: that must not fail when the bytes are gone.
         self.metadata(self.layout.inode_at(inode.ino).0)?;
@@ -224,8 +225,8 @@ impl V7 {
         Ok(stored)
     }
 
-    /// Gives every missing block of a range space that reads as zeros. Space beyond the size would be taken for
-    /// damage by the old checkers.
+    /// Gives every missing block of a range space that reads as zeros. Space beyond the size would
+    /// be taken for damage by the old checkers.
     fn fill(
         &self,
         tx: &Tx<'_>,
@@ -263,7 +264,8 @@ impl V7 {
             return Err(Error::NoSuchOffset);
         }
         let mut at = offset;
-        // Pointers that lead to the same blocks over and over would take as long to follow as they please.
+        // Pointers that lead to the same blocks over and over would take as long to follow as they
+        // please.
         let mut most = 2 * u64::from(self.layout.s_fsize) + 64;
         while at < di.size {
             most = most

@@ -10,7 +10,8 @@ use std::str::FromStr;
 /// Whose super-block it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
-    /// The Seventh Edition, and whoever kept to it: longs on two-byte borders, 512-byte blocks, no magic number.
+    /// The Seventh Edition, and whoever kept to it: longs on two-byte borders, 512-byte blocks, no
+    /// magic number.
     V7,
     /// 32V to 4.1BSD on the VAX: longs on four-byte borders, no magic number.
     Bsd,
@@ -71,7 +72,8 @@ impl Format {
         }
     }
 
-    /// The byte at which the super-block stands: in block 1, but System V has it behind 512 bytes for booting.
+    /// The byte at which the super-block stands: in block 1, but System V has it behind 512 bytes
+    /// for booting.
     #[must_use]
     pub const fn superblock_byte(self) -> u64 {
         if self.is_sysv() { 512 } else { self.bsize as u64 }
@@ -176,8 +178,8 @@ impl fmt::Display for Format {
 impl FromStr for Format {
     type Err = String;
 
-    /// Reads `v7`, `32v`, `bsd`, `sysv` or `sysv16`, each with a block size and a byte order behind it where they differ from
-    /// the usual ones: `sysv-2048-be`, `v7-le`.
+    /// Reads `v7`, `32v`, `bsd`, `sysv` or `sysv16`, each with a block size and a byte order behind
+    /// it where they differ from the usual ones: `sysv-2048-be`, `v7-le`.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut words = text.split('-');
         let mut format = match words.next() {

@@ -1,12 +1,15 @@
-//! The free list: which block a file gets next. It is the whole of this file system's layout policy.
+//! The free list: which block a file gets next. It is the whole of this file system's layout
+//! policy.
 //!
-//! The super-block holds up to [`NICFREE`] addresses, a stack. When it is full, a freed block takes the fifty in and becomes
-//! the only address on the stack, so the first address always leads to the next fifty; when that one is taken,
-//! what it holds becomes the stack. An address 0 ends the chain. After mkfs the list follows the interleave; as files
-//! come and go it becomes the order in which they went, and new files are scattered over the disk: that is what the paper
-//! on the fast file system measures.
+//! The super-block holds up to [`NICFREE`] addresses, a stack. When it is full, a freed block takes
+//! the fifty in and becomes the only address on the stack, so the first address always leads to the
+//! next fifty; when that one is taken, what it holds becomes the stack. An address 0 ends the
+//! chain. After mkfs the list follows the interleave; as files come and go it becomes the order in
+//! which they went, and new files are scattered over the disk: that is what the paper on the fast
+//! file system measures.
 //!
-//! The list cannot tell a block that is freed twice, so a map of the free blocks, made at mount, stands beside it in memory.
+//! The list cannot tell a block that is freed twice, so a map of the free blocks, made at mount,
+//! stands beside it in memory.
 
 use crate::layout::{Block, BlockMap, Layout};
 use crate::mount::V7;
@@ -36,8 +39,8 @@ impl Space {
     }
 }
 
-/// Follows the chain from the super-block to its end: the blocks in it, and what is wrong with it, if anything.
-/// Each block can be in it only once, so it has an end.
+/// Follows the chain from the super-block to its end: the blocks in it, and what is wrong with it,
+/// if anything. Each block can be in it only once, so it has an end.
 pub(crate) fn walk(
     layout: &Layout,
     head: &Filsys,
@@ -73,9 +76,9 @@ pub(crate) fn walk(
     (free, walked)
 }
 
-/// Makes a free list of the blocks for which `is_free` holds, in the order of mkfs and of the old checkers' `-s`: in
-/// cylinders of `n` blocks, from each block to the next `m` further on. Gives what goes into the super-block and the number
-/// of blocks.
+/// Makes a free list of the blocks for which `is_free` holds, in the order of mkfs and of the old
+/// checkers' `-s`: in cylinders of `n` blocks, from each block to the next `m` further on. Gives
+/// what goes into the super-block and the number of blocks.
 pub(crate) fn interleaved(
     layout: &Layout,
     (m, n): (u16, u16),
@@ -211,8 +214,8 @@ mod tests {
     use super::*;
     use crate::format::Format;
 
-    /// Promise: with an interleave of 3 the list gives out every third block of a cylinder, from the first cylinder to the
-    /// last, each block once.
+    /// Promise: with an interleave of 3 the list gives out every third block of a cylinder, from
+    /// the first cylinder to the last, each block once.
     #[test]
     fn interleave() {
         let layout = Layout { format: Format::V7, s_isize: 4, s_fsize: 31 };

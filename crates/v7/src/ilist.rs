@@ -1,6 +1,6 @@
-//! Free inodes: the super-block remembers up to [`NICINOD`] of them, a stack; when it is empty, the inodes are gone through
-//! from the first for more (`ialloc`, `ifree`). What the super-block remembers is only a hint: an inode is free when its
-//! mode is 0.
+//! Free inodes: the super-block remembers up to [`NICINOD`] of them, a stack; when it is empty, the
+//! inodes are gone through from the first for more (`ialloc`, `ifree`). What the super-block
+//! remembers is only a hint: an inode is free when its mode is 0.
 
 use crate::freelist::Space;
 use crate::inode::Dinode;
@@ -20,7 +20,8 @@ impl V7 {
         let mut space = self.space.lock();
         loop {
             let head = &mut space.superblock.head;
-            // A damaged count, of none or of more than there is room for, is as good as an empty list.
+            // A damaged count, of none or of more than there is room for, is as good as an empty
+            // list.
             let top = usize::try_from(head.s_ninode).ok().and_then(|count| count.checked_sub(1));
             let Some(top) = top.filter(|&top| top < NICINOD) else {
                 self.find_free_inodes(&mut space)?;

@@ -1,11 +1,13 @@
-//! Inodes: on the disk 64 bytes, in memory one entry for each number in use, with its lock and its references.
+//! Inodes: on the disk 64 bytes, in memory one entry for each number in use, with its lock and its
+//! references.
 //!
-//! An [`Inode`]'s state is written through: whoever changes the [`Dinode`] calls [`V7::store`] in the same
-//! transaction, so an entry that nobody uses can be dropped at any time.
+//! An [`Inode`]'s state is written through: whoever changes the [`Dinode`] calls [`V7::store`] in
+//! the same transaction, so an entry that nobody uses can be dropped at any time.
 //!
-//! Order of locks: a directory before the file in it, and among other files the lower number first. Only the holder of
-//! [`V7::rename_lock`] waits for a second directory: a damaged tree may have a directory below itself, where there is no
-//! order among directories. A transaction is begun after all inode locks are held, never before one.
+//! Order of locks: a directory before the file in it, and among other files the lower number first.
+//! Only the holder of [`V7::rename_lock`] waits for a second directory: a damaged tree may have a
+//! directory below itself, where there is no order among directories. A transaction is begun after
+//! all inode locks are held, never before one.
 
 use crate::layout::{Block, ROOT_INO};
 use crate::mount::V7;
@@ -245,7 +247,8 @@ impl V7 {
         Ok(())
     }
 
-    /// Enters a newly allocated inode into the table, replacing whatever was left of the number's former file.
+    /// Enters a newly allocated inode into the table, replacing whatever was left of the number's
+    /// former file.
     pub(crate) fn enter_new(&self, ino: u16, di: Dinode) -> Arc<Inode> {
         self.inodes.0.lock().entries.remove(&ino);
         self.inodes.enter(ino, di, self.cache.stream(self.layout.format.bsize, 1))

@@ -1,6 +1,8 @@
-//! Where everything is: a boot block, the super-block, the inodes from block 2, then data to the end.
+//! Where everything is: a boot block, the super-block, the inodes from block 2, then data to the
+//! end.
 //!
-//! A [`Layout`] is made from a super-block by checks that leave nothing to doubt; every address comes from here.
+//! A [`Layout`] is made from a super-block by checks that leave nothing to doubt; every address
+//! comes from here.
 
 use crate::format::Format;
 use crate::ondisk::{Filsys, INODE_SIZE, NADDR, NDIRECT};
@@ -32,8 +34,9 @@ pub(crate) const fn index(n: u64) -> usize {
 pub(crate) enum Place {
     /// In the inode.
     Direct(usize),
-    /// Behind `levels` (1 to 3) indirect blocks, the first of them address `NDIRECT + levels - 1` of the inode. The indices of
-    /// the pointers in them, outermost first, are the last `levels` of `path`.
+    /// Behind `levels` (1 to 3) indirect blocks, the first of them address `NDIRECT + levels - 1`
+    /// of the inode. The indices of the pointers in them, outermost first, are the last `levels` of
+    /// `path`.
     Indirect { levels: usize, path: [usize; 3] },
 }
 
@@ -203,8 +206,8 @@ mod tests {
         assert_eq!(layout.file_size_max(), (last + 1) * 512);
     }
 
-    /// Promise: inode 1 is the first of block 2, sixteen or eight of them are in a block, and the super-block of System V
-    /// is behind 512 bytes.
+    /// Promise: inode 1 is the first of block 2, sixteen or eight of them are in a block, and the
+    /// super-block of System V is behind 512 bytes.
     #[test]
     fn inodes_and_superblock() {
         let v7 = Layout { format: Format::V7, s_isize: 202, s_fsize: 5000 };

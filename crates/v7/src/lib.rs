@@ -1,15 +1,17 @@
 //! The old UNIX file system: the Seventh Edition, 32V to 4.1BSD, and System V.
 //!
-//! The one idea: everything is found from a super-block of a few hundred bytes. Inodes stand in a row behind it, an inode
-//! leads to the blocks of its file, a directory is a file of names; which block a file gets next is whatever is on top of the
-//! free list ([`freelist`](self)). This is the file system that the fast file system was measured against.
+//! The one idea: everything is found from a super-block of a few hundred bytes. Inodes stand in a
+//! row behind it, an inode leads to the blocks of its file, a directory is a file of names; which
+//! block a file gets next is whatever is on top of the free list ([`freelist`](self)). This is the
+//! file system that the fast file system was measured against.
 //!
-//! [`V7::open`] gives a [`spindle_vfs::FileSystem`]; [`newfs`] makes one, [`check`] checks and repairs one. The caller asks [`V7::read_only_reasons`] why it could
-//! not write, gives back the references it was given, and calls `unmount` in the end.
+//! [`V7::open`] gives a [`spindle_vfs::FileSystem`]; [`newfs`] makes one, [`check`] checks and
+//! repairs one. The caller asks [`V7::read_only_reasons`] why it could not write, gives back the
+//! references it was given, and calls `unmount` in the end.
 //!
-//! To be read in this order: [`ondisk`] (the structures), `format` and `superblock` (which of them it is), `layout` (where
-//! everything is), `freelist` and `ilist` (what is free), `inode`, `bmap`, `file`, `truncate`, `dir`,
-//! `names`, `rename`, `attr`, `ops`, `mount`.
+//! To be read in this order: [`ondisk`] (the structures), `format` and `superblock` (which of them
+//! it is), `layout` (where everything is), `freelist` and `ilist` (what is free), `inode`, `bmap`,
+//! `file`, `truncate`, `dir`, `names`, `rename`, `attr`, `ops`, `mount`.
 
 mod attr;
 mod bmap;

@@ -1,9 +1,10 @@
 //! A mounted file system: opening, transactions, making durable, closing.
 //!
-//! The super-block says "in use" on the device before the first change is made to anything else, and "clean" after the
-//! last; a file system that was not clean when it was opened, or in which damage was met, is never called clean by us. What is
-//! not safe to write is opened read-only with the reasons ([`V7::read_only_reasons`]). A free list that leads
-//! astray is such a reason, because it decides where everything goes; it is followed to its end at every mount.
+//! The super-block says "in use" on the device before the first change is made to anything else,
+//! and "clean" after the last; a file system that was not clean when it was opened, or in which
+//! damage was met, is never called clean by us. What is not safe to write is opened read-only with
+//! the reasons ([`V7::read_only_reasons`]). A free list that leads astray is such a reason, because
+//! it decides where everything goes; it is followed to its end at every mount.
 
 use crate::format::Format;
 use crate::freelist::{Space, walk};
@@ -54,7 +55,8 @@ impl V7 {
     /// Opens the file system on `device`.
     ///
     /// # Errors
-    /// When there is none that can be read ([`Superblock::open`]), or its device cannot be used for it.
+    /// When there is none that can be read ([`Superblock::open`]), or its device cannot be used for
+    /// it.
     pub fn open(device: Arc<dyn Device>, clock: Arc<dyn Clock>, options: &OpenOptions) -> Result<Self> {
         let detected = Superblock::open(&*device, options.format)?;
         let mut objections = detected.objections(&*device);

@@ -10,8 +10,8 @@ use spindle_vfs::{Attr, Error, FileKind, Ino, NewNode, Result};
 use std::sync::{Arc, OnceLock};
 
 impl V7 {
-    /// Most names of one file. The inode counts to 32767, but `dcheck` counts names in a signed byte; System V stops
-    /// at its `MAXLINK`.
+    /// Most names of one file. The inode counts to 32767, but `dcheck` counts names in a signed
+    /// byte; System V stops at its `MAXLINK`.
     pub(crate) const fn link_max(&self) -> u16 {
         if self.layout.format.is_sysv() { 1000 } else { 127 }
     }

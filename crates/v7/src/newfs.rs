@@ -1,6 +1,8 @@
-//! Making a file system (mkfs): an empty root, and all other blocks on the free list in the order of the interleave.
+//! Making a file system (mkfs): an empty root, and all other blocks on the free list in the order
+//! of the interleave.
 //!
-//! [`Plan::new`] turns [`Parameters`] into a checked layout without touching anything; [`write()`] puts it on a device.
+//! [`Plan::new`] turns [`Parameters`] into a checked layout without touching anything; [`write()`]
+//! puts it on a device.
 
 use crate::format::Format;
 use crate::freelist::interleaved;
@@ -12,18 +14,19 @@ use spindle_clock::Clock;
 use spindle_device::Device;
 use spindle_vfs::{Error, Result};
 
-/// What may be asked for. [`Parameters::new`] leaves all but format and size to the defaults of the system's own mkfs.
+/// What may be asked for. [`Parameters::new`] leaves all but format and size to the defaults of the
+/// system's own mkfs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// The format.
     pub format: Format,
     /// Size in bytes; what is not a whole block is left over.
     pub size_bytes: u64,
-    /// Inodes, rounded up to whole blocks of them. By default, one block in 25 holds inodes; in System V there is an inode for
-    /// every four blocks.
+    /// Inodes, rounded up to whole blocks of them. By default, one block in 25 holds inodes; in
+    /// System V there is an inode for every four blocks.
     pub inodes: Option<u32>,
-    /// Order of the free list: `m` blocks from each to the next, round and round in cylinders of `n`. By default 3 and 500; 7
-    /// and 400 in System V.
+    /// Order of the free list: `m` blocks from each to the next, round and round in cylinders of
+    /// `n`. By default 3 and 500; 7 and 400 in System V.
     pub interleave: Option<(u16, u16)>,
     /// Name of the file system, up to six bytes.
     pub name: Vec<u8>,
@@ -51,7 +54,8 @@ pub struct Plan {
 
 /// Longest cylinder of the interleave (`MAXFN`).
 const MAXFN: u16 = 500;
-/// Bytes at the start of the device in which other file systems have super-blocks that would be found again.
+/// Bytes at the start of the device in which other file systems have super-blocks that would be
+/// found again.
 const FOREIGN_BYTES: u64 = 272 << 10;
 
 impl Plan {

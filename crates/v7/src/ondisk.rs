@@ -1,8 +1,10 @@
-//! The on-disk structures, with the names of `sys/filsys.h`, `sys/fblk.h`, `sys/ino.h` and `sys/dir.h`.
+//! The on-disk structures, with the names of `sys/filsys.h`, `sys/fblk.h`, `sys/ino.h` and
+//! `sys/dir.h`.
 //!
-//! One super-block in two shapes: the PDP-11 and the 68000 align a long to two bytes ([`PackedFilsys`]), the VAX and the 32-bit
-//! machines of System V to four ([`AlignedFilsys`]); both decode to a [`Filsys`]. What follows the common head differs
-//! between the Seventh Edition and System V. Decoded values are unchecked.
+//! One super-block in two shapes: the PDP-11 and the 68000 align a long to two bytes
+//! ([`PackedFilsys`]), the VAX and the 32-bit machines of System V to four ([`AlignedFilsys`]);
+//! both decode to a [`Filsys`]. What follows the common head differs between the Seventh Edition
+//! and System V. Decoded values are unchecked.
 
 use spindle_ondisk::{Endian, structure};
 
@@ -109,7 +111,8 @@ pub struct Filsys {
 }
 
 structure! {
-    /// What follows the head in the Seventh Edition, whose kernel does not maintain it, and in 32V to 4.1BSD.
+    /// What follows the head in the Seventh Edition, whose kernel does not maintain it, and in 32V
+    /// to 4.1BSD.
     pub struct FilsysTail: 26 {
         /// Free blocks.
         0 s_tfree: u32,
@@ -233,7 +236,8 @@ pub fn put_addr(addr: u32, bytes: &mut [u8], endian: Endian) {
 mod tests {
     use super::*;
 
-    /// Promise: the PDP-11 keeps the low byte before the middle one; every order comes back as it was written.
+    /// Promise: the PDP-11 keeps the low byte before the middle one; every order comes back as it
+    /// was written.
     #[test]
     fn addresses_of_three_bytes() {
         assert_eq!(get_addr(&[0x12, 0x56, 0x34], Endian::Pdp), 0x12_3456);

@@ -1,8 +1,8 @@
 //! The operations: [`FileSystem`] for the old file system.
 //!
-//! Each one takes the locks of the inodes it touches in the order of [`crate::inode`], looks, decides, begins
-//! a transaction, and changes; if any of it fails, everything is as it was ([`crate::tx`]). There is no
-//! reserve, so it does not matter who asks.
+//! Each one takes the locks of the inodes it touches in the order of [`crate::inode`], looks,
+//! decides, begins a transaction, and changes; if any of it fails, everything is as it was
+//! ([`crate::tx`]). There is no reserve, so it does not matter who asks.
 
 use crate::attr::check_regular;
 use crate::dir::is_name;

@@ -1,9 +1,10 @@
-//! Rename: atomic, with the loop check (the Seventh Edition's `mv` did it in two steps, with a crash in between possible).
+//! Rename: atomic, with the loop check (the Seventh Edition's `mv` did it in two steps, with a
+//! crash in between possible).
 //!
-//! A rename that moves or replaces a directory holds [`V7::rename_lock`], so that the tree above the two
-//! directories stands still: their chains of ancestors are taken down first, and decide both the order of the locks
-//! (an ancestor first) and whether a directory would end below itself. All other renames lock one directory and
-//! then files in the order of their numbers.
+//! A rename that moves or replaces a directory holds [`V7::rename_lock`], so that the tree above
+//! the two directories stands still: their chains of ancestors are taken down first, and decide
+//! both the order of the locks (an ancestor first) and whether a directory would end below itself.
+//! All other renames lock one directory and then files in the order of their numbers.
 
 use crate::inode::{Dinode, Inode, State};
 use crate::layout::ROOT_INO;
@@ -207,7 +208,8 @@ impl V7 {
             self.dir_point(tx, to_ino, &dirs.to().di, target.0, what.source.1.ino)?;
             self.dir_point(tx, what.from.dir.ino, &dirs.from.di, what.source.0, 0)?;
             if what.source_is_dir {
-                // One directory less in the place the source leaves; its place in the new parent is the old one's.
+                // One directory less in the place the source leaves; its place in the new parent is
+                // the old one's.
                 dirs.from.di.nlink = dirs.from.di.nlink.saturating_sub(1);
                 if what.changes_parent() {
                     self.reparent(tx, what.source.1.ino, source, to_ino)?;

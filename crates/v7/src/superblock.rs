@@ -1,9 +1,10 @@
 //! The super-block: finding it, telling the format, and what speaks against writing.
 //!
-//! System V marks its super-block with a magic number and says whether it is clean. The others have neither: what they hold
-//! has to look like a file system in every respect that can be seen, down to the first two names of the root directory,
-//! and in one format only. Their kernels write `s_fmod` as 0 always; while we have such a file system mounted
-//! for writing it stands at 1, which disturbs no kernel, so that at least our own crashes show.
+//! System V marks its super-block with a magic number and says whether it is clean. The others have
+//! neither: what they hold has to look like a file system in every respect that can be seen, down
+//! to the first two names of the root directory, and in one format only. Their kernels write
+//! `s_fmod` as 0 always; while we have such a file system mounted for writing it stands at 1, which
+//! disturbs no kernel, so that at least our own crashes show.
 
 use crate::format::{Family, Format};
 use crate::layout::{Block, Layout, ROOT_INO, index};
@@ -96,7 +97,8 @@ impl Superblock {
         Layout::new(self.format, &self.head).map_err(|what| Error::corrupt(what, "super-block"))
     }
 
-    /// True if this looks like a file system of its format in all that can be seen from `start`, the start of the device.
+    /// True if this looks like a file system of its format in all that can be seen from `start`,
+    /// the start of the device.
     fn is_likely(&self, device: &dyn Device, start: &[u8]) -> bool {
         let Ok(layout) = self.layout() else { return false };
         let head = &self.head;

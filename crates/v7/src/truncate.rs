@@ -1,7 +1,7 @@
 //! Giving blocks back: the ends of files, holes punched into them, whole inodes.
 //!
-//! Blocks are freed from the last to the first, as `itrunc` does, so that the free list gives them out again in the order
-//! in which the file had them.
+//! Blocks are freed from the last to the first, as `itrunc` does, so that the free list gives them
+//! out again in the order in which the file had them.
 
 use crate::inode::{Dinode, Inode};
 use crate::layout::Lbn;
@@ -13,7 +13,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 impl V7 {
-    /// Frees the blocks of a range, and the indirect blocks that lead nowhere then. The caller stores the inode.
+    /// Frees the blocks of a range, and the indirect blocks that lead nowhere then. The caller
+    /// stores the inode.
     pub(crate) fn free_blocks(
         &self,
         tx: &Tx<'_>,
@@ -45,8 +46,8 @@ impl V7 {
         Ok(())
     }
 
-    /// Frees what of a range is behind an indirect block, given with its levels and the first block of the file behind it;
-    /// true if it was freed itself.
+    /// Frees what of a range is behind an indirect block, given with its levels and the first block
+    /// of the file behind it; true if it was freed itself.
     fn free_tree(
         &self,
         tx: &Tx<'_>,
@@ -93,7 +94,8 @@ impl V7 {
         if self.inodes.is_referenced(inode.ino) { Ok(()) } else { self.free_orphan(inode) }
     }
 
-    /// Frees an inode if it has no names: its blocks, then itself. Whoever had references has them no more.
+    /// Frees an inode if it has no names: its blocks, then itself. Whoever had references has them
+    /// no more.
     pub(crate) fn free_orphan(&self, inode: &Arc<Inode>) -> Result<()> {
         let mut state = inode.state.write();
         if state.di.nlink > 0 || state.di.mode == 0 || self.is_read_only() {

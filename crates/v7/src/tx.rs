@@ -1,12 +1,13 @@
 //! The transactions of the old file system: an operation is done wholly, or not at all.
 //!
-//! The cache takes back the bytes that a failed operation has changed ([`spindle_cache::Tx::roll_back`]). The
-//! free list and the counts in the super-block are everybody's: what was taken from them is noted here and
-//! given back after a failure, and what is freed is entered only when nothing can fail any more. Inodes in
-//! memory that an operation changes are kept as they were ([`Restore`]).
+//! The cache takes back the bytes that a failed operation has changed
+//! ([`spindle_cache::Tx::roll_back`]). The free list and the counts in the super-block are
+//! everybody's: what was taken from them is noted here and given back after a failure, and what is
+//! freed is entered only when nothing can fail any more. Inodes in memory that an operation changes
+//! are kept as they were ([`Restore`]).
 //!
-//! What the caller must do: name in [`V7::transact`] each inode whose state it changes, and write over data
-//! that was there before only when nothing else can fail.
+//! What the caller must do: name in [`V7::transact`] each inode whose state it changes, and write
+//! over data that was there before only when nothing else can fail.
 
 use crate::inode::{Dinode, State};
 use crate::layout::Block;
@@ -105,8 +106,8 @@ impl Restore for State {
 }
 
 impl V7 {
-    /// Carries `change` out as one transaction, which changes the inodes in `touched`. The caller holds all
-    /// inode locks it needs. If it fails, whatever the reason, everything is as it was.
+    /// Carries `change` out as one transaction, which changes the inodes in `touched`. The caller
+    /// holds all inode locks it needs. If it fails, whatever the reason, everything is as it was.
     pub(crate) fn transact<R: Restore, T>(
         &self,
         mut touched: R,

@@ -1,4 +1,5 @@
-//! The conformance suite and random operation sequences on every format, each followed by a full check.
+//! The conformance suite and random operation sequences on every format, each followed by a full
+//! check.
 
 use spindle_cache::{DataSettings, Settings};
 use spindle_clock::ManualClock;
@@ -25,7 +26,8 @@ impl Old {
         Self::with(format, Settings::default())
     }
 
-    /// With the buffer cache of its days: a few blocks, written behind one by one and read one ahead.
+    /// With the buffer cache of its days: a few blocks, written behind one by one and read one
+    /// ahead.
     fn small(format: Format) -> Box<dyn Harness> {
         let data = DataSettings::old(format.bsize as usize, 32 << 10);
         Self::with(
@@ -89,7 +91,8 @@ spindle_vfs::conformance_tests!(on_sysv_be, || Old::make(SYSV_BE));
 
 macro_rules! random_tests {
     ($($name:ident: $fs:expr;)*) => {$(
-        /// Promise: any sequence of operations has the model's results, with remounts and full checks in between.
+        /// Promise: any sequence of operations has the model's results, with remounts and full
+        /// checks in between.
         #[test]
         fn $name() {
             random_run(&mut *$fs, seed(), 3000);

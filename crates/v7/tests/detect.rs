@@ -34,7 +34,8 @@ fn each_format_is_found() {
     }
 }
 
-/// Promise: no disk is taken for an old file system that holds none: empty, noise, too short for one, or with a damaged root.
+/// Promise: no disk is taken for an old file system that holds none: empty, noise, too short for
+/// one, or with a damaged root.
 #[test]
 fn nothing_else_is_found() {
     let seed = seed();
@@ -62,7 +63,8 @@ fn nothing_else_is_found() {
 fn ambiguous() {
     let format = Format { endian: Endian::Little, ..Format::V7 };
     let victim = Victim::new(format);
-    // Where longs stand on four-byte borders, these three addresses make a size, and the first of them an empty free list.
+    // Where longs stand on four-byte borders, these three addresses make a size, and the first of
+    // them an empty free list.
     victim.change_superblock(|superblock| {
         superblock.head.s_free.copy_within(47.., 0);
         superblock.head.s_free[0] = 0;

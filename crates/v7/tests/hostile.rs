@@ -1,5 +1,5 @@
-//! Images with random damage: everything ends, nothing panics, and a repair leaves nothing that a check complains of but what
-//! it cannot mend.
+//! Images with random damage: everything ends, nothing panics, and a repair leaves nothing that a
+//! check complains of but what it cannot mend.
 
 mod support;
 
@@ -59,7 +59,8 @@ impl Device for Counting {
     }
 }
 
-/// Damages a few words, mostly in blocks where they matter, mostly with numbers that nearly make sense.
+/// Damages a few words, mostly in blocks where they matter, mostly with numbers that nearly make
+/// sense.
 fn damage(victim: &Victim, rng: &mut StdRng) {
     let layout = &victim.layout;
     let mut blocks = vec![layout.superblock_at().0, layout.inode_at(2).0, layout.inode_at(9).0];
@@ -126,8 +127,9 @@ fn work(fs: &V7, victim: &Victim) {
     fs.forget(file, 10);
 }
 
-/// Promise: no damage makes anything panic or go on without end; reading writes nothing; after a repair there is nothing to
-/// complain of but files and directories for which there was no `lost+found`, and what the repair says it cannot mend.
+/// Promise: no damage makes anything panic or go on without end; reading writes nothing; after a
+/// repair there is nothing to complain of but files and directories for which there was no
+/// `lost+found`, and what the repair says it cannot mend.
 #[test]
 fn damaged_at_random() {
     let seed = seed();
@@ -180,7 +182,8 @@ fn damaged_at_random() {
     }
 }
 
-/// Promise: a superblock that says more free inodes than it has room for does not keep a file from being made.
+/// Promise: a superblock that says more free inodes than it has room for does not keep a file from
+/// being made.
 #[test]
 fn a_damaged_count_of_free_inodes() {
     // Behind `s_isize`, `s_fsize`, `s_nfree` and `s_free`.

@@ -78,8 +78,8 @@ const PLANTS: &[Plant] = &[
     ("1 BLK(S) MISSING", |v| v.change_superblock(|s| s.head.s_nfree -= 1)),
 ];
 
-/// Promise: the check finds each kind of damage without writing anything, the repair mends it, and what was not hit by it
-/// is still there; a file that had lost its name is in `lost+found`.
+/// Promise: the check finds each kind of damage without writing anything, the repair mends it, and
+/// what was not hit by it is still there; a file that had lost its name is in `lost+found`.
 #[test]
 fn every_damage_is_found_and_repaired() {
     for format in FORMATS {
@@ -111,7 +111,8 @@ fn every_damage_is_found_and_repaired() {
     }
 }
 
-/// Promise: without a `lost+found` a file without a name is left, and so is the complaint; everything else is repaired.
+/// Promise: without a `lost+found` a file without a name is left, and so is the complaint;
+/// everything else is repaired.
 #[test]
 fn nowhere_to_put_a_file() {
     let victim = Victim::new(Format::V7);
@@ -124,7 +125,8 @@ fn nowhere_to_put_a_file() {
     assert!(after.findings[0].to_string().starts_with("UNREF FILE"));
 }
 
-/// Promise: a repair that may only do what is harmless makes nothing of serious damage, and repairs the rest.
+/// Promise: a repair that may only do what is harmless makes nothing of serious damage, and repairs
+/// the rest.
 #[test]
 fn only_what_is_harmless() {
     let harmless = |victim: &Victim| {
@@ -140,8 +142,8 @@ fn only_what_is_harmless() {
     assert!(!changed && !after.is_clean() && victim.device.to_bytes() == bytes);
 }
 
-/// Promise: what was not unmounted is opened read-only with the remedy, until it has been checked: System V says so itself,
-/// and of the others we say it of our own mounts.
+/// Promise: what was not unmounted is opened read-only with the remedy, until it has been checked:
+/// System V says so itself, and of the others we say it of our own mounts.
 #[test]
 fn not_unmounted() {
     for format in FORMATS {

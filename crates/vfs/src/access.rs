@@ -1,6 +1,7 @@
 //! Who may do what: pure decisions over attributes and credentials (POSIX, with BSD's file flags).
 //!
-//! Permission bits are refused with [`Error::Access`], ownership and file flags with [`Error::NotPermitted`].
+//! Permission bits are refused with [`Error::Access`], ownership and file flags with
+//! [`Error::NotPermitted`].
 
 use crate::{Attr, Error, FileKind, Privilege, Result, SetAttr, SetTime};
 use std::borrow::Cow;
@@ -29,7 +30,8 @@ pub struct Cred<'a> {
     pub gid: u32,
     /// Further groups.
     pub groups: Cow<'a, [u32]>,
-    /// Permission bits that new files do not get; 0 where the asker's kernel has taken them off already.
+    /// Permission bits that new files do not get; 0 where the asker's kernel has taken them off
+    /// already.
     pub umask: u32,
 }
 
@@ -107,7 +109,8 @@ impl Access {
 /// Checks permission bits.
 ///
 /// # Errors
-/// [`Error::Access`] if they do not give `want`; [`Error::NotPermitted`] if a file flag forbids writing.
+/// [`Error::Access`] if they do not give `want`; [`Error::NotPermitted`] if a file flag forbids
+/// writing.
 pub fn permit(attr: &Attr, cred: &Cred<'_>, want: Access) -> Result<()> {
     if want.includes(Access::WRITE) && attr.flags & IMMUTABLE != 0 {
         return Err(Error::NotPermitted);
@@ -138,15 +141,16 @@ pub fn permit_removal_by_flags(dir: &Attr, attr: &Attr) -> Result<()> {
 /// and in a sticky directory one of the two owned.
 ///
 /// # Errors
-/// [`Error::Access`] without permission on the directory, [`Error::NotPermitted`] for the sticky bit.
+/// [`Error::Access`] without permission on the directory, [`Error::NotPermitted`] for the sticky
+/// bit.
 pub fn permit_removal(dir: &Attr, attr: &Attr, cred: &Cred<'_>) -> Result<()> {
     permit(dir, cred, Access::WRITE.and(Access::EXECUTE))?;
     let free = dir.perm & S_ISVTX == 0 || cred.owns(dir) || cred.owns(attr);
     if free { Ok(()) } else { Err(Error::NotPermitted) }
 }
 
-/// The mode without the set-id bits, which a change by someone else takes away: set-group-id without
-/// group execution means something else (System V's mandatory locking) and stays.
+/// The mode without the set-id bits, which a change by someone else takes away: set-group-id
+/// without group execution means something else (System V's mandatory locking) and stays.
 #[must_use]
 pub const fn without_set_id(perm: u32) -> u32 {
     let perm = perm & !S_ISUID;
@@ -165,8 +169,8 @@ pub fn permit_setattr_by_flags(attr: &Attr, set: &SetAttr) -> Result<()> {
     if held { Err(Error::NotPermitted) } else { Ok(()) }
 }
 
-/// Checks that `cred` may apply `set` to `attr`, and gives what is then to be applied: set-id bits go where
-/// they must. `writable` says that the size was allowed when the file was opened.
+/// Checks that `cred` may apply `set` to `attr`, and gives what is then to be applied: set-id bits
+/// go where they must. `writable` says that the size was allowed when the file was opened.
 ///
 /// # Errors
 /// [`Error::NotPermitted`] for want of ownership, [`Error::Access`] for want of write permission.
@@ -290,7 +294,8 @@ mod tests {
         }
     }
 
-    /// Promise: the superuser reads and writes all, executes what anyone may, and stops at immutable files.
+    /// Promise: the superuser reads and writes all, executes what anyone may, and stops at
+    /// immutable files.
     #[test]
     fn superuser() {
         let root = Cred::root();
@@ -376,7 +381,8 @@ mod tests {
         permit_setattr(&file, &other, &cut, true).unwrap();
     }
 
-    /// Promise: set-id bits go with chown, with a cut by a user, and with a foreign group; other modes stay.
+    /// Promise: set-id bits go with chown, with a cut by a user, and with a foreign group; other
+    /// modes stay.
     #[test]
     fn set_id_goes() {
         let none = SetAttr::default();

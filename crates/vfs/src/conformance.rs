@@ -1,11 +1,12 @@
 //! What every file system does: one suite of behaviours, run through [`FileSystem`] on all of them.
 //!
-//! A file system gives a [`Harness`]; [`crate::conformance_tests!`] makes one `#[test]` of each behaviour. Each
-//! behaviour starts on a fresh, empty file system, keeps within its [`crate::Limits`], and ends with
-//! [`Harness::check`]. An image of 16 to 64 MiB with 6,000 inodes or more suits; smaller ones are filled sooner.
+//! A file system gives a [`Harness`]; [`crate::conformance_tests!`] makes one `#[test]` of each
+//! behaviour. Each behaviour starts on a fresh, empty file system, keeps within its
+//! [`crate::Limits`], and ends with [`Harness::check`]. An image of 16 to 64 MiB with 6,000 inodes
+//! or more suits; smaller ones are filled sooner.
 //!
-//! What the suite leaves free: the grain of holes, inode numbers, cookies, the size of directories, and whether a
-//! time stamp out of range is refused or moved to the edge.
+//! What the suite leaves free: the grain of holes, inode numbers, cookies, the size of directories,
+//! and whether a time stamp out of range is refused or moved to the edge.
 
 #![allow(clippy::wildcard_imports, reason = "the words of `bench` are the language of the behaviours")]
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "all sizes here are small")]
@@ -42,11 +43,12 @@ pub trait Harness {
     /// Unmounts and mounts again from the same device. References that were held are void.
     fn remount(&mut self);
 
-    /// Unmounts, checks the whole image as `fsck -n` does, and mounts again; what is wrong, line by line.
+    /// Unmounts, checks the whole image as `fsck -n` does, and mounts again; what is wrong, line by
+    /// line.
     fn check(&mut self) -> Vec<String>;
 
-    /// Moves the file system's clock on by a second or more, if it has one that can be moved: time stamps
-    /// are then compared strictly.
+    /// Moves the file system's clock on by a second or more, if it has one that can be moved: time
+    /// stamps are then compared strictly.
     fn tick(&mut self) -> bool {
         false
     }
@@ -168,8 +170,8 @@ pub fn behaviour(name: &str) -> fn(&mut Bench<'_>) {
         .expect("a known name")
 }
 
-/// `conformance_tests!(module, make)`: a module with one `#[test]` per behaviour. `make` is called as
-/// `make()` and gives a `Box<dyn Harness>` around a fresh, empty file system.
+/// `conformance_tests!(module, make)`: a module with one `#[test]` per behaviour. `make` is called
+/// as `make()` and gives a `Box<dyn Harness>` around a fresh, empty file system.
 #[macro_export]
 macro_rules! conformance_tests {
     ($module:ident, $make:expr) => {

@@ -10,10 +10,11 @@ use std::ops::ControlFlow;
 ///
 /// Errors common to all calls: [`crate::Error::ReadOnly`] for a change on a read-only mount,
 /// [`crate::Error::Corrupt`] where the image contradicts itself, [`crate::Error::Device`] where the
-/// device failed, [`crate::Error::Stale`] for an inode number without references that is not in use.
-/// Names are bytes without `/` and NUL, at least one; `.` and `..` are refused where they would be changed.
-/// A refused call changes nothing. Which error is told where several apply is free. What the suite of
-/// behaviours in `conformance` (feature `testing`) asks for is part of this contract.
+/// device failed, [`crate::Error::Stale`] for an inode number without references that is not in
+/// use. Names are bytes without `/` and NUL, at least one; `.` and `..` are refused where they
+/// would be changed. A refused call changes nothing. Which error is told where several apply is
+/// free. What the suite of behaviours in `conformance` (feature `testing`) asks for is part of this
+/// contract.
 #[allow(clippy::missing_errors_doc)] // Said once, above; special cases are said at their call.
 pub trait FileSystem: Send + Sync {
     /// The root directory.
@@ -31,20 +32,23 @@ pub trait FileSystem: Send + Sync {
     /// The attributes of an inode.
     fn getattr(&self, ino: Ino) -> Result<Attr>;
 
-    /// Changes attributes, all or none; sets the change time. A new size is `truncate`: only regular files have one
-    /// ([`crate::Error::IsDirectory`], [`crate::Error::Invalid`]). Owners that the format cannot hold are refused with
-    /// [`crate::Error::Overflow`], and so are times, unless they are moved to the end of the range.
+    /// Changes attributes, all or none; sets the change time. A new size is `truncate`: only
+    /// regular files have one ([`crate::Error::IsDirectory`], [`crate::Error::Invalid`]). Owners
+    /// that the format cannot hold are refused with [`crate::Error::Overflow`], and so are times,
+    /// unless they are moved to the end of the range.
     fn setattr(&self, ino: Ino, set: &SetAttr, by: Privilege) -> Result<Attr>;
 
-    /// Finds a name (also `.` and `..`); takes a reference. In a removed directory there is nothing to be found.
+    /// Finds a name (also `.` and `..`); takes a reference. In a removed directory there is nothing
+    /// to be found.
     fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Attr>;
 
     /// Gives back `count` references.
     fn forget(&self, ino: Ino, count: u64);
 
-    /// Passes the entries, `.` and `..` among them, from cookie `from` (0 for the start, or an entry's `next`) to `sink`
-    /// until it breaks. Entries that exist throughout are passed exactly once over a whole walk, whatever
-    /// else changes. The sink may run under the directory's lock: it must not call the file system.
+    /// Passes the entries, `.` and `..` among them, from cookie `from` (0 for the start, or an
+    /// entry's `next`) to `sink` until it breaks. Entries that exist throughout are passed exactly
+    /// once over a whole walk, whatever else changes. The sink may run under the directory's lock:
+    /// it must not call the file system.
     fn readdir(
         &self,
         dir: Ino,
@@ -52,12 +56,13 @@ pub trait FileSystem: Send + Sync {
         sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()>;
 
-    /// Creates an inode of any kind with a name; takes a reference. Nothing can be made in a removed directory
-    /// ([`crate::Error::NotFound`]).
+    /// Creates an inode of any kind with a name; takes a reference. Nothing can be made in a
+    /// removed directory ([`crate::Error::NotFound`]).
     fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr>;
 
-    /// Gives an inode another name; takes a reference. Not a directory ([`crate::Error::NotPermitted`]), and not one
-    /// that has no name left ([`crate::Error::NotFound`]).
+    /// Gives an inode another name; takes a reference. Not a directory
+    /// ([`crate::Error::NotPermitted`]), and not one that has no name left
+    /// ([`crate::Error::NotFound`]).
     fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr>;
 
     /// Removes a name of anything but a directory.
@@ -66,8 +71,8 @@ pub trait FileSystem: Send + Sync {
     /// Removes an empty directory.
     fn rmdir(&self, dir: Ino, name: &[u8]) -> Result<()>;
 
-    /// Renames atomically; a directory never into itself or below ([`crate::Error::Invalid`]). Two names of one inode
-    /// are left as they are.
+    /// Renames atomically; a directory never into itself or below ([`crate::Error::Invalid`]). Two
+    /// names of one inode are left as they are.
     fn rename(
         &self,
         from_dir: Ino,
@@ -81,20 +86,22 @@ pub trait FileSystem: Send + Sync {
     /// The target of a symbolic link.
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>>;
 
-    /// Reads from a regular file ([`crate::Error::IsDirectory`], [`crate::Error::Invalid`] from others); short only at
-    /// its end.
+    /// Reads from a regular file ([`crate::Error::IsDirectory`], [`crate::Error::Invalid`] from
+    /// others); short only at its end.
     fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize>;
 
-    /// Writes to a regular file; short only when space ran out after a part was written. What would reach beyond the
-    /// largest size is refused whole ([`crate::Error::TooBig`]).
+    /// Writes to a regular file; short only when space ran out after a part was written. What would
+    /// reach beyond the largest size is refused whole ([`crate::Error::TooBig`]).
     fn write(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize>;
 
-    /// Writes what a front-end has kept since a program wrote it: as [`write`](Self::write), but the times of the file stay. Who
-    /// keeps the data keeps the times, too, shows them, and gives them to [`setattr`](Self::setattr) when they are others.
+    /// Writes what a front-end has kept since a program wrote it: as [`write`](Self::write), but
+    /// the times of the file stay. Who keeps the data keeps the times, too, shows them, and gives
+    /// them to [`setattr`](Self::setattr) when they are others.
     fn write_late(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize>;
 
-    /// Allocates, zeroes or frees a range of a regular file; an empty one is [`crate::Error::Invalid`]. Without space for
-    /// all of it nothing is allocated, but a part of what was to be zeroed may be zero.
+    /// Allocates, zeroes or frees a range of a regular file; an empty one is
+    /// [`crate::Error::Invalid`]. Without space for all of it nothing is allocated, but a part of
+    /// what was to be zeroed may be zero.
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64, by: Privilege) -> Result<()>;
 
     /// The next data or hole at or after `offset`; [`crate::Error::NoSuchOffset`] if there is none.
@@ -118,6 +125,7 @@ pub trait FileSystem: Send + Sync {
     /// Removes an extended attribute.
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()>;
 
-    /// Frees inodes without names, writes everything, marks the image clean and refuses further changes. Idempotent.
+    /// Frees inodes without names, writes everything, marks the image clean and refuses further
+    /// changes. Idempotent.
     fn unmount(&self) -> Result<()>;
 }

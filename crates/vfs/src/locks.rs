@@ -1,9 +1,10 @@
 //! Advisory locks: whole-file (`flock`) and byte-range (`fcntl`), which do not see each other.
 //!
-//! One mutex guards the table and is never held while waiting; each waiter sleeps on a condition of its own and is
-//! woken when something on its file is released, so one blocked waiter blocks nobody else. Byte-range
-//! waiters form a graph: who would close a circle is refused with [`Error::Deadlock`] instead. A whole-file lock
-//! that is converted is given up while its owner waits for the new kind, as in BSD.
+//! One mutex guards the table and is never held while waiting; each waiter sleeps on a condition of
+//! its own and is woken when something on its file is released, so one blocked waiter blocks nobody
+//! else. Byte-range waiters form a graph: who would close a circle is refused with
+//! [`Error::Deadlock`] instead. A whole-file lock that is converted is given up while its owner
+//! waits for the new kind, as in BSD.
 
 mod ranges;
 #[cfg(test)]
@@ -16,7 +17,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Who owns locks: an open file for whole-file locks, a process for byte ranges, as the front-end numbers them.
+/// Who owns locks: an open file for whole-file locks, a process for byte ranges, as the front-end
+/// numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockOwner(pub u64);
 
@@ -75,7 +77,8 @@ pub struct LockHolder {
     pub range: ByteRange,
 }
 
-/// A means to stop a waiter: clones are the same one. Raised before the wait begins, it ends it at once.
+/// A means to stop a waiter: clones are the same one. Raised before the wait begins, it ends it at
+/// once.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
@@ -200,8 +203,8 @@ impl LockTable {
     /// Locks a range of a file for `owner`, in place of what it held there.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] or [`Error::Interrupted`] as `wait` says; [`Error::Deadlock`] if waiting would never
-    /// end. What was held stays.
+    /// [`Error::WouldBlock`] or [`Error::Interrupted`] as `wait` says; [`Error::Deadlock`] if
+    /// waiting would never end. What was held stays.
     pub fn lock_range(
         &self,
         ino: Ino,
@@ -238,7 +241,8 @@ impl LockTable {
     /// Locks a whole file for `owner` (`flock`), or converts its lock.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] as `wait` says: what was held stays. [`Error::Interrupted`]: what was held is gone.
+    /// [`Error::WouldBlock`] as `wait` says: what was held stays. [`Error::Interrupted`]: what was
+    /// held is gone.
     pub fn lock_whole(&self, ino: Ino, owner: LockOwner, kind: LockKind, wait: Wait<'_>) -> Result<()> {
         let mut table = self.0.lock();
         let wanted = Wanted::Whole(kind);

@@ -1,9 +1,10 @@
-//! The file system that is obviously right: everything in memory, every operation the shortest code that does
-//! what [`FileSystem`] says. Others are compared with it.
+//! The file system that is obviously right: everything in memory, every operation the shortest code
+//! that does what [`FileSystem`] says. Others are compared with it.
 //!
-//! Where several errors apply, the order is that of the checks below, which is Linux's: the directory
-//! (`ESTALE`, `ENOTDIR`), the names (`EINVAL`, `ENAMETOOLONG`), what they name (`ENOENT`, `EEXIST`), loops (`EINVAL`),
-//! kinds (`EISDIR`, `ENOTDIR`), emptiness (`ENOTEMPTY`), limits (`EMLINK`, `EFBIG`, `EOVERFLOW`), space (`ENOSPC`).
+//! Where several errors apply, the order is that of the checks below, which is Linux's: the
+//! directory (`ESTALE`, `ENOTDIR`), the names (`EINVAL`, `ENAMETOOLONG`), what they name (`ENOENT`,
+//! `EEXIST`), loops (`EINVAL`), kinds (`EISDIR`, `ENOTDIR`), emptiness (`ENOTEMPTY`), limits
+//! (`EMLINK`, `EFBIG`, `EOVERFLOW`), space (`ENOSPC`).
 
 #![allow(clippy::cast_possible_truncation, reason = "lengths and places within buffers fit in memory")]
 

@@ -1,8 +1,9 @@
 //! What a front-end tells of how its files are used.
 //!
-//! The one idea: [`crate::FileSystem`] sees inodes and bytes, but not who asks, which open file it is, or what it is called. The
-//! front-end knows all three, so it tells an [`Observer`], after each thing that succeeded and before whoever asked hears of
-//! it. Without an observer nothing is told and nothing is paid.
+//! The one idea: [`crate::FileSystem`] sees inodes and bytes, but not who asks, which open file it
+//! is, or what it is called. The front-end knows all three, so it tells an [`Observer`], after each
+//! thing that succeeded and before whoever asked hears of it. Without an observer nothing is told
+//! and nothing is paid.
 
 use crate::{Attr, Ino, OpenFlags};
 
@@ -101,7 +102,8 @@ pub enum Action<'a> {
         to: &'a [u8],
         /// What was moved, as it was before.
         attr: &'a Attr,
-        /// What had the new name before, and has lost it; or has the old one now, if they were exchanged.
+        /// What had the new name before, and has lost it; or has the old one now, if they were
+        /// exchanged.
         replaced: Option<&'a Attr>,
         /// They were exchanged.
         exchanged: bool,

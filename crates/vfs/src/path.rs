@@ -1,7 +1,7 @@
 //! Paths: from a string of names to an inode, and references that give themselves back.
 //!
-//! Paths are those of the image: absolute ones, and absolute symbolic links, start at its root, and `..` of the root is
-//! the root, so no path leads out.
+//! Paths are those of the image: absolute ones, and absolute symbolic links, start at its root, and
+//! `..` of the root is the root, so no path leads out.
 
 use crate::access::Cred;
 use crate::{Attr, Error, FileKind, Ino, Result, Vfs};
@@ -84,7 +84,8 @@ impl Vfs {
         Ok(Node::new(self, self.fs().lookup(self.root(), b".")?))
     }
 
-    /// The inode that a path from the root names. With `follow` a symbolic link at its end is followed too.
+    /// The inode that a path from the root names. With `follow` a symbolic link at its end is
+    /// followed too.
     ///
     /// # Errors
     /// As [`Vfs::lookup`], and [`Error::Loop`] after 40 symbolic links.
@@ -121,7 +122,8 @@ impl Vfs {
         Ok(at)
     }
 
-    /// The directory that holds the last name of a path, and that name: for what creates, removes or renames.
+    /// The directory that holds the last name of a path, and that name: for what creates, removes
+    /// or renames.
     ///
     /// # Errors
     /// As [`Vfs::resolve`]; [`Error::Busy`] if the path ends in the root, `.` or `..`;

@@ -1,9 +1,11 @@
 //! Random sequences of operations, applied to a file system and to the model in lock-step.
 //!
-//! Every result is compared, and at intervals the whole tree: names, attributes, bytes, extended attributes, also of
-//! files without names. In between the file system is mounted again and checked. At the end everything is
-//! removed, and all space must be back. In every third run, by the seed, the disk is nearly full. What is free: the order of errors where several apply, the access time,
-//! and where space runs out (an operation refused for it is not applied to the model; a short write as far as it went).
+//! Every result is compared, and at intervals the whole tree: names, attributes, bytes, extended
+//! attributes, also of files without names. In between the file system is mounted again and
+//! checked. At the end everything is removed, and all space must be back. In every third run, by
+//! the seed, the disk is nearly full. What is free: the order of errors where several apply, the
+//! access time, and where space runs out (an operation refused for it is not applied to the model;
+//! a short write as far as it went).
 
 mod compare;
 mod steps;
@@ -44,7 +46,8 @@ pub fn seed() -> u64 {
 /// Applies `operations` random operations to the file system and the model.
 ///
 /// # Panics
-/// If the two differ, the check finds something wrong, or space is lost; the message ends with the last operations.
+/// If the two differ, the check finds something wrong, or space is lost; the message ends with the
+/// last operations.
 pub fn random_run(harness: &mut dyn Harness, seed: u64, operations: usize) {
     println!("random run of {operations} operations; SPINDLE_SEED={seed} repeats it");
     let mut run = Run::new(harness, seed);

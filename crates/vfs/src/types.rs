@@ -234,7 +234,8 @@ pub enum AtimePolicy {
 }
 
 impl AtimePolicy {
-    /// After a read at `now`, whether the access time `last` of a file that was changed at these times is renewed.
+    /// After a read at `now`, whether the access time `last` of a file that was changed at these
+    /// times is renewed.
     #[must_use]
     pub fn is_due(self, last: Timestamp, mtime: Timestamp, ctime: Timestamp, now: Timestamp) -> bool {
         const DAY: i64 = 86_400;
@@ -302,8 +303,9 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The extents of a file of `size` bytes in blocks of `block_bytes`, in its order, without its holes. `bmap` tells where the run that
-    /// begins with a block of the file is on the device, if it is no hole, and how many blocks it has, given the most to look at.
+    /// The extents of a file of `size` bytes in blocks of `block_bytes`, in its order, without its
+    /// holes. `bmap` tells where the run that begins with a block of the file is on the device, if
+    /// it is no hole, and how many blocks it has, given the most to look at.
     ///
     /// # Errors
     /// Those of `bmap`.

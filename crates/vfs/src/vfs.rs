@@ -1,12 +1,14 @@
 //! The front of a file system: what every front-end does in the same way.
 //!
-//! A [`Vfs`] adds to a [`FileSystem`] who may do what, open files, appending, and advisory locks. It holds no lock
-//! over a call to the file system but that of appending to one file. With [`Checking::ByKernel`] permission
-//! bits are somebody else's business (a FUSE mount with `default_permissions`); BSD's file flags, which no Linux kernel
-//! knows, are always obeyed, and so is the rule for the group of new files.
+//! A [`Vfs`] adds to a [`FileSystem`] who may do what, open files, appending, and advisory locks.
+//! It holds no lock over a call to the file system but that of appending to one file. With
+//! [`Checking::ByKernel`] permission bits are somebody else's business (a FUSE mount with
+//! `default_permissions`); BSD's file flags, which no Linux kernel knows, are always obeyed, and so
+//! is the rule for the group of new files.
 //!
-//! References: as with the file system below, `lookup`, `create` and `link` take one and [`Vfs::forget`] gives back.
-//! An open file keeps its inode: what is forgotten meanwhile is given back when the last handle is closed.
+//! References: as with the file system below, `lookup`, `create` and `link` take one and
+//! [`Vfs::forget`] gives back. An open file keeps its inode: what is forgotten meanwhile is given
+//! back when the last handle is closed.
 
 mod attributes;
 mod files;

@@ -1,9 +1,11 @@
-//! Doubly linked lists of small numbers, without an allocation or a search per step: links lie in one array that the numbers index.
+//! Doubly linked lists of small numbers, without an allocation or a search per step: links lie in
+//! one array that the numbers index.
 //!
-//! Several lists share the array, because a number is in at most one of them. Each list is a ring through a node of its own that
-//! stands before all numbers, so that linking has no cases.
+//! Several lists share the array, because a number is in at most one of them. Each list is a ring
+//! through a node of its own that stands before all numbers, so that linking has no cases.
 //!
-//! What the caller must do: know which list a number is in (most policies keep a byte of state for it), and name it.
+//! What the caller must do: know which list a number is in (most policies keep a byte of state for
+//! it), and name it.
 
 /// A node that is in no list points here.
 const NOWHERE: u32 = u32::MAX;

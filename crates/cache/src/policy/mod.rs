@@ -1,6 +1,8 @@
-//! Policies of the cache as pure functions over small state: what to read ahead, when delayed writes go, what to give up.
+//! Policies of the cache as pure functions over small state: what to read ahead, when delayed
+//! writes go, what to give up.
 //!
-//! Nothing here does I/O, takes a lock or knows a device, so a simulator runs the same code on a trace.
+//! Nothing here does I/O, takes a lock or knows a device, so a simulator runs the same code on a
+//! trace.
 
 mod list;
 mod lru;

@@ -4,10 +4,12 @@
 
 use std::ops::Range;
 
-/// Predicts a reader (clustering paper, figures 2, 3 and 6): whoever reads the block after the last one reads on.
+/// Predicts a reader (clustering paper, figures 2, 3 and 6): whoever reads the block after the last
+/// one reads on.
 ///
-/// A file that nobody has read yet is expected to be read from its start. What has been asked for so far ends at `end`; the
-/// last cluster of it begins at `trigger`, and reaching that starts the next.
+/// A file that nobody has read yet is expected to be read from its start. What has been asked for
+/// so far ends at `end`; the last cluster of it begins at `trigger`, and reaching that starts the
+/// next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reader {
     next: u64,
@@ -16,7 +18,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// True if block `block` is what a sequential reader would want: the next block, or a further part of the last.
+    /// True if block `block` is what a sequential reader would want: the next block, or a further
+    /// part of the last.
     #[must_use]
     pub const fn expects(&self, block: u64) -> bool {
         block == self.next || block + 1 == self.next
@@ -33,8 +36,9 @@ impl Reader {
         self.end = blocks.end;
     }
 
-    /// Where the next cluster begins, if a sequential read of `block` is to start one: because the last one is being entered,
-    /// or because no more than `keep` blocks have been asked for beyond, which happens when clusters come in pieces.
+    /// Where the next cluster begins, if a sequential read of `block` is to start one: because the
+    /// last one is being entered, or because no more than `keep` blocks have been asked for beyond,
+    /// which happens when clusters come in pieces.
     #[must_use]
     pub const fn ahead(&self, block: u64, keep: u64) -> Option<u64> {
         let short = self.end.saturating_sub(self.trigger) < keep && self.end <= block.saturating_add(keep);
@@ -48,15 +52,16 @@ impl Reader {
     }
 }
 
-/// Delays writes while they are sequential (clustering paper, figures 7 and 8; `delayoff` and `delaylen`).
+/// Delays writes while they are sequential (clustering paper, figures 7 and 8; `delayoff` and
+/// `delaylen`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delay {
     blocks: Range<u64>,
 }
 
 impl Delay {
-    /// Block `block` has been changed, up to its end if it is `full`; gives the blocks that are to be written now. A cluster
-    /// has `most` blocks.
+    /// Block `block` has been changed, up to its end if it is `full`; gives the blocks that are to
+    /// be written now. A cluster has `most` blocks.
     pub fn wrote(&mut self, block: u64, full: bool, most: u64) -> Option<Range<u64>> {
         let delayed = self.blocks.clone();
         let follows = block == delayed.end || block + 1 == delayed.end;
@@ -118,7 +123,8 @@ mod tests {
         assert_eq!(reads(3, 1), expected);
     }
 
-    /// Promise: figure 6: the first cluster at once, the second ahead, and then one whenever a new cluster is entered.
+    /// Promise: figure 6: the first cluster at once, the second ahead, and then one whenever a new
+    /// cluster is entered.
     #[test]
     fn one_cluster_ahead() {
         let ahead: Vec<_> = reads(9, 3).into_iter().filter(|r| r.1.is_some() || r.2.is_some()).collect();
@@ -126,7 +132,8 @@ mod tests {
         assert_eq!(ahead, expected);
     }
 
-    /// Promise: where clusters come in pieces, a whole cluster is kept ahead if that is wanted; whole clusters come as ever.
+    /// Promise: where clusters come in pieces, a whole cluster is kept ahead if that is wanted;
+    /// whole clusters come as ever.
     #[test]
     fn a_cluster_ahead_in_pieces() {
         let asked = |piece: u64, keep: u64| {
@@ -158,7 +165,8 @@ mod tests {
         assert!(reader.expects(5) && reader.expects(6) && !reader.expects(7));
     }
 
-    /// Promise: figure 7: nothing is written until a cluster is whole; a break writes what was delayed.
+    /// Promise: figure 7: nothing is written until a cluster is whole; a break writes what was
+    /// delayed.
     #[test]
     fn writes_are_delayed() {
         let mut delay = Delay::default();
@@ -171,7 +179,8 @@ mod tests {
         assert_eq!(delay.wrote(22, true, 3), Some(20..23));
     }
 
-    /// Promise: with clusters of one block a full block goes at once, and a part of one waits for the rest (the old way).
+    /// Promise: with clusters of one block a full block goes at once, and a part of one waits for
+    /// the rest (the old way).
     #[test]
     fn the_old_way_of_writing() {
         let mut delay = Delay::default();

@@ -64,7 +64,8 @@ impl Extents {
 mod tests {
     use super::*;
 
-    /// Promise: runs are found from any of their blocks, grow as a file grows, and the oldest goes when there are too many.
+    /// Promise: runs are found from any of their blocks, grow as a file grows, and the oldest goes
+    /// when there are too many.
     #[test]
     fn runs_are_remembered() {
         let mut extents = Extents::default();

@@ -1,19 +1,22 @@
 //! Streams: the data of one file on its way between a program and the device.
 //!
-//! A [`Stream`] belongs to an inode in memory. It holds pages, one for each block of the file that is in memory: data kept for
-//! reading again, data read ahead, writes that are delayed, writes on their way. Pages are named by their place in the file; the
-//! device address of each came from the file system with the data or from its `bmap`.
+//! A [`Stream`] belongs to an inode in memory. It holds pages, one for each block of the file that
+//! is in memory: data kept for reading again, data read ahead, writes that are delayed, writes on
+//! their way. Pages are named by their place in the file; the device address of each came from the
+//! file system with the data or from its `bmap`.
 //!
 //! Invariants:
-//! - a byte of the device that holds file data is in the stream of that file or in none, so one look at the stream tells
-//!   whether the device is up to date;
-//! - two writes of one block are never under way together, and a block is not read while a write of it is;
-//! - a page that differs from the device is dirty or in flight, and its stream is entered as pending until it is neither;
+//! - a byte of the device that holds file data is in the stream of that file or in none, so one
+//!   look at the stream tells whether the device is up to date;
+//! - two writes of one block are never under way together, and a block is not read while a write of
+//!   it is;
+//! - a page that differs from the device is dirty or in flight, and its stream is entered as
+//!   pending until it is neither;
 //! - the valid bytes of a page are one range of whole sectors.
 //!
 //! What the file system must do: hold its lock on the file, exclusively for [`Cache::write`] and
-//! [`Cache::discard`] and shared at least for [`Cache::read`]; write within a transaction; call [`Cache::discard`] *before* blocks of
-//! the file are freed or move.
+//! [`Cache::discard`] and shared at least for [`Cache::read`]; write within a transaction; call
+//! [`Cache::discard`] *before* blocks of the file are freed or move.
 
 mod extents;
 mod page;
@@ -95,7 +98,8 @@ impl Stream {
         self.block as u64
     }
 
-    /// Forgets the oldest writes up to the first that has not landed, and unless data is kept the pages they were for.
+    /// Forgets the oldest writes up to the first that has not landed, and unless data is kept the
+    /// pages they were for.
     fn retire(&self, state: &mut State, keep: bool) {
         while state.writes.front().is_some_and(|write| write.flight.has_landed()) {
             let Some(landed) = state.writes.pop_front() else { return };
@@ -127,8 +131,8 @@ impl Drop for Stream {
 }
 
 impl Cache {
-    /// A stream for a file with blocks of `block_bytes`, whose clusters have `maxcontig` blocks unless the settings say
-    /// otherwise.
+    /// A stream for a file with blocks of `block_bytes`, whose clusters have `maxcontig` blocks
+    /// unless the settings say otherwise.
     #[must_use]
     pub fn stream(&self, block_bytes: u32, maxcontig: u32) -> Arc<Stream> {
         let block = block_bytes as usize;
@@ -148,8 +152,8 @@ impl Cache {
         })
     }
 
-    /// Forgets the data of a file in `blocks`, delayed or not, and waits for what of it is under way. Afterwards the space of
-    /// these blocks can be put to another use.
+    /// Forgets the data of a file in `blocks`, delayed or not, and waits for what of it is under
+    /// way. Afterwards the space of these blocks can be put to another use.
     ///
     /// # Errors
     /// When a write under way failed.
@@ -181,9 +185,9 @@ impl Cache {
         }
     }
 
-    /// Forgets what of a block of a file lies behind its first `len` bytes, which are whole sectors, delayed
-    /// or not, and waits for what of it is under way. Afterwards the space behind them can be put to another
-    /// use.
+    /// Forgets what of a block of a file lies behind its first `len` bytes, which are whole
+    /// sectors, delayed or not, and waits for what of it is under way. Afterwards the space behind
+    /// them can be put to another use.
     ///
     /// # Errors
     /// When a write under way failed.
@@ -206,7 +210,8 @@ impl Cache {
         }
     }
 
-    /// Brings the data of a file in `blocks` to the device and forgets it, before a part of their space goes.
+    /// Brings the data of a file in `blocks` to the device and forgets it, before a part of their
+    /// space goes.
     ///
     /// # Errors
     /// When the device fails.

@@ -107,7 +107,8 @@ impl Page {
         }
     }
 
-    /// The bytes of `part`, which [`Self::joins`], to be filled with what the device has or with new data.
+    /// The bytes of `part`, which [`Self::joins`], to be filled with what the device has or with
+    /// new data.
     pub(super) fn fill(&mut self, part: Range<usize>, block: usize) -> &mut [u8] {
         if let Bytes::Shared { .. } = self.bytes {
             let mut own = vec![0; block];
@@ -125,7 +126,8 @@ impl Page {
         }
     }
 
-    /// Forgets the bytes from `len` on; gives by how many bytes less than before the device is behind.
+    /// Forgets the bytes from `len` on; gives by how many bytes less than before the device is
+    /// behind.
     pub(super) fn cut(&mut self, len: usize) -> usize {
         self.valid.end = self.valid.end.min(len);
         let less = self.counted.saturating_sub(self.valid.len());
@@ -133,7 +135,8 @@ impl Page {
         less
     }
 
-    /// It has been changed, and belongs at `at`; gives by how many bytes more than before the device is behind.
+    /// It has been changed, and belongs at `at`; gives by how many bytes more than before the
+    /// device is behind.
     pub(super) fn changed(&mut self, at: u64) -> usize {
         self.at = at;
         self.dirty = true;

@@ -46,7 +46,8 @@ impl Pool {
         }
     }
 
-    /// A page takes `charge` bytes, `before` until now; one that takes none is not given up for others. It was used last.
+    /// A page takes `charge` bytes, `before` until now; one that takes none is not given up for
+    /// others. It was used last.
     pub(super) fn holds(&self, id: u64, block: u64, before: usize, charge: usize) {
         let mut state = self.state.lock();
         state.bytes = state.bytes - before + charge;
@@ -70,7 +71,8 @@ impl Pool {
         self.state.lock().bytes
     }
 
-    /// The block that was used longest ago, if more than `capacity` bytes would be held with `more`.
+    /// The block that was used longest ago, if more than `capacity` bytes would be held with
+    /// `more`.
     pub(super) fn victim(&self, capacity: usize, more: usize) -> Option<(Arc<Stream>, u64)> {
         let mut state = self.state.lock();
         while state.bytes + more > capacity {

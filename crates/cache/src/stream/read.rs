@@ -10,7 +10,8 @@ use spindle_device::{AlignedBuf, Error, Op, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Blocks that `bmap` is asked for at most, so that a large cluster or the bmap cache has something to go by.
+/// Blocks that `bmap` is asked for at most, so that a large cluster or the bmap cache has something
+/// to go by.
 const BMAP_BLOCKS: u64 = 1024;
 
 /// One call of [`Cache::read`].
@@ -24,8 +25,8 @@ struct Reading {
 }
 
 impl Cache {
-    /// Reads bytes `offset..offset + buf.len()` of a file, all below its `size`. `bmap` finds the run that begins with a
-    /// block of the file and has so many blocks at most.
+    /// Reads bytes `offset..offset + buf.len()` of a file, all below its `size`. `bmap` finds the
+    /// run that begins with a block of the file and has so many blocks at most.
     ///
     /// # Errors
     /// When the device or `bmap` fails.
@@ -49,7 +50,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Reads from `at`, in `block`, into the front of `buf`; gives the bytes read: to the block's end at least.
+    /// Reads from `at`, in `block`, into the front of `buf`; gives the bytes read: to the block's
+    /// end at least.
     fn read_block<E: From<Error>>(
         &self,
         stream: &Arc<Stream>,
@@ -116,7 +118,8 @@ impl Cache {
         }
     }
 
-    /// Blocks to read when `block` is missing: a cluster for a reader who reads on, what was asked for otherwise.
+    /// Blocks to read when `block` is missing: a cluster for a reader who reads on, what was asked
+    /// for otherwise.
     fn cluster_at(&self, stream: &Stream, call: &Reading, block: u64, expected: bool) -> u64 {
         let rest = call.end_block - block;
         let wanted = match (expected, self.settings.data.random_clusters) {
@@ -128,7 +131,8 @@ impl Cache {
         wanted.min(call.size.div_ceil(stream.block_bytes()) - block)
     }
 
-    /// Reads straight into the caller's memory what nobody wants to find in ours; `None` if that cannot be done.
+    /// Reads straight into the caller's memory what nobody wants to find in ours; `None` if that
+    /// cannot be done.
     #[allow(clippy::too_many_arguments)] // What is read, where, and into what.
     fn read_past<E: From<Error>>(
         &self,
@@ -176,7 +180,8 @@ impl Cache {
         Ok(Some(within))
     }
 
-    /// Starts a read of `blocks`, as many as have neither pages nor reads under way; none if the first has.
+    /// Starts a read of `blocks`, as many as have neither pages nor reads under way; none if the
+    /// first has.
     fn start_read(
         &self,
         stream: &Stream,
@@ -226,8 +231,8 @@ impl Cache {
         Ok(Some(read))
     }
 
-    /// Starts what is to be ahead of a sequential reader at `block`: the cluster after the one that it has just entered, or as
-    /// many pieces as make a cluster.
+    /// Starts what is to be ahead of a sequential reader at `block`: the cluster after the one that
+    /// it has just entered, or as many pieces as make a cluster.
     fn start_ahead<'a, E: From<Error>>(
         &self,
         stream: &'a Stream,
@@ -245,8 +250,8 @@ impl Cache {
         }
     }
 
-    /// Starts the next transfer ahead of a sequential reader at `block`, if there is to be one. The lock is given up while the
-    /// file system looks where that is.
+    /// Starts the next transfer ahead of a sequential reader at `block`, if there is to be one. The
+    /// lock is given up while the file system looks where that is.
     fn start_next<'a, E: From<Error>>(
         &self,
         stream: &'a Stream,
@@ -302,7 +307,8 @@ impl Cache {
         }
     }
 
-    /// What a page of `len` bytes takes of the capacity: nothing if it is a whole small file, which stays with its inode.
+    /// What a page of `len` bytes takes of the capacity: nothing if it is a whole small file, which
+    /// stays with its inode.
     pub(super) const fn charge(&self, stream: &Stream, block: u64, len: usize) -> usize {
         let small = block == 0 && len < stream.block && len <= self.settings.data.small_file_bytes;
         if small { 0 } else { len }

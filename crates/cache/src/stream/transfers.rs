@@ -1,4 +1,5 @@
-//! Which transfers reach the device, seen from outside: the clustering paper's figures as sequences of requests.
+//! Which transfers reach the device, seen from outside: the clustering paper's figures as sequences
+//! of requests.
 
 use super::*;
 use crate::{DataSettings, Extent, Settings, Space};
@@ -116,7 +117,8 @@ fn cluster_by_cluster() {
     assert_eq!(file.reads(), std::slice::from_ref(&(6..9)));
 }
 
-/// Promise: a large request somewhere is one transfer with random clustering, and block by block without; nothing is read ahead.
+/// Promise: a large request somewhere is one transfer with random clustering, and block by block
+/// without; nothing is read ahead.
 #[test]
 fn random_clusters() {
     let file = File::new(100, clusters(8));
@@ -127,7 +129,8 @@ fn random_clusters() {
     assert_eq!(file.reads(), std::slice::from_ref(&(50..55)));
 }
 
-/// Promise: figure 7: writes go in whole clusters; what is left goes with a flush, neighbours together.
+/// Promise: figure 7: writes go in whole clusters; what is left goes with a flush, neighbours
+/// together.
 #[test]
 fn delayed_writes() {
     let file = File::new(0, clusters(3));
@@ -169,7 +172,8 @@ fn free_behind() {
     }
 }
 
-/// Promise: the bmap cache: a file system is asked once for a run, and not at all for what is in memory.
+/// Promise: the bmap cache: a file system is asked once for a run, and not at all for what is in
+/// memory.
 #[test]
 fn bmap_is_remembered() {
     let file = File::new(500, clusters(8));

@@ -19,8 +19,8 @@ pub struct Space {
     pub offset: u64,
     /// Its address on the device.
     pub at: u64,
-    /// Where the space ends, as a place in the file: not before the last byte written, and never behind the end of its
-    /// block.
+    /// Where the space ends, as a place in the file: not before the last byte written, and never
+    /// behind the end of its block.
     pub end: u64,
 }
 
@@ -66,7 +66,8 @@ impl Cache {
             && len.is_multiple_of(sector)
     }
 
-    /// Gives new space of a file zeros, without reading what it held. `len` bytes from the start of a block.
+    /// Gives new space of a file zeros, without reading what it held. `len` bytes from the start of
+    /// a block.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -112,7 +113,8 @@ impl Cache {
         }
     }
 
-    /// The bytes of a block that must be here when `part` of it is: all of them if data is kept, or whole sectors.
+    /// The bytes of a block that must be here when `part` of it is: all of them if data is kept, or
+    /// whole sectors.
     fn around(&self, part: &Range<usize>, end: usize) -> Range<usize> {
         if self.settings.data.keep {
             return 0..end.max(part.end);
@@ -121,7 +123,8 @@ impl Cache {
         part.start / sector * sector..part.end.next_multiple_of(sector)
     }
 
-    /// Waits until `part` of a block can be changed in its page: nothing reads it, and the page has no gap before the part.
+    /// Waits until `part` of a block can be changed in its page: nothing reads it, and the page has
+    /// no gap before the part.
     fn cleared_for<'a>(
         &self,
         stream: &'a Arc<Stream>,
@@ -146,7 +149,8 @@ impl Cache {
         }
     }
 
-    /// Reads the sectors of `around` that are neither in the page nor wholly in `part`, which is going to be written.
+    /// Reads the sectors of `around` that are neither in the page nor wholly in `part`, which is
+    /// going to be written.
     fn read_around(
         &self,
         page: &mut Page,
@@ -179,7 +183,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Starts writing the dirty pages among `blocks`, in transfers as large as they are contiguous and a cluster permits.
+    /// Starts writing the dirty pages among `blocks`, in transfers as large as they are contiguous
+    /// and a cluster permits.
     pub(crate) fn write_out(&self, stream: &Arc<Stream>, blocks: Range<u64>) -> Result<()> {
         let most = index(stream.cluster * stream.block_bytes());
         let mut from = blocks.start;
@@ -264,7 +269,8 @@ impl Cache {
         }
     }
 
-    /// Gives up pages until `bytes` more fit into memory, and once at it as many as the settings say.
+    /// Gives up pages until `bytes` more fit into memory, and once at it as many as the settings
+    /// say.
     pub(super) fn make_room(&self, bytes: usize) -> Result<()> {
         let data = &self.settings.data;
         let mut capacity = data.capacity_bytes;
@@ -297,8 +303,8 @@ impl Cache {
         }
     }
 
-    /// Starts writing everything that streams have delayed, neighbours on the device in one transfer, whichever
-    /// file they belong to. Gives the streams that had anything.
+    /// Starts writing everything that streams have delayed, neighbours on the device in one
+    /// transfer, whichever file they belong to. Gives the streams that had anything.
     pub(crate) fn start_delayed(&self) -> Result<Vec<Arc<Stream>>> {
         let streams = self.pool.pending();
         let mut dirty = Vec::new();

@@ -175,7 +175,8 @@ fn to_image(args: &Args, sources: &[Target], vfs: &Vfs, to: &ImagePath, caller: 
     sink.finish()
 }
 
-/// Sends one source to a sink. If the target is in an image, that image and the directory there are given.
+/// Sends one source to a sink. If the target is in an image, that image and the directory there are
+/// given.
 fn send(
     args: &Args,
     source: &Target,

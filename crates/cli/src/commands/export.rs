@@ -17,9 +17,10 @@ use std::process::ExitCode;
 
 /// Export an image, or a part of it, to a directory or a tar stream
 ///
-/// Kept are names, bytes, holes, hard and symbolic links, permissions, times with nanoseconds, device nodes, fifos and
-/// extended attributes; owners and devices in a directory only if you are root. The same tree always gives the
-/// same tar stream, which is of the pax format, sorted by name.
+/// Kept are names, bytes, holes, hard and symbolic links, permissions, times with nanoseconds,
+/// device nodes, fifos and extended attributes; owners and devices in a directory only if you are
+/// root. The same tree always gives the same tar stream, which is of the pax format, sorted by
+/// name.
 ///
 /// A directory may exist and is filled; what stands in the way of a file is replaced.
 #[derive(clap::Args, Debug)]

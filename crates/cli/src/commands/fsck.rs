@@ -19,12 +19,13 @@ use std::sync::Arc;
 
 /// Check a file system
 ///
-/// Goes through the five phases of the classic checker and tells every kind of damage with what and where. Without -p and -y
-/// nothing is changed. They repair the old file systems (V7, 32V to 4.1BSD, System V); of the fast file system this version
-/// finds damage but does not repair it yet.
+/// Goes through the five phases of the classic checker and tells every kind of damage with what and
+/// where. Without -p and -y nothing is changed. They repair the old file systems (V7, 32V to
+/// 4.1BSD, System V); of the fast file system this version finds damage but does not repair it yet.
 ///
-/// After a crash a fast file system with a log is as consistent as recovery makes it: -p and -y carry the log out and then look;
-/// -n looks at what recovery would make, in memory, and says so. Only what is left then counts as damage.
+/// After a crash a fast file system with a log is as consistent as recovery makes it: -p and -y
+/// carry the log out and then look; -n looks at what recovery would make, in memory, and says so.
+/// Only what is left then counts as damage.
 ///
 /// A file system that is mounted read-write changes while it is looked at, and is refused.
 #[derive(clap::Args, Debug)]
@@ -50,7 +51,8 @@ pub struct Args {
     /// Use the copy of the superblock at this byte
     #[arg(short = 'b', value_name = "BYTE", value_parser = crate::text::parse_bytes)]
     superblock: Option<u64>,
-    /// Take it for this old file system, where damage leaves that in doubt: v7, 32v, bsd, sysv, sysv16 …, as for newfs
+    /// Take it for this old file system, where damage leaves that in doubt: v7, 32v, bsd, sysv,
+    /// sysv16 …, as for newfs
     #[arg(short = 't', value_name = "TYPE")]
     format: Option<Format>,
     /// List at most so many findings
@@ -135,7 +137,8 @@ fn inner(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(report.exit_code()))
 }
 
-/// The device as the log makes it, in memory only if it is just a trial, and what the log says, where that matters.
+/// The device as the log makes it, in memory only if it is just a trial, and what the log says,
+/// where that matters.
 fn recover(device: Arc<dyn Device>, trial: bool) -> spindle_vfs::Result<(Arc<dyn Device>, Option<String>)> {
     // What cannot be read is for the check to tell.
     let Ok(superblock) = Superblock::open(&*device) else { return Ok((device, None)) };

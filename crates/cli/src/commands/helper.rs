@@ -1,4 +1,5 @@
-//! The program under the names that mount(8), umount(8), mkfs(8) and fsck(8) call: other arguments, the same commands.
+//! The program under the names that mount(8), umount(8), mkfs(8) and fsck(8) call: other arguments,
+//! the same commands.
 
 use super::{Cli, Command, fsck, mount, umount};
 use crate::error::Result;
@@ -92,8 +93,8 @@ struct FsckHelper {
     image: String,
 }
 
-/// Understands the command line by the name that the program was called with. Ends the process where it makes
-/// no sense or asks for help.
+/// Understands the command line by the name that the program was called with. Ends the process
+/// where it makes no sense or asks for help.
 pub fn understand(mut args: Vec<OsString>) -> Invocation {
     let called = args.first().map(Path::new).and_then(Path::file_name).and_then(|name| name.to_str());
     match called {

@@ -20,14 +20,16 @@ use std::process::ExitCode;
 
 /// Import a directory or tar stream into an image
 ///
-/// SOURCE is a directory, a tar stream in a file, or - for a tar stream from standard input. It goes into the root of the
-/// file system in IMAGE, or into the directory IMAGE:/PATH. Kept are names, bytes, holes, hard and symbolic links,
-/// owners, permissions, times with nanoseconds, device nodes, fifos, sockets, and extended attributes of the user name space
-/// (UFS2). What exists is replaced, except that directories are filled.
+/// SOURCE is a directory, a tar stream in a file, or - for a tar stream from standard input. It
+/// goes into the root of the file system in IMAGE, or into the directory IMAGE:/PATH. Kept are
+/// names, bytes, holes, hard and symbolic links, owners, permissions, times with nanoseconds,
+/// device nodes, fifos, sockets, and extended attributes of the user name space (UFS2). What exists
+/// is replaced, except that directories are filled.
 ///
-/// If IMAGE does not exist, or a size is given, a file system is made first, with the parameters of newfs. "-s fit", which
-/// is what happens when nothing is said, makes the smallest one that holds everything, and as much more as
-/// --free-bytes and --free-percent ask for. A stream from standard input cannot be measured beforehand and needs a size.
+/// If IMAGE does not exist, or a size is given, a file system is made first, with the parameters of
+/// newfs. "-s fit", which is what happens when nothing is said, makes the smallest one that holds
+/// everything, and as much more as --free-bytes and --free-percent ask for. A stream from standard
+/// input cannot be measured beforehand and needs a size.
 ///
 /// With --timestamp the same tree gives the same image, to the byte.
 #[derive(clap::Args, Debug)]
@@ -55,7 +57,8 @@ pub struct Args {
     /// Everything belongs to this group
     #[arg(long, value_name = "GID")]
     gid: Option<u32>,
-    /// All times are this one, in seconds since 1970, and random numbers start there: for images that are the same every time
+    /// All times are this one, in seconds since 1970, and random numbers start there: for images
+    /// that are the same every time
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     timestamp: Option<i64>,
     #[command(flatten)]
@@ -184,7 +187,8 @@ fn plan_to_fit(args: &Args, source: &Source) -> Result<(Plan, u64)> {
         return Err(Failure::usage("a stream cannot be measured beforehand; give the size with -s"));
     }
     let unfit = |e: ParameterError| Failure::new(e.to_string());
-    // Some dialects take larger blocks for larger file systems: measure with what comes out until it stays.
+    // Some dialects take larger blocks for larger file systems: measure with what comes out until
+    // it stays.
     let mut guess = 1 << 30;
     for _ in 0..4 {
         let wishes = parameters(args, guess);

@@ -20,9 +20,10 @@ use std::sync::Arc;
 
 /// Tell what is in an image
 ///
-/// For a file system: its format and dialect, its numbers as dumpfs tells them, whether it is clean, whether it can be
-/// written, and if not why and what would help. For a disk: its partitions, and the file system in each. The image is
-/// opened read-only, and not locked: it may be mounted meanwhile.
+/// For a file system: its format and dialect, its numbers as dumpfs tells them, whether it is
+/// clean, whether it can be written, and if not why and what would help. For a disk: its
+/// partitions, and the file system in each. The image is opened read-only, and not locked: it may
+/// be mounted meanwhile.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle info disk.img
@@ -99,7 +100,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         notes: Vec::new(),
     };
     let found = image::detect(&*device);
-    // A file system that starts where the disk does is what the user means, unless there are others inside a label.
+    // A file system that starts where the disk does is what the user means, unless there are others
+    // inside a label.
     let table = if spec.part == Part::Whole { Some(partitions(&*device)?) } else { None };
     match (found, table.filter(|table| table.partitions.iter().any(|p| p.start_bytes > 0))) {
         (Ok(found), table) => {

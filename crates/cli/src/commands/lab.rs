@@ -14,12 +14,13 @@ use std::process::ExitCode;
 
 /// Rerun the papers' experiments
 ///
-/// Each experiment is one result of a paper, measured again: the file systems are the ones that "spindle mount" serves,
-/// only the disk, the processor and the time are modelled. Every table shows the paper's figure, ours, and the ratio
-/// of the two. The same version of Spindle gives the same figures to the byte.
+/// Each experiment is one result of a paper, measured again: the file systems are the ones that
+/// "spindle mount" serves, only the disk, the processor and the time are modelled. Every table
+/// shows the paper's figure, ours, and the ratio of the two. The same version of Spindle gives the
+/// same figures to the byte.
 ///
-/// A ratio outside its tolerance is marked with "!". A number in brackets behind it leads to a note below the table:
-/// what the paper leaves unknown there, and why its conclusion holds all the same.
+/// A ratio outside its tolerance is marked with "!". A number in brackets behind it leads to a note
+/// below the table: what the paper leaves unknown there, and why its conclusion holds all the same.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0  every figure is within its tolerance, or a note explains it

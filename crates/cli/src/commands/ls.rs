@@ -14,15 +14,17 @@ use std::process::ExitCode;
 
 /// List files in an image
 ///
-/// Lists what is in a directory, sorted by the bytes of the names, or a file itself. Names are shown so that they
-/// cannot control the terminal: control characters, backslashes and bytes that are not UTF-8 appear as escapes.
+/// Lists what is in a directory, sorted by the bytes of the names, or a file itself. Names are
+/// shown so that they cannot control the terminal: control characters, backslashes and bytes that
+/// are not UTF-8 appear as escapes.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle ls -l disk.img:/etc
     spindle ls -Ra disk.img@s1a
     spindle ls --json disk.img:/ | jq '.[].path'")]
 pub struct Args {
-    /// One line for each file: kind and permissions, names, owner, group, size, last change (UTC), name
+    /// One line for each file: kind and permissions, names, owner, group, size, last change (UTC),
+    /// name
     #[arg(short = 'l')]
     long: bool,
     /// Show names that start with a dot, too

@@ -1,4 +1,5 @@
-//! `spindle man`, for who packages Spindle: the manual pages, made from the same table as the commands.
+//! `spindle man`, for who packages Spindle: the manual pages, made from the same table as the
+//! commands.
 
 use crate::commands::Cli;
 use crate::error::{Context, Result};

@@ -1,4 +1,5 @@
-//! The table of commands. Each is a file of its own here, with its arguments, its manual page and what it does.
+//! The table of commands. Each is a file of its own here, with its arguments, its manual page and
+//! what it does.
 
 mod cat;
 mod cp;
@@ -28,11 +29,13 @@ use std::process::ExitCode;
 
 /// The Berkeley fast file system family in user space
 ///
-/// Spindle makes, mounts, checks, fills and reads the file systems of the BSDs and Solaris: UFS1 and UFS2, in either byte
-/// order, in files, on block devices, and in partitions inside them. Most commands need neither a mount nor root.
+/// Spindle makes, mounts, checks, fills and reads the file systems of the BSDs and Solaris: UFS1
+/// and UFS2, in either byte order, in files, on block devices, and in partitions inside them. Most
+/// commands need neither a mount nor root.
 ///
-/// An image is named by its path, followed by @ and a part of it where it has parts: disk.img, disk.img@s1a,
-/// /dev/sdb@p2, disk.img@offset=1048576. "spindle info" lists them. A file in an image is IMAGE:/PATH.
+/// An image is named by its path, followed by @ and a part of it where it has parts: disk.img,
+/// disk.img@s1a, /dev/sdb@p2, disk.img@offset=1048576. "spindle info" lists them. A file in an
+/// image is IMAGE:/PATH.
 #[derive(clap::Parser, Debug)]
 #[command(
     name = "spindle",

@@ -19,12 +19,12 @@ use std::sync::Arc;
 
 /// Mount a file system
 ///
-/// Mounts the file system in IMAGE on the directory DIR through FUSE, and returns when it is live; a daemon serves it until
-/// it is unmounted (spindle umount, umount(8), or a SIGTERM to the daemon) and leaves the image clean. With -f it is
-/// served in the foreground.
+/// Mounts the file system in IMAGE on the directory DIR through FUSE, and returns when it is live;
+/// a daemon serves it until it is unmounted (spindle umount, umount(8), or a SIGTERM to the daemon)
+/// and leaves the image clean. With -f it is served in the foreground.
 ///
-/// What is not safe to write is mounted read-only, and the reasons are told. In /etc/fstab the type is "spindle", and
-/// the options below go where options go.
+/// What is not safe to write is mounted read-only, and the reasons are told. In /etc/fstab the type
+/// is "spindle", and the options below go where options go.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "OPTIONS OF -o
     ro, rw                      read-only or not
@@ -167,7 +167,8 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
     if let Some(trace) = &options.trace {
         outfile::refuse(trace, "")?;
     }
-    // The daemon goes to / in the end; messages and the mount table are to name the image for everybody.
+    // The daemon goes to / in the end; messages and the mount table are to name the image for
+    // everybody.
     let mut spec = image::parse_spec(&args.image)?;
     spec.path = spec.path.canonicalize().context(spec.path.display())?;
     if let Some(offset) = options.offset {
@@ -260,7 +261,8 @@ mod tests {
         settings(&options)
     }
 
-    /// Promise: each option about names and file data reaches the setting that it is about, and no other.
+    /// Promise: each option about names and file data reaches the setting that it is about, and no
+    /// other.
     #[test]
     fn options_reach_the_cache() {
         let usual = DataSettings::THROUGH;

@@ -17,9 +17,10 @@ use std::process::ExitCode;
 
 /// Make a file system
 ///
-/// Makes a fast file system of Berkeley, or with -t an old one, in IMAGE, a file, a block device or a partition (disk.img@s1a). With -s a missing
-/// file is created, without taking space for what is not written. Everything not asked for follows the newfs of the
-/// dialect, which is FreeBSD's unless --dialect or a disk geometry says otherwise.
+/// Makes a fast file system of Berkeley, or with -t an old one, in IMAGE, a file, a block device or
+/// a partition (disk.img@s1a). With -s a missing file is created, without taking space for what is
+/// not written. Everything not asked for follows the newfs of the dialect, which is FreeBSD's
+/// unless --dialect or a disk geometry says otherwise.
 ///
 /// An existing file system or partition table is not overwritten unless --force is given.
 #[derive(clap::Args, Debug)]
@@ -34,17 +35,19 @@ use std::process::ExitCode;
     spindle newfs -N -s 500g -b 65536 -f 65536 x     only show what would come out"
 )]
 pub struct Args {
-    /// Kind of file system: ffs, or an old one: v7, 32v, bsd (4.1BSD), sysv, sysv16, with block size and byte order where they are
-    /// not the usual ones (sysv-2048-be, v7-le)
+    /// Kind of file system: ffs, or an old one: v7, 32v, bsd (4.1BSD), sysv, sysv16, with block
+    /// size and byte order where they are not the usual ones (sysv-2048-be, v7-le)
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "ffs", value_parser = parse_kind)]
     kind: Kind,
     /// Of an old file system: inodes, instead of as many as its mkfs makes
     #[arg(long, value_name = "COUNT")]
     inodes: Option<u32>,
-    /// Of an old file system: the free list goes M blocks on from each to the next, in cylinders of N
+    /// Of an old file system: the free list goes M blocks on from each to the next, in cylinders of
+    /// N
     #[arg(long, value_name = "M/N", value_parser = parse_gap)]
     gap: Option<(u16, u16)>,
-    /// Size of the file system: bytes, with k, m, g or t for powers of 1024, or b for sectors of 512 bytes
+    /// Size of the file system: bytes, with k, m, g or t for powers of 1024, or b for sectors of
+    /// 512 bytes
     ///
     /// Without it the file system takes all of IMAGE.
     #[arg(short = 's', long, value_name = "SIZE", value_parser = text::parse_bytes)]
@@ -58,7 +61,8 @@ pub struct Args {
     /// Tell it as JSON
     #[arg(long)]
     json: bool,
-    /// All times are this one, in seconds since 1970, and random numbers start there: for images that are the same every time
+    /// All times are this one, in seconds since 1970, and random numbers start there: for images
+    /// that are the same every time
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     timestamp: Option<i64>,
     /// Make a log, of this size or as large as a mount would make it

@@ -13,7 +13,8 @@ use std::process::ExitCode;
 
 /// Tell everything about files in an image
 ///
-/// Times are in UTC with all their digits. Extended attributes are listed with the length of their values.
+/// Times are in UTC with all their digits. Extended attributes are listed with the length of their
+/// values.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle stat disk.img:/etc/passwd

@@ -17,11 +17,12 @@ use std::sync::Arc;
 
 /// Tune a file system
 ///
-/// Changes what can still be chosen after newfs: how large clusters are, when a file moves on to another cylinder group, the
-/// reserve, what to save, what files are expected, the volume name, and soft updates. All of it stands in the superblock;
-/// what is in files already stays where it is.
+/// Changes what can still be chosen after newfs: how large clusters are, when a file moves on to
+/// another cylinder group, the reserve, what to save, what files are expected, the volume name, and
+/// soft updates. All of it stands in the superblock; what is in files already stays where it is.
 ///
-/// Each option tells what it changed. All are checked before anything is written, and the image must not be mounted.
+/// Each option tells what it changed. All are checked before anything is written, and the image
+/// must not be mounted.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "NOTES
     The option letters are those of FreeBSD; -a is the classic one: on FreeBSD since 5 it is about access control lists.
@@ -67,8 +68,8 @@ pub struct Args {
     /// Whether to use soft updates when BSD mounts it: enable or disable
     #[arg(short = 'n', long, value_name = "enable|disable", value_parser = parse_switch)]
     soft_updates: Option<bool>,
-    /// Make a log of this size, or as large as a mount would; or take it off (none), which the next mount that writes undoes unless
-    /// it has the option nolog
+    /// Make a log of this size, or as large as a mount would; or take it off (none), which the next
+    /// mount that writes undoes unless it has the option nolog
     #[arg(long, value_name = "BYTES|none", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = parse_log)]
     log: Option<LogWish>,
     /// Write all copies of the superblock, even if nothing changes

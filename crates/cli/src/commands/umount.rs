@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 /// Unmount a file system and wait until its image is complete
 ///
-/// umount(8) unmounts too, but returns while the daemon may still be writing: an image is safe to copy only when this
-/// command has returned.
+/// umount(8) unmounts too, but returns while the daemon may still be writing: an image is safe to
+/// copy only when this command has returned.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0   the image is complete and can be moved or mounted elsewhere

@@ -19,14 +19,16 @@ use std::process::ExitCode;
 
 /// Tell how much space directories would waste, by block size
 ///
-/// What the paper's Table 1 tells of Berkeley's files in 1984, for any files: the space they would take in the old file
-/// system with blocks of 512 to 4096 bytes, and in the new one with blocks and fragments. Waste is in percent of the
-/// data. Only names, sizes and holes are looked at; a file with several names counts once. Directories that other file
-/// systems are mounted on are not entered, as a table of one disk should be of one disk.
+/// What the paper's Table 1 tells of Berkeley's files in 1984, for any files: the space they would
+/// take in the old file system with blocks of 512 to 4096 bytes, and in the new one with blocks and
+/// fragments. Waste is in percent of the data. Only names, sizes and holes are looked at; a file
+/// with several names counts once. Directories that other file systems are mounted on are not
+/// entered, as a table of one disk should be of one disk.
 ///
-/// Data ends are what the last block or fragment of each file leaves unused. Directories count as files of 16 bytes an
-/// entry, as in the old file system. Inodes count where they are used. Maps are superblock copies and the blocks of
-/// the cylinder groups; the old file system has none to speak of.
+/// Data ends are what the last block or fragment of each file leaves unused. Directories count as
+/// files of 16 bytes an entry, as in the old file system. Inodes count where they are used. Maps
+/// are superblock copies and the blocks of the cylinder groups; the old file system has none to
+/// speak of.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0  done    1  something could not be read and was left out    2  the command line makes no sense

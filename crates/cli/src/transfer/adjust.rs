@@ -1,4 +1,5 @@
-//! What is changed on the way from a source to a sink: owners, times, and the progress that is shown.
+//! What is changed on the way from a source to a sink: owners, times, and the progress that is
+//! shown.
 
 use super::{Body, Content, Extents, Meta, Node, Sink};
 use crate::error::Result;

@@ -5,8 +5,8 @@ use crate::error::Result;
 use crate::interrupt;
 use spindle_ffs::newfs::Census;
 
-/// Counts what a tree will take. Directories are counted when all their names are known, so names of one
-/// directory are expected together, as every source but an unsorted stream gives them.
+/// Counts what a tree will take. Directories are counted when all their names are known, so names
+/// of one directory are expected together, as every source but an unsorted stream gives them.
 pub struct CensusSink {
     census: Census,
     /// The directories on the way to the current node, with the lengths of the names in them.

@@ -1,8 +1,9 @@
 //! A directory of a file system as a sink.
 //!
-//! What stands in the way is replaced, except that directories are kept and filled. With `preserve`, a
-//! directory gets its times when everything in it is done, and directories that were there before keep
-//! theirs. Symbolic links to directories on the way are followed, within the image.
+//! What stands in the way is replaced, except that directories are kept and filled. With
+//! `preserve`, a directory gets its times when everything in it is done, and directories that were
+//! there before keep theirs. Symbolic links to directories on the way are followed, within the
+//! image.
 
 use super::{Body, CHUNK, Content, LeftOut, Meta, Node, Sink, check_name, names, split};
 use crate::error::{Context, Failure, Result};
@@ -16,7 +17,8 @@ use spindle_vfs::{
 /// How new files come to be.
 #[derive(Clone, Copy, Debug)]
 pub struct NewFiles {
-    /// Keep owners, permissions, times, flags and extended attributes; otherwise the rest of this counts.
+    /// Keep owners, permissions, times, flags and extended attributes; otherwise the rest of this
+    /// counts.
     pub preserve: bool,
     /// Owner of new files.
     pub uid: u32,
@@ -75,7 +77,8 @@ impl Later {
 }
 
 impl<'a> ImageSink<'a> {
-    /// Below the directory `root`, which stands at `root_path` in the image and which the caller keeps.
+    /// Below the directory `root`, which stands at `root_path` in the image and which the caller
+    /// keeps.
     pub fn new(root: &Held<'a>, root_path: &[u8], new: NewFiles) -> Self {
         let vfs = root.vfs();
         let fs = &**vfs.fs();
@@ -98,8 +101,8 @@ impl<'a> ImageSink<'a> {
         self.stack.last().map_or(self.root, |open| open.dir.ino())
     }
 
-    /// Leaves directories until the stack is a part of `dir`, then enters the rest of it. What is missing is
-    /// made, since streams may leave directories out.
+    /// Leaves directories until the stack is a part of `dir`, then enters the rest of it. What is
+    /// missing is made, since streams may leave directories out.
     fn enter(&mut self, dir: &[u8]) -> Result<()> {
         let common = self.stack.iter().zip(names(dir)).take_while(|(open, name)| open.name == *name).count();
         while self.stack.len() > common {

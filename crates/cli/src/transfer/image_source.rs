@@ -1,7 +1,7 @@
 //! A tree in a file system as a source.
 //!
-//! The file system may be damaged or hostile: names are checked, and a directory that is met twice ends the
-//! walk, which therefore ends.
+//! The file system may be damaged or hostile: names are checked, and a directory that is met twice
+//! ends the walk, which therefore ends.
 
 use super::links::Links;
 use super::{Body, Content, Extents, Meta, Sink, check_name, extents_of, join};

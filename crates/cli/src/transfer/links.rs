@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// Remembers the first name of each file that has more names to come. A file whose names have all been met is
-/// forgotten, so memory is needed only for what is open.
+/// Remembers the first name of each file that has more names to come. A file whose names have all
+/// been met is forgotten, so memory is needed only for what is open.
 #[derive(Debug, Default)]
 pub struct Links(HashMap<(u64, u64), (Vec<u8>, u32)>);
 
 impl Links {
-    /// Notes that the file `id` with `nlink` names was met at `path`; gives the path it was met at first, if this is not
-    /// the first time.
+    /// Notes that the file `id` with `nlink` names was met at `path`; gives the path it was met at
+    /// first, if this is not the first time.
     pub fn meet(&mut self, id: (u64, u64), nlink: u32, path: &[u8]) -> Option<Vec<u8>> {
         if nlink < 2 {
             return None;

@@ -42,8 +42,8 @@ struct Open {
 }
 
 impl LocalSink {
-    /// Below the existing directory `root`. With `preserve` owners (as root), permissions, times and extended
-    /// attributes are kept; otherwise new files belong to the caller.
+    /// Below the existing directory `root`. With `preserve` owners (as root), permissions, times
+    /// and extended attributes are kept; otherwise new files belong to the caller.
     pub fn new(root: &Path, preserve: bool, umask: u32) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(root, flags, Mode::empty()).context(root.display())?;

@@ -1,7 +1,7 @@
 //! A directory of this machine as a source.
 //!
-//! Everything is reached from open directories, never through a symbolic link, so that names as long as they
-//! come work and nobody can lead the walk elsewhere while it runs.
+//! Everything is reached from open directories, never through a symbolic link, so that names as
+//! long as they come work and nobody can lead the walk elsewhere while it runs.
 
 use super::links::Links;
 use super::{Body, Content, Extents, Meta, Node, Sink, extents_of, join};
@@ -159,7 +159,8 @@ fn sorted_names(dir: &OwnedFd) -> Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// The extended attributes of the `user` name space; the others mean something to this machine only.
+/// The extended attributes of the `user` name space; the others mean something to this machine
+/// only.
 fn xattrs(fd: &OwnedFd) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let list = match with_room(|room| flistxattr(fd, room)) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),

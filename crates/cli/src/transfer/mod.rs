@@ -37,7 +37,8 @@ pub const CHUNK: usize = 1 << 20;
 
 /// One file of any kind on its way.
 pub struct Node<'a> {
-    /// Where, from the root of the transfer: names with `/` between them, empty for the root itself.
+    /// Where, from the root of the transfer: names with `/` between them, empty for the root
+    /// itself.
     pub path: &'a [u8],
     /// What it is.
     pub body: Body<'a>,
@@ -99,8 +100,8 @@ pub type Extents = Vec<(u64, u64)>;
 
 /// The bytes of a file, in order.
 pub trait Content {
-    /// The next stored bytes: fills the front of `buf` and says where in the file they belong and how many they
-    /// are. What lies between is a hole. `None` at the end.
+    /// The next stored bytes: fills the front of `buf` and says where in the file they belong and
+    /// how many they are. What lies between is a hole. `None` at the end.
     fn next(&mut self, buf: &mut [u8]) -> Result<Option<(u64, usize)>>;
 
     /// Where stored bytes are, if there are holes and this is known beforehand.
@@ -109,7 +110,8 @@ pub trait Content {
     }
 }
 
-/// All runs of data in a file of `size` bytes, from what gives start and end of the first one at or after an offset.
+/// All runs of data in a file of `size` bytes, from what gives start and end of the first one at or
+/// after an offset.
 fn extents_of(size: u64, data_after: impl Fn(u64) -> Result<(u64, u64)>) -> Result<Extents> {
     let mut found = Vec::new();
     let mut at = 0;

@@ -144,7 +144,8 @@ pub fn time_text(time: Timestamp) -> String {
 mod tests {
     use super::*;
 
-    /// Promise: every record that is written is read back, at the lengths where the count of digits changes too.
+    /// Promise: every record that is written is read back, at the lengths where the count of digits
+    /// changes too.
     #[test]
     fn records_round_trip() {
         for len in (0..120).chain(980..1010).chain(9985..10005) {

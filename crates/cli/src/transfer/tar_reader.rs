@@ -1,7 +1,7 @@
 //! A tar stream as a source: old, ustar, GNU and pax headers, and the sparse files of GNU and pax.
 //!
-//! A stream is read once from front to back. Its lengths are believed only as far as bytes arrive: no
-//! header makes us take memory beyond fixed limits.
+//! A stream is read once from front to back. Its lengths are believed only as far as bytes arrive:
+//! no header makes us take memory beyond fixed limits.
 
 use super::pax::{self, Records};
 use super::{Body, Content, Extents, Meta, Node, Sink};
@@ -277,7 +277,8 @@ impl TarReader {
         Ok(Some((size, pairs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())))
     }
 
-    /// Format 1.0: a count and the numbers of the map, a line each, padded to whole blocks, in front of the data.
+    /// Format 1.0: a count and the numbers of the map, a line each, padded to whole blocks, in
+    /// front of the data.
     fn map_in_data(&mut self, stored: u64) -> Result<Vec<u64>> {
         let wrong = || Failure::new("a sparse file whose map makes no sense");
         let mut numbers: Vec<u64> = Vec::new();

@@ -126,8 +126,9 @@ fn plant(vfs: &Vfs) {
     put(vfs, "/", "tty", FileKind::CharDevice, 0o666, b"");
 }
 
-/// Promise: a tar stream of a tree brings back everything that was in it: kinds, bytes, holes, owners, permissions,
-/// times, links, devices, attributes, odd and long names; and writing it twice gives the same bytes.
+/// Promise: a tar stream of a tree brings back everything that was in it: kinds, bytes, holes,
+/// owners, permissions, times, links, devices, attributes, odd and long names; and writing it twice
+/// gives the same bytes.
 #[test]
 fn tar_keeps_everything() {
     let from = model();
@@ -155,7 +156,8 @@ fn tar_keeps_everything() {
     assert_same(&left, &right);
 }
 
-/// Promise: a directory of this machine brings back the same; run as root, as all tests that make devices.
+/// Promise: a directory of this machine brings back the same; run as root, as all tests that make
+/// devices.
 #[test]
 fn directories_keep_everything() {
     let from = model();
@@ -173,7 +175,8 @@ fn directories_keep_everything() {
     assert_same(&notes(&from), &notes(&to));
 }
 
-/// Promise: every reference that moving takes is given back: a removed file frees its inode at once.
+/// Promise: every reference that moving takes is given back: a removed file frees its inode at
+/// once.
 #[test]
 fn references_are_given_back() {
     let fs = model();
@@ -204,8 +207,8 @@ fn remove_all(vfs: &Vfs, dir: spindle_vfs::Ino) {
     }
 }
 
-/// Promise: what stands in the way is replaced, but no directory by a file; directories are filled, and keep the
-/// times that they had.
+/// Promise: what stands in the way is replaced, but no directory by a file; directories are filled,
+/// and keep the times that they had.
 #[test]
 fn existing_files_are_replaced() {
     let fs = model();
@@ -240,7 +243,8 @@ fn read_tar(bytes: &[u8], sink: &mut dyn Sink) -> Result<()> {
     TarReader::stream(file).walk(sink)
 }
 
-/// Promise: streams of GNU tar in all its formats, with its ways to tell of holes, give what the directory gives.
+/// Promise: streams of GNU tar in all its formats, with its ways to tell of holes, give what the
+/// directory gives.
 #[test]
 fn streams_of_gnu_tar() {
     let dir = tempfile::tempdir().unwrap();
@@ -295,8 +299,8 @@ fn gnu_tar_reads_ours() {
     assert_same(&got.0, &notes(&from));
 }
 
-/// Promise: streams that are cut, changed, packed or no tar at all end in an error that says what is wrong, never in
-/// a panic, and a path cannot lead out of the target.
+/// Promise: streams that are cut, changed, packed or no tar at all end in an error that says what
+/// is wrong, never in a panic, and a path cannot lead out of the target.
 #[test]
 fn bad_streams_are_refused() {
     let from = model();
@@ -339,7 +343,8 @@ fn bad_streams_are_refused() {
     assert!(failure.contains("leads upwards"), "{failure}");
 }
 
-/// Promise: a name that leads out of the target, or through a symbolic link of this machine, is refused.
+/// Promise: a name that leads out of the target, or through a symbolic link of this machine, is
+/// refused.
 #[test]
 fn names_cannot_escape() {
     let dir = tempfile::tempdir().unwrap();

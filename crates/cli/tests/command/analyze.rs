@@ -19,7 +19,8 @@ fn traced() -> Bench {
     bench
 }
 
-/// Promise: a trace is told as text, JSON and CSV, and written as files and as a page; 1985 is left out where it is not wanted.
+/// Promise: a trace is told as text, JSON and CSV, and written as files and as a page; 1985 is left
+/// out where it is not wanted.
 #[test]
 fn all_ways() {
     let bench = traced();

@@ -8,7 +8,8 @@ fn image() -> Bench {
     bench
 }
 
-/// Promise: cp crosses the border both ways and between images, into directories and to new names, and keeps what -p asks for.
+/// Promise: cp crosses the border both ways and between images, into directories and to new names,
+/// and keeps what -p asks for.
 #[test]
 fn cp_crosses_the_border() {
     let bench = image();
@@ -41,7 +42,8 @@ fn cp_crosses_the_border() {
     bench.check("b.img");
 }
 
-/// Promise: a directory is not copied without -r, nor into itself; mistakes in names are told from missing images.
+/// Promise: a directory is not copied without -r, nor into itself; mistakes in names are told from
+/// missing images.
 #[test]
 fn cp_refuses() {
     let bench = image();
@@ -94,7 +96,8 @@ fn names_are_made_and_removed() {
     bench.check("a.img");
 }
 
-/// Promise: listings show what there is in a fixed order, tame wild names, and hide dots unless asked.
+/// Promise: listings show what there is in a fixed order, tame wild names, and hide dots unless
+/// asked.
 #[test]
 fn listings() {
     let bench = image();
@@ -158,7 +161,8 @@ fn closed_pipes_are_quiet() {
     assert_eq!(told, "1\n141\n");
 }
 
-/// Promise: when the image is full the failure says so, the image has no damage, and can be written on.
+/// Promise: when the image is full the failure says so, the image has no damage, and can be written
+/// on.
 #[test]
 fn full_images() {
     let bench = Bench::new();

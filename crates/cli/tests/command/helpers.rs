@@ -14,7 +14,8 @@ pub fn called(bench: &Bench, name: &str, args: &str) -> Ran {
     command.stdin(Stdio::null()).output().unwrap().into()
 }
 
-/// Promise: mkfs, mount, fsck and umount under their helper names take what the callers pass, and exit as they expect.
+/// Promise: mkfs, mount, fsck and umount under their helper names take what the callers pass, and
+/// exit as they expect.
 #[test]
 fn helpers_do_as_their_callers_expect() {
     let bench = Bench::new();
@@ -36,8 +37,8 @@ fn helpers_do_as_their_callers_expect() {
     assert_eq!(called(&bench, "umount.spindle", "mnt").code, 32);
 }
 
-/// Promise: a mount that cannot be made exits with 32 and one line that says why; what is not safe to write is mounted
-/// read-only with the reason told.
+/// Promise: a mount that cannot be made exits with 32 and one line that says why; what is not safe
+/// to write is mounted read-only with the reason told.
 #[test]
 fn failing_mounts() {
     let bench = Bench::new();
@@ -58,8 +59,8 @@ fn failing_mounts() {
     assert_eq!(called(&bench, "spindle", "umount mnt").code, 0);
 }
 
-/// Promise: with sync a name is on the device as soon as its making is reported done, and without it is not, as long as
-/// nothing asks for it; what file data moves in is no matter of what it is.
+/// Promise: with sync a name is on the device as soon as its making is reported done, and without
+/// it is not, as long as nothing asks for it; what file data moves in is no matter of what it is.
 #[test]
 fn synchronous_names() {
     let bench = Bench::new();

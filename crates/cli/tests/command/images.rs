@@ -2,7 +2,8 @@
 
 use crate::support::Bench;
 
-/// Promise: what newfs makes in every format is found by info as it was asked for, and has no damage.
+/// Promise: what newfs makes in every format is found by info as it was asked for, and has no
+/// damage.
 #[test]
 fn newfs_makes_what_is_asked_for() {
     let bench = Bench::new();
@@ -26,7 +27,8 @@ fn newfs_makes_what_is_asked_for() {
         assert_eq!(found["version"], version, "{args}");
         assert_eq!(found["byte_order"], order, "{args}");
         assert_eq!((&found["clean"], &found["writable"]), (&true.into(), &true.into()), "{args}: {found}");
-        // A dialect that leaves no trace in an empty file system is taken for what all have in common.
+        // A dialect that leaves no trace in an empty file system is taken for what all have in
+        // common.
         let seen = found["dialect"].as_str().unwrap();
         assert!(seen == dialect || seen == "4.4BSD", "{args}: {seen}");
         for (made_as, found_as) in
@@ -38,8 +40,8 @@ fn newfs_makes_what_is_asked_for() {
     }
 }
 
-/// Promise: a dry run tells the same and touches nothing; a size is believed to the byte; the same time gives the
-/// same image.
+/// Promise: a dry run tells the same and touches nothing; a size is believed to the byte; the same
+/// time gives the same image.
 #[test]
 fn dry_runs_and_reproducible_images() {
     let bench = Bench::new();
@@ -52,8 +54,8 @@ fn dry_runs_and_reproducible_images() {
     assert_eq!(planned["size_bytes"], 16 << 20);
 }
 
-/// Promise: what is there is not overwritten unasked, be it a file system or a partition table; and nothing is left
-/// behind where nothing could be made.
+/// Promise: what is there is not overwritten unasked, be it a file system or a partition table; and
+/// nothing is left behind where nothing could be made.
 #[test]
 fn existing_things_are_not_overwritten() {
     let bench = Bench::new();
@@ -158,7 +160,8 @@ fn info_of_groups() {
     bench.fails("info -g 3-1 a.img", 2, &["range"]);
 }
 
-/// Promise: fsck's exit codes are 0 for health, 4 for damage and 8 where it could not look; it never writes.
+/// Promise: fsck's exit codes are 0 for health, 4 for damage and 8 where it could not look; it
+/// never writes.
 #[test]
 fn fsck_tells_by_its_exit_code() {
     let bench = Bench::new();
@@ -178,8 +181,8 @@ fn fsck_tells_by_its_exit_code() {
     bench.fails("fsck -n missing.img", 8, &["missing.img", "No such file"]);
 }
 
-/// Promise: what was not unmounted cleanly is not written unless the user insists, is read all the same, and the
-/// reason and the remedy are told.
+/// Promise: what was not unmounted cleanly is not written unless the user insists, is read all the
+/// same, and the reason and the remedy are told.
 #[test]
 fn dirty_images_are_not_written() {
     let bench = Bench::new();
@@ -196,8 +199,8 @@ fn dirty_images_are_not_written() {
     bench.ok("mkdir --force a.img:/x");
 }
 
-/// Promise: the old file systems are made, told, filled, checked and repaired by the same commands, found by what they hold;
-/// what is asked of them that only the fast one has is refused.
+/// Promise: the old file systems are made, told, filled, checked and repaired by the same commands,
+/// found by what they hold; what is asked of them that only the fast one has is refused.
 #[test]
 fn old_file_systems() {
     let bench = Bench::new();
@@ -226,7 +229,8 @@ fn old_file_systems() {
     bench.fails("newfs --gap 3/500 -s 16m b.img", 2, &["--gap", "-t"]);
     bench.fails("newfs -t v7 -s 1k b.img", 1, &["size"]);
 
-    // The number of addresses in the super-block's part of the free list: too few, and more than there can be.
+    // The number of addresses in the super-block's part of the free list: too few, and more than
+    // there can be.
     let nfree =
         |count: &str| format!("printf '{count}\\0' | dd of=a.img bs=1 seek=518 conv=notrunc status=none");
     bench.shell("rm -f a.img");

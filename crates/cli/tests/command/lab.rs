@@ -2,7 +2,8 @@
 
 use crate::support::Bench;
 
-/// Promise: waste counts data once, holes not at all, and blocks, inodes and fragments as the organisations have them.
+/// Promise: waste counts data once, holes not at all, and blocks, inodes and fragments as the
+/// organisations have them.
 #[test]
 fn waste_of_a_tree() {
     let bench = Bench::new();
@@ -11,7 +12,8 @@ fn waste_of_a_tree() {
          truncate -s 10M t/sparse && printf x | dd of=t/sparse bs=1 seek=5M conv=notrunc status=none",
     );
     let told = bench.json("waste --json t");
-    // Two directories of 4 + 2 and 1 + 2 entries, a file, a link, and what the system below stores of the sparse file.
+    // Two directories of 4 + 2 and 1 + 2 entries, a file, a link, and what the system below stores
+    // of the sparse file.
     assert_eq!(told["objects"], 5);
     let sparse = told["data_bytes"].as_u64().unwrap() - (6 + 3) * 16 - 11_000 - 4;
     assert!((1..=65_536).contains(&sparse), "{sparse}");
@@ -30,8 +32,8 @@ fn waste_of_a_tree() {
     bench.fails("waste none", 1, &["none: no such file or directory"]);
 }
 
-/// Promise: modelled disks and hosts are shown with the sources of their figures, and a file of one's own is read or refused with
-/// what is wrong in it.
+/// Promise: modelled disks and hosts are shown with the sources of their figures, and a file of
+/// one's own is read or refused with what is wrong in it.
 #[test]
 fn presets() {
     let bench = Bench::new();
@@ -42,7 +44,8 @@ fn presets() {
     bench.fails("lab presets none", 2, &["none: neither a file nor a preset"]);
 }
 
-/// Promise: experiments are listed, run by name, and written as text, JSON and pictures; what is unknown is refused.
+/// Promise: experiments are listed, run by name, and written as text, JSON and pictures; what is
+/// unknown is refused.
 #[test]
 fn experiments() {
     let bench = Bench::new();

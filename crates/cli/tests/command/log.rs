@@ -17,7 +17,8 @@ fn said(bench: &Bench, words: &str) -> String {
     ran.err
 }
 
-/// An image as a crash of its daemon leaves it: `kept` was synced and `lost` was not, and the log holds changes.
+/// An image as a crash of its daemon leaves it: `kept` was synced and `lost` was not, and the log
+/// holds changes.
 fn crashed(bench: &Bench, newfs: &str) {
     bench.shell("mkdir -p mnt");
     bench.ok(&format!("newfs -s 32m {newfs} live.img"));
@@ -29,8 +30,8 @@ fn crashed(bench: &Bench, newfs: &str) {
     said(bench, "umount mnt");
 }
 
-/// Promise: the first mount makes a log and says so once with its size and file, later ones go on with it in silence;
-/// nolog, sync and read-only mounts make none.
+/// Promise: the first mount makes a log and says so once with its size and file, later ones go on
+/// with it in silence; nolog, sync and read-only mounts make none.
 #[test]
 fn mounts_make_one() {
     let bench = Bench::new();
@@ -67,8 +68,8 @@ fn mounts_make_one() {
     said(&bench, "umount mnt");
 }
 
-/// Promise: after a crash, commands that read and read-only mounts show the state that the log makes, say so in one line and
-/// write nothing; a mount that writes recovers it and says how much.
+/// Promise: after a crash, commands that read and read-only mounts show the state that the log
+/// makes, say so in one line and write nothing; a mount that writes recovers it and says how much.
 #[test]
 fn after_a_crash() {
     for newfs in ["", "-O1 --dialect sun", "-O2 --dialect netbsd"] {
@@ -97,8 +98,9 @@ fn after_a_crash() {
     }
 }
 
-/// Promise: when the image cannot be written any more, that is told, who asks for a change is refused, reading goes on, and the
-/// daemon and who unmounts hear that not everything is there; the next mount recovers what had been made durable.
+/// Promise: when the image cannot be written any more, that is told, who asks for a change is
+/// refused, reading goes on, and the daemon and who unmounts hear that not everything is there; the
+/// next mount recovers what had been made durable.
 #[test]
 fn a_failing_image() {
     let bench = Bench::new();
@@ -118,7 +120,8 @@ fn a_failing_image() {
     let written = std::fs::write(bench.path("mnt/big"), vec![1; 28 << 20])
         .and_then(|()| File::open(bench.path("mnt/big"))?.sync_all());
     let error = written.unwrap_err();
-    // The kernel writes back when it likes: the failure itself, or that nothing is written any more.
+    // The kernel writes back when it likes: the failure itself, or that nothing is written any
+    // more.
     assert!(matches!(error.raw_os_error(), Some(5 | 30)), "{error}");
     let refused = std::fs::create_dir(bench.path("mnt/late")).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
@@ -135,8 +138,9 @@ fn a_failing_image() {
     bench.check("a.img");
 }
 
-/// Promise: on a crashed image `fsck -n` looks at what the log makes and changes nothing, `fsck -p` carries the log out, both find no
-/// damage; info tells where the log is, how large and in what state.
+/// Promise: on a crashed image `fsck -n` looks at what the log makes and changes nothing, `fsck -p`
+/// carries the log out, both find no damage; info tells where the log is, how large and in what
+/// state.
 #[test]
 fn checked_and_told() {
     for newfs in ["", "-O1 --dialect 44bsd --endian big", "-O2 --dialect netbsd"] {
@@ -174,7 +178,8 @@ fn useless_logs() {
     assert!(told.contains("useless: another system") && told.contains("mounts read-only"), "{told}");
 }
 
-/// Promise: newfs and tunefs make a log, tunefs changes its size and takes it off, and the image has no damage after each.
+/// Promise: newfs and tunefs make a log, tunefs changes its size and takes it off, and the image
+/// has no damage after each.
 #[test]
 fn made_and_taken_off() {
     for newfs in ["", "-O1 --dialect sun", "-O2 --dialect netbsd"] {
@@ -198,8 +203,8 @@ fn made_and_taken_off() {
     assert!(!bench.path("small.img").exists());
 }
 
-/// Promise: a log is taken off an unclean image only if that is insisted on, and never made there, because it would vouch for what
-/// nobody has checked.
+/// Promise: a log is taken off an unclean image only if that is insisted on, and never made there,
+/// because it would vouch for what nobody has checked.
 #[test]
 fn unclean_images_get_none() {
     let bench = Bench::new();

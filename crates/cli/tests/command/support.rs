@@ -97,7 +97,8 @@ impl Bench {
     }
 }
 
-/// Everything below a directory in words: kind and permissions, names, owner, size, time, path, target, content.
+/// Everything below a directory in words: kind and permissions, names, owner, size, time, path,
+/// target, content.
 pub fn listing(dir: &Path) -> Vec<String> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let mut found = Vec::new();

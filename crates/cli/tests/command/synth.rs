@@ -2,7 +2,8 @@
 
 use crate::support::Bench;
 
-/// Promise: a trace is made like another, and compared with it; its model is printed, and can be given back.
+/// Promise: a trace is made like another, and compared with it; its model is printed, and can be
+/// given back.
 #[test]
 fn like_a_trace() {
     let bench = Bench::new();
@@ -18,7 +19,8 @@ fn like_a_trace() {
     assert!(more == again, "the model that was printed makes what it made before");
 }
 
-/// Promise: what no model can be fitted to is refused with the reason, and so is a check without a trace to check with.
+/// Promise: what no model can be fitted to is refused with the reason, and so is a check without a
+/// trace to check with.
 #[test]
 fn refused() {
     let bench = Bench::new();

@@ -19,8 +19,8 @@ fn plant(bench: &Bench) {
     );
 }
 
-/// Promise: a tree goes through an image that is made to fit, and comes back the same, from a directory and as a tar stream,
-/// in every format as far as the format can hold it.
+/// Promise: a tree goes through an image that is made to fit, and comes back the same, from a
+/// directory and as a tar stream, in every format as far as the format can hold it.
 #[test]
 fn trees_round_trip() {
     let bench = Bench::new();
@@ -50,7 +50,8 @@ fn trees_round_trip() {
                 let same = if nanos && owners {
                     want == got
                 } else {
-                    // Solaris keeps no more than microseconds, and numbers of devices in its own way.
+                    // Solaris keeps no more than microseconds, and numbers of devices in its own
+                    // way.
                     want.split('.').next() == got.split('.').next()
                 };
                 assert!(same, "{format}, {dir}:\n{want}\n{got}");
@@ -63,8 +64,8 @@ fn trees_round_trip() {
     }
 }
 
-/// Promise: a tar stream gives the same image as the directory it was made of; and the same source and time give the
-/// same image to the byte, however often.
+/// Promise: a tar stream gives the same image as the directory it was made of; and the same source
+/// and time give the same image to the byte, however often.
 #[test]
 fn imports_are_reproducible() {
     let bench = Bench::new();
@@ -129,7 +130,8 @@ fn imports_merge() {
     bench.check("a.img");
 }
 
-/// Promise: what cannot be imported or exported is refused in words, and no half-made image stays behind.
+/// Promise: what cannot be imported or exported is refused in words, and no half-made image stays
+/// behind.
 #[test]
 fn refusals() {
     let bench = Bench::new();

@@ -2,7 +2,8 @@
 
 use crate::support::Bench;
 
-/// Promise: each option has its effect, says what it was and is, and is found by info; the image has no damage after it.
+/// Promise: each option has its effect, says what it was and is, and is found by info; the image
+/// has no damage after it.
 #[test]
 fn each_option_lands() {
     let bench = Bench::new();
@@ -44,8 +45,8 @@ fn each_option_lands() {
     bench.check("old.img");
 }
 
-/// Promise: the settings are told without a change, also while another command has the image, and as JSON with those that
-/// the format has.
+/// Promise: the settings are told without a change, also while another command has the image, and
+/// as JSON with those that the format has.
 #[test]
 fn settings_are_told() {
     let bench = Bench::new();
@@ -66,7 +67,8 @@ fn settings_are_told() {
     assert_eq!(names, ["maxbpg", "maxcontig", "minfree", "optimization", "rotdelay"]);
 }
 
-/// Promise: what cannot be is refused by name, nothing is changed then, and what is in use or not clean is not written.
+/// Promise: what cannot be is refused by name, nothing is changed then, and what is in use or not
+/// clean is not written.
 #[test]
 fn refusals() {
     let bench = Bench::new();

@@ -1,10 +1,10 @@
 //! The BSD disklabel, on a bare disk or inside a slice, in either byte order.
 //!
-//! One structure with three readings. The table's offsets count sectors of `d_secsize` bytes: from the
-//! start of the disk in `NetBSD` and `OpenBSD`, from the offset of the raw partition `c` in `FreeBSD`
-//! (whose GEOM subtracts it, `sys/geom/part/g_part_bsd.c`). `OpenBSD` keeps the high 16 bits of
-//! each size and offset where the others have `p_fsize`, and says so by version 1 at byte 114
-//! (`OpenBSD` `sys/sys/disklabel.h`).
+//! One structure with three readings. The table's offsets count sectors of `d_secsize` bytes: from
+//! the start of the disk in `NetBSD` and `OpenBSD`, from the offset of the raw partition `c` in
+//! `FreeBSD` (whose GEOM subtracts it, `sys/geom/part/g_part_bsd.c`). `OpenBSD` keeps the high 16
+//! bits of each size and offset where the others have `p_fsize`, and says so by version 1 at byte
+//! 114 (`OpenBSD` `sys/sys/disklabel.h`).
 //!
 //! Sources: `FreeBSD` `sys/sys/disk/bsd.h`, `NetBSD` and `OpenBSD` `sys/sys/disklabel.h`.
 
@@ -53,21 +53,22 @@ const MAX_PARTITIONS: usize = 52;
 const RAW_PART: usize = 2;
 /// The type of an entry that holds no file system: the raw partition, or one that others subdivide.
 const FS_UNUSED: u8 = 0;
-/// Where the machines put it: the second sector (i386, amd64, arm, hp300 …), or within the first one (at 64 VAX,
-/// Alpha, MIPS; at 128 SPARC), or after larger sectors.
+/// Where the machines put it: the second sector (i386, amd64, arm, hp300 …), or within the first
+/// one (at 64 VAX, Alpha, MIPS; at 128 SPARC), or after larger sectors.
 const PLACES: [u64; 6] = [512, 64, 128, 0, 2048, 4096];
 
-/// Where a label stands, which tells what its sector numbers count from: the start of the disk, or the number that
-/// its partition `c` begins with. The shape of `c` overrules that where it can mean one thing only: the number 0 and no
-/// more sectors than the slice has is the slice, more than that is the disk.
+/// Where a label stands, which tells what its sector numbers count from: the start of the disk, or
+/// the number that its partition `c` begins with. The shape of `c` overrules that where it can mean
+/// one thing only: the number 0 and no more sectors than the slice has is the slice, more than that
+/// is the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Numbering {
     /// In a slice of `FreeBSD`'s type: from `c`.
     Relative,
     /// In a slice of another type: from the start of the disk.
     Absolute,
-    /// On the bare disk: from its start, unless `c` then reaches beyond the end, as in the copy of a slice
-    /// without its disk.
+    /// On the bare disk: from its start, unless `c` then reaches beyond the end, as in the copy of
+    /// a slice without its disk.
     Bare,
 }
 

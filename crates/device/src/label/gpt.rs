@@ -1,9 +1,9 @@
 //! The GUID partition table (UEFI specification, chapter 5).
 //!
-//! A header in the disk's second sector points at an array of entries; both have a checksum, and a copy of
-//! both stands at the disk's end. The primary is used if it is whole, else the backup. The boot record in
-//! the first sector must have a slot that covers the GPT: where it has other slots only, some tool that knew
-//! nothing of the GPT has made new slices, and those count.
+//! A header in the disk's second sector points at an array of entries; both have a checksum, and a
+//! copy of both stands at the disk's end. The primary is used if it is whole, else the backup. The
+//! boot record in the first sector must have a slot that covers the GPT: where it has other slots
+//! only, some tool that knew nothing of the GPT has made new slices, and those count.
 
 use super::bsd::Numbering;
 use super::{Host, Label, Nested, Partition, Scheme, blame_outside, blame_overlaps, bytes_at, mbr};

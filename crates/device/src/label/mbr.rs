@@ -1,8 +1,9 @@
 //! The master boot record and its chain of extended partitions.
 //!
-//! Four slots in the disk's first sector name the primary slices `s1` to `s4`. One of them may be a container:
-//! its first sector has a table of the same form, whose first slot is a logical slice (counted from that very
-//! sector) and whose second one leads to the next such sector (counted from the container's start).
+//! Four slots in the disk's first sector name the primary slices `s1` to `s4`. One of them may be a
+//! container: its first sector has a table of the same form, whose first slot is a logical slice
+//! (counted from that very sector) and whose second one leads to the next such sector (counted from
+//! the container's start).
 
 use super::bsd::Numbering;
 use super::{Host, Label, Nested, Partition, Scheme, blame_outside, blame_overlaps, bsd, bytes_at};
@@ -11,7 +12,8 @@ use spindle_ondisk::{Endian, structure};
 use std::collections::HashSet;
 
 structure! {
-    /// A slot (FreeBSD `sys/disk/mbr.h`); the places by cylinder, head and sector are of no use any more.
+    /// A slot (FreeBSD `sys/disk/mbr.h`); the places by cylinder, head and sector are of no use any
+    /// more.
     struct DosPartition: 16 {
         /// 0x80 for the one to boot.
         0 dp_flag: u8,
@@ -35,7 +37,8 @@ const MAX_LOGICAL: usize = 128;
 /// A slice with its type.
 type Slice = (Partition, u8);
 
-/// Whether the first sector is a boot record with a slot for a GPT; none if it is no boot record in use.
+/// Whether the first sector is a boot record with a slot for a GPT; none if it is no boot record in
+/// use.
 pub(super) fn protects_gpt(device: &dyn Device) -> Result<Option<bool>> {
     let slots = slots_at(device, 0)?.filter(|slots| slots.iter().any(in_use));
     Ok(slots.map(|slots| slots.iter().any(|slot| slot.dp_typ == DOSPTYP_PMBR)))
@@ -53,7 +56,8 @@ pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
         .filter(|(_, slot)| in_use(slot))
         .map(|(number, slot)| slice(number, 0, slot, sector))
         .collect();
-    // A bootable BSD disk without slices has a boot record for show, with a slot that begins at the record itself.
+    // A bootable BSD disk without slices has a boot record for show, with a slot that begins at the
+    // record itself.
     if primary.iter().any(|(p, _)| p.start_bytes == 0) && bsd::is_labelled(device)? {
         return Ok(None);
     }

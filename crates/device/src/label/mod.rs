@@ -1,7 +1,8 @@
 //! Partitions: what is inside a disk, in any of the labels that the BSDs and their hosts write.
 //!
-//! [`partitions`] looks for the outermost label (GPT, Sun, MBR or a BSD disklabel on the bare disk), then
-//! for another label inside the slices that may have one, and lists everything it finds by name:
+//! [`partitions`] looks for the outermost label (GPT, Sun, MBR or a BSD disklabel on the bare
+//! disk), then for another label inside the slices that may have one, and lists everything it finds
+//! by name:
 //!
 //! | name | is |
 //! |---|---|
@@ -10,9 +11,9 @@
 //! | `a`… | partition of a BSD disklabel or Sun label |
 //! | `s1a`, `p2a` | BSD or Solaris partition inside a slice |
 //!
-//! Labels are hostile. Every number is checked before it is used, and chains are bounded. A partition that
-//! cannot be right (outside the disk, outside its container, over another one) is listed with its
-//! problem and cannot be opened.
+//! Labels are hostile. Every number is checked before it is used, and chains are bounded. A
+//! partition that cannot be right (outside the disk, outside its container, over another one) is
+//! listed with its problem and cannot be opened.
 
 mod bsd;
 mod gpt;
@@ -97,8 +98,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// The partition called `name`. The last letter alone will do where only one partition ends in it: `a` for
-    /// `s1a`.
+    /// The partition called `name`. The last letter alone will do where only one partition ends in
+    /// it: `a` for `s1a`.
     ///
     /// # Errors
     /// [`Error::Unusable`] if there is none, or if it has a problem.
@@ -169,7 +170,8 @@ impl Host {
 /// Finds the partitions of a disk.
 ///
 /// # Errors
-/// When the device cannot be read. A label that makes no sense is no error: it is noted in the table.
+/// When the device cannot be read. A label that makes no sense is no error: it is noted in the
+/// table.
 pub fn partitions(device: &dyn Device) -> Result<Table> {
     let info = device.info();
     let mut table =
@@ -216,7 +218,8 @@ pub fn partitions(device: &dyn Device) -> Result<Table> {
     Ok(table)
 }
 
-/// Reads `len` bytes at `offset`, which need not be whole sectors; none where the device is shorter.
+/// Reads `len` bytes at `offset`, which need not be whole sectors; none where the device is
+/// shorter.
 fn bytes_at(device: &dyn Device, offset: u64, len: usize) -> Result<Option<Vec<u8>>> {
     let &Info { size_bytes, sector_bytes, .. } = device.info();
     let sector = u64::from(sector_bytes);
@@ -251,7 +254,8 @@ fn blame_outside<'a>(
 fn blame_overlaps<'a>(partitions: impl Iterator<Item = &'a mut Partition>) {
     let mut sorted: Vec<&mut Partition> = partitions.filter(|p| p.size_bytes > 0).collect();
     sorted.sort_by_key(|p| p.start_bytes);
-    // In this order a partition overlaps an earlier one exactly if it begins before the furthest end so far.
+    // In this order a partition overlaps an earlier one exactly if it begins before the furthest
+    // end so far.
     let mut furthest = 0;
     for i in 1..sorted.len() {
         let (before, after) = sorted.split_at_mut(i);

@@ -1,8 +1,8 @@
 //! The Sun label: sector 0 of SPARC and 68000 disks, always big-endian.
 //!
-//! Up to eight partitions, `a` to `h`, begin on whole cylinders; `c` is the disk. Newer labels carry a
-//! table of tags (part of a VTOC) that says what is in each. Sources: `FreeBSD` `sys/sys/sun_disklabel.h`,
-//! `NetBSD` `sys/dev/sun/disklabel.h`.
+//! Up to eight partitions, `a` to `h`, begin on whole cylinders; `c` is the disk. Newer labels
+//! carry a table of tags (part of a VTOC) that says what is in each. Sources: `FreeBSD`
+//! `sys/sys/sun_disklabel.h`, `NetBSD` `sys/dev/sun/disklabel.h`.
 
 use super::{Label, Partition, Scheme, blame_outside, blame_overlaps, bytes_at};
 use crate::{Device, Result};

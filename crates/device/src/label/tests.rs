@@ -36,7 +36,8 @@ fn mbr(slots: &[(u8, u32, u32)]) -> Vec<u8> {
     bytes
 }
 
-/// A disklabel: size, offset, type of each partition; `high` are OpenBSD's high bits of all offsets.
+/// A disklabel: size, offset, type of each partition; `high` are OpenBSD's high bits of all
+/// offsets.
 fn bsd(parts: &[(u32, u32, u8)], big: bool, high: Option<u16>) -> Vec<u8> {
     let mut bytes = vec![0; 148 + 16 * parts.len()];
     let order = |le: &[u8]| -> Vec<u8> { if big { le.iter().rev().copied().collect() } else { le.to_vec() } };
@@ -175,7 +176,8 @@ fn slices() {
     assert!(table.find("s3").unwrap_err().to_string().contains("s1, s2, s4"));
 }
 
-/// Promise: a chain of logical slices that circles, leaves its container or leads nowhere ends, and is noted.
+/// Promise: a chain of logical slices that circles, leaves its container or leads nowhere ends, and
+/// is noted.
 #[test]
 fn bad_chains() {
     for (link, what) in [(0, "circle"), (9000, "leaves"), (700, "without a table")] {
@@ -194,7 +196,8 @@ fn bad_chains() {
     assert!(table.partitions.len() < 200 && table.notes[0].contains("too long"), "{:?}", table.notes);
 }
 
-/// Promise: FreeBSD's label in a slice counts from its partition `c`, whether that says 0 or the slice's place.
+/// Promise: FreeBSD's label in a slice counts from its partition `c`, whether that says 0 or the
+/// slice's place.
 #[test]
 fn freebsd_label_in_a_slice() {
     for base in [0, 63] {
@@ -214,8 +217,8 @@ fn freebsd_label_in_a_slice() {
     }
 }
 
-/// Promise: the labels of NetBSD and OpenBSD count from the start of the disk, and may name what is outside
-/// their slice.
+/// Promise: the labels of NetBSD and OpenBSD count from the start of the disk, and may name what is
+/// outside their slice.
 #[test]
 fn absolute_labels_in_a_slice() {
     let size = u32::try_from(DISK).unwrap();
@@ -236,8 +239,8 @@ fn absolute_labels_in_a_slice() {
     }
 }
 
-/// Promise: in a slice of any BSD, a partition `c` that is the slice from 0 on shows that the label counts from the slice,
-/// as image makers write it.
+/// Promise: in a slice of any BSD, a partition `c` that is the slice from 0 on shows that the label
+/// counts from the slice, as image makers write it.
 #[test]
 fn relative_labels_in_a_slice() {
     for typ in [0xa5, 0xa6, 0xa9] {
@@ -257,7 +260,8 @@ fn openbsd_high_bits() {
     assert!(a.problem.as_ref().unwrap().contains("not inside the disk"));
 }
 
-/// Promise: a label on a bare disk is found at every place where a BSD puts it, in both byte orders.
+/// Promise: a label on a bare disk is found at every place where a BSD puts it, in both byte
+/// orders.
 #[test]
 fn bare_labels() {
     for place in [512, 64, 128, 0, 4096] {
@@ -272,15 +276,16 @@ fn bare_labels() {
     // A slice that was copied out of its disk still counts from that disk's start.
     let device = disk(&[(1, bsd(&[(3000, 79, 7), (0, 0, 0), (20_000, 63, 0)], false, None))]);
     expect(&device, &[("a", 16, 3000), ("c", 0, DISK)], &[]);
-    // A boot record for show, whose slot holds itself, hides no label; one without BSD slices does not either.
+    // A boot record for show, whose slot holds itself, hides no label; one without BSD slices does
+    // not either.
     for slot in [(0xa5, 0, 50_000), (0x0c, 10_000, 100)] {
         let device = disk(&[(0, mbr(&[slot])), (1, bsd(&[(3000, 16, 7)], false, None))]);
         assert_eq!(partitions(&device).unwrap().find("a").unwrap().start_bytes, 16 * 512);
     }
 }
 
-/// Promise: of a damaged disklabel nothing can be opened, and of a good one nothing that overlaps or leaves its
-/// container.
+/// Promise: of a damaged disklabel nothing can be opened, and of a good one nothing that overlaps
+/// or leaves its container.
 #[test]
 fn bad_disklabels() {
     let parts = [(3000, 16, 7), (1000, 3000, 7), (4000, 0, 0), (500, 3900, 7), (10, 3600, 7), (5, 3605, 7)];
@@ -332,8 +337,8 @@ fn gpt_partitions() {
     assert!(table.notes.is_empty());
 }
 
-/// Promise: whatever breaks in the primary GPT, the backup stands in and the damage is noted; without both there
-/// are no partitions.
+/// Promise: whatever breaks in the primary GPT, the backup stands in and the damage is noted;
+/// without both there are no partitions.
 #[test]
 fn gpt_backup() {
     for sector in [1, 2] {
@@ -356,8 +361,8 @@ fn gpt_backup() {
     }
 }
 
-/// Promise: GPT partitions that overlap, end before they begin or lie on the GPT itself cannot be opened, and an
-/// absurd number of entries is refused.
+/// Promise: GPT partitions that overlap, end before they begin or lie on the GPT itself cannot be
+/// opened, and an absurd number of entries is refused.
 #[test]
 fn bad_gpts() {
     let parts = [(UFS, 40, 100), (UFS, 100, 200), (UFS, 300, 250), (UFS, 1, 20), (UFS, 400, u64::MAX)];
@@ -390,7 +395,8 @@ fn sun_label() {
     assert!(table.partitions.is_empty() && table.notes[0].contains("checksum"));
 }
 
-/// Promise: the table of contents in a Solaris slice counts from the slice, and Linux swap space of the same type has none.
+/// Promise: the table of contents in a Solaris slice counts from the slice, and Linux swap space of
+/// the same type has none.
 #[test]
 fn solaris_slice() {
     let parts =
@@ -415,8 +421,8 @@ fn no_label() {
     }
 }
 
-/// Promise: labels with random damage, their checksums made right again or not, end in a bounded table in which
-/// everything that can be opened lies on the disk.
+/// Promise: labels with random damage, their checksums made right again or not, end in a bounded
+/// table in which everything that can be opened lies on the disk.
 #[test]
 fn torture_labels() {
     let seed =

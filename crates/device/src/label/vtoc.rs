@@ -1,8 +1,8 @@
 //! The table of contents (VTOC) that Solaris on PCs keeps in the second sector of its slice.
 //!
-//! Sixteen partitions, `a` to `p`, that begin at a sector of the slice. The slice's old type is that of Linux
-//! swap space too, so nothing is said where the magic number is missing. Source: Linux
-//! `block/partitions/msdos.c`.
+//! Sixteen partitions, `a` to `p`, that begin at a sector of the slice. The slice's old type is
+//! that of Linux swap space too, so nothing is said where the magic number is missing. Source:
+//! Linux `block/partitions/msdos.c`.
 
 use super::{Host, Label, Partition, Scheme, blame_outside, blame_overlaps, bytes_at, sun};
 use crate::{Device, Result};

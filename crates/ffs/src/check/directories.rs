@@ -1,7 +1,7 @@
 //! Phase 2: every directory, its structure and what its entries name.
 //!
-//! Directories are read in the order of their first blocks. An entry that a repair would keep counts as a
-//! name of its inode; the parents are found on the way, and only then is ".." judged.
+//! Directories are read in the order of their first blocks. An entry that a repair would keep
+//! counts as a name of its inode; the parents are found on the way, and only then is ".." judged.
 
 use super::entries::{DirEntry, Entries};
 use super::finding::Finding;
@@ -85,8 +85,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks one directory. `first_time` tells whether a name is new in it; names that are a second one of
-    /// a directory go to `extra`.
+    /// Checks one directory. `first_time` tells whether a name is new in it; names that are a
+    /// second one of a directory go to `extra`.
     fn check_directory(
         &mut self,
         row: usize,
@@ -230,8 +230,8 @@ impl Checker<'_> {
         self.name(found.ino);
     }
 
-    /// Decides which of several names of a directory is the one: the one that ".." agrees with, or else the
-    /// first.
+    /// Decides which of several names of a directory is the one: the one that ".." agrees with, or
+    /// else the first.
     fn settle_parents(&mut self, extra: Vec<Entry>) {
         for mut entry in extra {
             let Some(row) = self.state.dir(entry.ino) else { continue };
@@ -261,7 +261,8 @@ impl Checker<'_> {
             .map(|entry| String::from_utf8_lossy(entry.name).into_owned())
     }
 
-    /// ".." of every directory against its parent; it counts as a name of the parent it should have.
+    /// ".." of every directory against its parent; it counts as a name of the parent it should
+    /// have.
     fn check_dotdots(&mut self) {
         for row in 0..self.state.dirs.len() {
             let dir = &self.state.dirs[row];

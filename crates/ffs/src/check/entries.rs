@@ -1,7 +1,7 @@
 //! The entries in a block of a directory, each checked before it is believed.
 //!
-//! A directory is made of chunks that an entry never crosses, so a broken entry costs the rest of its
-//! chunk and no more.
+//! A directory is made of chunks that an entry never crosses, so a broken entry costs the rest of
+//! its chunk and no more.
 
 use super::terms::EntryDamage;
 use crate::layout::{InodeFormat, Layout};

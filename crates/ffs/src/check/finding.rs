@@ -1,14 +1,15 @@
 //! What a check can find: one variant for each kind of damage, with the data that a repair needs.
 //!
-//! A finding says where (inode, fragment, group, byte of a directory) and what stands there against what
-//! should. It is made by the phase named beside it and never changed. The text follows the messages that
-//! users know from fsck of the BSDs.
+//! A finding says where (inode, fragment, group, byte of a directory) and what stands there against
+//! what should. It is made by the phase named beside it and never changed. The text follows the
+//! messages that users know from fsck of the BSDs.
 
 use super::terms::{BadAddress, Counts, Entry, EntryDamage, Phase, Place, RootProblem, Severity};
 use serde::Serialize;
 use std::fmt;
 
-/// Declares the findings: `Name: Phase, Severity [at (inode whose path tells where)] { fields } "text"`.
+/// Declares the findings: `Name: Phase, Severity [at (inode whose path tells where)] { fields }
+/// "text"`.
 macro_rules! findings {
     ($(
         $(#[$meta:meta])*
@@ -672,7 +673,8 @@ findings! {
         expected: Counts,
     } "SUMMARY BLK COUNT(S) WRONG IN SUPERBLK ({found}; SHOULD BE {expected})";
 
-    /// The counts where systems before UFS2 look for them, in a file system whose writer counts elsewhere.
+    /// The counts where systems before UFS2 look for them, in a file system whose writer counts
+    /// elsewhere.
     OldTotals: Groups, Note {
         /// What they say.
         found: Counts,

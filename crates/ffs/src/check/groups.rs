@@ -1,7 +1,7 @@
 //! Phase 5: the maps, counts and summaries of the cylinder groups against what phases 1 to 4 know.
 //!
-//! For each group everything is computed anew from the block map and the inode states, then compared. One
-//! wrong bit so shows in the map and in every count that was made from the same bit.
+//! For each group everything is computed anew from the block map and the inode states, then
+//! compared. One wrong bit so shows in the map and in every count that was made from the same bit.
 
 use super::finding::Finding;
 use super::inodes::ROOTINO;
@@ -245,8 +245,9 @@ impl Checker<'_> {
         }
     }
 
-    /// What the cylinders of a group should be, if they are not. Systems differ on the last group (see
-    /// `docs/DIALECTS.md`); where nobody knows whose it is, all that one of them wants is right.
+    /// What the cylinders of a group should be, if they are not. Systems differ on the last group
+    /// (see `docs/DIALECTS.md`); where nobody knows whose it is, all that one of them wants is
+    /// right.
     fn wrong_ncyl(&self, cgx: u32, found: i64) -> Option<i64> {
         let (layout, fs) = (self.layout, &self.superblock.fs);
         let cpg = i64::from(fs.fs_old_cpg);
@@ -321,8 +322,8 @@ impl Expected {
     }
 }
 
-/// Calls `report` with start, length and expected bit of each run of bits in which two maps differ. Bits
-/// that the expected map does not have are expected clear.
+/// Calls `report` with start, length and expected bit of each run of bits in which two maps differ.
+/// Bits that the expected map does not have are expected clear.
 fn differences(expected: &[u8], found: &[u8], report: &mut dyn FnMut(u32, u32, bool)) {
     let mut run: Option<(u32, u32, bool)> = None;
     for (at, &byte) in (0_u32..).zip(found) {

@@ -1,9 +1,9 @@
 //! Phases 1 and 1b: every inode, the space it claims, and who claimed it before.
 //!
-//! Inodes are read group by group in runs of up to a megabyte. Of UFS2 only those that the group says were
-//! initialised are looked at; where the group cannot be believed, inodes are read as long as they look
-//! like ones. Claims go into the block map at once; who came first is found afterwards, and only if two
-//! claimed the same.
+//! Inodes are read group by group in runs of up to a megabyte. Of UFS2 only those that the group
+//! says were initialised are looked at; where the group cannot be believed, inodes are read as long
+//! as they look like ones. Claims go into the block map at once; who came first is found
+//! afterwards, and only if two claimed the same.
 
 use super::finding::Finding;
 use super::node::{Node, kind};
@@ -155,8 +155,8 @@ impl Checker<'_> {
         Some(state)
     }
 
-    /// What makes nothing else wrong: pointers of extended attributes that do not count, and a short symbolic link
-    /// that ends before its size.
+    /// What makes nothing else wrong: pointers of extended attributes that do not count, and a
+    /// short symbolic link that ends before its size.
     fn check_small_things(&mut self, ino: u32, node: &Node, bytes: &[u8]) {
         let needed = node.extsize.div_ceil(self.layout.fs_bsize);
         for (index, &pointer) in (0..).zip(&node.extb) {
@@ -173,8 +173,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Follows the pointers of an inode, claims what they point at and checks the sums. True if nothing
-    /// was left out.
+    /// Follows the pointers of an inode, claims what they point at and checks the sums. True if
+    /// nothing was left out.
     fn claim(&mut self, ino: u32, node: &Node, walker: &mut Walker) -> bool {
         let layout = self.layout;
         let mut claims = Claims {
@@ -204,8 +204,8 @@ impl Checker<'_> {
         whole && bad == 0
     }
 
-    /// The structure of the extended attributes (`sys/ufs/ufs/extattr.h`): each says its length, which is a
-    /// multiple of 8 and has room for the name and the padding it states.
+    /// The structure of the extended attributes (`sys/ufs/ufs/extattr.h`): each says its length,
+    /// which is a multiple of 8 and has room for the name and the padding it states.
     fn check_extattr(&mut self, ino: u32, node: &Node) {
         const HEADER: usize = 7;
         let layout = self.layout;

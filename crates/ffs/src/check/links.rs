@@ -1,4 +1,5 @@
-//! Phases 3 and 4: does every directory hang from the root, and has every inode as many names as it says.
+//! Phases 3 and 4: does every directory hang from the root, and has every inode as many names as it
+//! says.
 
 use super::finding::Finding;
 use super::inodes::ROOTINO;
@@ -14,7 +15,8 @@ use crate::ondisk::FsNetBsd;
 const WAPBL_IN_FILE_SYSTEM: u8 = 2;
 
 impl Checker<'_> {
-    /// Phase 3: climbs from every directory until the root, a known directory, the top of a tree or a loop.
+    /// Phase 3: climbs from every directory until the root, a known directory, the top of a tree or
+    /// a loop.
     pub(super) fn check_connectivity(&mut self) {
         let total = self.state.dirs.len();
         self.tell(Phase::Connectivity, 0, total as u64);
@@ -65,8 +67,8 @@ impl Checker<'_> {
         self.check_depths();
     }
 
-    /// FreeBSD keeps the depth of directories since version 14 as a hint for the allocation; 0 where it has
-    /// not been kept.
+    /// FreeBSD keeps the depth of directories since version 14 as a hint for the allocation; 0
+    /// where it has not been kept.
     fn check_depths(&mut self) {
         if self.superblock.dialect != Dialect::FreeBsd || self.layout.version != Version::Ufs2 {
             return;

@@ -1,13 +1,14 @@
 //! The check of a whole file system, in the five phases of the classic checker.
 //!
-//! The idea is that of fsck (`McKusick` and Kowalski, "Fsck: The UNIX File System Check Program", and
-//! `sbin/fsck_ffs` of FreeBSD): what the inodes and directories say is the truth, and everything else
-//! (maps, counts, summaries) is computed from it again and compared. The phases fill a `state::State`,
-//! read by the later ones, and report [`Finding`]s. Nothing is written: a repair is a function of the
-//! findings and that state.
+//! The idea is that of fsck (`McKusick` and Kowalski, "Fsck: The UNIX File System Check Program",
+//! and `sbin/fsck_ffs` of FreeBSD): what the inodes and directories say is the truth, and
+//! everything else (maps, counts, summaries) is computed from it again and compared. The phases
+//! fill a `state::State`, read by the later ones, and report [`Finding`]s. Nothing is written: a
+//! repair is a function of the findings and that state.
 //!
-//! Images are hostile. Memory is bounded by the size of the device, time is in proportion to it: each
-//! indirect block is entered once, whoever points at it, and the list of findings is cut off at a limit.
+//! Images are hostile. Memory is bounded by the size of the device, time is in proportion to it:
+//! each indirect block is entered once, whoever points at it, and the list of findings is cut off
+//! at a limit.
 
 mod directories;
 mod entries;
@@ -146,8 +147,8 @@ impl Report {
         self.damages == 0
     }
 
-    /// The exit code of `fsck(8)`: 0 without damage, 4 with damage left. Errors of [`check`] itself are
-    /// [`EXIT_OPERATIONAL`].
+    /// The exit code of `fsck(8)`: 0 without damage, 4 with damage left. Errors of [`check`] itself
+    /// are [`EXIT_OPERATIONAL`].
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         if self.is_clean() { 0 } else { 4 }
@@ -160,8 +161,8 @@ pub const EXIT_OPERATIONAL: u8 = 8;
 /// Checks the file system on `device` without changing it, calling `progress` now and then.
 ///
 /// # Errors
-/// When there is no superblock or replica to start from, or the device fails before the check has begun.
-/// Failures later are findings.
+/// When there is no superblock or replica to start from, or the device fails before the check has
+/// begun. Failures later are findings.
 pub fn check(device: &dyn Device, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let mut findings = Findings::new(options.limit);
     let (superblock, replica) = setup::find_superblock(device, options, &mut findings)?;
@@ -214,7 +215,8 @@ impl Checker<'_> {
         self.findings.push(Finding::Unreadable { byte, bytes, why: error.to_string() });
     }
 
-    /// 4.2BSD and 4.3BSD have no clean flag; NetBSD shifts it while mounted; Solaris has two good values.
+    /// 4.2BSD and 4.3BSD have no clean flag; NetBSD shifts it while mounted; Solaris has two good
+    /// values.
     fn is_marked_clean(&self) -> bool {
         let asks = self.superblock.flags() & (flags::FS_UNCLEAN | flags::FS_NEEDSFSCK) != 0;
         let clean = self.superblock.fs.fs_clean;

@@ -1,7 +1,7 @@
 //! The paths of the inodes that findings speak of.
 //!
-//! Names are not kept while checking: only parents are. When something was found, the directories are read
-//! again, once for the names of files and once for the names on the way up.
+//! Names are not kept while checking: only parents are. When something was found, the directories
+//! are read again, once for the names of files and once for the names on the way up.
 
 use super::Checker;
 use super::entries::Entries;

@@ -1,7 +1,7 @@
 //! Before the phases: the superblock, its replicas and the recovery record.
 //!
-//! Geometry that contradicts itself never gets here ([`Layout::check`](crate::Layout::check)); then a replica
-//! stands in. What is checked here can be wrong without anything being misplaced.
+//! Geometry that contradicts itself never gets here ([`Layout::check`](crate::Layout::check)); then
+//! a replica stands in. What is checked here can be wrong without anything being misplaced.
 
 use super::finding::Finding;
 use super::state::Findings;

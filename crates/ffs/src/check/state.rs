@@ -1,7 +1,8 @@
 //! What a check knows of the file system: the state that each phase adds to and the next ones read.
 //!
-//! Everything grows with the file system only, never with a number that was merely read: a bit for each
-//! fragment, eight bytes for each initialised inode, a row for each directory and each block of one.
+//! Everything grows with the file system only, never with a number that was merely read: a bit for
+//! each fragment, eight bytes for each initialised inode, a row for each directory and each block
+//! of one.
 
 use super::finding::Finding;
 use super::terms::Severity;

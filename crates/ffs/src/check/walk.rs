@@ -1,8 +1,8 @@
 //! The blocks of an inode in order: direct ones, then what hangs from the indirect ones.
 //!
-//! The caller sees each pointer that is not a hole and decides whether to go on below it. As long as the
-//! caller enters each indirect block once only, all walks together take time in proportion to the file
-//! system.
+//! The caller sees each pointer that is not a hole and decides whether to go on below it. As long
+//! as the caller enters each indirect block once only, all walks together take time in proportion
+//! to the file system.
 
 use super::node::Node;
 use super::reader::Reader;

@@ -1,8 +1,8 @@
 //! Cylinder group blocks of a new file system.
 //!
-//! Groups differ only in how far their structures are shifted, in how long they are, and in that the
-//! first holds the summaries and the first directories. So a few templates serve however many groups
-//! there are. All counts of a template are taken from its map of free fragments.
+//! Groups differ only in how far their structures are shifted, in how long they are, and in that
+//! the first holds the summaries and the first directories. So a few templates serve however many
+//! groups there are. All counts of a template are taken from its map of free fragments.
 
 use super::cylinders::Cylinders;
 use super::habits::Habits;

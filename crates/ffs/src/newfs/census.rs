@@ -1,8 +1,8 @@
 //! How much space a tree of files will take, and the smallest file system that holds it.
 //!
-//! A [`Census`] is told of every object in the order in which they will be created and does what the
-//! allocator will do with them: whole blocks, indirect blocks, and the last pieces of small files best
-//! fit into broken blocks. [`fit`] then looks for the size.
+//! A [`Census`] is told of every object in the order in which they will be created and does what
+//! the allocator will do with them: whole blocks, indirect blocks, and the last pieces of small
+//! files best fit into broken blocks. [`fit`] then looks for the size.
 
 use super::frame::Frame;
 use super::parameters::{MIN_DENSITY, Parameters, Result};
@@ -35,8 +35,9 @@ pub struct Census {
 }
 
 impl Census {
-    /// An empty census for the block and fragment size that `parameters` ask for. Where the default sizes of a
-    /// dialect depend on the size of the file system, `size_bytes` is the guess they are taken from.
+    /// An empty census for the block and fragment size that `parameters` ask for. Where the default
+    /// sizes of a dialect depend on the size of the file system, `size_bytes` is the guess they are
+    /// taken from.
     ///
     /// # Errors
     /// [`ParameterError`] if the parameters are not possible by themselves.
@@ -68,7 +69,8 @@ impl Census {
         self.add_data(size, std::iter::once(0..size));
     }
 
-    /// Counts a file of `size` bytes of which only the ranges in `extents` hold data. They must rise.
+    /// Counts a file of `size` bytes of which only the ranges in `extents` hold data. They must
+    /// rise.
     pub fn add_sparse_file(&mut self, size: u64, extents: impl IntoIterator<Item = Range<u64>>) {
         self.inodes += 1;
         self.add_data(size, extents);
@@ -175,8 +177,9 @@ impl Census {
         let free = |n: i64| u64::try_from(n).unwrap_or(0);
         let layout = &plan.layout;
         let frag = u64::from(layout.fs_frag);
-        // Files start in different groups, so their ends share blocks less well than they were counted to: some
-        // blocks for each group, and a part of the broken ones, are allowed for that.
+        // Files start in different groups, so their ends share blocks less well than they were
+        // counted to: some blocks for each group, and a part of the broken ones, are allowed for
+        // that.
         let apart = (u64::from(layout.fs_ncg) * 3 + self.broken / 32).min(self.broken);
         let blocks = self.blocks + apart;
         let all = free(totals.cs_nbfree) * frag + free(totals.cs_nffree);
@@ -241,8 +244,9 @@ impl Tree {
     }
 }
 
-/// Plans the smallest file system that holds everything in `census` and leaves the reserve (`minfree`) free.
-/// The size in `parameters` is not used. If no density is asked for, the inodes are made to suffice.
+/// Plans the smallest file system that holds everything in `census` and leaves the reserve
+/// (`minfree`) free. The size in `parameters` is not used. If no density is asked for, the inodes
+/// are made to suffice.
 ///
 /// # Errors
 /// [`ParameterError`] if the parameters are not possible, whatever the size.

@@ -1,10 +1,10 @@
-//! Cylinder groups made of cylinders (paper, sections 3.1 and 3.2), as newfs of 4.2BSD to 4.4BSD and of
-//! Solaris divide a disk whose geometry is known or assumed.
+//! Cylinder groups made of cylinders (paper, sections 3.1 and 3.2), as newfs of 4.2BSD to 4.4BSD
+//! and of Solaris divide a disk whose geometry is known or assumed.
 //!
-//! A group is a number of cylinders whose sectors make whole blocks. The structures of each group start
-//! a track further than those of the group before, so that the superblock copies spiral down the
-//! pack and no single platter, track or cylinder holds them all. The rotational tables describe one cycle
-//! of cylinders, after which the pattern of blocks on tracks repeats.
+//! A group is a number of cylinders whose sectors make whole blocks. The structures of each group
+//! start a track further than those of the group before, so that the superblock copies spiral down
+//! the pack and no single platter, track or cylinder holds them all. The rotational tables describe
+//! one cycle of cylinders, after which the pattern of blocks on tracks repeats.
 
 use super::frame::{Frame, Groups};
 use super::packing::MAX_UFS1_IPG;
@@ -19,8 +19,8 @@ const DESCPG: u32 = 16;
 const MANY_GROUPS: u64 = 512;
 /// Inodes in a group of the fixed format.
 const STATIC_MAXIPG: u64 = 2048;
-/// Cylinders in a group, and in a cycle of tables, of the fixed format. A whole table of 32 would end
-/// where newer systems look for `fs_postblformat`, so a cycle is limited to half.
+/// Cylinders in a group, and in a cycle of tables, of the fixed format. A whole table of 32 would
+/// end where newer systems look for `fs_postblformat`, so a cycle is limited to half.
 const STATIC_MAXCPG: u32 = 32;
 const STATIC_MAXCPC: u32 = 16;
 /// Byte offset of the tables' first place, which belongs to the structure, and of what follows it.

@@ -1,7 +1,8 @@
 //! What each system's newfs leaves in the fields that say nothing of where things are.
 //!
-//! The kernels agree on the geometry and hardly look at the rest; their checkers do, and tell by it whose file
-//! system it is. So the differences are a table, one row for each system: see `docs/DIALECTS.md`.
+//! The kernels agree on the geometry and hardly look at the rest; their checkers do, and tell by it
+//! whose file system it is. So the differences are a table, one row for each system: see
+//! `docs/DIALECTS.md`.
 
 use crate::dialect::Dialect;
 use crate::ondisk::{FS_44INODEFMT, FsMark};

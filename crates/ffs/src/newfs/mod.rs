@@ -4,9 +4,9 @@
 //! anything, and [`write()`] puts a plan on a device. So the same planner serves a dry run, a size
 //! estimate ([`fit`]) and the real thing.
 //!
-//! There are two ways to divide a disk. The newer systems fill each group block's maps (`packing`); the older
-//! ones, for which the paper's geometry is real, cut along cylinders (`cylinders`). Which one is taken follows
-//! from the dialect.
+//! There are two ways to divide a disk. The newer systems fill each group block's maps (`packing`);
+//! the older ones, for which the paper's geometry is real, cut along cylinders (`cylinders`). Which
+//! one is taken follows from the dialect.
 
 mod block;
 mod census;

@@ -1,5 +1,5 @@
-//! Cylinder groups without cylinders: as many fragments in a group as its maps in one block can describe,
-//! but at least four groups. The newer BSDs divide a disk so whatever its geometry
+//! Cylinder groups without cylinders: as many fragments in a group as its maps in one block can
+//! describe, but at least four groups. The newer BSDs divide a disk so whatever its geometry
 //! (FreeBSD `sbin/newfs/mkfs.c`).
 
 use super::frame::{Frame, Groups};
@@ -63,8 +63,8 @@ impl Packing<'_> {
         fpg
     }
 
-    /// True if groups of `fpg` fragments hold their structures, the last one too, and the first also the
-    /// summaries and the first directories.
+    /// True if groups of `fpg` fragments hold their structures, the last one too, and the first
+    /// also the summaries and the first directories.
     fn fits(&self, fpg: u64, fs_size: u64) -> bool {
         let frag = u64::from(self.frame.frag);
         let overhead = self.overhead(fpg);
@@ -137,8 +137,8 @@ pub(super) fn groups(wishes: &Resolved, frame: &Frame, notes: &mut Vec<String>) 
     }
     let best = fpg;
     let maps_fit = |fpg: u64| packing.cg_bytes(fpg) <= bsize && !(ufs1 && packing.ipg(fpg) > MAX_UFS1_IPG);
-    // The last group must hold its own structures: taking from the others enlarges it, or else there is one
-    // group less.
+    // The last group must hold its own structures: taking from the others enlarges it, or else
+    // there is one group less.
     let smaller = (1..=best / frag).rev().map(|blocks| blocks * frag);
     let fewer = (1..fs_size.div_ceil(best)).rev().map(|n| fs_size.div_ceil(n).next_multiple_of(frag));
     let fpg = smaller

@@ -1,8 +1,8 @@
 //! What a user may ask of newfs, and what each system takes where nothing was asked.
 //!
-//! [`Parameters`] are wishes: everything that is `None` gets the default of the dialect's own newfs.
-//! [`Parameters::resolve`] checks each wish by itself; whether they fit together is the planner's
-//! business. Every refusal names the parameter and what is allowed.
+//! [`Parameters`] are wishes: everything that is `None` gets the default of the dialect's own
+//! newfs. [`Parameters::resolve`] checks each wish by itself; whether they fit together is the
+//! planner's business. Every refusal names the parameter and what is allowed.
 
 use crate::dialect::Dialect;
 use crate::layout::{MAXBSIZE, MINBSIZE};
@@ -62,7 +62,8 @@ pub enum Optimization {
     Space,
 }
 
-/// The disk's geometry (paper, sections 3.1 and 3.2), for UFS1 of the systems that use it. Sectors are the device's.
+/// The disk's geometry (paper, sections 3.1 and 3.2), for UFS1 of the systems that use it. Sectors
+/// are the device's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Geometry {
     /// Revolutions per minute.
@@ -96,7 +97,8 @@ pub struct Parameters {
     pub format: Format,
     /// Byte order: big for Solaris on SPARC, little otherwise unless named.
     pub endian: Option<Endian>,
-    /// Whose newfs to follow. By default FreeBSD's, 4.4BSD's for UFS1 with a geometry, 4.3BSD's for the old format.
+    /// Whose newfs to follow. By default FreeBSD's, 4.4BSD's for UFS1 with a geometry, 4.3BSD's for
+    /// the old format.
     pub dialect: Option<Dialect>,
     /// Old format only: rotational tables and group maps at the fixed places of 4.2BSD.
     pub static_tables: bool,
@@ -461,8 +463,8 @@ impl Parameters {
                 Ok(None)
             };
         }
-        // What is faked where nothing is known: one track of 4096 sectors (4.4BSD and after), or the disk
-        // that mkfs of 4.2BSD and Solaris assumed.
+        // What is faked where nothing is known: one track of 4096 sectors (4.4BSD and after), or
+        // the disk that mkfs of 4.2BSD and Solaris assumed.
         let (nsect, ntrak, nrpos) = if dialect == Dialect::Bsd44 { (4096, 1, 1) } else { (32, 16, 8) };
         let scale = self.sector_bytes / DEV_BSIZE;
         let sectors = |parameter, value: u32, range: RangeInclusive<u32>| {

@@ -1,8 +1,8 @@
 //! The plan: a whole, validated file system that has not been written yet.
 //!
-//! [`Plan::new`] is pure. What comes out has a superblock that [`Layout::check`] accepted, knows where the first
-//! directories go, and can tell every count without a device. Only time, identity and the size of the
-//! medium are left to the writing.
+//! [`Plan::new`] is pure. What comes out has a superblock that [`Layout::check`] accepted, knows
+//! where the first directories go, and can tell every count without a device. Only time, identity
+//! and the size of the medium are left to the writing.
 
 use super::block::{GroupBlocks, Used};
 use super::cylinders::{self, Cylinders};

@@ -1,8 +1,8 @@
 //! The first directories: the root, and what some systems' newfs puts into it.
 //!
-//! FreeBSD makes `.snap` for snapshots; the systems up to 4.3BSD and Solaris make `lost+found` with a whole
-//! block of empty entries, so that `fsck` need not allocate. Each starts on a block of its own,
-//! as the first blocks of the first group.
+//! FreeBSD makes `.snap` for snapshots; the systems up to 4.3BSD and Solaris make `lost+found` with
+//! a whole block of empty entries, so that `fsck` need not allocate. Each starts on a block of its
+//! own, as the first blocks of the first group.
 
 use super::parameters::{Format, Resolved};
 use crate::dialect::Dialect;
@@ -35,7 +35,8 @@ pub(super) struct Directory {
     entries: Vec<(u32, &'static str)>,
 }
 
-/// The directories of a new file system whose first group has its first `reserved` fragments in use.
+/// The directories of a new file system whose first group has its first `reserved` fragments in
+/// use.
 pub(super) fn directories(wishes: &Resolved, reserved: u64) -> Vec<Directory> {
     let frag = u64::from(wishes.bsize / wishes.fsize);
     let first = Frag(reserved.next_multiple_of(frag));

@@ -1,6 +1,6 @@
-//! Taking the magic from remains of other file systems, so that nobody who probes the device takes them
-//! for the new one. Only magics that are really there are cleared, and only inside the new file system;
-//! boot code and labels keep their bytes.
+//! Taking the magic from remains of other file systems, so that nobody who probes the device takes
+//! them for the new one. Only magics that are really there are cleared, and only inside the new
+//! file system; boot code and labels keep their bytes.
 
 use crate::layout::Layout;
 use crate::ondisk::{FS_BAD_MAGIC, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, SBLOCKSEARCH, SBLOCKSIZE};
@@ -13,8 +13,8 @@ use spindle_vfs::Result;
 /// Byte offset of the magic in a superblock.
 const FS_MAGIC: u64 = 1372;
 
-/// Magics of others: byte offset and bytes. ext2 and its successors (NetBSD's newfs clears it for the boot
-/// loaders' sake), btrfs, XFS, and Linux swap.
+/// Magics of others: byte offset and bytes. ext2 and its successors (NetBSD's newfs clears it for
+/// the boot loaders' sake), btrfs, XFS, and Linux swap.
 const OTHERS: [(u64, &[u8]); 4] =
     [(1080, b"\x53\xef"), (65600, b"_BHRfS_M"), (0, b"XFSB"), (4086, b"SWAPSPACE2")];
 
@@ -78,12 +78,14 @@ fn superblocks(layout: &Layout, device: &dyn Device, places: &[u64]) -> Result<(
     Ok(())
 }
 
-/// Clears the magics at the standard places of superblocks: what stood there is no file system any more.
+/// Clears the magics at the standard places of superblocks: what stood there is no file system any
+/// more.
 pub(super) fn standard_superblocks(layout: &Layout, device: &dyn Device) -> Result<()> {
     superblocks(layout, device, &SBLOCKSEARCH)
 }
 
-/// Clears the magics where the first copy after each standard place would be, and those of other families.
+/// Clears the magics where the first copy after each standard place would be, and those of other
+/// families.
 pub(super) fn other_file_systems(layout: &Layout, device: &dyn Device) -> Result<()> {
     let end = layout.byte(Frag(layout.fs_size));
     let copy_bytes = SBLOCKSIZE as u64;

@@ -1,10 +1,10 @@
 //! Writing a planned file system.
 //!
-//! The order makes an interrupted newfs harmless: first superblocks of what was there lose their magic and
-//! the new one's place gets that of an unfinished file system, then everything else is written, and
-//! after a barrier the finished superblock. So at no time does an old superblock stand for what is no
-//! longer whole. Each group's superblock copy, group block and inodes stand
-//! together and are written in one piece. UFS1 needs all its inodes initialised, UFS2 only the first two
+//! The order makes an interrupted newfs harmless: first superblocks of what was there lose their
+//! magic and the new one's place gets that of an unfinished file system, then everything else is
+//! written, and after a barrier the finished superblock. So at no time does an old superblock stand
+//! for what is no longer whole. Each group's superblock copy, group block and inodes stand together
+//! and are written in one piece. UFS1 needs all its inodes initialised, UFS2 only the first two
 //! blocks of each group.
 
 use super::plan::{Plan, encode};
@@ -82,13 +82,13 @@ impl Queue<'_> {
     }
 }
 
-/// Writes the planned file system to `device`, with the time of `clock` and identity and generations
-/// from `random`: the same plan, time and random numbers give the same bytes. `progress` is told the
-/// groups written and their number after each.
+/// Writes the planned file system to `device`, with the time of `clock` and identity and
+/// generations from `random`: the same plan, time and random numbers give the same bytes.
+/// `progress` is told the groups written and their number after each.
 ///
 /// # Errors
-/// [`Error::Unsupported`] if the device is too small or its sectors too large; device errors. The device then
-/// holds no file system, or an unfinished one.
+/// [`Error::Unsupported`] if the device is too small or its sectors too large; device errors. The
+/// device then holds no file system, or an unfinished one.
 pub fn write(
     plan: &Plan,
     device: &dyn Device,

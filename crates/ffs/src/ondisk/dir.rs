@@ -1,4 +1,5 @@
-//! Directory entries (`struct direct`): a head of eight bytes, the name, a NUL, padding to four bytes.
+//! Directory entries (`struct direct`): a head of eight bytes, the name, a NUL, padding to four
+//! bytes.
 
 use spindle_ondisk::structure;
 
@@ -8,7 +9,8 @@ pub const MAXNAMLEN: usize = 255;
 pub const DIRECT_HEADER: usize = 8;
 
 structure! {
-    /// The head of a directory entry. In the old format the last two bytes are one 16-bit `d_namlen`.
+    /// The head of a directory entry. In the old format the last two bytes are one 16-bit
+    /// `d_namlen`.
     pub struct DirectHeader: 8 {
         /// Inode, 0 in an unused entry at the start of a chunk.
         0 d_ino: u32,

@@ -112,8 +112,8 @@ structure! {
 }
 
 structure! {
-    /// The superblock with FreeBSD's names (`struct fs`). Where older systems or other dialects name the
-    /// same bytes differently, see [`FsNetBsd`], [`FsSun`] and the accessors below.
+    /// The superblock with FreeBSD's names (`struct fs`). Where older systems or other dialects
+    /// name the same bytes differently, see [`FsNetBsd`], [`FsSun`] and the accessors below.
     pub struct Fs: 1376 {
         /// Historic link.
         0 fs_firstfield: i32,
@@ -289,7 +289,8 @@ structure! {
         1356 fs_old_postblformat: i32,
         /// Rotational positions.
         1360 fs_old_nrpos: i32,
-        /// Old `fs_postbloff` and `fs_rotbloff`: byte offsets of the rotational tables in this structure.
+        /// Old `fs_postbloff` and `fs_rotbloff`: byte offsets of the rotational tables in this
+        /// structure.
         1364 fs_spare5: [i32; 2],
         /// [`FS_UFS1_MAGIC`], [`FS_UFS2_MAGIC`], …
         1372 fs_magic: i32,
@@ -337,8 +338,9 @@ structure! {
 }
 
 structure! {
-    /// Where Spindle keeps its log in the file system of a system that knows none: in words that are spare (`fs_sparecon`) in every
-    /// dialect but the oldest, and that every BSD leaves as they are.
+    /// Where Spindle keeps its log in the file system of a system that knows none: in words that
+    /// are spare (`fs_sparecon`) in every dialect but the oldest, and that every BSD leaves as they
+    /// are.
     pub struct FsLog: 1376 {
         /// [`FsLog::MAGIC`] if there is one.
         1224 fs_log_magic: u32,
@@ -357,8 +359,8 @@ impl FsLog {
 }
 
 structure! {
-    /// Whose newfs has been followed, where the dialect's own fields do not tell: in a word that is spare in every dialect but
-    /// the oldest.
+    /// Whose newfs has been followed, where the dialect's own fields do not tell: in a word that is
+    /// spare in every dialect but the oldest.
     pub struct FsMark: 1376 {
         /// [`FsMark::NETBSD`], or anything else.
         1248 fs_mark: u32,
@@ -371,7 +373,8 @@ impl FsMark {
 }
 
 structure! {
-    /// What Solaris keeps at the end of the superblock (`ufs_fs.h`; on x86 `fs_state` stands at 132).
+    /// What Solaris keeps at the end of the superblock (`ufs_fs.h`; on x86 `fs_state` stands at
+    /// 132).
     pub struct FsSun: 1376 {
         /// Flags of reclaiming threads.
         1328 fs_reclaim: i32,
@@ -398,7 +401,8 @@ impl FsSun {
 }
 
 structure! {
-    /// What newfs leaves in front of a UFS2 superblock so that its replicas can be found (`struct fsrecovery`).
+    /// What newfs leaves in front of a UFS2 superblock so that its replicas can be found (`struct
+    /// fsrecovery`).
     pub struct FsRecovery: 20 {
         /// `fs_magic`.
         0 fsr_magic: i32,

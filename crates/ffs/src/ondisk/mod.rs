@@ -1,6 +1,6 @@
 //! The on-disk structures of UFS1 and UFS2, as `sys/ufs/ffs/fs.h`, `sys/ufs/ufs/dinode.h` and
-//! `sys/ufs/ufs/dir.h` of the BSDs lay them out. Decoded values are unchecked: [`crate::Layout`] and the
-//! readers of each structure turn them into values that may be computed with.
+//! `sys/ufs/ufs/dir.h` of the BSDs lay them out. Decoded values are unchecked: [`crate::Layout`]
+//! and the readers of each structure turn them into values that may be computed with.
 
 mod cg;
 mod dinode;

@@ -1,11 +1,13 @@
 //! tunefs: what of a file system can still be chosen after newfs, all of it in the superblock.
 //!
-//! A [`Tuning`] is wishes. [`Tuning::apply`] holds each of them against what this format has and what its values may be, and
-//! changes a superblock in memory, or names the first one that will not do and changes nothing. [`tune`] does the same to a
-//! device: it writes only if nothing speaks against writing, only the bytes of the fields changed and of the check-hash, and
-//! first the standard superblock, then, where asked, its replicas.
+//! A [`Tuning`] is wishes. [`Tuning::apply`] holds each of them against what this format has and
+//! what its values may be, and changes a superblock in memory, or names the first one that will not
+//! do and changes nothing. [`tune`] does the same to a device: it writes only if nothing speaks
+//! against writing, only the bytes of the fields changed and of the check-hash, and first the
+//! standard superblock, then, where asked, its replicas.
 //!
-//! The caller locks the device, and has not mounted what is on it: a mounted file system writes its own superblock over this.
+//! The caller locks the device, and has not mounted what is on it: a mounted file system writes its
+//! own superblock over this.
 
 mod parameter;
 
@@ -98,12 +100,12 @@ impl Tuning {
         self.asked().next().is_none()
     }
 
-    /// Changes a superblock in memory; says of each parameter asked for what it was and is, in the order of
-    /// [`Parameter::ALL`].
+    /// Changes a superblock in memory; says of each parameter asked for what it was and is, in the
+    /// order of [`Parameter::ALL`].
     ///
     /// # Errors
-    /// [`Error::Unsupported`] naming the first parameter that this format does not have, or whose value cannot be; then
-    /// nothing is changed.
+    /// [`Error::Unsupported`] naming the first parameter that this format does not have, or whose
+    /// value cannot be; then nothing is changed.
     pub fn apply(&self, superblock: &mut Superblock) -> Result<Vec<Change>> {
         self.check(superblock)?;
         let old: Vec<_> = self.asked().map(|parameter| (parameter, value(superblock, parameter))).collect();
@@ -206,8 +208,9 @@ pub struct Report {
 /// Changes the superblock on `device`.
 ///
 /// # Errors
-/// [`Error::Unsupported`] when there is no such file system, it must not be written, or a wish cannot be had;
-/// [`Error::Corrupt`] when its superblock cannot be used. The device is as it was then. Device errors.
+/// [`Error::Unsupported`] when there is no such file system, it must not be written, or a wish
+/// cannot be had; [`Error::Corrupt`] when its superblock cannot be used. The device is as it was
+/// then. Device errors.
 pub fn tune(device: &dyn Device, tuning: &Tuning, options: Options) -> Result<Report> {
     let mut superblock = Superblock::open(device)?;
     let objections = superblock.objections(device)?;
@@ -250,7 +253,8 @@ fn written_bytes(superblock: &Superblock, device: &dyn Device) -> usize {
     (superblock.layout.fs_sbsize as usize).next_multiple_of(sector).min(SBLOCKSIZE)
 }
 
-/// A layout can leave no room for a replica before the group block, or have it where the standard superblock is.
+/// A layout can leave no room for a replica before the group block, or have it where the standard
+/// superblock is.
 fn check_room(superblock: &Superblock, device: &dyn Device) -> Result<()> {
     let layout = &superblock.layout;
     let bytes = written_bytes(superblock, device) as u64;
@@ -262,7 +266,8 @@ fn check_room(superblock: &Superblock, device: &dyn Device) -> Result<()> {
     Ok(())
 }
 
-/// The reserve from which on each system's own tools recommend to save time (`MINFREE` of its `fs.h`).
+/// The reserve from which on each system's own tools recommend to save time (`MINFREE` of its
+/// `fs.h`).
 const fn roomy_percent(dialect: Dialect) -> i32 {
     match dialect {
         Dialect::FreeBsd => 8,

@@ -116,7 +116,8 @@ pub(super) fn lacks(superblock: &Superblock, parameter: Parameter) -> Option<Str
         }
         Parameter::Avgfilesize | Parameter::Avgfpdir | Parameter::Label => (!newer)
             .then(|| format!("a superblock of {dialect} without the fields of UFS2 has no place for it")),
-        // On OpenBSD it was an option of mount, NetBSD dropped it for its journal, and Solaris never had it.
+        // On OpenBSD it was an option of mount, NetBSD dropped it for its journal, and Solaris
+        // never had it.
         Parameter::SoftUpdates => (!matches!(dialect, Dialect::FreeBsd | Dialect::Bsd44))
             .then(|| format!("{dialect} does not keep it in the superblock")),
     }

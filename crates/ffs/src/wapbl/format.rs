@@ -1,9 +1,10 @@
 //! The structures of the log (`sys/sys/wapbl_replay.h` of NetBSD).
 //!
-//! A log is two places for a header, one log block each, and a ring of records. The header with the greater generation
-//! counts: it says where the oldest record begins (`wc_tail`) and the newest ends (`wc_head`), both as bytes from the
-//! start of the log; both zero means that there is none. Each record is a whole number of log blocks, begins with its type
-//! and its length, and may wrap around the end of the ring.
+//! A log is two places for a header, one log block each, and a ring of records. The header with the
+//! greater generation counts: it says where the oldest record begins (`wc_tail`) and the newest
+//! ends (`wc_head`), both as bytes from the start of the log; both zero means that there is none.
+//! Each record is a whole number of log blocks, begins with its type and its length, and may wrap
+//! around the end of the ring.
 
 use spindle_ondisk::{Endian, Field, structure};
 
@@ -31,7 +32,8 @@ pub const BLOCK_ENTRY: usize = 16;
 pub const INODE_ENTRY: usize = 8;
 
 structure! {
-    /// A header (`struct wapbl_wc_header`); what follows `wc_circ_size` is spare there and ours here.
+    /// A header (`struct wapbl_wc_header`); what follows `wc_circ_size` is spare there and ours
+    /// here.
     #[derive(Default)]
     pub struct WcHeader: 228 {
         /// [`WAPBL_WC_HEADER`].
@@ -72,8 +74,8 @@ structure! {
         96 stamp_before: [u32; SUPERBLOCK_SECTORS],
         /// CRC-32C of each sector of the superblock that was, or was going to be, written last.
         160 stamp_after: [u32; SUPERBLOCK_SECTORS],
-        /// CRC-32C of the bytes of this header up to here: another system that writes the header leaves it
-        /// wrong.
+        /// CRC-32C of the bytes of this header up to here: another system that writes the header
+        /// leaves it wrong.
         224 stamp_hash: u32,
     }
 }
@@ -81,8 +83,8 @@ structure! {
 /// Sectors of [`DEV_BSIZE`] in the largest superblock (`SBLOCKSIZE`).
 pub const SUPERBLOCK_SECTORS: usize = 16;
 
-/// What a superblock is known by: the CRC-32C of each of its sectors of [`DEV_BSIZE`], the last one filled
-/// up with zeros.
+/// What a superblock is known by: the CRC-32C of each of its sectors of [`DEV_BSIZE`], the last one
+/// filled up with zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     sectors: u32,
@@ -129,9 +131,10 @@ impl Stamp {
     /// The letters `SpS2`.
     pub const MAGIC: u32 = 0x5370_5332;
 
-    /// What the superblock that is found is to this log. A write of ours that was cut short, or never
-    /// reached the device, leaves each sector as it was before or as it was to be. Anything else was written
-    /// by another system, whatever time it says: NetBSD does not set the time with each write.
+    /// What the superblock that is found is to this log. A write of ours that was cut short, or
+    /// never reached the device, leaves each sector as it was before or as it was to be. Anything
+    /// else was written by another system, whatever time it says: NetBSD does not set the time with
+    /// each write.
     #[must_use]
     pub fn standing(&self, found: Identity) -> Standing {
         let Self { before, after } = self;

@@ -1,7 +1,8 @@
 //! Reading a log: what a crash has left in it.
 //!
-//! The records from tail to head are gone through once. What counts is, for each block, the last content that no later
-//! revocation takes back, and the last list of inodes without names. Nothing is written here.
+//! The records from tail to head are gone through once. What counts is, for each block, the last
+//! content that no later revocation takes back, and the last list of inodes without names. Nothing
+//! is written here.
 
 use super::format::{
     BLOCK_ENTRY, DEV_BSIZE, INODE_ENTRY, LIST_ENTRIES, Stamp, WAPBL_WC_BLOCKS, WAPBL_WC_INODES,
@@ -125,7 +126,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Every run of blocks whose content is newer here, in the order of their addresses: address in bytes, content.
+    /// Every run of blocks whose content is newer here, in the order of their addresses: address in
+    /// bytes, content.
     ///
     /// # Errors
     /// [`Error::Corrupt`] for one outside the device; device errors.
@@ -163,7 +165,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Writes every change to its place and makes that durable. The log stays as it is, so it can be done again.
+    /// Writes every change to its place and makes that durable. The log stays as it is, so it can
+    /// be done again.
     ///
     /// # Errors
     /// As [`Self::changes`].
@@ -184,7 +187,8 @@ impl Replay {
         Ok(device.flush()?)
     }
 
-    /// The device as it is after [`Self::replay`], without a write: for looking at what must not be changed.
+    /// The device as it is after [`Self::replay`], without a write: for looking at what must not be
+    /// changed.
     ///
     /// # Errors
     /// As [`Self::changes`].

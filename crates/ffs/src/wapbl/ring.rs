@@ -69,7 +69,8 @@ impl Ring {
         place >= self.circ_off && place < self.circ_off + self.circ_size && place.is_multiple_of(self.block)
     }
 
-    /// The place `bytes` after `place`, around the end; `place` 0 stands for the beginning. At most once around.
+    /// The place `bytes` after `place`, around the end; `place` 0 stands for the beginning. At most
+    /// once around.
     #[must_use]
     pub const fn advance(&self, place: u64, bytes: u64) -> u64 {
         self.circ_off + (place.saturating_sub(self.circ_off) + bytes) % self.circ_size
@@ -93,7 +94,8 @@ impl Ring {
         }
     }
 
-    /// The one or two parts of the device that `len` bytes at `place` take: address, and where in the bytes.
+    /// The one or two parts of the device that `len` bytes at `place` take: address, and where in
+    /// the bytes.
     fn parts(&self, place: u64, len: u64) -> [(u64, std::ops::Range<usize>); 2] {
         let place = place.max(self.circ_off);
         let first = len.min(self.circ_off + self.circ_size - place);
@@ -145,8 +147,8 @@ mod tests {
     use super::*;
     use spindle_device::MemoryDevice;
 
-    /// Promise: what is written across the end of the ring is read back, the header's blocks stay as they are, and the
-    /// space in use is counted right on both sides.
+    /// Promise: what is written across the end of the ring is read back, the header's blocks stay
+    /// as they are, and the space in use is counted right on both sides.
     #[test]
     fn wraps_around() {
         let device = MemoryDevice::new(1 << 20);

@@ -26,7 +26,8 @@ struct Model {
 }
 
 impl Model {
-    /// What a recovery may find, if the list need not be exact: all orphans, and others that once were.
+    /// What a recovery may find, if the list need not be exact: all orphans, and others that once
+    /// were.
     fn accepts(&self, found: &BTreeMap<u32, u16>, exact: bool) -> bool {
         let all = self.inodes.iter().all(|(ino, mode)| found.get(ino) == Some(mode));
         all && (!exact || found.len() == self.inodes.len())
@@ -75,7 +76,8 @@ fn changes(random: &mut StdRng, model: &mut Model, log: &Wapbl) -> Changes {
             for ino in gone {
                 model.inodes.remove(&ino);
                 orphans.removed.push(ino);
-                // The number may have been given out again, to another file that is an orphan by now.
+                // The number may have been given out again, to another file that is an orphan by
+                // now.
                 if random.random_range(0..3) == 0 {
                     model.inodes.insert(ino, 7);
                     orphans.added.insert(ino, 7);
@@ -132,9 +134,9 @@ fn run(seed: u64) {
     }
 }
 
-/// Promise: whatever is committed, revoked and given up, a reader finds the blocks that count with their
-/// last content, and the orphans, without others if the list is to be exact; also after a recovery, and
-/// around the end of the ring many times.
+/// Promise: whatever is committed, revoked and given up, a reader finds the blocks that count with
+/// their last content, and the orphans, without others if the list is to be exact; also after a
+/// recovery, and around the end of the ring many times.
 #[test]
 fn torture_log_against_a_model() {
     let cases = std::env::var("SPINDLE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(20_u64).min(5000);
@@ -158,7 +160,8 @@ fn a_copy_has_no_stamp() {
     assert!(Replay::read(&*device, 0, 64 << 10).unwrap().stamp().is_none());
 }
 
-/// Promise: a log of any bytes is refused or read, without a panic and in bounded time, whatever it says of itself.
+/// Promise: a log of any bytes is refused or read, without a panic and in bounded time, whatever it
+/// says of itself.
 #[test]
 fn torture_any_bytes() {
     let cases =
@@ -193,8 +196,8 @@ fn torture_any_bytes() {
     }
 }
 
-/// Promise: a list of orphans that has not changed is in no later commit, and one that has grown only with
-/// what is new, however long it is.
+/// Promise: a list of orphans that has not changed is in no later commit, and one that has grown
+/// only with what is new, however long it is.
 #[test]
 fn orphans_are_not_listed_again() {
     let device = Arc::new(MemoryDevice::new(8 << 20));
@@ -223,8 +226,9 @@ fn orphans_are_not_listed_again() {
     assert_eq!((replay.orphans().count(), replay.blocks()), (20_001, 2));
 }
 
-/// Promise: a superblock is ours if it is what we wrote last, torn if each of its sectors is what we wrote or
-/// what was there before, and another system's otherwise, also where it agrees in all but one sector.
+/// Promise: a superblock is ours if it is what we wrote last, torn if each of its sectors is what
+/// we wrote or what was there before, and another system's otherwise, also where it agrees in all
+/// but one sector.
 #[test]
 fn whose_superblock() {
     use super::Standing;

@@ -1,13 +1,13 @@
 //! Writing a log: commits, and giving up what was checkpointed.
 //!
-//! Two barriers per commit and no others: before the header, so that it never tells of what is not there,
-//! and after it, so that the commit is durable. Space is used again only once a durable header has given
-//! it up.
+//! Two barriers per commit and no others: before the header, so that it never tells of what is not
+//! there, and after it, so that the commit is durable. Space is used again only once a durable
+//! header has given it up.
 //!
-//! The list of orphans is a record of its own. A commit adds to it what the epoch has orphaned; it is
-//! written anew as a whole only when a checkpoint is going to give up the record that has it, or when too
-//! much of it is out of date. Until then a replay finds inodes on it that are free again or have a name,
-//! which is harmless here; NetBSD insists on an exact list.
+//! The list of orphans is a record of its own. A commit adds to it what the epoch has orphaned; it
+//! is written anew as a whole only when a checkpoint is going to give up the record that has it, or
+//! when too much of it is out of date. Until then a replay finds inodes on it that are free again
+//! or have a name, which is harmless here; NetBSD insists on an exact list.
 
 use super::format::{
     BLOCK_ENTRY, DEV_BSHIFT, DEV_BSIZE, INODE_ENTRY, Identity, LIST_ENTRIES, Stamp, WAPBL_VERSION,
@@ -41,7 +41,8 @@ pub(crate) struct Wapbl {
 pub(crate) struct OrphanChanges {
     /// New ones, with their modes.
     pub(crate) added: BTreeMap<u32, u16>,
-    /// Those that are none any more, and were when the last commit was made; before the new ones came.
+    /// Those that are none any more, and were when the last commit was made; before the new ones
+    /// came.
     pub(crate) removed: Vec<u32>,
 }
 
@@ -74,8 +75,9 @@ struct Orphans {
 }
 
 impl Orphans {
-    /// True if the next commit has to write the whole list: a short one, of no more than `few`, whenever it
-    /// is out of date; a longer one when most of it is, so that listing costs each orphan a constant.
+    /// True if the next commit has to write the whole list: a short one, of no more than `few`,
+    /// whenever it is out of date; a longer one when most of it is, so that listing costs each
+    /// orphan a constant.
     fn is_due(&self, exact: bool, few: usize) -> bool {
         let tolerable = if exact || self.all.len() <= few { 0 } else { self.all.len() };
         self.relist || self.stale > tolerable
@@ -117,8 +119,8 @@ impl Wapbl {
         Ok(log)
     }
 
-    /// Goes on with a log whose changes, if any count, are in their places and durable, from the first
-    /// [`Self::restamp`] on. `orphans` are the inodes without names that are in use.
+    /// Goes on with a log whose changes, if any count, are in their places and durable, from the
+    /// first [`Self::restamp`] on. `orphans` are the inodes without names that are in use.
     pub(crate) fn resume(
         device: Arc<dyn Device>,
         clock: Arc<dyn Clock>,
@@ -364,9 +366,9 @@ impl Log for Wapbl {
 
 /// The most bytes of changes that an epoch may have in a log with this ring.
 ///
-/// Three lists of orphans may be there: the one that counts, the one that the epoch writes, and room for one
-/// more. Of the rest each sector may be a change of its own, with its entry in a list, and each list has a
-/// last block that is not full.
+/// Three lists of orphans may be there: the one that counts, the one that the epoch writes, and
+/// room for one more. Of the rest each sector may be a change of its own, with its entry in a list,
+/// and each list has a last block that is not full.
 fn limit_bytes(ring: &Ring) -> usize {
     let rest = index(ring.circ_size / 8 * 5);
     let entries = (index(ring.block) - LIST_ENTRIES) / BLOCK_ENTRY;

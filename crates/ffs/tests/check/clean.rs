@@ -1,4 +1,5 @@
-//! The check on images that real systems and `makefs` wrote: they are consistent, so it must find nothing.
+//! The check on images that real systems and `makefs` wrote: they are consistent, so it must find
+//! nothing.
 
 use crate::images::{self, makefs};
 use spindle_clock::ManualClock;
@@ -27,8 +28,9 @@ fn expect_clean(name: &str, device: &MemoryDevice) -> Report {
     report
 }
 
-/// Promise: what FreeBSD's and OpenBSD's kernels wrote passes all phases, both byte orders, old and new
-/// formats, with its rotational tables; the files counted are those that an independent reader lists.
+/// Promise: what FreeBSD's and OpenBSD's kernels wrote passes all phases, both byte orders, old and
+/// new formats, with its rotational tables; the files counted are those that an independent reader
+/// lists.
 #[test]
 fn real_systems() {
     for real in present(&["freebsd-ufs2-le", "freebsd-ufs2-be", "openbsd28-ufs1", "openbsd28-43bsd"]) {
@@ -55,7 +57,8 @@ fn tree() -> tempfile::TempDir {
     dir
 }
 
-/// Promise: what `makefs` makes passes all phases, in both versions and byte orders and several geometries.
+/// Promise: what `makefs` makes passes all phases, in both versions and byte orders and several
+/// geometries.
 #[test]
 fn makefs_images() {
     let tree = tree();
@@ -67,7 +70,8 @@ fn makefs_images() {
                 let options = format!("version={version},bsize={bsize},fsize={fsize}");
                 let device = makefs(tree.path(), &["-B", endian, "-o", &options, "-s", "64m"]);
                 let usage = expect_clean(&format!("{options} {endian}"), &device).usage;
-                // 20 times three directories, the root; 2 * (0 + … + 19) small files, one large, two links.
+                // 20 times three directories, the root; 2 * (0 + … + 19) small files, one large,
+                // two links.
                 assert_eq!((usage.directories, usage.files), (61, 61 + 380 + 3), "{options} {endian}");
             }
         }
@@ -110,8 +114,9 @@ fn use_it(name: &str, device: &Arc<MemoryDevice>) {
     fs.unmount().unwrap();
 }
 
-/// Promise: what our newfs makes passes all phases, before and after it has been used: every dialect and format,
-/// the static tables of 4.2BSD, both byte orders, sizes that cut the last group and block off.
+/// Promise: what our newfs makes passes all phases, before and after it has been used: every
+/// dialect and format, the static tables of 4.2BSD, both byte orders, sizes that cut the last group
+/// and block off.
 #[test]
 fn new_file_systems() {
     use Dialect::{Bsd43, Bsd44, FreeBsd, NetBsd, OpenBsd, Sun};

@@ -1,5 +1,5 @@
-//! Every kind of damage, planted in a good image: the check names it, in the right place, and nothing that
-//! does not follow from it.
+//! Every kind of damage, planted in a good image: the check names it, in the right place, and
+//! nothing that does not follow from it.
 
 use crate::images::{self, Image, makefs};
 use crate::plants::{Plant, UFS2, Want, only, with};
@@ -261,7 +261,8 @@ const SUN: &[(&str, Plant)] = &[("an access control list with too many links", |
     )
 })];
 
-/// A file at the first free inode of group 0 that no name leads to; the group's accounts do not know it.
+/// A file at the first free inode of group 0 that no name leads to; the group's accounts do not
+/// know it.
 fn nameless(i: &mut Image) -> u32 {
     let ino = i.find_inode(3, |i, at| i.get::<u16>(at) == 0);
     i.put(i.inode(ino), 0o100_600_u16);
@@ -343,8 +344,8 @@ fn matches(found: &Value, want: &Value) -> bool {
     }
 }
 
-/// Promise: each kind of damage in the tables gives exactly the finding that names it with its place, and
-/// nothing but what follows from it; and the tables leave no kind of finding out.
+/// Promise: each kind of damage in the tables gives exactly the finding that names it with its
+/// place, and nothing but what follows from it; and the tables leave no kind of finding out.
 #[test]
 fn each_kind_is_found_where_it_is() {
     let b = bases();

@@ -99,7 +99,8 @@ impl Image {
         self.layout().version == Version::Ufs2
     }
 
-    /// Byte of direct pointer `n` (12 and up: indirect ones) of an inode, which is as wide as an address.
+    /// Byte of direct pointer `n` (12 and up: indirect ones) of an inode, which is as wide as an
+    /// address.
     pub fn pointer(&self, ino: u32, n: u64) -> u64 {
         self.inode(ino) + if self.is_ufs2() { 112 + 8 * n } else { 40 + 4 * n }
     }

@@ -1,4 +1,5 @@
-//! The check of a whole file system: silent on good images, exact on planted damage, safe on any bytes.
+//! The check of a whole file system: silent on good images, exact on planted damage, safe on any
+//! bytes.
 
 mod clean;
 mod damage;

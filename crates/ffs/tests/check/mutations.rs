@@ -10,8 +10,8 @@ use spindle_samples::present;
 /// Mutated images of each kind; a hundred times as many with `SPINDLE_LONG`.
 const ROUNDS: u64 = 400;
 
-/// Changes the image in a few places where it hurts: the structures of a group, the first data, directories
-/// and indirect blocks, with bits, numbers at the edge, swapped blocks or noise.
+/// Changes the image in a few places where it hurts: the structures of a group, the first data,
+/// directories and indirect blocks, with bits, numbers at the edge, swapped blocks or noise.
 fn mutate(bytes: &mut Vec<u8>, image: &Image, rng: &mut SmallRng) {
     let layout = image.layout();
     for _ in 0..rng.random_range(1..=8) {
@@ -46,8 +46,8 @@ fn mutate(bytes: &mut Vec<u8>, image: &Image, rng: &mut SmallRng) {
     }
 }
 
-/// Promise: whatever the bytes, the check returns, and it neither lists more findings than asked for nor
-/// reads far more than the device holds.
+/// Promise: whatever the bytes, the check returns, and it neither lists more findings than asked
+/// for nor reads far more than the device holds.
 #[test]
 fn any_bytes_are_survived() {
     let seed = std::env::var("SPINDLE_SEED")
@@ -94,8 +94,8 @@ fn any_bytes_are_survived() {
     assert!(checked > all / 2, "only {checked} of {all} images were checked at all");
 }
 
-/// Promise: time and reading stay in proportion to the device when a thousand inodes share indirect blocks
-/// that point at themselves, through all three levels.
+/// Promise: time and reading stay in proportion to the device when a thousand inodes share indirect
+/// blocks that point at themselves, through all three levels.
 #[test]
 fn shared_and_circular_indirect_blocks_cost_nothing() {
     let tree = tempfile::tempdir().expect("a temporary directory");

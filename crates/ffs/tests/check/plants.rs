@@ -3,7 +3,8 @@
 use crate::images::Image;
 use serde_json::{Value, json};
 
-/// What a piece of damage must give: findings with these members, and kinds that may come with them.
+/// What a piece of damage must give: findings with these members, and kinds that may come with
+/// them.
 pub struct Want {
     pub exactly: Vec<Value>,
     pub also: &'static [&'static str],

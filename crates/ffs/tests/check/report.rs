@@ -30,7 +30,8 @@ fn the_list_is_cut_off() {
     assert_eq!((none.exit_code(), none.unlisted), (4, groups));
 }
 
-/// Promise: a note is listed but does not make the file system damaged, nor the exit code other than 0.
+/// Promise: a note is listed but does not make the file system damaged, nor the exit code other
+/// than 0.
 #[test]
 fn notes_are_no_damage() {
     let mut image = Image::new(&images::new(&Parameters { check_hashes: false, ..Parameters::new(8 << 20) }));
@@ -54,7 +55,8 @@ fn progress_goes_through_the_phases() {
     }
 }
 
-/// Promise: a replica that the caller names is used even when the superblock is good; at another place there is none.
+/// Promise: a replica that the caller names is used even when the superblock is good; at another
+/// place there is none.
 #[test]
 fn a_replica_can_be_named() {
     let image = new();
@@ -67,8 +69,8 @@ fn a_replica_can_be_named() {
     assert_eq!(EXIT_OPERATIONAL, 8);
 }
 
-/// Promise: with the superblock and its whole block destroyed, a replica carries the check through, and only
-/// the superblock is reported.
+/// Promise: with the superblock and its whole block destroyed, a replica carries the check through,
+/// and only the superblock is reported.
 #[test]
 fn a_lost_superblock_is_replaced() {
     let mut image = new();
@@ -89,7 +91,8 @@ fn noise_is_refused() {
     );
 }
 
-/// Promise: the last line is fsck's: files, fragments used and free, and the share of loose fragments.
+/// Promise: the last line is fsck's: files, fragments used and free, and the share of loose
+/// fragments.
 #[test]
 fn the_last_line_is_that_of_fsck() {
     let image = new();

@@ -20,8 +20,8 @@ fn is_reproducible() {
     }
 }
 
-/// Promise: garbage on the device does not show through: what newfs writes it writes whole, other file systems'
-/// magics go, the boot area and what lies behind the file system stay.
+/// Promise: garbage on the device does not show through: what newfs writes it writes whole, other
+/// file systems' magics go, the boot area and what lies behind the file system stay.
 #[test]
 fn garbage_is_overwritten() {
     const BEHIND: usize = 1 << 20;
@@ -109,8 +109,8 @@ impl Device for Odd {
     }
 }
 
-/// Promise: newfs cut short after any write leaves no file system, or the old one whole; never a broken one that
-/// passes for good.
+/// Promise: newfs cut short after any write leaves no file system, or the old one whole; never a
+/// broken one that passes for good.
 #[test]
 fn an_interrupted_newfs_is_harmless() {
     let shapes = [

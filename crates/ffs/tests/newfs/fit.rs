@@ -1,4 +1,5 @@
-//! newfs sized to fit: what the census says suffices when files are really allocated, and is not much more.
+//! newfs sized to fit: what the census says suffices when files are really allocated, and is not
+//! much more.
 
 use super::audit::FORMATS;
 use super::seeded;
@@ -70,7 +71,8 @@ fn find(group: &GroupMut<'_>, ndblk: u32, frag: u32, want: u32) -> Option<u32> {
     })
 }
 
-/// Blocks of a dense file with its indirect blocks, by walking every block; and the fragments of its tail.
+/// Blocks of a dense file with its indirect blocks, by walking every block; and the fragments of
+/// its tail.
 fn pieces(size: u64, bsize: u64, fsize: u64, nindir: u64) -> (u64, u32) {
     let blocks = size.div_ceil(bsize);
     let tail = if blocks <= 12 { size % bsize } else { 0 };
@@ -92,8 +94,8 @@ fn pieces(size: u64, bsize: u64, fsize: u64, nindir: u64) -> (u64, u32) {
     (whole + indirect.len() as u64, u32::try_from(tail.div_ceil(fsize)).unwrap())
 }
 
-/// Promise: a file system sized to fit takes all the files, allocated one after the other; one that is smaller by
-/// more than the reserve and a twentieth does not.
+/// Promise: a file system sized to fit takes all the files, allocated one after the other; one that
+/// is smaller by more than the reserve and a twentieth does not.
 #[test]
 fn fits_and_is_tight() {
     let mut random = seeded("fits_and_is_tight");
@@ -129,7 +131,8 @@ fn fits_and_is_tight() {
             taken += blocks * u64::from(frag) + u64::from(tail);
         }
         assert!(plan.totals().cs_nifree >= i64::try_from(files.len()).unwrap());
-        // What is left: the reserve, some blocks for each group, broken blocks, and steps of rounding.
+        // What is left: the reserve, some blocks for each group, broken blocks, and steps of
+        // rounding.
         let totals = plan.totals();
         let free = u64::try_from(totals.cs_nbfree).unwrap() * u64::from(frag);
         let ncg = u64::from(plan.layout.fs_ncg);
@@ -177,7 +180,8 @@ fn sparse_files_are_counted() {
     assert_eq!(count(1 << 40, &[(far, far + 1), (farther, farther + 1)]), 3 + 4);
 }
 
-/// Promise: many small objects get inodes enough without being asked for, and short links take no space.
+/// Promise: many small objects get inodes enough without being asked for, and short links take no
+/// space.
 #[test]
 fn inodes_suffice() {
     let parameters = Parameters::new(0);

@@ -19,8 +19,8 @@ fn orders(dialect: Option<Dialect>) -> Vec<Endian> {
     }
 }
 
-/// Promise: in every format, byte order and dialect, at sizes with awkward ends, a new file system opens, has
-/// nothing against it, and all its accounts agree with its maps.
+/// Promise: in every format, byte order and dialect, at sizes with awkward ends, a new file system
+/// opens, has nothing against it, and all its accounts agree with its maps.
 #[test]
 fn every_format_is_consistent() {
     for (format, dialect, static_tables) in FORMATS {
@@ -39,7 +39,8 @@ fn every_format_is_consistent() {
     }
 }
 
-/// Promise: the dialect that was asked for is the one that is recognised, where the superblock can show it.
+/// Promise: the dialect that was asked for is the one that is recognised, where the superblock can
+/// show it.
 #[test]
 fn the_dialect_shows() {
     for (format, dialect, shown) in [
@@ -75,8 +76,8 @@ fn every_block_size_is_consistent() {
     }
 }
 
-/// Promise: with a real geometry the structures spiral, the tables of each cycle list every block once at its
-/// position, and all accounts agree.
+/// Promise: with a real geometry the structures spiral, the tables of each cycle list every block
+/// once at its position, and all accounts agree.
 #[test]
 fn geometries_are_consistent() {
     let disks = [
@@ -136,8 +137,8 @@ fn audit_tables(superblock: &Superblock, what: &str) {
     assert!(seen.iter().all(|&s| s), "{what}: every block is in the tables");
 }
 
-/// Promise: a `PlayStation`'s shape (64K blocks and fragments, no reserve, sectors of 4096) works, and saves
-/// space because there is no reserve.
+/// Promise: a `PlayStation`'s shape (64K blocks and fragments, no reserve, sectors of 4096) works,
+/// and saves space because there is no reserve.
 #[test]
 fn playstation_shape() {
     let (device, superblock) = make(&with(256 << 20, |p| {
@@ -168,7 +169,8 @@ fn large_file_systems_are_sparse() {
     GroupMap::check(&superblock.layout, &block, groups - 1).unwrap();
 }
 
-/// Promise: the smallest file systems work, and one step below them is refused with the least size possible.
+/// Promise: the smallest file systems work, and one step below them is refused with the least size
+/// possible.
 #[test]
 fn smallest_sizes() {
     for (format, dialect, static_tables) in FORMATS {
@@ -187,8 +189,8 @@ fn smallest_sizes() {
     }
 }
 
-/// Promise: the fields that mean nothing to other systems are left as each system's own newfs leaves them, as its
-/// checker compares them (`docs/DIALECTS.md`).
+/// Promise: the fields that mean nothing to other systems are left as each system's own newfs
+/// leaves them, as its checker compares them (`docs/DIALECTS.md`).
 #[test]
 fn each_system_finds_its_own_habits() {
     struct Row {

@@ -1,4 +1,5 @@
-//! newfs: what it makes is consistent in every account, whoever reads it, and like what the real ones make.
+//! newfs: what it makes is consistent in every account, whoever reads it, and like what the real
+//! ones make.
 
 mod audit;
 mod devices;

@@ -8,8 +8,8 @@ use spindle_ffs::{CheckHashes, Superblock};
 use spindle_ondisk::Endian;
 use spindle_samples::present;
 
-/// Promise: FreeBSD's own choice of geometry for 4 megabytes is made here too, field by field, with the first
-/// directories in the same places, in both byte orders.
+/// Promise: FreeBSD's own choice of geometry for 4 megabytes is made here too, field by field, with
+/// the first directories in the same places, in both byte orders.
 #[test]
 fn agrees_with_freebsd() {
     for sample in present(&["freebsd-ufs2-le", "freebsd-ufs2-be"]) {
@@ -51,8 +51,8 @@ fn agrees_with_freebsd() {
     }
 }
 
-/// Promise: with the geometry that OpenBSD 2.8 used, its newfs' UFS1 comes out field by field, with the same
-/// rotational tables, in the new and in the old format.
+/// Promise: with the geometry that OpenBSD 2.8 used, its newfs' UFS1 comes out field by field, with
+/// the same rotational tables, in the new and in the old format.
 #[test]
 fn agrees_with_openbsd_2_8() {
     for sample in present(&["openbsd28-ufs1", "openbsd28-43bsd"]) {
@@ -79,7 +79,8 @@ fn agrees_with_openbsd_2_8() {
         expect.fs_volname = ours.fs.fs_volname;
         expect.fs_swuid = ours.fs.fs_swuid;
         if format == Format::Old {
-            // 4.3BSD knew no clusters, and the kernel moves the masks of old formats when it writes them.
+            // 4.3BSD knew no clusters, and the kernel moves the masks of old formats when it writes
+            // them.
             expect.fs_contigsumsize = 0;
             expect.fs_cgsize = ours.fs.fs_cgsize;
             (expect.fs_qbmask, expect.fs_qfmask) = (ours.fs.fs_qbmask, ours.fs.fs_qfmask);

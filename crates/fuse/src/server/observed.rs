@@ -1,6 +1,7 @@
 //! Telling an [`Observer`] what requests did.
 //!
-//! With an observer each open file gets a number of its own and OPEN is asked for; without one none of this does anything.
+//! With an observer each open file gets a number of its own and OPEN is asked for; without one none
+//! of this does anything.
 
 use super::Inner;
 use crate::protocol::Request;

@@ -1,4 +1,5 @@
-//! The requests one by one: decode, ask the file system, answer. What they have in common is in [`super`].
+//! The requests one by one: decode, ask the file system, answer. What they have in common is in
+//! [`super`].
 
 use super::observed::caller;
 use super::{
@@ -456,7 +457,8 @@ impl Server {
         let inner = Arc::clone(&self.0);
         self.upkeep.seeks.push(Box::new(move |notifier| {
             let from = i64::try_from(offset).unwrap_or(i64::MAX);
-            // To the end of the file. The kernel refuses if it has forgotten the file: then it has no pages either.
+            // To the end of the file. The kernel refuses if it has forgotten the file: then it has
+            // no pages either.
             if let Err(error) = notifier.inval_inode(ino, from) {
                 log::debug!("write-back of inode {}: {error}", file.0);
             }

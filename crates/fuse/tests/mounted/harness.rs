@@ -102,8 +102,8 @@ impl Drop for Mounted {
     }
 }
 
-/// Unmounts as soon as nothing is in use: another test may be starting a program, and until it runs that holds
-/// copies of everything that was open.
+/// Unmounts as soon as nothing is in use: another test may be starting a program, and until it runs
+/// that holds copies of everything that was open.
 fn end(session: &Session) {
     while let Err(error) = session.unmount() {
         if !error.to_string().contains("busy") {

@@ -44,8 +44,8 @@ fn contents_survive() {
     });
 }
 
-/// Promise: appending from two handles loses nothing, and a file can be read through a handle beside a write-only one
-/// that overwrites parts of its pages.
+/// Promise: appending from two handles loses nothing, and a file can be read through a handle
+/// beside a write-only one that overwrites parts of its pages.
 #[test]
 fn appending_and_partial_pages() {
     in_both_modes("", |mut m| {
@@ -88,7 +88,8 @@ fn truncation() {
     });
 }
 
-/// Promise: renaming replaces, refuses or exchanges as asked, and what is cached of the names follows.
+/// Promise: renaming replaces, refuses or exchanges as asked, and what is cached of the names
+/// follows.
 #[test]
 fn renaming() {
     let Some(m) = Mounted::new("") else { return };
@@ -112,7 +113,8 @@ fn renaming() {
     assert_eq!(errno(&fs::rename(m.path("e"), m.path("e/d/x")).unwrap_err()), libc::EINVAL);
 }
 
-/// Promise: the attributes of a file are right under every one of its names, however they come and go.
+/// Promise: the attributes of a file are right under every one of its names, however they come and
+/// go.
 #[test]
 fn hard_links_and_cached_attributes() {
     let Some(m) = Mounted::new("") else { return };
@@ -132,7 +134,8 @@ fn hard_links_and_cached_attributes() {
     assert_eq!(fs::metadata(m.path("three")).unwrap().mode() & 0o7777, 0o640);
 }
 
-/// Promise: a file unlinked while open can be used, and is freed when it is closed or when the mount ends.
+/// Promise: a file unlinked while open can be used, and is freed when it is closed or when the
+/// mount ends.
 #[test]
 fn unlinked_while_open() {
     in_both_modes("", |mut m| {
@@ -155,7 +158,8 @@ fn unlinked_while_open() {
     });
 }
 
-/// Promise: a directory of 10,000 names lists each exactly once, cold and warm, with types and right attributes.
+/// Promise: a directory of 10,000 names lists each exactly once, cold and warm, with types and
+/// right attributes.
 #[test]
 fn ten_thousand_names() {
     let Some(mut m) = Mounted::new("") else { return };
@@ -181,8 +185,8 @@ fn ten_thousand_names() {
     assert_eq!(fs::read_dir(m.path("")).unwrap().count(), 1);
 }
 
-/// Promise: holes are holes: found by seeking (also under data that the kernel has not written back), made by
-/// punching, and not held space for.
+/// Promise: holes are holes: found by seeking (also under data that the kernel has not written
+/// back), made by punching, and not held space for.
 #[test]
 fn sparse_files() {
     in_both_modes("", |mut m| {
@@ -215,7 +219,8 @@ fn sparse_files() {
     });
 }
 
-/// Promise: times are kept to the nanosecond, before 1970 as after it, and changes set those that they should.
+/// Promise: times are kept to the nanosecond, before 1970 as after it, and changes set those that
+/// they should.
 #[test]
 fn times() {
     in_both_modes("", |mut m| {
@@ -367,7 +372,8 @@ mod xattrs {
     }
 }
 
-/// Promise: `statfs` tells what the file system tells, and a full one says so without losing what was written.
+/// Promise: `statfs` tells what the file system tells, and a full one says so without losing what
+/// was written.
 #[test]
 fn space() {
     let model = ModelOptions { blocks: 300, reserve_blocks: 20, files: 20, ..big_model() };
@@ -394,7 +400,8 @@ fn space() {
     assert!(fs::read(m.path("g")).unwrap() == vec![4; 4096 * 100]);
 }
 
-/// Promise: `ro` refuses every change and still reads; `uid`, `gid` and the masks change what is shown only.
+/// Promise: `ro` refuses every change and still reads; `uid`, `gid` and the masks change what is
+/// shown only.
 #[test]
 fn read_only_and_presented() {
     let Some(m) = Mounted::new("ro") else { return };
@@ -411,7 +418,8 @@ fn read_only_and_presented() {
     assert_eq!(m.fs.lookup(m.fs.root(), b"f").unwrap().uid, 0);
 }
 
-/// Promise: a format of 1979, with short names, whole seconds and no symbolic links, mounts as well.
+/// Promise: a format of 1979, with short names, whole seconds and no symbolic links, mounts as
+/// well.
 #[test]
 fn an_old_format() {
     let old = ModelOptions::old();

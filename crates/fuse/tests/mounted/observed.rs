@@ -191,9 +191,9 @@ fn durability() {
     assert_eq!(fs.calls("unmount"), 0, "that is the caller's business");
 }
 
-/// Promise: as the manual says, `syncfs` (and so `sync`) has the kernel send what it holds, but makes
-/// nothing durable, and `fsync` does. When this fails the kernel has begun to tell of it, and the
-/// manual is to say so.
+/// Promise: as the manual says, `syncfs` (and so `sync`) has the kernel send what it holds, but
+/// makes nothing durable, and `fsync` does. When this fails the kernel has begun to tell of it, and
+/// the manual is to say so.
 #[test]
 fn sync_is_not_heard() {
     for mode in WRITE_MODES {
@@ -273,7 +273,8 @@ fn a_failed_sync_is_told_at_the_end() {
     assert!(error.contains("could not be written completely"), "{error}");
 }
 
-/// Promise: what the kernel knows it does not ask again: names, absent names, attributes and contents.
+/// Promise: what the kernel knows it does not ask again: names, absent names, attributes and
+/// contents.
 #[test]
 fn the_kernel_remembers() {
     let Some((mut m, fs)) = observed("") else { return };
@@ -300,7 +301,8 @@ fn the_kernel_remembers() {
     m.unmount();
 }
 
-/// Promise: the times that programs see are those that are kept, however late data comes behind them.
+/// Promise: the times that programs see are those that are kept, however late data comes behind
+/// them.
 #[test]
 fn late_data_does_not_change_times() {
     let Some((mut m, fs)) = observed("") else { return };
@@ -310,7 +312,8 @@ fn late_data_does_not_change_times() {
         let mut file = File::create(m.path(&name)).unwrap();
         file.write_all(b"now").unwrap();
         file.sync_all().unwrap();
-        // Most of these are within the same tick of the kernel's clock, which so has no new time to send.
+        // Most of these are within the same tick of the kernel's clock, which so has no new time to
+        // send.
         file.write_all(b"late").unwrap();
         SystemClock.sleep(Duration::from_millis(10));
         let metadata = file.metadata().unwrap();
@@ -349,7 +352,8 @@ fn references() {
     fs::remove_file(m.path("f7")).unwrap();
     m.unmount();
     assert_eq!(fs.model.check(), Vec::<String>::new());
-    // An inode without references cannot be asked for anything; one whose references were kept could.
+    // An inode without references cannot be asked for anything; one whose references were kept
+    // could.
     for i in 0..100 {
         if let Ok(attr) = fs.model.lookup(fs.model.root(), format!("f{i}").as_bytes()) {
             fs.model.unlink(fs.model.root(), format!("f{i}").as_bytes()).unwrap();

@@ -51,7 +51,8 @@ fn mode(m: &Mounted, name: &str) -> u32 {
     fs::metadata(m.path(name)).unwrap().mode() & 0o7777
 }
 
-/// Promise: others come in only with `allow_other`, and then the kernel holds them to owners and modes.
+/// Promise: others come in only with `allow_other`, and then the kernel holds them to owners and
+/// modes.
 #[test]
 fn permissions() {
     let Some(m) = Mounted::new("") else { return };

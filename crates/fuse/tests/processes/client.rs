@@ -1,8 +1,9 @@
-//! A process that does to one file what lines on its standard input say, and answers each with a line: `ok`, the name of
-//! an error, or text that was read.
+//! A process that does to one file what lines on its standard input say, and answers each with a
+//! line: `ok`, the name of an error, or text that was read.
 //!
-//! `flock sh|ex|un [nb] [turn]` · `fcntl rd|wr|un START LEN [wait] [turn]` (turn: with the lock, answer with what the file
-//! holds; then, or if there was no lock to be had, unlock everything) · `reopen` · `read` · `write TEXT` · `map` · `map-write AT TEXT` · `map-read AT LEN`
+//! `flock sh|ex|un [nb] [turn]` · `fcntl rd|wr|un START LEN [wait] [turn]` (turn: with the lock,
+//! answer with what the file holds; then, or if there was no lock to be had, unlock everything) ·
+//! `reopen` · `read` · `write TEXT` · `map` · `map-write AT TEXT` · `map-read AT LEN`
 
 #![allow(unsafe_code)] // Mappings, and calls that take plain structures.
 
@@ -119,8 +120,8 @@ fn contents(file: &File) -> String {
 
 fn map(file: &File) -> &'static mut [u8] {
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping, kept until the process ends; the file is as long as the mapping. That other
-    // processes change the bytes is what is being tested.
+    // SAFETY: a new mapping, kept until the process ends; the file is as long as the mapping. That
+    // other processes change the bytes is what is being tested.
     unsafe {
         let start = libc::mmap(std::ptr::null_mut(), MAP_LEN, access, libc::MAP_SHARED, file.as_raw_fd(), 0);
         assert_ne!(start, libc::MAP_FAILED);

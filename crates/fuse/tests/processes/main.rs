@@ -1,6 +1,7 @@
-//! What takes several processes: daemons, signals, unmounting from outside, locks and mappings. This program is its own
-//! helper: started with `serve` it mounts a model, and when that has ended it writes down what was in it; started
-//! with `client` it does to a file what it is told ([`client`]).
+//! What takes several processes: daemons, signals, unmounting from outside, locks and mappings.
+//! This program is its own helper: started with `serve` it mounts a model, and when that has ended
+//! it writes down what was in it; started with `client` it does to a file what it is told
+//! ([`client`]).
 
 mod client;
 #[path = "../common/mod.rs"]
@@ -182,8 +183,8 @@ fn pid(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).unwrap())
 }
 
-/// Promise: exit status 0 means live, the name in the mount table is the one given, commas and all, and `umount`
-/// returns when the daemon has done everything.
+/// Promise: exit status 0 means live, the name in the mount table is the one given, commas and all,
+/// and `umount` returns when the daemon has done everything.
 fn a_daemon_is_live_when_its_parent_ends() {
     let place = Place::new();
     let output = place.daemon("commit=1");
@@ -219,8 +220,8 @@ fn failure_is_told() {
     fs::create_dir(&place.mount_point).unwrap();
 }
 
-/// Promise: after SIGTERM the mount is gone and everything written has arrived, even what a file still open holds only
-/// in the kernel's cache.
+/// Promise: after SIGTERM the mount is gone and everything written has arrived, even what a file
+/// still open holds only in the kernel's cache.
 fn sigterm_leaves_everything_written() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         let place = Place::new();
@@ -245,7 +246,8 @@ fn sigterm_leaves_everything_written() {
     assert!(open.write_all(b"three").and_then(|()| open.sync_all()).is_err());
 }
 
-/// Promise: in the foreground systemd hears that the mount is live, and `umount` waits for that process, too.
+/// Promise: in the foreground systemd hears that the mount is live, and `umount` waits for that
+/// process, too.
 fn systemd_is_told() {
     let place = Place::new();
     let mut child = place.foreground();
@@ -254,7 +256,8 @@ fn systemd_is_told() {
     assert!(child.wait().unwrap().success());
 }
 
-/// Promise: when the daemon dies before the image is complete, `umount` does not say that all is well.
+/// Promise: when the daemon dies before the image is complete, `umount` does not say that all is
+/// well.
 fn a_killed_daemon_is_noticed() {
     let place = Place::new();
     let mut child = place.foreground();
@@ -308,7 +311,8 @@ fn only_mounts_of_ours_are_unmounted() {
     umount(&place.mount_point).unwrap();
 }
 
-/// Promise: one of two mounts of a file system goes, and `umount` says that the image is still in use; the last one waits for it.
+/// Promise: one of two mounts of a file system goes, and `umount` says that the image is still in
+/// use; the last one waits for it.
 fn mounts_elsewhere_are_told() {
     use nix::mount::{MsFlags, mount};
     let (place, elsewhere) = (Place::new(), Place::new());
@@ -334,8 +338,8 @@ fn dead_mounts_can_be_unmounted() {
     umount(&place.mount_point).unwrap();
 }
 
-/// Promise: `flock` is shared or exclusive, can be changed into the other, belongs to the open file and ends with its
-/// process.
+/// Promise: `flock` is shared or exclusive, can be changed into the other, belongs to the open file
+/// and ends with its process.
 fn flock_between_processes() {
     let place = Place::new();
     assert!(place.daemon("").status.success());
@@ -357,7 +361,8 @@ fn flock_between_processes() {
     umount(&place.mount_point).unwrap();
 }
 
-/// Promise: `fcntl` locks cover bytes, are split and changed by their owner, and end with any close or the process.
+/// Promise: `fcntl` locks cover bytes, are split and changed by their owner, and end with any close
+/// or the process.
 fn fcntl_between_processes() {
     let place = Place::new();
     assert!(place.daemon("").status.success());
@@ -379,8 +384,8 @@ fn fcntl_between_processes() {
     umount(&place.mount_point).unwrap();
 }
 
-/// Promise: who waits for a lock gets it when it is free, not before; who would wait in a circle is told; who waits
-/// can be killed; and meanwhile the mount serves others, however many wait.
+/// Promise: who waits for a lock gets it when it is free, not before; who would wait in a circle is
+/// told; who waits can be killed; and meanwhile the mount serves others, however many wait.
 fn waiting_locks() {
     let place = Place::new();
     assert!(place.daemon("threads=1").status.success());
@@ -415,7 +420,8 @@ fn waiting_locks() {
     umount(&place.mount_point).unwrap();
 }
 
-/// Promise: a shared mapping and `read` see the same bytes, between processes and after the mount was replaced.
+/// Promise: a shared mapping and `read` see the same bytes, between processes and after the mount
+/// was replaced.
 fn mappings() {
     let place = Place::new();
     assert!(place.daemon("").status.success());
@@ -441,8 +447,8 @@ fn has_fusermount() -> bool {
     found
 }
 
-/// Promise: a user without privilege mounts, uses and unmounts through `fusermount3`, under a name that looks like
-/// options and gives no privilege, and is told what is not for them.
+/// Promise: a user without privilege mounts, uses and unmounts through `fusermount3`, under a name
+/// that looks like options and gives no privilege, and is told what is not for them.
 fn ordinary_users_mount() {
     if !has_fusermount() {
         return;

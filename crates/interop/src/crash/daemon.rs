@@ -1,8 +1,9 @@
-//! A mount in the hands of a test: its daemon is a child process that can be killed or halted at any moment.
+//! A mount in the hands of a test: its daemon is a child process that can be killed or halted at
+//! any moment.
 //!
-//! To kill the daemon leaves in the image every write that the system had taken, each whole but for the last one of each thread: the
-//! order of writes is put to the test, not whether they were flushed. An image that is copied while the daemon is halted is
-//! the same without an end.
+//! To kill the daemon leaves in the image every write that the system had taken, each whole but for
+//! the last one of each thread: the order of writes is put to the test, not whether they were
+//! flushed. An image that is copied while the daemon is halted is the same without an end.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;

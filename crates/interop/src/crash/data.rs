@@ -1,8 +1,9 @@
-//! Files that are written anywhere, cut, synced and removed: what was synced is there, and no byte is another's.
+//! Files that are written anywhere, cut, synced and removed: what was synced is there, and no byte
+//! is another's.
 //!
-//! Until it is synced, each byte may be what it was when it last was, what any write since has put there, or, where the file
-//! has grown since, zero. Contents are random, so that a foreign byte is none of these but by chance, and thousands
-//! never are.
+//! Until it is synced, each byte may be what it was when it last was, what any write since has put
+//! there, or, where the file has grown since, zero. Contents are random, so that a foreign byte is
+//! none of these but by chance, and thousands never are.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -247,7 +248,8 @@ impl Testimony for Files {
 mod tests {
     use super::*;
 
-    /// Promise: what was synced must be there, what was not may be there, in part, and nothing else.
+    /// Promise: what was synced must be there, what was not may be there, in part, and nothing
+    /// else.
     #[test]
     fn tells_what_can_be() {
         let mut model =

@@ -1,8 +1,10 @@
-//! Storms of operations on names: after a crash there is what some moment would have shown, none before the last sync.
+//! Storms of operations on names: after a crash there is what some moment would have shown, none
+//! before the last sync.
 //!
-//! Each thread has a directory, and numbers what it does. What it is after a crash must be the outcome of its first so many
-//! operations. Between threads, what had ended before something else was begun must be there if that is. A file is filled with
-//! one write and closed, which hands it over to the file system, so contents are subject to the same order.
+//! Each thread has a directory, and numbers what it does. What it is after a crash must be the
+//! outcome of its first so many operations. Between threads, what had ended before something else
+//! was begun must be there if that is. A file is filled with one write and closed, which hands it
+//! over to the file system, so contents are subject to the same order.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,5 @@
-//! Programs that promise to survive a crash, if the file system keeps its own promise: `SQLite` and git.
+//! Programs that promise to survive a crash, if the file system keeps its own promise: `SQLite` and
+//! git.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +14,8 @@ use super::{Load, Over, Testimony};
 use crate::tool::{command, failed, run};
 use crate::{Failure, Result};
 
-/// Transactions of `sqlite3` on one database: each adds rows and moves money between accounts whose sum never changes.
+/// Transactions of `sqlite3` on one database: each adds rows and moves money between accounts whose
+/// sum never changes.
 #[derive(Debug)]
 pub struct Database {
     journal: &'static str,
@@ -74,7 +76,8 @@ impl Load for Database {
     }
 
     fn testify(&self) -> Box<dyn Testimony> {
-        // A journal that was removed may be back, unless its directory was synced as well; then its transaction is undone.
+        // A journal that was removed may be back, unless its directory was synced as well; then its
+        // transaction is undone.
         let kept = self.journal == "wal" || self.synchronous == "extra";
         Box::new(Committed { transactions: self.committed.lock().saturating_sub(u64::from(!kept)) })
     }
@@ -208,7 +211,8 @@ impl Load for Git {
                 git(directory, &["repack", "-a", "-d", "-q"])?;
             }
             let last = git(directory, &["rev-parse", "HEAD"])?;
-            // git syncs the new reference, and not the directory in which it takes the place of the old one.
+            // git syncs the new reference, and not the directory in which it takes the place of the
+            // old one.
             File::open(directory.join(".git/refs/heads")).and_then(|heads| heads.sync_all()).map_err(fail)?;
             *self.commits.lock() = Commits { last: Some(last), number };
         }

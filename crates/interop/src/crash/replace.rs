@@ -1,5 +1,5 @@
-//! "Write a new file, sync it, rename it over the old one": there is always a whole file, never one older than the last that was
-//! acknowledged.
+//! "Write a new file, sync it, rename it over the old one": there is always a whole file, never one
+//! older than the last that was acknowledged.
 
 use std::fs::{self, File};
 use std::io::Write;

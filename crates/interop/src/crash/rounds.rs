@@ -1,8 +1,9 @@
 //! Crash after crash on one image.
 //!
-//! In each round loads work in a new directory while older ones are removed; then the daemon is killed. After that:
-//! the log is carried out, sometimes after it was interrupted a few times, and a full check finds nothing; what the loads
-//! testify to is there; what earlier rounds have left is there unchanged.
+//! In each round loads work in a new directory while older ones are removed; then the daemon is
+//! killed. After that: the log is carried out, sometimes after it was interrupted a few times, and
+//! a full check finds nothing; what the loads testify to is there; what earlier rounds have left is
+//! there unchanged.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
@@ -59,7 +60,8 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// On a clean, empty file system in `image`, a file or a block device; when to kill follows from the seed, as far as it goes.
+    /// On a clean, empty file system in `image`, a file or a block device; when to kill follows
+    /// from the seed, as far as it goes.
     #[must_use]
     pub fn new(image: &Path, options: &'static str, seed: u64) -> Self {
         let rng = SmallRng::seed_from_u64(seed);
@@ -93,8 +95,9 @@ impl Rounds {
         Ok(())
     }
 
-    /// Lets loads work, and meanwhile copies the image again and again, each time while the daemon is halted: what the copy
-    /// has is what a crash at that moment would have left. Each copy goes through what an image in a round goes through.
+    /// Lets loads work, and meanwhile copies the image again and again, each time while the daemon
+    /// is halted: what the copy has is what a crash at that moment would have left. Each copy goes
+    /// through what an image in a round goes through.
     ///
     /// # Errors
     /// What is not as was promised.
@@ -106,8 +109,9 @@ impl Rounds {
         at_work(&directory, loads, &older, |over| {
             let copied = copies.try_for_each(|_| {
                 SystemClock.sleep(self.rng.random_range(Duration::ZERO..WORK_LIMIT));
-                // What was acknowledged by then is in the image; nothing more gets there before the copy is made. No program is
-                // started meanwhile: it would have to close this process's files in the mount, and wait for the daemon.
+                // What was acknowledged by then is in the image; nothing more gets there before the
+                // copy is made. No program is started meanwhile: it would have to close this
+                // process's files in the mount, and wait for the daemon.
                 let testimonies = daemon.halted(|| {
                     copy_sparsely(&self.image, &copy).map_err(Failure::of("copy of the image"))?;
                     Ok(testify(loads))
@@ -142,7 +146,8 @@ impl Rounds {
         Ok(directory)
     }
 
-    /// Directories of rounds that are kept no longer, and what is left of some that were being removed in a crash.
+    /// Directories of rounds that are kept no longer, and what is left of some that were being
+    /// removed in a crash.
     fn take_older(&mut self, mount: &Path) -> Result<Vec<PathBuf>> {
         let count = self.earlier.len().saturating_sub(KEPT);
         self.earlier.drain(..count);
@@ -159,7 +164,8 @@ impl Rounds {
         Ok(older)
     }
 
-    /// Mounts what a crash has left. The system lets go of a block device only some time after who was killed.
+    /// Mounts what a crash has left. The system lets go of a block device only some time after who
+    /// was killed.
     fn recover(&self, image: &Path) -> Result<Mounted> {
         for _ in 0..PATIENCE {
             match Mounted::new(image, self.options) {
@@ -170,7 +176,8 @@ impl Rounds {
         Mounted::new(image, self.options)
     }
 
-    /// Recovers and checks `image`, which a crash has left, and gives the listing of the present round's directory.
+    /// Recovers and checks `image`, which a crash has left, and gives the listing of the present
+    /// round's directory.
     fn examine(&mut self, image: &Path, testimonies: &[(String, Box<dyn Testimony>)]) -> Result<Listing> {
         let said = |what: &str| format!("round {}, {what}", self.number);
         self.recover(image)?.unmount()?;

@@ -8,8 +8,9 @@ use tempfile::NamedTempFile;
 use crate::tool::{command, output, tools};
 use crate::{Failure, Result};
 
-/// Everything that Linux has system calls for. The tests of read-only file systems remount with `mount -o remount`,
-/// which here means running another daemon: they are left out. Both users exist on every Debian.
+/// Everything that Linux has system calls for. The tests of read-only file systems remount with
+/// `mount -o remount`, which here means running another daemon: they are left out. Both users exist
+/// on every Debian.
 const CONFIGURATION: &str = r#"
 [features]
 posix_fallocate = {}
@@ -33,7 +34,8 @@ const MAY_SKIP: [&str; 2] = [
     "Cannot get value for LINK_MAX: filesystem limit is unknown",
 ];
 
-/// Runs all tests in `directory`. The mount must be usable by other users and must have root as its owner.
+/// Runs all tests in `directory`. The mount must be usable by other users and must have root as its
+/// owner.
 ///
 /// # Errors
 /// The tests that failed, with what they say, or those skipped for another reason than `MAY_SKIP`.

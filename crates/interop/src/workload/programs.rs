@@ -9,7 +9,8 @@ use crate::record::{Kind, differences};
 use crate::tool::{command, failed, repository, run};
 use crate::{Failure, Result, host};
 
-/// Clones the project's repository into `directory`, packs it anew, and lets git check every object and file.
+/// Clones the project's repository into `directory`, packs it anew, and lets git check every object
+/// and file.
 ///
 /// # Errors
 /// What git said.
@@ -29,7 +30,8 @@ pub fn git(directory: &Path) -> Result<()> {
     Err(Failure::new(format!("git status after a clone:\n{}", String::from_utf8_lossy(&changed))))
 }
 
-/// Fills databases of `sqlite3` under each of its ways of journalling, the write-ahead log with its mapped index included.
+/// Fills databases of `sqlite3` under each of its ways of journalling, the write-ahead log with its
+/// mapped index included.
 ///
 /// # Errors
 /// What `sqlite3` said, its integrity check included.

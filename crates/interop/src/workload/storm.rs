@@ -1,9 +1,9 @@
 //! Small operations on names and files, at random, from several threads.
 //!
-//! Each thread has a directory of its own, so that it knows what must be there: it keeps a model, checks results as
-//! it goes, and at the end gives the listing that the file system must show, now and after any number of remounts.
-//! All threads together keep moving files between one shared directory and their own, so that they meet
-//! in allocation and in a directory.
+//! Each thread has a directory of its own, so that it knows what must be there: it keeps a model,
+//! checks results as it goes, and at the end gives the listing that the file system must show, now
+//! and after any number of remounts. All threads together keep moving files between one shared
+//! directory and their own, so that they meet in allocation and in a directory.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -22,8 +22,8 @@ const NAMES: usize = 400;
 /// Bytes in a file at most.
 const SIZE_LIMIT_BYTES: usize = 40_000;
 
-/// Works in the new directory `directory` until `operations` are done, and gives what must be in it then, by paths
-/// relative to it, `.` left out.
+/// Works in the new directory `directory` until `operations` are done, and gives what must be in it
+/// then, by paths relative to it, `.` left out.
 ///
 /// # Errors
 /// The first operation that failed or gave a wrong result.
@@ -325,7 +325,8 @@ mod tests {
     use crate::host;
     use crate::record::differences;
 
-    /// Promise: on a file system that works, what the storm expects is what is there; and a change shows.
+    /// Promise: on a file system that works, what the storm expects is what is there; and a change
+    /// shows.
     #[test]
     fn expects_what_a_working_file_system_shows() {
         let directory = tempfile::tempdir().unwrap();

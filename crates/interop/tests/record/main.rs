@@ -1,5 +1,5 @@
-//! `spindle trace record`: every way in which a program can use a file, whole programs beside `strace`, and every way to choose what
-//! is recorded and to end it.
+//! `spindle trace record`: every way in which a program can use a file, whole programs beside
+//! `strace`, and every way to choose what is recorded and to end it.
 
 mod options;
 
@@ -11,8 +11,8 @@ use spindle_interop::strace;
 use spindle_interop::tool::{command, output, repository, run};
 use tempfile::TempDir;
 
-/// Records a Python script in a directory of its own, and gives the events of what is below it: without time and numbers that
-/// differ between runs, and with names from there.
+/// Records a Python script in a directory of its own, and gives the events of what is below it:
+/// without time and numbers that differ between runs, and with names from there.
 fn record(script: &str) -> Vec<String> {
     record_with(&[], script)
 }
@@ -50,8 +50,8 @@ fn expect(script: &str, events: &[&str]) {
     assert!(got == events, "{script}\nexpected:\n{}\ngot:\n{}", events.join("\n"), got.join("\n"));
 }
 
-/// Promise: a run goes on through reads or writes, and a seek, a change of direction or the close ends it; a seek that moves nothing
-/// is none.
+/// Promise: a run goes on through reads or writes, and a seek, a change of direction or the close
+/// ends it; a seek that moves nothing is none.
 #[test]
 fn runs() {
     expect(
@@ -102,8 +102,8 @@ os.close(f)",
     );
 }
 
-/// Promise: what closes a file without being asked is seen, and told as implicit: another descriptor over it, the end of the process,
-/// another program. `close_range` is asked.
+/// Promise: what closes a file without being asked is seen, and told as implicit: another
+/// descriptor over it, the end of the process, another program. `close_range` is asked.
 #[test]
 fn implicit_closes() {
     let open = "f = os.open('a', os.O_WRONLY | os.O_CREAT); os.write(f, b'1')\n";
@@ -140,7 +140,8 @@ fn implicit_closes() {
     );
 }
 
-/// Promise: positional accesses that follow each other are one run, which leaves the file's own position alone.
+/// Promise: positional accesses that follow each other are one run, which leaves the file's own
+/// position alone.
 #[test]
 fn positional() {
     expect(
@@ -178,7 +179,8 @@ os.close(f)",
     );
 }
 
-/// Promise: what the kernel copies is read here and written there, at the file's position or the one that was given.
+/// Promise: what the kernel copies is read here and written there, at the file's position or the
+/// one that was given.
 #[test]
 fn copied_in_the_kernel() {
     expect(
@@ -219,8 +221,8 @@ os.close(a); os.close(b)",
     );
 }
 
-/// Promise: the end of names and of data is told: with the size, and whether it was the last name; a replaced file first of all; an
-/// open file's data goes with its last close.
+/// Promise: the end of names and of data is told: with the size, and whether it was the last name;
+/// a replaced file first of all; an open file's data goes with its last close.
 #[test]
 fn names_that_go() {
     expect(
@@ -251,8 +253,8 @@ os.mkdir('e'); os.rename('e', 'g'); os.rmdir('g')",
     );
 }
 
-/// Promise: a file without a name is told as that; opening that cuts a file tells what it had; `truncate` by name and by descriptor;
-/// directories; names relative to a descriptor.
+/// Promise: a file without a name is told as that; opening that cuts a file tells what it had;
+/// `truncate` by name and by descriptor; directories; names relative to a descriptor.
 #[test]
 fn kinds_of_open() {
     expect(
@@ -302,7 +304,8 @@ os.close(f)",
     assert_eq!(shared.len(), 3, "{shared:?}");
 }
 
-/// Promise: a file that the command was given open is told as such, from where it stood, and what was done with it, too.
+/// Promise: a file that the command was given open is told as such, from where it stood, and what
+/// was done with it, too.
 #[test]
 fn open_before() {
     let directory = TempDir::new().unwrap();
@@ -324,7 +327,8 @@ fn open_before() {
     );
 }
 
-/// Promise: the exit code is the command's; a signal's is that of a shell; a command that is not there is 127.
+/// Promise: the exit code is the command's; a signal's is that of a shell; a command that is not
+/// there is 127.
 #[test]
 fn exit_codes() {
     let directory = TempDir::new().unwrap();
@@ -350,7 +354,8 @@ fn object_is_of_its_sources() {
     assert!(fs::read(&made).unwrap() == kept, "run scripts/build-bpf, and commit the object");
 }
 
-/// Promise: for whole programs the recorder and `strace` agree, file by file, in opens, bytes read and written, and deletions.
+/// Promise: for whole programs the recorder and `strace` agree, file by file, in opens, bytes read
+/// and written, and deletions.
 #[test]
 fn agrees_with_strace() {
     for script in [

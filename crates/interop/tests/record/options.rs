@@ -18,7 +18,8 @@ const MADE: [&str; 2] = ["create+write path=\"a\"", "close+write size=1 written=
 /// Makes the file of [`MADE`].
 const MAKE: &str = "f = os.open('a', os.O_WRONLY | os.O_CREAT); os.write(f, b'1'); os.close(f)\n";
 
-/// Waits in a shell until the test has made the file `done`, or has failed and taken the directory away.
+/// Waits in a shell until the test has made the file `done`, or has failed and taken the directory
+/// away.
 const UNTIL_DONE: &str = "while [ ! -e done ] && [ -e ../work ]; do sleep 0.02; done";
 
 /// Looks until it is so: as long as a test may last.
@@ -41,7 +42,8 @@ struct Recorder {
 }
 
 impl Recorder {
-    /// Starts it with these words behind those that name the trace and the directory, and waits until it records.
+    /// Starts it with these words behind those that name the trace and the directory, and waits
+    /// until it records.
     fn start(words: &[&str]) -> Self {
         let directory = TempDir::new().unwrap();
         let path = directory.path().canonicalize().unwrap();
@@ -86,7 +88,8 @@ impl Drop for Recorder {
     }
 }
 
-/// Promise: with `--user` only what processes of that account do is recorded, whether it is given by name or number.
+/// Promise: with `--user` only what processes of that account do is recorded, whether it is given
+/// by name or number.
 #[test]
 fn user() {
     let script = format!(
@@ -160,7 +163,8 @@ fn mount() {
     assert_eq!(shown(&path.join("events.trace"), &path.join("work")), MADE);
 }
 
-/// Promise: `--path` is the name of a directory or file, and no mere beginning of names; a rename from there or to there is told.
+/// Promise: `--path` is the name of a directory or file, and no mere beginning of names; a rename
+/// from there or to there is told.
 #[test]
 fn path() {
     let script = format!(
@@ -216,7 +220,8 @@ fn signals() {
     }
 }
 
-/// Promise: while a command runs `SIGINT` is its business, and the recording goes on; `SIGTERM` ends the recording, not the command.
+/// Promise: while a command runs `SIGINT` is its business, and the recording goes on; `SIGTERM`
+/// ends the recording, not the command.
 #[test]
 fn signals_beside_a_command() {
     let script = format!("{UNTIL_DONE}; printf 1 | tee a >&2; exit 7");
@@ -234,8 +239,8 @@ fn signals_beside_a_command() {
     wait_until("the command's file", || recorder.work.join("a").exists());
 }
 
-/// Promise: what was recorded is readable some seconds later, while the recorder is at work and when it has been killed, and whoever
-/// reads it is told that its end is missing.
+/// Promise: what was recorded is readable some seconds later, while the recorder is at work and
+/// when it has been killed, and whoever reads it is told that its end is missing.
 #[test]
 fn killed() {
     let mut recorder = Recorder::start(&[]);

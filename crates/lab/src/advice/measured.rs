@@ -26,7 +26,8 @@ pub fn disk(counts: &Counts) -> u64 {
 const CACHES: std::ops::RangeInclusive<u32> = 40..=80;
 /// A cache is large enough when it saves this part of what the largest would.
 pub const ENOUGH: f64 = 0.9;
-/// For how long changes of names are counted together, in ns: as long as a log may wait for them to go home.
+/// For how long changes of names are counted together, in ns: as long as a log may wait for them to
+/// go home.
 const WINDOW: i64 = 30 * 1_000_000_000;
 
 /// How many users, programs and directories are told of.
@@ -42,7 +43,8 @@ pub struct Measured {
     pub findings: Findings,
     /// Changes of names.
     pub names: Names,
-    /// What the files that are left take in file systems of [`BLOCKS`], with fragments and without; none if no file's size is known.
+    /// What the files that are left take in file systems of [`BLOCKS`], with fragments and without;
+    /// none if no file's size is known.
     pub population: Option<Survey>,
     /// LRU caches, for each of [`BLOCKS`].
     pub caches: Vec<Cache>,
@@ -75,7 +77,8 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The least size that saves [`ENOUGH`] of the disk accesses that the largest saves, with delayed writes; and its counts.
+    /// The least size that saves [`ENOUGH`] of the disk accesses that the largest saves, with
+    /// delayed writes; and its counts.
     #[must_use]
     pub fn enough(&self) -> Option<&(u64, Counted)> {
         let ios = |counts: &Counted| disk(&counts[WRITES.len() - 1]);
@@ -96,7 +99,8 @@ impl Cache {
 }
 
 impl Measured {
-    /// Reads the trace three times. `progress` is told how much of a reading is done, and which it is.
+    /// Reads the trace three times. `progress` is told how much of a reading is done, and which it
+    /// is.
     ///
     /// # Errors
     /// Those of the source.

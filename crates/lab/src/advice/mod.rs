@@ -1,8 +1,10 @@
-//! What a trace asks of storage, in sentences: blocks and fragments, memory, when to write, clusters, devices of their own.
+//! What a trace asks of storage, in sentences: blocks and fragments, memory, when to write,
+//! clusters, devices of their own.
 //!
-//! The one idea: an [`Advice`] is a consequence of figures, and comes with them. What is measured is measured once, in a few readings of the
-//! trace ([`Measured::of`]); each rule in [`rules`] is a function from that to an advice, or to nothing where the trace does
-//! not say enough. Thresholds are constants with names, so that they can be argued with.
+//! The one idea: an [`Advice`] is a consequence of figures, and comes with them. What is measured
+//! is measured once, in a few readings of the trace ([`Measured::of`]); each rule in [`rules`] is a
+//! function from that to an advice, or to nothing where the trace does not say enough. Thresholds
+//! are constants with names, so that they can be argued with.
 
 mod measured;
 mod rules;

@@ -19,7 +19,8 @@ impl World {
         self.events.push(Event { time: self.now, kind, file: FileId { device: 1, inode }, user: 1, ..event });
     }
 
-    /// Opens a file of `size` bytes, does all of `runs` (position, read, written) and closes it with `after` bytes.
+    /// Opens a file of `size` bytes, does all of `runs` (position, read, written) and closes it
+    /// with `after` bytes.
     fn access(&mut self, inode: u64, kind: Kind, size: u64, runs: &[(u64, u64, u64)], after: u64) {
         self.opens += 1;
         let open = self.opens;
@@ -83,7 +84,8 @@ fn memory_for_what_is_used_again() {
     assert_eq!(measured.caches[0].at(8 << 20).unwrap()[0].disk_reads, 20 * 12 * 256);
 }
 
-/// Promise: scratch files that live for seconds are worth a delay of writes, and what is never deleted is written through.
+/// Promise: scratch files that live for seconds are worth a delay of writes, and what is never
+/// deleted is written through.
 #[test]
 fn writes_wait_if_that_saves_them() {
     let (mut scratch, mut kept) = (World::default(), World::default());
@@ -100,7 +102,8 @@ fn writes_wait_if_that_saves_them() {
     assert!(kept.advice("control data").starts_with("no device"));
 }
 
-/// Promise: many small files want fragments and many inodes, a few large ones do not; without sizes nothing is said of it.
+/// Promise: many small files want fragments and many inodes, a few large ones do not; without sizes
+/// nothing is said of it.
 #[test]
 fn fragments_for_small_files() {
     let (mut small, mut large, mut disk) = (World::default(), World::default(), World::default());
@@ -117,7 +120,8 @@ fn fragments_for_small_files() {
     assert!(advise(&disk.measured()).iter().all(|advice| advice.topic != "fragments and inodes"));
 }
 
-/// Promise: clusters are as large as the runs that move most bytes, within reason, and are not advised for scattered pages.
+/// Promise: clusters are as large as the runs that move most bytes, within reason, and are not
+/// advised for scattered pages.
 #[test]
 fn clusters_for_long_runs() {
     let (mut long, mut short) = (World::default(), World::default());

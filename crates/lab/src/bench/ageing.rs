@@ -1,10 +1,11 @@
 //! Months of use of a file system, from a seed.
 //!
-//! The mix: files of published sizes in directories of users; several programs write at the same time, so that files grow
-//! between each other. Of the new files of a day four in five are
-//! temporary and live for a few steps (Ousterhout and others, "A Trace-Driven Analysis of the UNIX 4.2 BSD File
-//! System", 1985, figure 4: 80 % die within three minutes); the others stay, new or written over, and old files go to keep
-//! the level. The same seed asks the same of every file system, as far as it has the space.
+//! The mix: files of published sizes in directories of users; several programs write at the same
+//! time, so that files grow between each other. Of the new files of a day four in five are
+//! temporary and live for a few steps (Ousterhout and others, "A Trace-Driven Analysis of the UNIX
+//! 4.2 BSD File System", 1985, figure 4: 80 % die within three minutes); the others stay, new or
+//! written over, and old files go to keep the level. The same seed asks the same of every file
+//! system, as far as it has the space.
 
 use crate::bench::process::Process;
 use crate::bench::subject::{Disk, Kind};
@@ -18,11 +19,13 @@ use spindle_device::MemoryDevice;
 use spindle_vfs::{FileKind, FileSystem, Ino};
 use std::sync::Arc;
 
-/// Programs that write at the same time: the load of a time-sharing VAX was 5 to 10 (the same paper, section 4).
+/// Programs that write at the same time: the load of a time-sharing VAX was 5 to 10 (the same
+/// paper, section 4).
 const WRITERS: usize = 8;
-/// Files that are new or written over in a day and stay, in parts of all files. A time-sharing VAX created some 11,500
-/// files a day (trace A5 of the same paper), of which one in five stayed; on a machine with the 117,000 files that
-/// Table 1 of the 1984 paper leads to, these are two in a hundred.
+/// Files that are new or written over in a day and stay, in parts of all files. A time-sharing VAX
+/// created some 11,500 files a day (trace A5 of the same paper), of which one in five stayed; on a
+/// machine with the 117,000 files that Table 1 of the 1984 paper leads to, these are two in a
+/// hundred.
 const DAILY: f64 = 0.02;
 /// Temporary files for each one that stays.
 const TEMPORARY: u32 = 4;
@@ -32,8 +35,8 @@ const TEMPORARY_LIFE: u32 = 40;
 const SYNC_EVERY: u64 = 1024;
 /// Of the files that stay, those that take the place of an old one under its name.
 const OVERWRITTEN: f64 = 0.4;
-/// Days after which the administrator has users clean up, as disks were full again within weeks, and the part of the disk
-/// that is free afterwards in addition.
+/// Days after which the administrator has users clean up, as disks were full again within weeks,
+/// and the part of the disk that is free afterwards in addition.
 pub const CLEANED_EVERY: u32 = 14;
 const CLEANED: f64 = 0.14;
 /// Of removals, those of all files of a directory.
@@ -67,7 +70,8 @@ struct Writer {
     fate: Fate,
 }
 
-/// The state of use of one file system. It holds inode numbers only, so the file system may be unmounted between days.
+/// The state of use of one file system. It holds inode numbers only, so the file system may be
+/// unmounted between days.
 pub struct Ageing {
     sizes: Sizes,
     random: StdRng,
@@ -91,7 +95,8 @@ pub struct Ageing {
 }
 
 impl Ageing {
-    /// Nothing used yet; later up to `level` of the space for users, from 0 to 1: there after every [`CLEANED_EVERY`] days.
+    /// Nothing used yet; later up to `level` of the space for users, from 0 to 1: there after every
+    /// [`CLEANED_EVERY`] days.
     pub fn new(seed: u64, sizes: Sizes, level: f64) -> Self {
         Self {
             sizes,
@@ -206,7 +211,8 @@ impl Ageing {
             self.below.push(0);
             self.directories.push(made);
         }
-        // Users work in some directories more than in others: half of the files go to the newest tenth.
+        // Users work in some directories more than in others: half of the files go to the newest
+        // tenth.
         let all = self.directories.len();
         let recent = if self.random.random_bool(0.5) { all.div_ceil(10) } else { all };
         let directory = all - 1 - self.random.random_range(0..recent);
@@ -215,8 +221,8 @@ impl Ageing {
         Ok(())
     }
 
-    /// Where the next directory goes: a third of them into the root as long as there is room, the others into those before
-    /// them.
+    /// Where the next directory goes: a third of them into the root as long as there is room, the
+    /// others into those before them.
     fn parent(&mut self) -> Option<usize> {
         let n = self.directories.len();
         if self.in_root < MOST_BELOW && self.random.random_range(0..3) == 0 || n == 0 {
@@ -362,8 +368,8 @@ mod tests {
     use super::*;
     use spindle_ffs::check::{Options, check};
 
-    /// Promise: use keeps the level, goes on after an unmount, is the same for the same seed, and leaves a file system in
-    /// which a check finds nothing.
+    /// Promise: use keeps the level, goes on after an unmount, is the same for the same seed, and
+    /// leaves a file system in which a check finds nothing.
     #[test]
     fn days_repeat() {
         let disk = Disk { cylinders: 64, ..Disk::CAPRICORN };

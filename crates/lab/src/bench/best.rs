@@ -1,4 +1,5 @@
-//! Our best: UFS2 with blocks of 16 KB, clusters as large as the format allows, and files that go on in long free runs.
+//! Our best: UFS2 with blocks of 16 KB, clusters as large as the format allows, and files that go
+//! on in long free runs.
 
 use crate::Result;
 use crate::bench::ageing::Ageing;

@@ -2,10 +2,12 @@
 
 use spindle_cache::{DataSettings, Naming, Settings};
 
-/// Buffers of a VAX of 1984 in bytes: a tenth of its memory (Ousterhout and others, 1985, section 6: 200 to 400 KB).
+/// Buffers of a VAX of 1984 in bytes: a tenth of its memory (Ousterhout and others, 1985, section
+/// 6: 200 to 400 KB).
 pub const VAX_BUFFERS: usize = 200 << 10;
 
-/// 4.1BSD and 4.2BSD: blocks of `bsize` bytes move one by one, one is read ahead, names are written at once.
+/// 4.1BSD and 4.2BSD: blocks of `bsize` bytes move one by one, one is read ahead, names are written
+/// at once.
 pub fn bsd(bsize: usize) -> Settings {
     Settings {
         capacity_bytes: VAX_BUFFERS,
@@ -20,7 +22,8 @@ pub fn clustered(cluster_bytes: usize) -> Settings {
     Settings { data: DataSettings::clustered(cluster_bytes, VAX_BUFFERS), ..bsd(cluster_bytes) }
 }
 
-/// Memory of a `SPARCstation` 1 with 8 MB for pages of files, in bytes: what the kernel and its tables leave.
+/// Memory of a `SPARCstation` 1 with 8 MB for pages of files, in bytes: what the kernel and its
+/// tables leave.
 pub const SPARC_PAGES: usize = 5 << 20;
 
 /// One of the four runs of the clustering paper's figure 9.

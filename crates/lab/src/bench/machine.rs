@@ -23,7 +23,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The presets `host` and `disk`, with `store` on the disk, and the classic disk sort in the driver.
+    /// The presets `host` and `disk`, with `store` on the disk, and the classic disk sort in the
+    /// driver.
     ///
     /// # Errors
     /// When there is no such preset.
@@ -59,7 +60,8 @@ impl Machine {
         })
     }
 
-    /// Adds a program that runs beside the one of [`Self::run`], which ends after all of these have.
+    /// Adds a program that runs beside the one of [`Self::run`], which ends after all of these
+    /// have.
     pub fn client(&self, name: &str, program: impl FnOnce() + Send + 'static) {
         self.simulation.spawn(name, program);
     }

@@ -1,4 +1,5 @@
-//! What a disk delivers at most: large requests, one behind the other, through the same driver, without a file system.
+//! What a disk delivers at most: large requests, one behind the other, through the same driver,
+//! without a file system.
 
 use crate::Result;
 use crate::bench::machine::{Machine, Rate};

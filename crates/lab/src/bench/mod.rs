@@ -1,4 +1,5 @@
-//! What experiments are made of: devices to look at and to branch off, months of use, programs, and measures.
+//! What experiments are made of: devices to look at and to branch off, months of use, programs, and
+//! measures.
 
 pub mod ageing;
 pub mod best;

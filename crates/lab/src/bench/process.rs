@@ -1,4 +1,5 @@
-//! A program: calls to a file system, with the work that entering the system and moving bytes is for the host.
+//! A program: calls to a file system, with the work that entering the system and moving bytes is
+//! for the host.
 
 use crate::Result;
 use spindle_clock::{Clock, Work};
@@ -92,7 +93,8 @@ impl<'a> Process<'a> {
         Ok(self.fs.fsync(ino, true)?)
     }
 
-    /// Touches all pages of a request's length at `offset` in a mapped file; gives the bytes touched.
+    /// Touches all pages of a request's length at `offset` in a mapped file; gives the bytes
+    /// touched.
     ///
     /// # Errors
     /// As the file system.

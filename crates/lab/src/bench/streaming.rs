@@ -35,8 +35,9 @@ pub struct Streamed {
 }
 
 impl Streaming {
-    /// Measures on a branch of `store`, which stays as it is. As in the 1984 paper everything is done more than once, and the
-    /// first time gets the system into a known state. A program's writes end when the system has taken the last one.
+    /// Measures on a branch of `store`, which stays as it is. As in the 1984 paper everything is
+    /// done more than once, and the first time gets the system into a known state. A program's
+    /// writes end when the system has taken the last one.
     ///
     /// # Errors
     /// As the file system.
@@ -84,8 +85,8 @@ mod tests {
     use crate::bench::subject::Disk;
     use spindle_sim::Time;
 
-    /// Promise: measuring repeats to the nanosecond, leaves the disk as it was, and finds the rate that a rotational delay
-    /// leaves: every other block, half of the disk's rate.
+    /// Promise: measuring repeats to the nanosecond, leaves the disk as it was, and finds the rate
+    /// that a rotational delay leaves: every other block, half of the disk's rate.
     #[test]
     fn repeats_and_leaves_no_trace() {
         let disk = Disk { cylinders: 64, ..Disk::CAPRICORN };

@@ -39,7 +39,8 @@ pub struct Disk {
 impl Disk {
     /// The AMPEX Capricorn of the 1984 paper (4.4BSD's vax disktab).
     pub const CAPRICORN: Self = Self { rpm: 3600, sectors: 32, tracks: 16, cylinders: 1024 };
-    /// The IBM 0661-467, taken for the 400 MB drive of the 1991 paper; its cylinders are worked out from its capacity.
+    /// The IBM 0661-467, taken for the 400 MB drive of the 1991 paper; its cylinders are worked out
+    /// from its capacity.
     pub const IBM_0661: Self = Self { rpm: 4316, sectors: 48, tracks: 14, cylinders: 1199 };
 
     /// All of it, in bytes.
@@ -49,12 +50,12 @@ impl Disk {
 }
 
 impl Kind {
-    /// The interleave with which a new old file system is read fastest on a VAX 11/750 and a Capricorn: the free list is
-    /// "initially ordered for optimal access", as the 1984 paper says.
+    /// The interleave with which a new old file system is read fastest on a VAX 11/750 and a
+    /// Capricorn: the free list is "initially ordered for optimal access", as the 1984 paper says.
     pub const BEST_INTERLEAVE: u16 = 6;
 
-    /// The old file system of 4.1BSD, with blocks of 1024 bytes. Its free list begins with every `interleave`th block of a
-    /// cylinder.
+    /// The old file system of 4.1BSD, with blocks of 1024 bytes. Its free list begins with every
+    /// `interleave`th block of a cylinder.
     pub fn old(disk: Disk, interleave: u16) -> Self {
         let cylinder = u16::try_from(disk.sectors * disk.tracks / 2).unwrap_or(u16::MAX);
         Self::Old(spindle_v7::newfs::Parameters {
@@ -63,7 +64,8 @@ impl Kind {
         })
     }
 
-    /// The fast file system of 4.2BSD: blocks, fragments, a rotational delay in milliseconds, a reserve of 10 %.
+    /// The fast file system of 4.2BSD: blocks, fragments, a rotational delay in milliseconds, a
+    /// reserve of 10 %.
     pub fn fast_1984(disk: Disk, bsize: u32, fsize: u32, rotdelay_ms: u32) -> Self {
         Self::Fast(Box::new(Parameters {
             format: Format::Old,
@@ -93,7 +95,8 @@ impl Kind {
         }
     }
 
-    /// UFS of `SunOS` 4.1: blocks of 8192 bytes in fragments of 1024, a reserve of 10 %. Clusters have `maxcontig` blocks.
+    /// UFS of `SunOS` 4.1: blocks of 8192 bytes in fragments of 1024, a reserve of 10 %. Clusters
+    /// have `maxcontig` blocks.
     pub fn sunos(disk: Disk, maxcontig: u32, rotdelay_ms: u32) -> Self {
         Self::Fast(Box::new(Parameters {
             format: Format::Ufs1,
@@ -192,7 +195,8 @@ impl Subject {
         }
     }
 
-    /// Mean length in bytes of the extents of some files: bytes over extents. 0 for empty files alone.
+    /// Mean length in bytes of the extents of some files: bytes over extents. 0 for empty files
+    /// alone.
     ///
     /// # Errors
     /// As the file system.

@@ -14,7 +14,8 @@ use spindle_report::outcome::{Cell, Column, Figure, Plot, Table};
 
 /// A host whose processor takes no time to speak of.
 const TODAY: &str = "today";
-/// Bytes of a transfer where the processor needs long for one, and the disk should not wait for it at the ends of a file.
+/// Bytes of a transfer where the processor needs long for one, and the disk should not wait for it
+/// at the ends of a file.
 const SMALLER: u32 = 512 << 10;
 /// The part of the space that is in use when users are made to clean up.
 const LEVEL: f64 = 0.8;
@@ -272,8 +273,9 @@ mod tests {
         if let Cell::Number(number) = cell { *number } else { panic!("{cell:?} is no number") }
     }
 
-    /// Promise: on a small disk, too, a new file system on a fast host delivers 95 % of the media, and names that are written
-    /// together cost fewer writes and less time; the same figures come out again.
+    /// Promise: on a small disk, too, a new file system on a fast host delivers 95 % of the media,
+    /// and names that are written together cost fewer writes and less time; the same figures come
+    /// out again.
     #[test]
     fn a_small_disk() {
         let scale = Scale { cylinders: Some(250), days: 2, file: 12 << 20, files: 50 };

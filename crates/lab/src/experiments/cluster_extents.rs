@@ -1,4 +1,5 @@
-//! How contiguous the allocator lays out files without preallocating (1991 paper, "Allocator details").
+//! How contiguous the allocator lays out files without preallocating (1991 paper, "Allocator
+//! details").
 
 use crate::bench::ageing::Ageing;
 use crate::bench::process::Process;
@@ -35,7 +36,8 @@ fn open(kind: &Kind, device: &Arc<dyn Device>) -> Result<Subject> {
     kind.open(device.clone(), Arc::new(ManualClock::at(0)), Settings::default())
 }
 
-/// Writes a file of so many bytes, or as many as there is space for, as root, who may use the reserve.
+/// Writes a file of so many bytes, or as many as there is space for, as root, who may use the
+/// reserve.
 fn write(subject: &Subject, bytes: u64) -> Result<Ino> {
     let clock = ManualClock::at(0);
     let process = Process::new(subject.fs(), &clock, 8192).with_reserve();
@@ -48,7 +50,8 @@ fn write(subject: &Subject, bytes: u64) -> Result<Ino> {
     Ok(ino)
 }
 
-/// Mean extent of the largest file on a partition of its own, with so many cylinders to a group; 0 for newfs's own choice.
+/// Mean extent of the largest file on a partition of its own, with so many cylinders to a group; 0
+/// for newfs's own choice.
 fn best(cylinders_per_group: u32) -> Result<f64> {
     let Kind::Fast(mut parameters) = Kind::sunos(disk(EMPTY_CYLINDERS), 15, 0) else { return Ok(0.0) };
     parameters.geometry.cpg = Some(cylinders_per_group).filter(|&cpg| cpg > 0);

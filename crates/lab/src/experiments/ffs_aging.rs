@@ -22,7 +22,8 @@ const REQUEST: usize = 8192;
 const LOOKS: [u32; 10] = [0, 7, 21, 35, 49, 63, 91, 119, 147, 175];
 /// "A few weeks of moderate use": the look that is compared with the paper.
 const WEEKS: u32 = 35;
-/// Days of use of a file system without a reserve, up to just before a cleaning, and the bytes that still fit.
+/// Days of use of a file system without a reserve, up to just before a cleaning, and the bytes that
+/// still fit.
 const FULL_DAYS: u32 = 49;
 const FULL_LEVEL: f64 = 0.985;
 const FULL_FILE: u64 = 1 << 20;

@@ -17,9 +17,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const SEED: u64 = 1984;
-/// The 150 megabytes of the paper's example of a file system (section 2), on the disk of its measurements.
+/// The 150 megabytes of the paper's example of a file system (section 2), on the disk of its
+/// measurements.
 const DISK: Disk = Disk { cylinders: 572, ..Disk::CAPRICORN };
-/// Entries of the directories that are listed; the old file system counts no more than 127 names of a directory.
+/// Entries of the directories that are listed; the old file system counts no more than 127 names of
+/// a directory.
 const ENTRIES: u32 = 120;
 /// Days of use.
 const DAYS: u32 = 30;
@@ -52,7 +54,8 @@ impl History {
     }
 }
 
-/// Accesses to inodes for the list of a directory of directories and of one of files, for each history.
+/// Accesses to inodes for the list of a directory of directories and of one of files, for each
+/// history.
 fn accesses(kind: &Kind, progress: &mut dyn FnMut(u32)) -> Result<Vec<[u64; 2]>> {
     let device = Arc::new(MemoryDevice::new(DISK.bytes()));
     kind.make(&*device)?;
@@ -83,7 +86,8 @@ fn accesses(kind: &Kind, progress: &mut dyn FnMut(u32)) -> Result<Vec<[u64; 2]>>
     counts.collect()
 }
 
-/// Lists a directory with all attributes on a file system opened for that; gives the accesses to inodes.
+/// Lists a directory with all attributes on a file system opened for that; gives the accesses to
+/// inodes.
 fn list(kind: &Kind, device: &MemoryDevice, dir: Ino) -> Result<u64> {
     let clock = Arc::new(ManualClock::at(0));
     let fork: Arc<dyn Device> = Arc::new(device.branch());

@@ -1,4 +1,5 @@
-//! Table 1 of the 1984 paper, and the arithmetic behind it held against file systems that were really made.
+//! Table 1 of the 1984 paper, and the arithmetic behind it held against file systems that were
+//! really made.
 
 use crate::bench::process::Process;
 use crate::bench::subject::Kind;
@@ -18,21 +19,24 @@ use std::sync::Arc;
 const SEED: u64 = 1984;
 /// Bytes of the paper's files; its megabytes are millions, as its kilobytes are thousands.
 const DATA: u64 = 775_200_000;
-/// What the paper's files lose when each starts on 512 bytes (its second row less its first): it says how many files share
-/// the data.
+/// What the paper's files lose when each starts on 512 bytes (its second row less its first): it
+/// says how many files share the data.
 const ENDS: u64 = 32_600_000;
-/// What the paper wastes in percent, in the order of [`ORGANISATIONS`]; after its own rows what it calls about the same.
+/// What the paper wastes in percent, in the order of [`ORGANISATIONS`]; after its own rows what it
+/// calls about the same.
 const PAPER: [f64; 8] = [0.0, 4.2, 6.9, 11.8, 22.4, 45.6, 6.9, 11.8];
 /// The row that was used to know the number of files.
 const CALIBRATED: usize = 1;
 const ABOUT: &str = "The paper gives no figure here; it says \"about the same\" as the old file system's.";
 /// Bytes of a file too large for the published sizes, which end at 512 KiB.
 const LARGE: u64 = (1 << 20) + 12_345;
-/// Bytes of data put into real file systems, few enough for a root with 125 directories, and a disk for them.
+/// Bytes of data put into real file systems, few enough for a root with 125 directories, and a disk
+/// for them.
 const SAMPLE: u64 = 6_000_000;
 const SAMPLE_DISK: u64 = 64 << 20;
 
-/// Directories, each with the sizes of the files in it, until `enough` of the data and of what the files' ends waste.
+/// Directories, each with the sizes of the files in it, until `enough` of the data and of what the
+/// files' ends waste.
 fn population(enough: impl Fn(u64, u64) -> bool) -> Vec<Vec<u64>> {
     let mut random = StdRng::seed_from_u64(SEED);
     let mut directories: Vec<Vec<u64>> = Vec::new();
@@ -53,7 +57,8 @@ fn population(enough: impl Fn(u64, u64) -> bool) -> Vec<Vec<u64>> {
     directories
 }
 
-/// The paper's population: as many files of published sizes as its second row asks for, and the rest in large files.
+/// The paper's population: as many files of published sizes as its second row asks for, and the
+/// rest in large files.
 fn berkeley() -> Vec<Vec<u64>> {
     // A directory of some 13 entries wastes 281 bytes of its first 512 on average.
     let mut directories = population(|_, ends| ends >= ENDS * 92 / 100);

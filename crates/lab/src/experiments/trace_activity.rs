@@ -1,4 +1,5 @@
-//! Tables III to V and figures 1 to 4 of the 1985 paper: the analyser over synthetic traces of its three machines.
+//! Tables III to V and figures 1 to 4 of the 1985 paper: the analyser over synthetic traces of its
+//! three machines.
 
 use crate::{Outcome, Progress, Result};
 use spindle_report::number::real;
@@ -15,7 +16,8 @@ const POINTS: f64 = 2.0;
 /// How far a rate may be off, in parts of the paper's.
 const RATES: f64 = 0.15;
 
-/// A row of a table: its name, and what to compare; nothing where the paper has nothing to compare with.
+/// A row of a table: its name, and what to compare; nothing where the paper has nothing to compare
+/// with.
 type Row = (&'static str, fn(&Findings, &Trace) -> Comparison, Option<&'static str>);
 
 fn hourly(found: &Findings, paper: &Trace, kind: Kind) -> Comparison {

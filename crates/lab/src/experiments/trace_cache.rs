@@ -1,4 +1,5 @@
-//! Tables VI and VII and figures 5 to 7 of the 1985 paper: the cache simulator over a synthetic trace.
+//! Tables VI and VII and figures 5 to 7 of the 1985 paper: the cache simulator over a synthetic
+//! trace.
 
 use crate::{Outcome, Progress, Result};
 use spindle_report::outcome::{Cell, Verdict};

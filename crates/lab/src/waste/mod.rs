@@ -1,13 +1,15 @@
-//! Table 1 of the 1984 paper: what an organisation of the disk costs for a given population of files.
+//! Table 1 of the 1984 paper: what an organisation of the disk costs for a given population of
+//! files.
 //!
-//! A [`Survey`] is told of every object and adds up, for each [`Organisation`], what its data takes in whole blocks or
-//! fragments, its inodes and its indirect blocks. What the paper counts, as far as it says: space used over space in
-//! which files stand end to end; the waste in percent of the latter (807.8 over 775.2 is its 4.2 %).
+//! A [`Survey`] is told of every object and adds up, for each [`Organisation`], what its data takes
+//! in whole blocks or fragments, its inodes and its indirect blocks. What the paper counts, as far
+//! as it says: space used over space in which files stand end to end; the waste in percent of the
+//! latter (807.8 over 775.2 is its 4.2 %).
 //!
-//! What is ours to settle: inodes count where they are in use (how many a file system has is its maker's choice, and most
-//! are free); a directory is a file of 16 bytes an entry, as in the old file system, and in the new one of
-//! chunks; the free pieces of a broken block are free; superblocks and group blocks count in proportion to the space
-//! they manage.
+//! What is ours to settle: inodes count where they are in use (how many a file system has is its
+//! maker's choice, and most are free); a directory is a file of 16 bytes an entry, as in the old
+//! file system, and in the new one of chunks; the free pieces of a broken block are free;
+//! superblocks and group blocks count in proportion to the space they manage.
 
 mod organisation;
 
@@ -135,7 +137,8 @@ mod tests {
         (usage.data, usage.inodes, usage.indirect)
     }
 
-    /// Promise: the paper's own example, 11,000 bytes on a 4096/1024 file system, takes two blocks and three fragments.
+    /// Promise: the paper's own example, 11,000 bytes on a 4096/1024 file system, takes two blocks
+    /// and three fragments.
     #[test]
     fn the_papers_example() {
         let fast = Organisation::Fast { bsize: 4096, fsize: 1024, ufs2: false, short_links: false };
@@ -162,7 +165,8 @@ mod tests {
         assert_eq!(usage(fast, Object::Sparse(size, &halves)), (size, 128, 4 * 4096));
     }
 
-    /// Promise: directories take whole chunks in the new file system and 16 bytes an entry in the old.
+    /// Promise: directories take whole chunks in the new file system and 16 bytes an entry in the
+    /// old.
     #[test]
     fn directories_and_links() {
         let fast = Organisation::Fast { bsize: 8192, fsize: 1024, ufs2: true, short_links: true };

@@ -21,7 +21,8 @@ pub enum Organisation {
         /// Bytes.
         to: u64,
     },
-    /// The old file system: 10 direct blocks, inodes of 64 bytes, and a free list that lives in free blocks.
+    /// The old file system: 10 direct blocks, inodes of 64 bytes, and a free list that lives in
+    /// free blocks.
     Old {
         /// Block size in bytes.
         block: u64,
@@ -74,7 +75,8 @@ impl fmt::Display for Organisation {
 }
 
 impl Organisation {
-    /// What to ask of newfs for such a file system on a disk of `size_bytes`; none for what is not of the new kind.
+    /// What to ask of newfs for such a file system on a disk of `size_bytes`; none for what is not
+    /// of the new kind.
     #[must_use]
     pub fn parameters(&self, size_bytes: u64) -> Option<Parameters> {
         let &Self::Fast { bsize, fsize, ufs2, short_links } = self else { return None };
@@ -112,7 +114,8 @@ impl Organisation {
         shape.add_data(size, extents, usage);
     }
 
-    /// The usage with superblocks and maps, which stand to the rest as in a new file system on a disk of 1 GiB.
+    /// The usage with superblocks and maps, which stand to the rest as in a new file system on a
+    /// disk of 1 GiB.
     pub(super) fn with_maps(&self, mut usage: Usage) -> Usage {
         let layout =
             self.parameters(DISK).and_then(|parameters| Plan::new(&parameters).ok()).map(|plan| plan.layout);
@@ -204,7 +207,8 @@ struct Pointers {
 }
 
 impl Pointers {
-    /// The indirect blocks that lead to the blocks `lbns` and were not counted. Calls come with rising ranges.
+    /// The indirect blocks that lead to the blocks `lbns` and were not counted. Calls come with
+    /// rising ranges.
     fn count(&mut self, shape: &Shape, lbns: Range<u64>) -> u64 {
         let n = shape.nindir;
         let mut counted = 0;

@@ -10,7 +10,8 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// The axis on which all points and marks have room. What is not above 0 stands at its left end.
+    /// The axis on which all points and marks have room. What is not above 0 stands at its left
+    /// end.
     pub(super) fn of(unit: Unit, series: &[Series], marks: &[Mark]) -> Self {
         let points = series.iter().flat_map(|series| series.points.iter().map(|p| p.0));
         let values = || points.clone().chain(marks.iter().map(|mark| mark.x)).filter(|&x| x > 0.0);
@@ -71,7 +72,8 @@ fn seconds(value: f64) -> String {
     scaled(value * 1e9, &[(1.0, "ns"), (1e3, "µs"), (1e3, "ms"), (1e3, "s")])
 }
 
-/// In the largest unit of which there is at least one; each is told with how many of the one before it is.
+/// In the largest unit of which there is at least one; each is told with how many of the one before
+/// it is.
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     let mut left = value;
     let mut unit = "";
@@ -90,7 +92,8 @@ fn scaled(value: f64, units: &[(f64, &str)]) -> String {
 mod tests {
     use super::*;
 
-    /// Promise: an axis holds all its values, ticks are powers inside it and no more than asked for, with short labels.
+    /// Promise: an axis holds all its values, ticks are powers inside it and no more than asked
+    /// for, with short labels.
     #[test]
     fn powers() {
         let series = [Series { name: "a".into(), points: vec![(0.0, 0.0), (3.0, 0.5), (5e6, 1.0)] }];

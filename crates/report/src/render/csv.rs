@@ -1,9 +1,11 @@
-//! Tables and figures as CSV (RFC 4180): numbers without units or thousands, what belongs to a number in a column of its own.
+//! Tables and figures as CSV (RFC 4180): numbers without units or thousands, what belongs to a
+//! number in a column of its own.
 
 use crate::outcome::{Cell, Figure, Measured, Plot, Series, Table};
 use std::fmt::Write;
 
-/// A table as CSV. A column with shares, deviations or a paper's figures is followed by columns for these.
+/// A table as CSV. A column with shares, deviations or a paper's figures is followed by columns for
+/// these.
 #[must_use]
 pub fn csv(table: &Table) -> String {
     let mut out = String::new();
@@ -111,7 +113,8 @@ mod tests {
     use super::*;
     use crate::outcome::{Column, Comparison};
 
-    /// Promise: each kind of cell has its numbers in columns of their own, and words are quoted where they must be.
+    /// Promise: each kind of cell has its numbers in columns of their own, and words are quoted
+    /// where they must be.
     #[test]
     fn cells() {
         let mut table = Table::new("t", ["what", "here", "then"].map(|name| Column::new(name, 0)));

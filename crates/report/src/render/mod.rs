@@ -1,4 +1,5 @@
-//! How an outcome is shown: as text on a terminal, as CSV, and its figures as SVG. JSON is what `serde` makes of it.
+//! How an outcome is shown: as text on a terminal, as CSV, and its figures as SVG. JSON is what
+//! `serde` makes of it.
 
 mod axis;
 mod csv;
@@ -19,7 +20,8 @@ use std::fmt::Write;
 /// Columns of text on which everything is written.
 pub const WIDTH: usize = 100;
 
-/// An outcome as text: tables, figures, findings, and how its comparisons came out. Each part begins with an empty line.
+/// An outcome as text: tables, figures, findings, and how its comparisons came out. Each part
+/// begins with an empty line.
 #[must_use]
 pub fn text(outcome: &Outcome) -> String {
     let mut out = String::new();

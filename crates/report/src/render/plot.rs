@@ -210,7 +210,8 @@ fn as_usize(n: f64) -> usize {
 mod tests {
     use super::*;
 
-    /// Promise: a rising curve starts at the bottom left and ends at the top right, between the ends of both axes.
+    /// Promise: a rising curve starts at the bottom left and ends at the top right, between the
+    /// ends of both axes.
     #[test]
     fn curves() {
         let plot = plot(&Figure {
@@ -227,7 +228,8 @@ mod tests {
         assert_eq!(plot.matches('●').count(), COLUMNS + 1);
     }
 
-    /// Promise: bars are as long as their numbers, and nothing breaks when there is nothing to draw.
+    /// Promise: bars are as long as their numbers, and nothing breaks when there is nothing to
+    /// draw.
     #[test]
     fn bars_and_nothing() {
         let text = bars("KB/s", &["a".into(), "b".into()], &[("x".into(), vec![50.0, 25.0])]);

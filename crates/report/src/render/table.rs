@@ -1,5 +1,6 @@
-//! Tables as aligned text. A column with comparisons becomes three: the paper's figure, ours, and the ratio; what is
-//! outside its tolerance is marked with `!`, and with a number in brackets where a note explains it.
+//! Tables as aligned text. A column with comparisons becomes three: the paper's figure, ours, and
+//! the ratio; what is outside its tolerance is marked with `!`, and with a number in brackets where
+//! a note explains it.
 
 use super::wrapped;
 use crate::outcome::{Cell, Column, Measured, Row, Table, Verdict};
@@ -110,7 +111,8 @@ fn digits(number: f64, column: &Column) -> String {
     format!("{number:.*}", column.decimals)
 }
 
-/// A number with so many digits behind the point, and a comma before every third digit of a long one.
+/// A number with so many digits behind the point, and a comma before every third digit of a long
+/// one.
 pub(super) fn grouped(number: f64, decimals: usize) -> String {
     let text = format!("{number:.decimals$}");
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
@@ -193,7 +195,8 @@ mod tests {
     use super::*;
     use crate::outcome::Comparison;
 
-    /// Promise: columns line up, comparisons show paper, ours and ratio, and what is outside is marked and explained once.
+    /// Promise: columns line up, comparisons show paper, ours and ratio, and what is outside is
+    /// marked and explained once.
     #[test]
     fn lines_up() {
         let mut found = Table::new("Rates", [Column::new("system", 0), Column::new("KB/s", 0)]);

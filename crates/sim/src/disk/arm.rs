@@ -1,4 +1,5 @@
-//! The moving parts: where the heads are, and how long it takes until a run of sectors has passed under them.
+//! The moving parts: where the heads are, and how long it takes until a run of sectors has passed
+//! under them.
 //!
 //! Pure: an [`Arm`] is a value, and every motion gives the next one.
 
@@ -129,7 +130,8 @@ impl Mechanism {
         motion
     }
 
-    /// How far reading on from `sector`, without a pause since `from`, has got by `until`, of `count` sectors at most.
+    /// How far reading on from `sector`, without a pause since `from`, has got by `until`, of
+    /// `count` sectors at most.
     #[must_use]
     pub fn progress(&self, arm: Arm, sector: u64, count: u64, from: Time, until: Time) -> Progress {
         let mut reached = Progress { sectors: 0, end: from, arm };

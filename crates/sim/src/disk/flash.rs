@@ -1,9 +1,10 @@
 //! A solid-state disk: independent dies behind one command processor and one interface.
 //!
-//! A transfer waits for its turn at the processor, which each direction passes at no more than the published rate of
-//! commands and bytes; then for its dies, if it reads from them; then it takes the published latency. Sequential
-//! transfers find their data in the disk's memory, or leave them there. Programming goes on behind acknowledged
-//! writes, and keeps reads from the dies that it occupies.
+//! A transfer waits for its turn at the processor, which each direction passes at no more than the
+//! published rate of commands and bytes; then for its dies, if it reads from them; then it takes
+//! the published latency. Sequential transfers find their data in the disk's memory, or leave them
+//! there. Programming goes on behind acknowledged writes, and keeps reads from the dies that it
+//! occupies.
 
 use super::spec::{self, Spec};
 use super::{Service, invalid};

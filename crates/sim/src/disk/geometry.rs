@@ -1,11 +1,12 @@
 //! Where a sector is, and when it passes under the head.
 //!
-//! Sectors are numbered along a track, then from head to head through a cylinder, then inwards. A track has slots, which
-//! pass the head one after the other; interleave says which slot a sector has, skew by how many slots each track is
-//! turned against the one before. The platters turn by the clock: at time t the angle is t modulo a revolution.
+//! Sectors are numbered along a track, then from head to head through a cylinder, then inwards. A
+//! track has slots, which pass the head one after the other; interleave says which slot a sector
+//! has, skew by how many slots each track is turned against the one before. The platters turn by
+//! the clock: at time t the angle is t modulo a revolution.
 //!
-//! Invariant: all boundaries of slots are rounded in one way, so what follows without a gap on the platter
-//! follows without a gap in time.
+//! Invariant: all boundaries of slots are rounded in one way, so what follows without a gap on the
+//! platter follows without a gap in time.
 
 use super::invalid;
 use super::spec;
@@ -60,8 +61,8 @@ pub struct Pass {
 }
 
 impl Geometry {
-    /// The geometry that `spec` describes; skews that it leaves out cover `switch` (one head to the next) and
-    /// `step` (one cylinder to the next).
+    /// The geometry that `spec` describes; skews that it leaves out cover `switch` (one head to the
+    /// next) and `step` (one cylinder to the next).
     ///
     /// # Errors
     /// When a figure is out of its range.
@@ -148,7 +149,8 @@ impl Geometry {
         self.zones[0].per_track * u64::from(self.heads)
     }
 
-    /// The track of a sector and its number on the track. A sector behind the last is taken for the last.
+    /// The track of a sector and its number on the track. A sector behind the last is taken for the
+    /// last.
     #[must_use]
     pub fn place(&self, sector: u64) -> (Track, u64) {
         let sector = sector.min(self.sectors - 1);
@@ -182,7 +184,8 @@ impl Geometry {
         Track { cylinder, head, zone, turn: turn % of.per_track }
     }
 
-    /// When `count` sectors of a track, from number `index` on, pass a head that is there from `from` on.
+    /// When `count` sectors of a track, from number `index` on, pass a head that is there from
+    /// `from` on.
     #[must_use]
     pub fn pass(&self, track: Track, index: u64, count: u64, from: Time) -> Pass {
         let zone = &self.zones[track.zone];

@@ -1,7 +1,7 @@
 //! The drive's read buffer: what has been read, and reading on while the host asks for nothing.
 //!
-//! A segment holds consecutive sectors. After a read the drive reads on behind it into the same segment (the
-//! stream) until the segment is full or the heads are needed elsewhere.
+//! A segment holds consecutive sectors. After a read the drive reads on behind it into the same
+//! segment (the stream) until the segment is full or the heads are needed elsewhere.
 //!
 //! Invariant: a segment never claims a sector before it has passed under the head.
 
@@ -34,7 +34,8 @@ struct Stream {
 pub enum Held {
     /// All of it.
     All,
-    /// Nothing, or only the beginning; reading goes on from `next` with the heads at `arm` since `from`.
+    /// Nothing, or only the beginning; reading goes on from `next` with the heads at `arm` since
+    /// `from`.
     Coming {
         /// First sector that is not in yet.
         next: u64,
@@ -65,7 +66,8 @@ pub struct ReadBuffer {
 }
 
 impl ReadBuffer {
-    /// An empty buffer of `count` segments of `capacity` sectors that reads on by at most `read_ahead`.
+    /// An empty buffer of `count` segments of `capacity` sectors that reads on by at most
+    /// `read_ahead`.
     #[must_use]
     pub fn new(count: u32, capacity: u64, read_ahead: u64) -> Self {
         let segments = (0..count).map(|_| Segment { start: 0, end: 0, used: 0 }).collect();
@@ -108,7 +110,8 @@ impl ReadBuffer {
         }
     }
 
-    /// The sectors from `start` to `end` have passed under the heads, the last one at `at`; the drive reads on.
+    /// The sectors from `start` to `end` have passed under the heads, the last one at `at`; the
+    /// drive reads on.
     pub fn filled(&mut self, start: u64, end: u64, at: Time, arm: Arm) {
         let extends =
             |segment: &Segment| segment.start < segment.end && (segment.start..=segment.end).contains(&start);
@@ -131,8 +134,9 @@ impl ReadBuffer {
         self.stream.take().map(|stream| stream.arm)
     }
 
-    /// The sectors from `start` to `end` are being written at `now`: what the buffer has of them is stale. Where reading on
-    /// would have to go back for them, it ends, and the heads are found here.
+    /// The sectors from `start` to `end` are being written at `now`: what the buffer has of them is
+    /// stale. Where reading on would have to go back for them, it ends, and the heads are found
+    /// here.
     pub fn invalidate(&mut self, mechanism: &Mechanism, start: u64, end: u64, now: Time) -> Option<Arm> {
         self.read_on(mechanism, now);
         let mut arm = None;

@@ -1,7 +1,8 @@
-//! A rotating disk with its controller: overhead, motion, bus, read buffer and write cache put together.
+//! A rotating disk with its controller: overhead, motion, bus, read buffer and write cache put
+//! together.
 //!
-//! What the drive does by itself between two requests (reading on, emptying the write cache) is worked out when the
-//! next request comes.
+//! What the drive does by itself between two requests (reading on, emptying the write cache) is
+//! worked out when the next request comes.
 
 use super::arm::{Arm, Mechanism, Motion};
 use super::read_buffer::{Held, ReadBuffer};
@@ -214,7 +215,8 @@ impl Rotating {
         service
     }
 
-    /// Data from `next` on come from the platters by `motion`, those before are in the buffer; all go to the host.
+    /// Data from `next` on come from the platters by `motion`, those before are in the buffer; all
+    /// go to the host.
     fn deliver(&mut self, now: Time, ready: Time, transfer: &Transfer, motion: Motion, next: u64) -> Service {
         let (start, end) = (transfer.sector, transfer.end());
         let on_bus = self.on_bus(transfer.sectors);
@@ -306,7 +308,8 @@ impl Rotating {
         }
     }
 
-    /// What the write cache gives to the platters next: at most a track at once, so that a read need not wait long.
+    /// What the write cache gives to the platters next: at most a track at once, so that a read
+    /// need not wait long.
     fn next_run(&mut self) -> Option<(u64, u64)> {
         let most = self.mechanism.geometry.per_track(self.arm.track);
         self.cache.as_mut()?.take_next(self.head, most)

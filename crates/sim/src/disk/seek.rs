@@ -1,7 +1,9 @@
-//! How long the arm takes over a distance: a square root while it accelerates, a line where it travels.
+//! How long the arm takes over a distance: a square root while it accelerates, a line where it
+//! travels.
 //!
-//! The form t(d) = min + a·√(d-1) + b·(d-1), fitted to the published shortest, mean and longest seek, is that of
-//! `RAIDframe` (`rf_geometry.c`); with uniformly distributed pairs of cylinders the mean of √d is 8/15·√N, that of d N/3.
+//! The form t(d) = min + a·√(d-1) + b·(d-1), fitted to the published shortest, mean and longest
+//! seek, is that of `RAIDframe` (`rf_geometry.c`); with uniformly distributed pairs of cylinders
+//! the mean of √d is 8/15·√N, that of d N/3.
 
 use super::invalid;
 use crate::preset::Error;

@@ -34,22 +34,23 @@ pub struct Geometry {
     /// Bytes per sector, a power of two of at least 512.
     #[serde(deserialize_with = "figure")]
     pub sector_bytes: u32,
-    /// Distance between consecutive sectors of a track in sectors; 1, the default, leaves nothing out.
+    /// Distance between consecutive sectors of a track in sectors; 1, the default, leaves nothing
+    /// out.
     #[serde(default, deserialize_with = "figure_or_none")]
     pub interleave: Option<u32>,
     /// Time to choose another head of the cylinder, in milliseconds.
     #[serde(deserialize_with = "figure")]
     pub head_switch_ms: f64,
-    /// How far a track's first sector stands behind that of the track before, in sectors. Without it: as many
-    /// as cover the head switch.
+    /// How far a track's first sector stands behind that of the track before, in sectors. Without
+    /// it: as many as cover the head switch.
     #[serde(default, deserialize_with = "figure_or_none")]
     pub track_skew_sectors: Option<u32>,
-    /// The same from the last track of a cylinder to the next cylinder. Without it: as many as cover the longer
-    /// of the shortest seeks for reading and writing.
+    /// The same from the last track of a cylinder to the next cylinder. Without it: as many as
+    /// cover the longer of the shortest seeks for reading and writing.
     #[serde(default, deserialize_with = "figure_or_none")]
     pub cylinder_skew_sectors: Option<u32>,
-    /// Bands of cylinders with equally many sectors per track, the outermost, which hold the lowest sectors,
-    /// first. Old disks have one.
+    /// Bands of cylinders with equally many sectors per track, the outermost, which hold the lowest
+    /// sectors, first. Old disks have one.
     pub zone: Vec<Zone>,
 }
 
@@ -65,7 +66,8 @@ pub struct Zone {
     pub sectors_per_track: u32,
 }
 
-/// Seek times, settling included, in milliseconds. Those of writing follow those of reading where they are left out.
+/// Seek times, settling included, in milliseconds. Those of writing follow those of reading where
+/// they are left out.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seek {
@@ -131,7 +133,8 @@ pub struct ReadBuffer {
     /// Size of each in KiB.
     #[serde(deserialize_with = "figure")]
     pub segment_kib: u32,
-    /// How far an idle drive reads on behind the last read, in KiB; without it until the segment is full.
+    /// How far an idle drive reads on behind the last read, in KiB; without it until the segment is
+    /// full.
     #[serde(default, deserialize_with = "figure_or_none")]
     pub read_ahead_kib: Option<u32>,
 }
@@ -194,7 +197,8 @@ pub struct Flash {
     /// Time that a read keeps its die, in microseconds; part of the latency.
     #[serde(deserialize_with = "figure")]
     pub die_read_us: f64,
-    /// Time that programming keeps a die per stripe, in microseconds; after the write was acknowledged.
+    /// Time that programming keeps a die per stripe, in microseconds; after the write was
+    /// acknowledged.
     #[serde(deserialize_with = "figure")]
     pub die_program_us: f64,
     /// Time of a flush that finds nothing to do, in microseconds.

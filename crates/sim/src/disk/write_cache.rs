@@ -55,8 +55,8 @@ impl WriteCache {
         self.runs.range(..=start).next_back().is_some_and(|(_, to)| *to >= end)
     }
 
-    /// Takes out what is to be written next by heads before sector `head`: a one-way elevator, at most `most` sectors
-    /// at a time.
+    /// Takes out what is to be written next by heads before sector `head`: a one-way elevator, at
+    /// most `most` sectors at a time.
     pub fn take_next(&mut self, head: u64, most: u64) -> Option<(u64, u64)> {
         let (&start, _) = self.runs.range(head..).next().or_else(|| self.runs.first_key_value())?;
         self.take(start, most)

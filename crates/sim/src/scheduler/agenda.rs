@@ -1,4 +1,5 @@
-//! What happens next: events in the order of time, threads that are ready, threads that wait. It runs nothing itself.
+//! What happens next: events in the order of time, threads that are ready, threads that wait. It
+//! runs nothing itself.
 
 use crate::time::Time;
 use parking_lot::{Condvar, Mutex};

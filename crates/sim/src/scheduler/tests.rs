@@ -59,7 +59,8 @@ fn time_is_virtual() {
     assert_eq!(simulation.now(), ms(3000));
 }
 
-/// Promise: a lock excludes in a simulation too, whatever the order, and a wait with a time-out ends in time.
+/// Promise: a lock excludes in a simulation too, whatever the order, and a wait with a time-out
+/// ends in time.
 #[test]
 fn locks_exclude() {
     for seed in 0..50 {
@@ -89,7 +90,8 @@ fn locks_exclude() {
     }
 }
 
-/// Promise: clients that wait for each other are an error that names them, not a hang; so is a panic.
+/// Promise: clients that wait for each other are an error that names them, not a hang; so is a
+/// panic.
 #[test]
 fn deadlocks_and_panics_end_the_run() {
     let simulation = Simulation::new();

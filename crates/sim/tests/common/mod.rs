@@ -6,7 +6,8 @@ use spindle_sim::disk::{Disk, Spec};
 use spindle_sim::preset::Library;
 use spindle_sim::{Time, Transfer};
 
-/// The seed of the tests that compare a mean with what it should be: a new one each time would show nothing more.
+/// The seed of the tests that compare a mean with what it should be: a new one each time would show
+/// nothing more.
 pub const SEED: u64 = 1984;
 
 /// A preset.

@@ -12,14 +12,14 @@ pub enum Aim {
     IndirectReused,
     /// The same of directories.
     DirectoryReused,
-    /// Epochs go around the log, over records that the header on the medium still tells of, while an unlinked
-    /// file is open; then its inode becomes another file's.
+    /// Epochs go around the log, over records that the header on the medium still tells of, while
+    /// an unlinked file is open; then its inode becomes another file's.
     LogWraps,
-    /// Epochs that change the same buffers; there is no room for one in the log until those before are
-    /// checkpointed.
+    /// Epochs that change the same buffers; there is no room for one in the log until those before
+    /// are checkpointed.
     LogFull,
-    /// The same bytes are written again and again in their places, with large and small writes, each made
-    /// durable.
+    /// The same bytes are written again and again in their places, with large and small writes,
+    /// each made durable.
     Overwritten,
 }
 
@@ -83,7 +83,8 @@ fn write(path: &str, offset: u64, len: usize) -> Op {
 
 /// Operations that are made durable together, in turn: `made` makes metadata, `gone` takes it away.
 fn reuse(made: Vec<Op>, gone: Vec<Op>) -> Vec<Vec<Op>> {
-    // Without an indirect block of their own, all over what is free: a file's group is its directory's.
+    // Without an indirect block of their own, all over what is free: a file's group is its
+    // directory's.
     let data = (0..12).map(|n| {
         let name = format!("{}data{n}", ["", "A/", "B/", "D/"][n % 4]);
         vec![create(&name), write(&name, 0, 45_000)]

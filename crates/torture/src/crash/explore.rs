@@ -1,4 +1,5 @@
-//! Many workloads on all processors: those that are always done, then sampled ones until the budget ends.
+//! Many workloads on all processors: those that are always done, then sampled ones until the budget
+//! ends.
 
 use super::aimed::Aim;
 use super::images::{Image, shapes};
@@ -30,7 +31,8 @@ const PROGRESS: Duration = Duration::from_secs(5);
 pub enum Budget {
     /// So many workloads, by lot from all kinds.
     Sample(usize),
-    /// All sequences of one operation on each format and of two on the first, then others until so much time has passed.
+    /// All sequences of one operation on each format and of two on the first, then others until so
+    /// much time has passed.
     Time(Duration),
 }
 

@@ -1,11 +1,13 @@
-//! Another system's session between two of ours: it mounts what a crash or a clean end of ours has left, changes
-//! something and goes, and nothing that it wrote is lost. (Linux mounts these file systems read-only and writes
-//! nothing, so what comes after its session is what comes without one.)
+//! Another system's session between two of ours: it mounts what a crash or a clean end of ours has
+//! left, changes something and goes, and nothing that it wrote is lost. (Linux mounts these file
+//! systems read-only and writes nothing, so what comes after its session is what comes without
+//! one.)
 //!
-//! None of these systems knows of a log of ours, but for NetBSD of one in its own place, which it replays. What
-//! they find else is the state of the last checkpoint, and they work on that; a state in which their `fsck` would
-//! find something is passed over. What each leaves in the superblock is written down here field by field, as
-//! their kernels do it: what they set at a mount and at its end, and what they leave alone.
+//! None of these systems knows of a log of ours, but for NetBSD of one in its own place, which it
+//! replays. What they find else is the state of the last checkpoint, and they work on that; a state
+//! in which their `fsck` would find something is passed over. What each leaves in the superblock is
+//! written down here field by field, as their kernels do it: what they set at a mount and at its
+//! end, and what they leave alone.
 
 use super::images;
 use super::operation::{Driver, Op};
@@ -108,8 +110,9 @@ impl fmt::Display for System {
     }
 }
 
-/// Has `system` mount what is on the medium and work with it; returns what it leaves there, as a tree. None if it
-/// does not mount this, or its check would find something to repair. The medium is not taken back.
+/// Has `system` mount what is on the medium and work with it; returns what it leaves there, as a
+/// tree. None if it does not mount this, or its check would find something to repair. The medium is
+/// not taken back.
 ///
 /// # Errors
 /// What went wrong on the way, which is no fault of what is looked at.
@@ -126,7 +129,8 @@ pub fn session(device: &Arc<Recorder>, system: System) -> Result<Option<Tree>, S
     if found.dialect == Dialect::NetBsd
         && let FoundLog::Recovery(replay) = FoundLog::look(&**device, &found).map_err(told)?
     {
-        // The others would not see that there is a log. NetBSD frees its orphans, which is not modelled.
+        // The others would not see that there is a log. NetBSD frees its orphans, which is not
+        // modelled.
         if !matches!(system, System::NetBsd | System::NetBsdReset) || replay.orphans().next().is_some() {
             return Ok(None);
         }
@@ -146,7 +150,8 @@ pub fn session(device: &Arc<Recorder>, system: System) -> Result<Option<Tree>, S
     Ok(Some(tree))
 }
 
-/// A session of NetBSD with the log in its place. Its log is ours but for the stamp, which it does not know.
+/// A session of NetBSD with the log in its place. Its log is ours but for the stamp, which it does
+/// not know.
 fn logged(device: &Arc<Recorder>, system: System, place: Option<LogPlace>) -> Result<Tree, String> {
     let told = |e: spindle_vfs::Error| format!("{system}: {e}");
     let clock = images::clock();
@@ -220,8 +225,8 @@ fn work(device: &Arc<Recorder>, system: System) -> Result<Tree, String> {
     Ok(tree)
 }
 
-/// Writes the superblock as the system leaves it; `found` is what it was at the mount, clean or not, perhaps by a
-/// replay.
+/// Writes the superblock as the system leaves it; `found` is what it was at the mount, clean or
+/// not, perhaps by a replay.
 fn leave(
     device: &Arc<Recorder>,
     system: System,
@@ -231,7 +236,8 @@ fn leave(
     let now = Timestamp::new(MADE + 600, 0);
     let netbsd = matches!(system, System::NetBsd | System::NetBsdReset);
     let reset = matches!(system, System::FreeBsdReset | System::NetBsdReset);
-    // NetBSD shifts `fs_clean` at the mount, and back at its end only if that was 1; the others have checked it.
+    // NetBSD shifts `fs_clean` at the mount, and back at its end only if that was 1; the others
+    // have checked it.
     let clean = !reset && (system.checks() || was_clean);
     let mut left = Superblock::open(&**device)?;
     left.set_clean(clean, false, now);
@@ -252,7 +258,8 @@ fn leave(
         // It sets the time only with what it writes of its own accord.
         (fs.fs_time, fs.fs_old_time) = (found.fs.fs_time, found.fs.fs_old_time);
     }
-    // Kernels write where it was mounted; those of NetBSD and OpenBSD their pointers, too, behind that.
+    // Kernels write where it was mounted; those of NetBSD and OpenBSD their pointers, too, behind
+    // that.
     fs.fs_fsmnt[..4].copy_from_slice(b"/mnt");
     fs.encode(&mut raw, endian);
     if matches!(system, System::NetBsd | System::NetBsdReset | System::OpenBsd) && left.layout.flags_updated {
@@ -266,8 +273,8 @@ fn leave(
     Ok(device.flush()?)
 }
 
-/// Mounts what another system has left, which is `theirs`: either nothing is written, and what is there reads as they
-/// left it, or it is taken over whole.
+/// Mounts what another system has left, which is `theirs`: either nothing is written, and what is
+/// there reads as they left it, or it is taken over whole.
 ///
 /// # Errors
 /// What of theirs was lost.

@@ -1,5 +1,5 @@
-//! The file systems that crash: small, one of each format, filled with junk once so that stale bytes are told from zeros, and then
-//! with the tree that all workloads start from.
+//! The file systems that crash: small, one of each format, filled with junk once so that stale
+//! bytes are told from zeros, and then with the tree that all workloads start from.
 
 use super::operation::{Driver, Op};
 use super::oracle::Tree;
@@ -38,8 +38,8 @@ pub struct Shape {
 pub enum Mounting {
     /// As on a block device, each operation at a time of its own.
     Plain,
-    /// As on an image file, where large writes go straight to the device; straight are all of this many bytes.
-    /// All operations are done within one tick of the clock.
+    /// As on an image file, where large writes go straight to the device; straight are all of this
+    /// many bytes. All operations are done within one tick of the clock.
     Straight(usize),
     /// Data goes to the device as soon as there is more than a little of it, whoever asks next.
     /// All operations are done within one tick of the clock.
@@ -319,7 +319,8 @@ fn fill_with_junk(fs: &Ffs) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Promise: crashes on NetBSD's formats are crashes of NetBSD's own log, which no name leads to.
+    /// Promise: crashes on NetBSD's formats are crashes of NetBSD's own log, which no name leads
+    /// to.
     #[test]
     fn netbsds_formats_have_netbsds_log() {
         for shape in shapes().iter().filter(|shape| shape.name.contains("netbsd")) {

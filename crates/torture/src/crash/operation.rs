@@ -1,7 +1,7 @@
 //! Operations by path, and the driver that carries them out on any file system.
 //!
-//! Each write has a serial number, and its bytes depend on it and on nothing else, so that bytes found after a crash tell which
-//! write they are of.
+//! Each write has a serial number, and its bytes depend on it and on nothing else, so that bytes
+//! found after a crash tell which write they are of.
 
 use super::oracle::Tree;
 use spindle_vfs::{
@@ -164,8 +164,8 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Carries out an operation; gives the bytes written, of a write. A write stops after `limit` bytes: as far as another file system
-    /// got when its space ran out.
+    /// Carries out an operation; gives the bytes written, of a write. A write stops after `limit`
+    /// bytes: as far as another file system got when its space ran out.
     ///
     /// # Errors
     /// Those of the file system.
@@ -246,7 +246,8 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Goes on with a write that wrote the bytes before `rest`, to the end of `rest`: as a front-end does.
+    /// Goes on with a write that wrote the bytes before `rest`, to the end of `rest`: as a
+    /// front-end does.
     ///
     /// # Errors
     /// Those of the file system.

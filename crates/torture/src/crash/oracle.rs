@@ -1,10 +1,13 @@
-//! What may be found after a crash: the versions that a file system went through, and the judgement of what was recovered.
+//! What may be found after a crash: the versions that a file system went through, and the judgement
+//! of what was recovered.
 //!
-//! Version `n` is the tree after `n` operations. What is recovered must be version `k` for some `k` from the last promise of
-//! everything up to the operation under way: names, kinds, permissions, owners, link counts, sizes, targets, extended attributes. Times
-//! are not looked at. Each byte of a file must be what it was at some version from `k` on, because data written over blocks that
-//! a file had goes in place; so zeros that nobody wrote, another file's bytes and a former file's are told from data.
-//! A promise about one file (`fsync`) asks the same of that file from the version of the promise on.
+//! Version `n` is the tree after `n` operations. What is recovered must be version `k` for some `k`
+//! from the last promise of everything up to the operation under way: names, kinds, permissions,
+//! owners, link counts, sizes, targets, extended attributes. Times are not looked at. Each byte of
+//! a file must be what it was at some version from `k` on, because data written over blocks that a
+//! file had goes in place; so zeros that nobody wrote, another file's bytes and a former file's are
+//! told from data. A promise about one file (`fsync`) asks the same of that file from the version
+//! of the promise on.
 
 use spindle_vfs::{self as vfs, FileKind, FileSystem, Ino};
 use std::collections::HashMap;
@@ -226,7 +229,8 @@ impl History {
         &self.promises
     }
 
-    /// The versions that may be found when `promises` promises had been given and the operation to version `latest` had begun.
+    /// The versions that may be found when `promises` promises had been given and the operation to
+    /// version `latest` had begun.
     #[must_use]
     pub fn range(&self, promises: usize, latest: usize) -> RangeInclusive<usize> {
         let all = self.promises[..promises].iter().filter(|promise| promise.of == Promised::All);
@@ -261,8 +265,8 @@ impl History {
         ))
     }
 
-    /// How a tree differs from version `k`; `None` if it does not. The bytes of the file `except` are not
-    /// looked at.
+    /// How a tree differs from version `k`; `None` if it does not. The bytes of the file `except`
+    /// are not looked at.
     #[must_use]
     pub fn differs(&self, found: &Tree, k: usize, except: Option<Ino>) -> Option<String> {
         let expected = &self.versions[k];

@@ -1,4 +1,5 @@
-//! Long random workloads: more files, several commits, a log that comes round again and again, and disks that are nearly full.
+//! Long random workloads: more files, several commits, a log that comes round again and again, and
+//! disks that are nearly full.
 
 use super::images;
 use super::operation::{Driver, Op, Sync};

@@ -1,4 +1,5 @@
-//! A workload without any crash: on the file system with its journal, and beside it on the model, whose states are the versions.
+//! A workload without any crash: on the file system with its journal, and beside it on the model,
+//! whose states are the versions.
 
 use super::images::{self, Image};
 use super::operation::{Driver, Op, Sync};
@@ -96,7 +97,8 @@ fn run(image: &Image, workload: &Workload, device: &Arc<Recorder>) -> Result<(Hi
     Ok((history, written))
 }
 
-/// Carries an operation out on both; gives the bytes written if it was done. Where space ran out the model gets what was done of it.
+/// Carries an operation out on both; gives the bytes written if it was done. Where space ran out
+/// the model gets what was done of it.
 fn both(
     real: &mut Driver<'_>,
     model: &mut Driver<'_>,

@@ -1,9 +1,11 @@
-//! A device in memory that keeps a journal: every write with what it replaced, every flush, and marks between them.
+//! A device in memory that keeps a journal: every write with what it replaced, every flush, and
+//! marks between them.
 //!
-//! So what was done can be looked at afterwards, taken back to any point, and done again in part. Taking back costs as much as the
-//! changes did, whatever the size of the device.
+//! So what was done can be looked at afterwards, taken back to any point, and done again in part.
+//! Taking back costs as much as the changes did, whatever the size of the device.
 //!
-//! Invariant: undoing the journal from its end to its start gives the bytes that the device was made with.
+//! Invariant: undoing the journal from its end to its start gives the bytes that the device was
+//! made with.
 
 use crate::overlay::{Allowance, Usage};
 use spindle_clock::Mutex;
@@ -269,8 +271,8 @@ impl Device for Recorder {
 mod tests {
     use super::*;
 
-    /// Promise: the journal has every write, landing, flush and mark in order; taking back restores bytes and fingerprint; equal
-    /// contents have equal fingerprints.
+    /// Promise: the journal has every write, landing, flush and mark in order; taking back restores
+    /// bytes and fingerprint; equal contents have equal fingerprints.
     #[test]
     fn journal_and_rewind() {
         let device = Recorder::new((0..=u8::MAX).cycle().take(8192).collect(), 512);

@@ -26,8 +26,8 @@ pub struct Recovered {
     pub events: Vec<Event>,
 }
 
-/// Mounts what is on the medium, reads it all, unmounts it and checks it; with `work`, it is used and checked once more. The device
-/// is not taken back.
+/// Mounts what is on the medium, reads it all, unmounts it and checks it; with `work`, it is used
+/// and checked once more. The device is not taken back.
 ///
 /// # Errors
 /// What went wrong.
@@ -60,7 +60,8 @@ pub fn recover(device: &Arc<Recorder>, work: bool) -> Result<Recovered, String> 
 pub(crate) fn checked(device: &dyn Device, when: &str) -> Result<(), String> {
     let options = Options { limit: 10, ..Options::default() };
     let report = check(device, &options, &mut |_| ()).map_err(|e| format!("check {when}: {e}"))?;
-    // Where directories are moved with others in them, the hint about the depth of those stays as it was, as on FreeBSD.
+    // Where directories are moved with others in them, the hint about the depth of those stays as
+    // it was, as on FreeBSD.
     let hint = |found: &&Found| !matches!(found.finding, Finding::DirectoryDepth { .. });
     let list: Vec<_> = report.findings.iter().filter(hint).map(ToString::to_string).collect();
     if list.is_empty() && report.marked_clean {

@@ -1,8 +1,10 @@
-//! What a medium may hold after power was lost: which of the writes since the last flush reached it, and which parts of them.
+//! What a medium may hold after power was lost: which of the writes since the last flush reached
+//! it, and which parts of them.
 //!
-//! All writes that had landed before a completed flush are on the medium. Of those after it, the *window*, any may be there or
-//! not; a sector is there wholly or not at all; writes that were under way together may have come in any order. Windows of up to
-//! [`EXHAUSTIVE`] writes are gone through wholly as far as whole writes go, of larger ones there is a sample.
+//! All writes that had landed before a completed flush are on the medium. Of those after it, the
+//! *window*, any may be there or not; a sector is there wholly or not at all; writes that were
+//! under way together may have come in any order. Windows of up to [`EXHAUSTIVE`] writes are gone
+//! through wholly as far as whole writes go, of larger ones there is a sample.
 
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -93,7 +95,8 @@ pub struct Shape {
     pub offset: u64,
     /// Length in sectors.
     pub sectors: usize,
-    /// It was still under way when the write of this number (in the window) and those after it were started, counted up to here.
+    /// It was still under way when the write of this number (in the window) and those after it were
+    /// started, counted up to here.
     pub together_until: usize,
 }
 
@@ -124,8 +127,8 @@ fn tears(sectors: usize, rng: &mut SmallRng) -> Vec<Part> {
     parts
 }
 
-/// The states to look at after the last write of `window` was started; at most `most`, by lot but for the plainest, always the same for
-/// the same arguments.
+/// The states to look at after the last write of `window` was started; at most `most`, by lot but
+/// for the plainest, always the same for the same arguments.
 #[must_use]
 pub fn states(window: &[Shape], seed: u64, most: usize) -> Vec<State> {
     let rng = &mut SmallRng::seed_from_u64(seed);
@@ -191,8 +194,8 @@ mod tests {
         (0..n).map(|at| Shape { offset: at as u64 * 65536, sectors, together_until: at + 1 }).collect()
     }
 
-    /// Promise: small windows have all subsets; every window has all, none, each write dropped and torn; the limit holds; the same
-    /// arguments give the same states.
+    /// Promise: small windows have all subsets; every window has all, none, each write dropped and
+    /// torn; the limit holds; the same arguments give the same states.
     #[test]
     fn small_windows_are_exhausted() {
         let four = states(&window(4, 1), 1, 1000);

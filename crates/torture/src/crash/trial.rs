@@ -1,7 +1,8 @@
 //! One workload on one image: recorded, cut everywhere, recovered, judged.
 //!
-//! The recorder holds the medium. While the journal of the run is gone through, what is durable is put on the medium for good;
-//! each state of the window after it is put on top, looked at, and taken back.
+//! The recorder holds the medium. While the journal of the run is gone through, what is durable is
+//! put on the medium for good; each state of the window after it is put on top, looked at, and
+//! taken back.
 
 use super::foreign::{self, System};
 use super::record::{Recording, message, story};
@@ -161,8 +162,8 @@ impl<'a> Trial<'a> {
         self.device.fingerprint().is_multiple_of(share)
     }
 
-    /// Looks at the states of a recording: all that belong to its depth, or only the one at `only`. Ends early when enough has been
-    /// found.
+    /// Looks at the states of a recording: all that belong to its depth, or only the one at `only`.
+    /// Ends early when enough has been found.
     #[must_use]
     pub fn explore(&self, only: Option<&[Point]>) -> Findings {
         let mut findings = Findings::default();

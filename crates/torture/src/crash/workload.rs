@@ -1,8 +1,10 @@
-//! Workloads in the manner of ACE (Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018):
-//! all short sequences of operations on a small tree, with every way to make each of them durable, and a sample of longer ones.
+//! Workloads in the manner of ACE (Mohan et al., "Finding Crash-Consistency Bugs with Bounded
+//! Black-Box Crash Testing", OSDI 2018): all short sequences of operations on a small tree, with
+//! every way to make each of them durable, and a sample of longer ones.
 //!
-//! Where an operation needs what an earlier one has taken away, it is made first; where something is in the way, it is renamed
-//! aside. A workload is told by its name alone, and is the same each time.
+//! Where an operation needs what an earlier one has taken away, it is made first; where something
+//! is in the way, it is renamed aside. A workload is told by its name alone, and is the same each
+//! time.
 
 use super::aimed::Aim;
 use super::images;

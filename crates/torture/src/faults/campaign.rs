@@ -153,8 +153,8 @@ impl Campaign {
         (faults, violations)
     }
 
-    /// Runs workloads by lot, `seed` saying which; tells on standard error now and then what was done. A case that hangs ends the
-    /// process, after the command that repeats it.
+    /// Runs workloads by lot, `seed` saying which; tells on standard error now and then what was
+    /// done. A case that hangs ends the process, after the command that repeats it.
     ///
     /// # Panics
     /// If a thread cannot be started.

@@ -1,8 +1,9 @@
 //! A device in memory to which faults happen as a [`Plan`] says.
 //!
-//! It knows three things apart: what a read sees, what is on the medium for good, and the writes in between, each of which a
-//! power cut may lose: those since the last flush, and those that nobody had waited for at that flush.
-//! [`FaultyDevice::medium`] is what the next one to open the medium finds.
+//! It knows three things apart: what a read sees, what is on the medium for good, and the writes in
+//! between, each of which a power cut may lose: those since the last flush, and those that nobody
+//! had waited for at that flush. [`FaultyDevice::medium`] is what the next one to open the medium
+//! finds.
 //!
 //! Beyond an allowance of requests everything fails, which ends an endless loop that heeds errors.
 
@@ -117,7 +118,8 @@ impl State {
 }
 
 impl FaultyDevice {
-    /// A device that holds what `medium` holds; `seed` decides what a plan leaves open: which sectors, which bits, where to.
+    /// A device that holds what `medium` holds; `seed` decides what a plan leaves open: which
+    /// sectors, which bits, where to.
     #[must_use]
     pub fn new(medium: &MemoryDevice, plan: Plan, seed: u64) -> Self {
         Self {
@@ -288,7 +290,8 @@ impl Device for FaultyDevice {
             Some(fault) => {
                 state.counts.told += 1;
                 if fault == Fault::FlushError {
-                    // The system above drops what it could not write, and the next flush knows nothing of it.
+                    // The system above drops what it could not write, and the next flush knows
+                    // nothing of it.
                     let State { unflushed, rng, .. } = state;
                     unflushed.retain(|_| rng.random());
                 }
@@ -298,7 +301,8 @@ impl Device for FaultyDevice {
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        // What was discarded may read as before, which is the hardest case for whoever relied on anything else.
+        // What was discarded may read as before, which is the hardest case for whoever relied on
+        // anything else.
         self.info.check(Op::Write, offset, usize::try_from(len).unwrap_or(usize::MAX))
     }
 

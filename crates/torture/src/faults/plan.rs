@@ -91,7 +91,8 @@ impl Fault {
         }
     }
 
-    /// True if whoever asked is told. Then nothing may be lost that was acknowledged; else only sanity is asked for.
+    /// True if whoever asked is told. Then nothing may be lost that was acknowledged; else only
+    /// sanity is asked for.
     #[must_use]
     pub const fn is_reported(self) -> bool {
         !matches!(self, Self::FlippedRead | Self::LostWrite | Self::MisdirectedWrite | Self::IdleFlush)
@@ -136,8 +137,8 @@ impl fmt::Display for Plan {
 impl FromStr for Plan {
     type Err = String;
 
-    /// Reads what [`fmt::Display`] writes: `torn-write@7-8w` is the eighth write, `dead@30s` all from the thirty-first
-    /// request on.
+    /// Reads what [`fmt::Display`] writes: `torn-write@7-8w` is the eighth write, `dead@30s` all
+    /// from the thirty-first request on.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is no plan like torn-write@7-8w");
         let (name, when) = text.split_once('@').ok_or_else(wrong)?;

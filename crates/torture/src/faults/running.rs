@@ -120,7 +120,8 @@ impl<'a> Running<'a> {
             }
         }
         if matches!(self.plan.fault.among(), Among::Writes | Among::Flushes) {
-            // Who reads what has just failed to be written may be told, as long as the device fails.
+            // Who reads what has just failed to be written may be told, as long as the device
+            // fails.
             let read = || Tree::of(&fs, driver.held());
             let retry = |result: Result<_, _>, _| result.or_else(|_: String| read());
             (0..self.tries).fold(read(), retry).map_err(|e| format!("reading on: {e}"))?;
@@ -150,8 +151,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// How the tree in memory differs from what it was before operation `n`, which has failed; bytes that it
-    /// was going to write are not looked at.
+    /// How the tree in memory differs from what it was before operation `n`, which has failed;
+    /// bytes that it was going to write are not looked at.
     fn unlike(&self, driver: &Driver<'_>, trial: &Trial, n: usize) -> Option<String> {
         let op = &trial.workload.steps[n].op;
         let written = matches!(op, Op::Write(..)).then(|| driver.subject(op).ok()).flatten();
@@ -163,8 +164,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Carries out the `n`th operation, which `changes` something or not, and writes so many bytes; false if
-    /// the device did not let it.
+    /// Carries out the `n`th operation, which `changes` something or not, and writes so many bytes;
+    /// false if the device did not let it.
     fn step(&self, driver: &mut Driver<'_>, trial: &Trial, n: usize, changes: bool) -> Result<bool, String> {
         let (op, written) = (&trial.workload.steps[n].op, trial.written[n]);
         let latched = self.latched();

@@ -1,11 +1,12 @@
 //! One workload on one image, and what becomes of it under a fault.
 //!
-//! A healthy run beside the model gives the versions and the promises ([`History`]) and counts the requests, so that each can
-//! be struck. A case then runs the same steps on a faulty device. Whoever is told of a failed read tries again, as programs
-//! do; so a fault that passes changes nothing in the end, and a refused operation that had changed something is seen.
+//! A healthy run beside the model gives the versions and the promises ([`History`]) and counts the
+//! requests, so that each can be struck. A case then runs the same steps on a faulty device.
+//! Whoever is told of a failed read tries again, as programs do; so a fault that passes changes
+//! nothing in the end, and a refused operation that had changed something is seen.
 //!
-//! After a failed write or flush every change and every `sync` must be refused, and reading must go on. In the end the
-//! medium is opened on a healthy device and judged as after a crash.
+//! After a failed write or flush every change and every `sync` must be refused, and reading must go
+//! on. In the end the medium is opened on a healthy device and judged as after a crash.
 
 use super::device::{Counts, FaultyDevice, Unflushed};
 use super::plan::{Fault, Plan, Told};
@@ -110,7 +111,8 @@ pub(super) struct Reached {
 }
 
 impl Trial {
-    /// Runs the workload on healthy devices, up to the first step that is refused for want of space.
+    /// Runs the workload on healthy devices, up to the first step that is refused for want of
+    /// space.
     ///
     /// # Errors
     /// What goes wrong without any fault.
@@ -141,7 +143,8 @@ impl Trial {
         Ok(trial)
     }
 
-    /// The cases to look at: each request struck by each fault that can happen to it, or `most` of them.
+    /// The cases to look at: each request struck by each fault that can happen to it, or `most` of
+    /// them.
     #[must_use]
     pub fn cases(&self, most: usize, rng: &mut SmallRng) -> Vec<Case> {
         let mut cases = Vec::new();

@@ -1,14 +1,17 @@
 //! Who is active, and how much is moved for them (1985 paper, Table IV).
 //!
-//! Time is cut into windows, from the first event on. A user is active in a window with any event of theirs; the bytes of a run belong to
-//! the window of the event that ends it. Only whole windows count: the last, unfinished one does not.
+//! Time is cut into windows, from the first event on. A user is active in a window with any event
+//! of theirs; the bytes of a run belong to the window of the event that ends it. Only whole windows
+//! count: the last, unfinished one does not.
 //!
-//! *Windows in which nobody is active* are not mentioned in the paper, but its figures tell. If windows were averaged over pairs
-//! of user and window, or if those without a user were left out of the throughput per user, then users times throughput per
-//! user would be about the throughput over the whole life, or more. Over ten minutes, where nobody is ever idle, it is (1.03, 1.03
-//! and 1.07 times for A5, E3 and C4); over ten seconds it is 0.89, 0.90 and 0.77 of it. So the paper averages over windows, and one
-//! without users has 0 users and 0 bytes per user in it: 11, 10 and 23 % of the windows were like that, most on the machine with
-//! the fewest users. Here the same is done.
+//! *Windows in which nobody is active* are not mentioned in the paper, but its figures tell. If
+//! windows were averaged over pairs of user and window, or if those without a user were left out of
+//! the throughput per user, then users times throughput per user would be about the throughput over
+//! the whole life, or more. Over ten minutes, where nobody is ever idle, it is (1.03, 1.03 and 1.07
+//! times for A5, E3 and C4); over ten seconds it is 0.89, 0.90 and 0.77 of it. So the paper
+//! averages over windows, and one without users has 0 users and 0 bytes per user in it: 11, 10 and
+//! 23 % of the windows were like that, most on the machine with the fewest users. Here the same is
+//! done.
 
 use crate::Event;
 use foldhash::fast::RandomState;
@@ -40,7 +43,8 @@ pub struct Windows {
     pub most: u64,
     /// Active users.
     pub active: Moments,
-    /// Bytes per second per active user: of a window, its bytes over its length and its active users; 0 if there are none.
+    /// Bytes per second per active user: of a window, its bytes over its length and its active
+    /// users; 0 if there are none.
     pub throughput: Moments,
     /// The most bytes per second in one.
     pub peak: f64,
@@ -55,7 +59,8 @@ pub struct Moments {
     pub deviation: f64,
 }
 
-/// Sums for [`Moments`] about a moving mean (Welford), so that large values do not eat small deviations.
+/// Sums for [`Moments`] about a moving mean (Welford), so that large values do not eat small
+/// deviations.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     count: f64,
@@ -80,11 +85,13 @@ impl Sums {
     }
 }
 
-/// Windows of one length as time goes by. Events come nearly in order: up to one window late they still count in their own.
+/// Windows of one length as time goes by. Events come nearly in order: up to one window late they
+/// still count in their own.
 #[derive(Debug)]
 struct Series {
     length: i64,
-    /// The number of the window of the latest event, when it began, and what was in the one before and in it.
+    /// The number of the window of the latest event, when it began, and what was in the one before
+    /// and in it.
     now: i64,
     begin: i64,
     open: [(u64, u64); 2],
@@ -153,7 +160,8 @@ impl Series {
     }
 }
 
-/// In which of the latest windows a user was active: the last one, and whether in the one before that as well.
+/// In which of the latest windows a user was active: the last one, and whether in the one before
+/// that as well.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     last: i64,

@@ -15,10 +15,11 @@ const BLOCK: u32 = 4 << 10;
 /// What caches save, after Table I.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Caches {
-    /// The part of all accesses of 4096-byte blocks that needs no disk with 4 MB: least and most over the policies of writing; nothing if
-    /// there was no access.
+    /// The part of all accesses of 4096-byte blocks that needs no disk with 4 MB: least and most
+    /// over the policies of writing; nothing if there was no access.
     pub saved: Option<(f64, f64)>,
-    /// The size of blocks, in bytes, with the fewest disk accesses at 400 KB and at 4 MB, written late.
+    /// The size of blocks, in bytes, with the fewest disk accesses at 400 KB and at 4 MB, written
+    /// late.
     pub best: Option<(u32, u32)>,
 }
 
@@ -88,9 +89,10 @@ mod tests {
     use crate::cachesim::simulate;
     use crate::{Batch, Info, Names};
 
-    /// Promise: two sentences are made of a simulation, none of an empty trace. The small trace in blocks of 4096 bytes: one is read; of
-    /// a new file one is written, then the same and the next; one is read; one is read and written. Of the seven accesses three
-    /// come from the disk, and four go there at once, or, written late, none.
+    /// Promise: two sentences are made of a simulation, none of an empty trace. The small trace in
+    /// blocks of 4096 bytes: one is read; of a new file one is written, then the same and the next;
+    /// one is read; one is read and written. Of the seven accesses three come from the disk, and
+    /// four go there at once, or, written late, none.
     #[test]
     fn sentences() {
         let given = |events| {

@@ -1,7 +1,9 @@
-//! Who does it: opens, bytes, new and deleted files, and data that dies young, by user, by program and by directory.
+//! Who does it: opens, bytes, new and deleted files, and data that dies young, by user, by program
+//! and by directory.
 //!
-//! An open file and the data of a new one remember who opened and who made them; what is read, written or dies is charged to them. Users and
-//! programs are few; directories may be millions, so amounts are kept for the largest ([`Heavy`]), and what may be missing is told.
+//! An open file and the data of a new one remember who opened and who made them; what is read,
+//! written or dies is charged to them. Users and programs are few; directories may be millions, so
+//! amounts are kept for the largest ([`Heavy`]), and what may be missing is told.
 
 use super::heavy::Heavy;
 use crate::{Batch, Event, Symbol};

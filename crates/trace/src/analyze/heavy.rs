@@ -1,9 +1,10 @@
 //! Who has the most, among more than can be counted one by one.
 //!
-//! The one idea: count exactly as long as there are no more names than room; when it is full, take the median of all counts off every
-//! count and forget those that are gone. So what a count lacks is at most [`Heavy::missed`], which is at most the total over half the
-//! room; as long as nothing was forgotten it is 0. (Misra and Gries 1982, in the form of Anderson et al., "A High-Performance
-//! Algorithm for Identifying Frequent Items in Data Streams", 2017.)
+//! The one idea: count exactly as long as there are no more names than room; when it is full, take
+//! the median of all counts off every count and forget those that are gone. So what a count lacks
+//! is at most [`Heavy::missed`], which is at most the total over half the room; as long as nothing
+//! was forgotten it is 0. (Misra and Gries 1982, in the form of Anderson et al., "A
+//! High-Performance Algorithm for Identifying Frequent Items in Data Streams", 2017.)
 
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -77,7 +78,8 @@ impl Heavy {
 mod tests {
     use super::*;
 
-    /// Promise: with enough room counts are exact; without, each lacks no more than is said, and that is little; the largest are found.
+    /// Promise: with enough room counts are exact; without, each lacks no more than is said, and
+    /// that is little; the largest are found.
     #[test]
     fn counts_are_bounded() {
         for (room, exact) in [(2000, true), (100, false)] {

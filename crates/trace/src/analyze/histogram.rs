@@ -1,9 +1,10 @@
 //! Distributions in a fixed number of buckets.
 //!
-//! The one idea: 64 buckets to each doubling. Below 128 every value has its own; above, a bucket's bounds are less than 1.6 % apart, so
-//! a value told as the middle of its bucket is off by less than 0.8 %. A bucket counts values, and adds up a weight that comes with
-//! them (bytes, most often), so that one histogram draws both halves of the paper's figures. Powers of two are bounds: where the
-//! paper's curves jump (1024, 4096), ours do.
+//! The one idea: 64 buckets to each doubling. Below 128 every value has its own; above, a bucket's
+//! bounds are less than 1.6 % apart, so a value told as the middle of its bucket is off by less
+//! than 0.8 %. A bucket counts values, and adds up a weight that comes with them (bytes, most
+//! often), so that one histogram draws both halves of the paper's figures. Powers of two are
+//! bounds: where the paper's curves jump (1024, 4096), ours do.
 
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
@@ -149,7 +150,8 @@ impl Histogram {
         })
     }
 
-    /// How much of what is counted lies below `value`; within a bucket it is taken to be spread evenly.
+    /// How much of what is counted lies below `value`; within a bucket it is taken to be spread
+    /// evenly.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // A share is not better known than to 53 bits.
     pub fn below(&self, value: u64, by: By) -> f64 {
@@ -161,14 +163,16 @@ impl Histogram {
         below
     }
 
-    /// The share of what is counted, from 0 to 1, that lies below `value`; nothing if there is nothing.
+    /// The share of what is counted, from 0 to 1, that lies below `value`; nothing if there is
+    /// nothing.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn share_below(&self, value: u64, by: By) -> Option<f64> {
         (self.total(by) > 0).then(|| self.below(value, by) / self.total(by) as f64)
     }
 
-    /// The value below which the share `part` (from 0 to 1) of what is counted lies, to 0.8 %; nothing if there is nothing.
+    /// The value below which the share `part` (from 0 to 1) of what is counted lies, to 0.8 %;
+    /// nothing if there is nothing.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn quantile(&self, part: f64, by: By) -> Option<u64> {
@@ -220,7 +224,8 @@ impl Serialize for Histogram {
 mod tests {
     use super::*;
 
-    /// Promise: every value lies within its bucket, buckets adjoin, powers of two are bounds, and no bucket is wider than 1.6 %.
+    /// Promise: every value lies within its bucket, buckets adjoin, powers of two are bounds, and
+    /// no bucket is wider than 1.6 %.
     #[test]
     fn buckets_adjoin() {
         for at in 0..BUCKETS {
@@ -237,7 +242,8 @@ mod tests {
         }
     }
 
-    /// Promise: counts, weights, shares and quantiles of values that have buckets of their own are exact.
+    /// Promise: counts, weights, shares and quantiles of values that have buckets of their own are
+    /// exact.
     #[test]
     fn small_values_are_exact() {
         let mut histogram = Histogram::default();

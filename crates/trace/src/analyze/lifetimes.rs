@@ -1,12 +1,15 @@
 //! How long new data lives (1985 paper, figure 4).
 //!
-//! A *life* is that of a new file's data: it begins when a file is made, or cut to nothing (by its open or later), and ends when its last
-//! name goes, when the file is cut to nothing again, or when one run overwrites all of it. Its length counts from the beginning, as the
-//! paper's does ("within about 3 minutes of creation"). Its bytes are what was written, no more than the file reaches. Data written into
-//! files that were there before is not followed: neither does the paper, whose cache simulation (section 6) has it.
+//! A *life* is that of a new file's data: it begins when a file is made, or cut to nothing (by its
+//! open or later), and ends when its last name goes, when the file is cut to nothing again, or when
+//! one run overwrites all of it. Its length counts from the beginning, as the paper's does ("within
+//! about 3 minutes of creation"). Its bytes are what was written, no more than the file reaches.
+//! Data written into files that were there before is not followed: neither does the paper, whose
+//! cache simulation (section 6) has it.
 //!
-//! What is held is a [`Life`] for each file that has one. A file whose last name goes while it is still being written (a scratch file)
-//! lives until it is closed. A life that begins where another still goes on had an end that the trace did not see.
+//! What is held is a [`Life`] for each file that has one. A file whose last name goes while it is
+//! still being written (a scratch file) lives until it is closed. A life that begins where another
+//! still goes on had an end that the trace did not see.
 
 use super::histogram::Histogram;
 use crate::follow::Access;
@@ -16,7 +19,8 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// What dies sooner than this, in ns, died young: the 30 seconds after which UNIX, and Linux still, writes data to the disk.
+/// What dies sooner than this, in ns, died young: the 30 seconds after which UNIX, and Linux still,
+/// writes data to the disk.
 pub const YOUNG: u64 = 30 * 1_000_000_000;
 
 /// Lives of new files' data.
@@ -180,7 +184,8 @@ impl<T: Clone> Alive<T> {
         self.end(event.file, event.time, End::Deleted)
     }
 
-    /// An access ended. Only those that could write, and the last of a file without a name, can matter.
+    /// An access ended. Only those that could write, and the last of a file without a name, can
+    /// matter.
     pub(super) fn closed<A>(&mut self, access: &Access<A>, event: &Event) -> Option<Ended<T>> {
         let last = event.flags.has(Flags::LAST);
         if !last && !access.created && !access.flags.has(Flags::TRUNCATED) {

@@ -1,11 +1,15 @@
-//! The analyser: what a trace says of how files are used, after sections 3 to 5 of the 1985 paper, and what today adds.
+//! The analyser: what a trace says of how files are used, after sections 3 to 5 of the 1985 paper,
+//! and what today adds.
 //!
-//! The one idea: one pass over the events, each handed to a few small accumulators that know one table or figure each, in memory that grows with
-//! what is open ([`crate::follow`]), with the files whose new data is alive, and with the users, never with the number of events.
-//! What comes out are [`Findings`]: raw numbers and distributions, to be asked (advice, a generator to be fitted), and told as
-//! JSON. How they are shown, the paper's beside ([`paper`]), is the business of [`Findings::sections`].
+//! The one idea: one pass over the events, each handed to a few small accumulators that know one
+//! table or figure each, in memory that grows with what is open ([`crate::follow`]), with the files
+//! whose new data is alive, and with the users, never with the number of events. What comes out are
+//! [`Findings`]: raw numbers and distributions, to be asked (advice, a generator to be fitted), and
+//! told as JSON. How they are shown, the paper's beside ([`paper`]), is the business of
+//! [`Findings::sections`].
 //!
-//! Times of an event are when its call returned; bytes count at the event that ends their run ("billing", section 3.1).
+//! Times of an event are when its call returned; bytes count at the event that ends their run
+//! ("billing", section 3.1).
 
 mod activity;
 mod caches;
@@ -60,7 +64,8 @@ pub struct Totals {
     pub lost: u64,
     /// Bytes of its file, if it is one.
     pub file_bytes: Option<u64>,
-    /// Events, by the numbers of their [`Kind`]. An `open` that tells of what was open before the recording is not among them.
+    /// Events, by the numbers of their [`Kind`]. An `open` that tells of what was open before the
+    /// recording is not among them.
     pub events: [u64; Kind::ALL.len()],
     /// Files that were open before the recording.
     pub open_before: u64,
@@ -104,7 +109,8 @@ impl Totals {
 /// What today's systems have beyond those of 1985, and what advice needs.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Today {
-    /// Bytes per call of the runs whose calls were counted; each run with its number of calls as its weight.
+    /// Bytes per call of the runs whose calls were counted; each run with its number of calls as
+    /// its weight.
     pub requests: Histogram,
     /// Runs, of which each moved some bytes.
     pub runs: u64,
@@ -114,7 +120,8 @@ pub struct Today {
     pub mapped: Lives,
     /// Runs and bytes past the cache (`O_DIRECT`).
     pub direct: Lives,
-    /// Runs and bytes that belong to no open file: of traces of disks and caches, or of opens that are not known.
+    /// Runs and bytes that belong to no open file: of traces of disks and caches, or of opens that
+    /// are not known.
     pub apart: Lives,
     /// Accesses with at least one `fsync`.
     pub synced: u64,
@@ -137,8 +144,8 @@ struct Pass<C: Charge> {
     found: Findings,
 }
 
-/// Analyses a trace to its end; `progress` is told now and then how much of it is done, from 0 to 1, if that is known. It wants the
-/// columns [`crate::format::Columns::USAGE`].
+/// Analyses a trace to its end; `progress` is told now and then how much of it is done, from 0 to
+/// 1, if that is known. It wants the columns [`crate::format::Columns::USAGE`].
 ///
 /// # Errors
 /// Those of the source.
@@ -146,8 +153,8 @@ pub fn analyze(source: &mut dyn Source, progress: impl FnMut(Option<f64>)) -> Re
     Pass::new(Nobody).all(source, progress)
 }
 
-/// The same, and who does it, by each of these dimensions the `top` largest of each measure. By program it wants the column of
-/// commands, too, by directory those of paths.
+/// The same, and who does it, by each of these dimensions the `top` largest of each measure. By
+/// program it wants the column of commands, too, by directory those of paths.
 ///
 /// # Errors
 /// Those of the source.

@@ -1,7 +1,9 @@
-//! What the paper measured in 1985, on three VAX-11/780 at Berkeley, as data: Ousterhout et al., "A Trace-Driven Analysis of the UNIX 4.2 BSD
-//! File System", Tables III to V, and what its text says of its figures.
+//! What the paper measured in 1985, on three VAX-11/780 at Berkeley, as data: Ousterhout et al., "A
+//! Trace-Driven Analysis of the UNIX 4.2 BSD File System", Tables III to V, and what its text says
+//! of its figures.
 //!
-//! Its "Mbytes" are millions: 1220 of them in 79.4 hours are the 4200 bytes a second of Table IV, and so for the others.
+//! Its "Mbytes" are millions: 1220 of them in 79.4 hours are the 4200 bytes a second of Table IV,
+//! and so for the others.
 
 use crate::Kind;
 
@@ -64,7 +66,8 @@ const fn events(counts: [u32; 7]) -> [(Kind, f64); 7] {
     ]
 }
 
-/// The three traces: "Ucbarpa" and "Ucbernie", used for programs and documents, and "Ucbcad", for circuit design.
+/// The three traces: "Ucbarpa" and "Ucbernie", used for programs and documents, and "Ucbcad", for
+/// circuit design.
 pub const TRACES: [Trace; 3] = [
     Trace {
         name: "A5",
@@ -135,7 +138,8 @@ pub const TRACES: [Trace; 3] = [
 ];
 
 impl Trace {
-    /// Number of events of the kinds that are told: 98.5 % of all records, and what the paper's shares are of.
+    /// Number of events of the kinds that are told: 98.5 % of all records, and what the paper's
+    /// shares are of.
     #[must_use]
     pub fn told(&self) -> f64 {
         self.events.iter().map(|(_, count)| count).sum()
@@ -186,7 +190,8 @@ pub const INTERVALS: [Anchor; 3] =
 mod tests {
     use super::*;
 
-    /// Promise: the figures agree with each other as far as the paper's rounding lets them, so none was misread.
+    /// Promise: the figures agree with each other as far as the paper's rounding lets them, so none
+    /// was misread.
     #[test]
     fn figures_agree() {
         for trace in &TRACES {

@@ -1,8 +1,10 @@
-//! How files are gone through (1985 paper, Table V), how long runs are (figure 1), how large files are when they are closed (figure 2), how
-//! long they are open (figure 3), and how close together the events of an open file lie (section 3).
+//! How files are gone through (1985 paper, Table V), how long runs are (figure 1), how large files
+//! are when they are closed (figure 2), how long they are open (figure 3), and how close together
+//! the events of an open file lie (section 3).
 //!
-//! What is not an access to a file's data stays out: directories, which today's systems do not let programs read as bytes, and files that
-//! were open before the recording began, of which the beginning is not known (their runs, and their sizes at the close, count).
+//! What is not an access to a file's data stays out: directories, which today's systems do not let
+//! programs read as bytes, and files that were open before the recording began, of which the
+//! beginning is not known (their runs, and their sizes at the close, count).
 
 use super::histogram::Histogram;
 use crate::Event;
@@ -26,7 +28,8 @@ pub struct Patterns {
     pub sizes: Histogram,
     /// How long files were open, in ns; weight: the bytes moved.
     pub open_times: Histogram,
-    /// Time between two successive events of one open file, in ns; weight: the bytes of the run that the later one ends.
+    /// Time between two successive events of one open file, in ns; weight: the bytes of the run
+    /// that the later one ends.
     pub intervals: Histogram,
 }
 

@@ -1,22 +1,28 @@
 //! From events to accesses of blocks.
 //!
-//! Each run is *billed* at the event that ends it, as the paper does it (section 3): what happened between two events of an open file is
-//! taken to have happened at the second. The bytes of the run are divided into blocks of the cache's size, one access for each, as if
-//! programs asked for a block at a time (6.1). The rules, and where the paper is silent:
+//! Each run is *billed* at the event that ends it, as the paper does it (section 3): what happened
+//! between two events of an open file is taken to have happened at the second. The bytes of the run
+//! are divided into blocks of the cache's size, one access for each, as if programs asked for a
+//! block at a time (6.1). The rules, and where the paper is silent:
 //!
 //! - *Read*: the block must come from the disk if it is not in the cache (6.1).
-//! - *Write*: the old block must be read first if it is not in the cache, "unless the block was about to be overwritten in its
-//!   entirety" (6.1). What the entirety of a short file's block is the paper leaves open; here: all bytes of it that the file has. So a
-//!   new file, or a block behind the old end, needs no read, and an append within the last block does if that is not in the cache
-//!   any more.
-//! - *Deletion* (6.2): blocks of a file leave the cache, and what was not written never will be, when the last name goes (`unlink` with
-//!   `last`, also of a file replaced by a rename) and nobody has it open, otherwise at the close; when `open` cuts it (`truncated`);
-//!   when a file is created under an id that had another's data. `truncate` deletes blocks that lie wholly behind the new end; the one
-//!   that the end is in stays as it is, without an access: the paper says nothing of it.
-//! - *Size of a file*: what `open`, `close` and `truncate` say, and what is written and read. A file that is accessed without one of them (a
-//!   disk) has no end: all its blocks exist. What `truncate` adds is a hole, which needs no read.
+//! - *Write*: the old block must be read first if it is not in the cache, "unless the block was
+//!   about to be overwritten in its entirety" (6.1). What the entirety of a short file's block is
+//!   the paper leaves open; here: all bytes of it that the file has. So a new file, or a block
+//!   behind the old end, needs no read, and an append within the last block does if that is not in
+//!   the cache any more.
+//! - *Deletion* (6.2): blocks of a file leave the cache, and what was not written never will be,
+//!   when the last name goes (`unlink` with `last`, also of a file replaced by a rename) and nobody
+//!   has it open, otherwise at the close; when `open` cuts it (`truncated`); when a file is created
+//!   under an id that had another's data. `truncate` deletes blocks that lie wholly behind the new
+//!   end; the one that the end is in stays as it is, without an access: the paper says nothing of
+//!   it.
+//! - *Size of a file*: what `open`, `close` and `truncate` say, and what is written and read. A
+//!   file that is accessed without one of them (a disk) has no end: all its blocks exist. What
+//!   `truncate` adds is a hole, which needs no read.
 //! - *Programs* (6.4, figure 7), if asked for: `exec` reads the whole file.
-//! - Directories are left out, as in the paper (3.2). Accesses through memory and past the system's cache count like others.
+//! - Directories are left out, as in the paper (3.2). Accesses through memory and past the system's
+//!   cache count like others.
 //!
 //! Time never goes back: an event that is out of order counts as of the latest time seen.
 
@@ -106,13 +112,15 @@ impl Blocks {
         self.start
     }
 
-    /// Most blocks that held data of the trace at the same time: what the largest sensible cache holds.
+    /// Most blocks that held data of the trace at the same time: what the largest sensible cache
+    /// holds.
     #[must_use]
     pub const fn footprint(&self) -> u64 {
         self.files.most()
     }
 
-    /// Program loads that could not be counted because the trace does not say which file was loaded.
+    /// Program loads that could not be counted because the trace does not say which file was
+    /// loaded.
     #[must_use]
     pub const fn unknown_programs(&self) -> u64 {
         self.unknown_programs
@@ -124,11 +132,13 @@ impl Blocks {
         self.rest.is_none()
     }
 
-    /// Replaces `accesses` by those of `events` from `*at` on, and moves `*at` behind the events that are done. It stops
-    /// when there are some tens of thousands; a call with all events done and nothing left gives none.
+    /// Replaces `accesses` by those of `events` from `*at` on, and moves `*at` behind the events
+    /// that are done. It stops when there are some tens of thousands; a call with all events done
+    /// and nothing left gives none.
     ///
     /// # Errors
-    /// [`Error::Refused`] for a run that no file can have, and when more than 2^30 blocks hold data at once.
+    /// [`Error::Refused`] for a run that no file can have, and when more than 2^30 blocks hold data
+    /// at once.
     pub fn fill(&mut self, events: &[Event], at: &mut usize, accesses: &mut Vec<Access>) -> Result<()> {
         accesses.clear();
         while accesses.len() < CHUNK {

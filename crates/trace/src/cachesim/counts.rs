@@ -53,8 +53,8 @@ pub struct Counts {
     pub disk_writes: u64,
     /// Modified blocks whose data was deleted before they were written.
     pub dropped: u64,
-    /// Modified blocks that were in the cache at the end. They are in no other count: a longer trace would show whether they
-    /// had to be written, and the paper does not tell.
+    /// Modified blocks that were in the cache at the end. They are in no other count: a longer
+    /// trace would show whether they had to be written, and the paper does not tell.
     pub left: u64,
 }
 
@@ -77,7 +77,8 @@ impl Counts {
         share(self.ios(), self.accesses()).unwrap_or(0.0)
     }
 
-    /// The part of the written blocks that never went to the disk, because they were written again or deleted before.
+    /// The part of the written blocks that never went to the disk, because they were written again
+    /// or deleted before.
     #[must_use]
     pub fn never_written(&self) -> f64 {
         share(self.writes.saturating_sub(self.disk_writes + self.left), self.writes).unwrap_or(0.0)

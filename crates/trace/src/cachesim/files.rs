@@ -1,7 +1,8 @@
 //! Which number stands for a block of a file.
 //!
-//! Blocks that hold data have dense numbers, so that caches are arrays: a number is given at the first access, and given again after
-//! the block was deleted. Memory is therefore that of the blocks that are there, not of those there ever were.
+//! Blocks that hold data have dense numbers, so that caches are arrays: a number is given at the
+//! first access, and given again after the block was deleted. Memory is therefore that of the
+//! blocks that are there, not of those there ever were.
 
 use crate::FileId;
 use foldhash::fast::FixedState;
@@ -12,7 +13,8 @@ use std::ops::Range;
 const NONE: u32 = u32::MAX;
 /// Blocks of a file that have their numbers beside it: most files have no more.
 const HEAD: usize = 4;
-/// Blocks, from the first on, that have theirs in a row if there are more; and those behind, in groups of as many.
+/// Blocks, from the first on, that have theirs in a row if there are more; and those behind, in
+/// groups of as many.
 const GROUP: usize = 64;
 
 /// Most blocks at once.
@@ -60,7 +62,8 @@ impl File {
     const UNKNOWN: Self =
         Self { end: u64::MAX, opens: 0, nameless: false, head: [NONE; HEAD], middle: Vec::new(), rest: None };
 
-    /// An event tells the size. 0 may mean that it is unknown, and what makes a file empty has events of its own, so 0 shortens nothing.
+    /// An event tells the size. 0 may mean that it is unknown, and what makes a file empty has
+    /// events of its own, so 0 shortens nothing.
     pub fn has_size(&mut self, size: u64) {
         if size > 0 || self.end == u64::MAX {
             self.end = size;
@@ -76,7 +79,8 @@ impl File {
         self.head.iter().chain(&self.middle).all(|&number| number == NONE) && self.rest.is_none()
     }
 
-    /// The numbers of the blocks from some block up to `index` on, and which that is; `end` is how far they are wanted.
+    /// The numbers of the blocks from some block up to `index` on, and which that is; `end` is how
+    /// far they are wanted.
     fn slots(&mut self, index: u64, end: u64) -> (&mut [u32], u64) {
         // What is below GROUP fits.
         match usize::try_from(index) {
@@ -122,8 +126,8 @@ impl Files {
         self.most
     }
 
-    /// Calls `visit` with each block of `blocks` of a file and its number, giving numbers to blocks that have none; false
-    /// when there are no more numbers.
+    /// Calls `visit` with each block of `blocks` of a file and its number, giving numbers to blocks
+    /// that have none; false when there are no more numbers.
     pub fn visit(&mut self, id: FileId, blocks: Range<u64>, mut visit: impl FnMut(u64, u32)) -> bool {
         let Self { by_id, numbers, most } = self;
         let file = by_id.entry(id).or_insert(File::UNKNOWN);
@@ -148,7 +152,8 @@ impl Files {
         true
     }
 
-    /// Deletes the blocks of a file from `first` on, in their order, and calls `gone` with the number of each.
+    /// Deletes the blocks of a file from `first` on, in their order, and calls `gone` with the
+    /// number of each.
     pub fn delete(&mut self, id: FileId, first: u64, mut gone: impl FnMut(u32)) {
         let Some(file) = self.by_id.get_mut(&id) else { return };
         let mut drop = |slot: &mut u32| {
@@ -178,7 +183,8 @@ impl Files {
         }
     }
 
-    /// Forgets a file that nobody has open and of which no block is there; its next event tells its size anew.
+    /// Forgets a file that nobody has open and of which no block is there; its next event tells its
+    /// size anew.
     pub fn forget_if_empty(&mut self, id: FileId) {
         if self.by_id.get(&id).is_some_and(|file| !file.is_used()) {
             self.by_id.remove(&id);
@@ -202,7 +208,8 @@ mod tests {
         numbers
     }
 
-    /// Promise: a block keeps its number while it is there, in the head of a file and far behind it; a deleted one's is given again.
+    /// Promise: a block keeps its number while it is there, in the head of a file and far behind
+    /// it; a deleted one's is given again.
     #[test]
     fn numbers_are_dense_and_kept() {
         let mut files = Files::default();

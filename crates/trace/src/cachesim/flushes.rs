@@ -1,8 +1,10 @@
-//! When modified blocks are written at intervals: the instants, and the blocks modified since the last one.
+//! When modified blocks are written at intervals: the instants, and the blocks modified since the
+//! last one.
 
 use std::time::Duration;
 
-/// The flushes of a policy. They come at whole intervals after the first event; one that falls together with an event comes before it.
+/// The flushes of a policy. They come at whole intervals after the first event; one that falls
+/// together with an event comes before it.
 pub(super) struct Flushes {
     interval: i64,
     next: i64,
@@ -30,7 +32,8 @@ impl Flushes {
     pub fn due(&mut self, now: i64) -> impl Iterator<Item = u32> {
         let due = now >= self.next;
         if due {
-            // Nothing is modified between the last access and now, so one flush does for all that were missed.
+            // Nothing is modified between the last access and now, so one flush does for all that
+            // were missed.
             let missed = (now.abs_diff(self.next) / self.interval.unsigned_abs()).saturating_add(1);
             let missed = i64::try_from(missed).unwrap_or(i64::MAX);
             self.next = self.next.saturating_add(missed.saturating_mul(self.interval));
@@ -43,7 +46,8 @@ impl Flushes {
 mod tests {
     use super::*;
 
-    /// Promise: flushes come at whole intervals after the start, also when nothing happened for some of them.
+    /// Promise: flushes come at whole intervals after the start, also when nothing happened for
+    /// some of them.
     #[test]
     fn instants() {
         let mut flushes = Flushes::new(Duration::from_nanos(30));

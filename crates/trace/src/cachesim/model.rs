@@ -1,8 +1,9 @@
-//! A cache of one size under any policy of replacement, with all policies of writing at once: what it holds does not depend on when
-//! it writes.
+//! A cache of one size under any policy of replacement, with all policies of writing at once: what
+//! it holds does not depend on when it writes.
 //!
-//! Besides counts it tells *ages*: how long blocks stayed in the cache, and how long they were dirty, which is what a crash would have lost
-//! (1985 paper, 6.2: with 4 Mbytes 20% of all blocks stay longer than 20 minutes).
+//! Besides counts it tells *ages*: how long blocks stayed in the cache, and how long they were
+//! dirty, which is what a crash would have lost (1985 paper, 6.2: with 4 Mbytes 20% of all blocks
+//! stay longer than 20 minutes).
 
 use super::blocks::{Access, Op};
 use super::counts::{Counts, Write};
@@ -49,13 +50,15 @@ impl Ages {
 pub struct Outcome {
     /// Blocks.
     pub counts: Counts,
-    /// How long blocks were dirty: from the first write to the disk's, or to their deletion, or to the trace's end.
+    /// How long blocks were dirty: from the first write to the disk's, or to their deletion, or to
+    /// the trace's end.
     pub dirty: Ages,
 }
 
 struct Writing {
     policy: Write,
-    /// When a block was first modified, in tenths of a second after the start and 1; 0 if it is clean.
+    /// When a block was first modified, in tenths of a second after the start and 1; 0 if it is
+    /// clean.
     since: Vec<u32>,
     /// Blocks on the list for the next flush.
     listed: Vec<bool>,
@@ -203,8 +206,8 @@ impl Model {
         self.since[block as usize] = self.now;
     }
 
-    /// What the cache did until the trace's last event, at `end`, for each policy of writing in their order, and how long blocks stayed
-    /// in it (those that are there at the end: until then).
+    /// What the cache did until the trace's last event, at `end`, for each policy of writing in
+    /// their order, and how long blocks stayed in it (those that are there at the end: until then).
     #[must_use]
     pub fn finish(mut self, end: i64) -> (Vec<Outcome>, Ages) {
         self.proceed(end);

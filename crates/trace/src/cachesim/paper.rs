@@ -1,4 +1,5 @@
-//! The caches of the paper: Tables VI and VII, figures 5 to 7, with its figures beside ours if wanted.
+//! The caches of the paper: Tables VI and VII, figures 5 to 7, with its figures beside ours if
+//! wanted.
 
 use super::counts::Write;
 use super::sweep::{Lane, Lot, Simulated, simulate};
@@ -16,8 +17,9 @@ const MBYTE: u64 = 1024 * KBYTE;
 /// The block of Table VI, and of the figures 5 and 7.
 const BLOCK: u32 = 4096;
 
-/// Sizes of caches in Table VI, and miss ratios in percent by [`Write::PAPER`]. The scanned paper has 40.2 and 0.6 where 49.2 and 9.6
-/// must stand: each lies between its neighbours only so, and the text has "less than 10%" for the latter.
+/// Sizes of caches in Table VI, and miss ratios in percent by [`Write::PAPER`]. The scanned paper
+/// has 40.2 and 0.6 where 49.2 and 9.6 must stand: each lies between its neighbours only so, and
+/// the text has "less than 10%" for the latter.
 const TABLE_6: [(u64, [f64; 4]); 6] = [
     (390 * KBYTE, [57.6, 49.2, 45.0, 43.1]),
     (MBYTE, [45.1, 36.6, 30.1, 25.0]),
@@ -30,7 +32,8 @@ const TABLE_6: [(u64, [f64; 4]); 6] = [
 /// Sizes of caches in Table VII.
 const SIZES_7: [u64; 4] = [400 * KBYTE, 2 * MBYTE, 4 * MBYTE, 8 * MBYTE];
 
-/// Kbytes of a block in Table VII, accesses of blocks, and disk accesses by size of cache with delayed writes.
+/// Kbytes of a block in Table VII, accesses of blocks, and disk accesses by size of cache with
+/// delayed writes.
 const TABLE_7: [(u32, [f64; 5]); 6] = [
     (1, [1_432_179.0, 562_492.0, 280_056.0, 227_299.0, 194_724.0]),
     (2, [925_934.0, 365_806.0, 165_312.0, 129_654.0, 110_309.0]),
@@ -40,7 +43,8 @@ const TABLE_7: [(u32, [f64; 5]); 6] = [
     (32, [461_976.0, 307_002.0, 156_523.0, 82_350.0, 51_883.0]),
 ];
 
-/// The lane of Table VI, which has the 4-kbyte row of Table VII, too; then those of the other rows, and two more.
+/// The lane of Table VI, which has the 4-kbyte row of Table VII, too; then those of the other rows,
+/// and two more.
 const LANE_6: usize = 0;
 const LANE_PROGRAMS: usize = TABLE_7.len();
 const LANE_AGES: usize = LANE_PROGRAMS + 1;
@@ -118,7 +122,8 @@ impl Figures {
     }
 }
 
-/// The paper's tables and figures for the rest of a trace; `beside`: with the paper's own figures, which are of one trace of 1985.
+/// The paper's tables and figures for the rest of a trace; `beside`: with the paper's own figures,
+/// which are of one trace of 1985.
 ///
 /// # Errors
 /// What the source fails with.

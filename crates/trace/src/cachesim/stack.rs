@@ -1,12 +1,15 @@
 //! An LRU cache of all sizes and under all policies of writing, in one pass.
 //!
-//! Which blocks a cache holds does not depend on when it writes, so the depths of one [stack](Depths) tell the misses of all. For writes, the argument of
-//! Thompson and Smith ("Efficient (stack) algorithms for analysis of write-back and sector memories", 1989): after a write a
-//! block is dirty in every cache; as it sinks, those that are smaller than it is deep write it and push it out; and as a depth only grows
-//! between two accesses of a block, the caches in which it is still dirty are those from some size up, its *level*. So a level for each block and
-//! policy is enough. It is brought up to date at the block's next access (or deletion, or the end), when all caches from the level
-//! to the depth are known to have written it once. A flush writes a block in all caches from its level up, those that are smaller than its
-//! depth at that time having done so before.
+//! Which blocks a cache holds does not depend on when it writes, so the depths of one
+//! [stack](Depths) tell the misses of all. For writes, the argument of Thompson and Smith
+//! ("Efficient (stack) algorithms for analysis of write-back and sector memories", 1989): after a
+//! write a block is dirty in every cache; as it sinks, those that are smaller than it is deep write
+//! it and push it out; and as a depth only grows between two accesses of a block, the caches in
+//! which it is still dirty are those from some size up, its *level*. So a level for each block and
+//! policy is enough. It is brought up to date at the block's next access (or deletion, or the end),
+//! when all caches from the level to the depth are known to have written it once. A flush writes a
+//! block in all caches from its level up, those that are smaller than its depth at that time having
+//! done so before.
 //!
 //! Levels are indices of the sizes that are asked for, so results are exact for these.
 
@@ -120,7 +123,8 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Caches of these sizes (in blocks, ascending, each once, at most 4096 of them) and policies of writing.
+    /// Caches of these sizes (in blocks, ascending, each once, at most 4096 of them) and policies
+    /// of writing.
     ///
     /// # Panics
     /// If the sizes are not so.
@@ -173,7 +177,8 @@ impl Stack {
         }
     }
 
-    /// What each cache did until the trace's last event, at `end`, by policy of writing and size, in their orders.
+    /// What each cache did until the trace's last event, at `end`, by policy of writing and size,
+    /// in their orders.
     #[must_use]
     pub fn finish(mut self, end: i64) -> Vec<Vec<Counts>> {
         let sizes = self.sizes.len();

@@ -1,8 +1,10 @@
 //! Many caches over one trace, in parallel.
 //!
-//! The trace is decoded once. In each round the calling thread decodes the next batch of events, while all cores share the other work: for
-//! each size of block, its next accesses are made from the events (once, whatever the number of caches), and every cache takes those of the
-//! round before. So memory is that of the caches and a few chunks, and nothing depends on how many cores there are.
+//! The trace is decoded once. In each round the calling thread decodes the next batch of events,
+//! while all cores share the other work: for each size of block, its next accesses are made from
+//! the events (once, whatever the number of caches), and every cache takes those of the round
+//! before. So memory is that of the caches and a few chunks, and nothing depends on how many cores
+//! there are.
 
 use super::blocks::{Access, Blocks};
 use super::counts::{Counts, Write};
@@ -25,7 +27,8 @@ pub struct Lane {
     pub programs: bool,
     /// Sizes of caches in bytes, at least of one block each.
     pub sizes: Vec<u64>,
-    /// Policies of replacement. LRU costs one pass for all sizes and policies of writing together, others one for each size.
+    /// Policies of replacement. LRU costs one pass for all sizes and policies of writing together,
+    /// others one for each size.
     pub policies: Vec<PolicyName>,
     /// Policies of writing.
     pub writes: Vec<Write>,
@@ -157,7 +160,8 @@ enum Job<'a> {
     },
 }
 
-/// Simulates all caches of all lanes over the rest of a trace. `progress` is told now and then how much of it is done.
+/// Simulates all caches of all lanes over the rest of a trace. `progress` is told now and then how
+/// much of it is done.
 ///
 /// # Errors
 /// [`Error::Refused`] for caches that cannot be, and what the source fails with.

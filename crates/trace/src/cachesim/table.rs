@@ -34,8 +34,8 @@ fn curve<'a>(name: String, cells: impl Iterator<Item = &'a Found>) -> Series {
     Series { name, points }
 }
 
-/// What came out for any lanes, as one table, with a picture for each lane. Sizes in `rows` have a row of the table; the picture
-/// has all.
+/// What came out for any lanes, as one table, with a picture for each lane. Sizes in `rows` have a
+/// row of the table; the picture has all.
 #[must_use]
 pub fn shown(simulated: &Simulated, rows: &[u64]) -> Outcome {
     let lots = &simulated.lots;
@@ -84,7 +84,8 @@ fn duration(seconds: u32) -> String {
     }
 }
 
-/// The miss ratio over sizes of caches for blocks of one size; none where every cache has one size only.
+/// The miss ratio over sizes of caches for blocks of one size; none where every cache has one size
+/// only.
 fn figure(block: u32, cells: &[&Found]) -> Option<Figure> {
     let mut kinds: Vec<(PolicyName, Write)> = Vec::new();
     for cell in cells {

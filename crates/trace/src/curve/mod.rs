@@ -1,8 +1,9 @@
-//! Miss-ratio curves: how often caches of every size would have missed, from one pass over the requests.
+//! Miss-ratio curves: how often caches of every size would have missed, from one pass over the
+//! requests.
 //!
-//! LRU caches include one another, so how deep a block lies in the [`Stack`] when it is used says which of them have it; a histogram
-//! of depths is all sizes at once ([`exact`]). For traces too large for that, [`Shards`] does it for a sample of the blocks and tells
-//! how far off it may be.
+//! LRU caches include one another, so how deep a block lies in the [`Stack`] when it is used says
+//! which of them have it; a histogram of depths is all sizes at once ([`exact`]). For traces too
+//! large for that, [`Shards`] does it for a sample of the blocks and tells how far off it may be.
 
 mod histogram;
 mod knee;
@@ -31,7 +32,8 @@ impl Curve {
         self.whole.requests()
     }
 
-    /// The size from which on nothing changes any more, in blocks: of an exact curve the most blocks that there were at a time.
+    /// The size from which on nothing changes any more, in blocks: of an exact curve the most
+    /// blocks that there were at a time.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.whole.end()
@@ -57,16 +59,16 @@ impl Curve {
         self.whole.miss_ratio(size)
     }
 
-    /// The smallest size of which a sample can tell, in blocks: what stands behind one block of a part of it. Of smaller caches it is
-    /// only known that they miss no less. 1 of an exact curve.
+    /// The smallest size of which a sample can tell, in blocks: what stands behind one block of a
+    /// part of it. Of smaller caches it is only known that they miss no less. 1 of an exact curve.
     #[must_use]
     pub fn resolution(&self) -> u64 {
         self.parts.first().map_or(1, |part| part.size(1))
     }
 
-    /// The standard error of [`Self::at`]; 0 of an exact curve. From [`Self::resolution`] on it is estimated from how much disjoint
-    /// parts of the sample differ. Below, the miss ratio is somewhere between that at the resolution and 1: the error is
-    /// that of not knowing where.
+    /// The standard error of [`Self::at`]; 0 of an exact curve. From [`Self::resolution`] on it is
+    /// estimated from how much disjoint parts of the sample differ. Below, the miss ratio is
+    /// somewhere between that at the resolution and 1: the error is that of not knowing where.
     #[must_use]
     pub fn error(&self, size: u64) -> f64 {
         let resolution = self.resolution();
@@ -76,7 +78,8 @@ impl Curve {
         chance.hypot(range / f64::sqrt(12.0))
     }
 
-    /// Sizes for a plot or a table: at most `most`, from 1 to [`Self::end`], each larger than the one before by about the same factor.
+    /// Sizes for a plot or a table: at most `most`, from 1 to [`Self::end`], each larger than the
+    /// one before by about the same factor.
     #[must_use]
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub fn sizes(&self, most: usize) -> Vec<u64> {
@@ -87,9 +90,10 @@ impl Curve {
         sizes
     }
 
-    /// The size above which more memory brings little, in blocks, and how far the curve lies below the straight line there (0 to 1): the
-    /// point farthest below the line from the curve's start to its end, both axes taken from 0 to 1 (Kneedle of Satopää et al.,
-    /// 2011, with the whole curve as it is). None if no size is below that line.
+    /// The size above which more memory brings little, in blocks, and how far the curve lies below
+    /// the straight line there (0 to 1): the point farthest below the line from the curve's start
+    /// to its end, both axes taken from 0 to 1 (Kneedle of Satopää et al., 2011, with the whole
+    /// curve as it is). None if no size is below that line.
     #[must_use]
     pub fn knee(&self) -> Option<(u64, f64)> {
         knee::farthest_below(self)

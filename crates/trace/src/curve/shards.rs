@@ -1,16 +1,20 @@
-//! SHARDS (Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015): the curve of a sample of the blocks.
+//! SHARDS (Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015): the curve of a
+//! sample of the blocks.
 //!
-//! A block is in the sample if its hash is below a threshold, so all its uses are or none. Depths in the sample times blocks per
-//! sampled block are depths in the trace. With a fixed *rate* the threshold stays; with a fixed *number of blocks* it falls to the largest
-//! hash in the sample whenever there are too many, and what was counted before keeps the weight that it had then. The difference
-//! between how many uses there should be in the sample and how many there are is put into the first bucket (SHARDS-adj): for it stems
-//! from the few blocks used most, which are at the top.
+//! A block is in the sample if its hash is below a threshold, so all its uses are or none. Depths
+//! in the sample times blocks per sampled block are depths in the trace. With a fixed *rate* the
+//! threshold stays; with a fixed *number of blocks* it falls to the largest hash in the sample
+//! whenever there are too many, and what was counted before keeps the weight that it had then. The
+//! difference between how many uses there should be in the sample and how many there are is put
+//! into the first bucket (SHARDS-adj): for it stems from the few blocks used most, which are at the
+//! top.
 //!
-//! *How far off?* The sample is eight disjoint ones as well. Each has a stack of its own, and how much their curves differ says how
-//! much one of such a size depends on chance. It says nothing of what all of them get wrong.
+//! *How far off?* The sample is eight disjoint ones as well. Each has a stack of its own, and how
+//! much their curves differ says how much one of such a size depends on chance. It says nothing of
+//! what all of them get wrong.
 //!
-//! With a fixed number of blocks, holes that deleted data left stay when the threshold falls, so a trace of many deletions looks a
-//! little deeper than it is.
+//! With a fixed number of blocks, holes that deleted data left stay when the threshold falls, so a
+//! trace of many deletions looks a little deeper than it is.
 
 use super::histogram::Histogram;
 use super::{Curve, Stack};
@@ -54,7 +58,8 @@ pub fn sampled<R: Requests<Block: Hash>>(mut requests: R, rate: Rate) -> Result<
     shards.curve()
 }
 
-/// A sample that is being taken. Blocks are named by hashes, whose bits all have to be as good as random.
+/// A sample that is being taken. Blocks are named by hashes, whose bits all have to be as good as
+/// random.
 #[derive(Debug)]
 pub struct Shards {
     /// The largest hash in the sample.
@@ -63,7 +68,8 @@ pub struct Shards {
     /// Sampled blocks, with a number for each.
     numbers: HashMap<u64, u32, foldhash::fast::FixedState>,
     free: Vec<u32>,
-    /// The same blocks (and perhaps some that are gone), the largest hash first, if there may be too many.
+    /// The same blocks (and perhaps some that are gone), the largest hash first, if there may be
+    /// too many.
     largest: BinaryHeap<u64>,
     whole: Sample,
     parts: Vec<Sample>,
@@ -167,7 +173,8 @@ impl Shards {
     }
 }
 
-/// The part of the sample that a block is in: by bits that the threshold, which looks at the upper ones, does not depend on.
+/// The part of the sample that a block is in: by bits that the threshold, which looks at the upper
+/// ones, does not depend on.
 #[expect(clippy::cast_possible_truncation)] // The lowest bits are what is wanted.
 const fn part(hash: u64) -> usize {
     hash as u8 as usize % PARTS as usize

@@ -1,14 +1,17 @@
-//! Exact LRU stack distances (Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal, 1970).
+//! Exact LRU stack distances (Mattson et al., "Evaluation techniques for storage hierarchies", IBM
+//! Systems Journal, 1970).
 //!
-//! An LRU cache of s blocks holds the s topmost of a stack that each use reorders, so how deep a block lies when it is used says which
-//! sizes hit. The stack is not kept as such: each use gets the next *place* on a line of time, a bit says whether
-//! a block's latest use is there, and the depth is the number of bits behind it. Bits are counted 512 at a time, and
-//! the counts summed in a Fenwick tree, which thus fits into the fastest caches. When the line is used up, places are given anew,
-//! without the gaps; memory is that of the blocks, not of the requests.
+//! An LRU cache of s blocks holds the s topmost of a stack that each use reorders, so how deep a
+//! block lies when it is used says which sizes hit. The stack is not kept as such: each use gets
+//! the next *place* on a line of time, a bit says whether a block's latest use is there, and the
+//! depth is the number of bits behind it. Bits are counted 512 at a time, and the counts summed in
+//! a Fenwick tree, which thus fits into the fastest caches. When the line is used up, places are
+//! given anew, without the gaps; memory is that of the blocks, not of the requests.
 //!
-//! *Data that is gone* leaves a hole in every cache that had it, and each of them fills its hole with the next block that misses. So its
-//! bit stays, without a block. The next use of a deeper block, or of a new one, fills the topmost hole, for it is there that what
-//! lies above moves down to; where the deeper block was, a hole is left, as the caches so large have it already.
+//! *Data that is gone* leaves a hole in every cache that had it, and each of them fills its hole
+//! with the next block that misses. So its bit stays, without a block. The next use of a deeper
+//! block, or of a new one, fills the topmost hole, for it is there that what lies above moves down
+//! to; where the deeper block was, a hole is left, as the caches so large have it already.
 
 use std::collections::BinaryHeap;
 
@@ -36,7 +39,8 @@ impl Default for Stack {
 }
 
 impl Stack {
-    /// Block `key` is used: LRU caches of at least this many blocks have it, none of them if it is not in the stack.
+    /// Block `key` is used: LRU caches of at least this many blocks have it, none of them if it is
+    /// not in the stack.
     ///
     /// # Panics
     /// With 2^30 blocks.
@@ -65,8 +69,8 @@ impl Stack {
         depth
     }
 
-    /// How deep block `key` lies, which is not used by this: LRU caches of at least this many blocks have it, none of them if it is not in
-    /// the stack.
+    /// How deep block `key` lies, which is not used by this: LRU caches of at least this many
+    /// blocks have it, none of them if it is not in the stack.
     #[must_use]
     pub fn depth(&self, key: u32) -> Option<u32> {
         let place = self.places.get(key as usize).copied().filter(|&place| place != NOWHERE);
@@ -80,7 +84,8 @@ impl Stack {
         place.is_some()
     }
 
-    /// Block `key` is not to be considered any more, as if it had never been. False if it was not in the stack.
+    /// Block `key` is not to be considered any more, as if it had never been. False if it was not
+    /// in the stack.
     pub fn forget(&mut self, key: u32) -> bool {
         let place = self.take(key);
         if let Some(place) = place {
@@ -109,7 +114,8 @@ impl Stack {
 #[derive(Clone, Debug)]
 struct Line {
     words: Vec<u64>,
-    /// Fenwick tree over the bits set in each 512, without those of the last, which are being pushed.
+    /// Fenwick tree over the bits set in each 512, without those of the last, which are being
+    /// pushed.
     tree: Vec<u32>,
     /// Bits pushed.
     len: usize,

@@ -37,7 +37,8 @@ fn misses(requests: &[Request<u32>], sizes: u32) -> Vec<u64> {
     (1..=sizes).map(misses).collect()
 }
 
-/// Uses of `blocks` with popularities in the ratios 1, 1/2, 1/3, … and now and then a piece of a scan.
+/// Uses of `blocks` with popularities in the ratios 1, 1/2, 1/3, … and now and then a piece of a
+/// scan.
 fn zipf(random: &mut StdRng, blocks: u32, count: usize) -> Vec<Request<u32>> {
     let weights = (1..=blocks).scan(0.0, |sum, n| {
         *sum += 1.0 / f64::from(n);
@@ -60,8 +61,8 @@ fn depths_by_hand() {
         [1, 2, 3, 1, 1, 2].map(|key| stack.access(key)),
         [None, None, None, Some(3), Some(1), Some(3)]
     );
-    // From the top: 2, 1, 3. Without 1 there is a hole at depth 2, which 3 fills when it is used at depth 3: a cache of two blocks
-    // did not have it, one of three did.
+    // From the top: 2, 1, 3. Without 1 there is a hole at depth 2, which 3 fills when it is used at
+    // depth 3: a cache of two blocks did not have it, one of three did.
     assert!(stack.remove(1) && !stack.remove(1) && !stack.remove(77));
     assert_eq!(stack.access(3), Some(3));
     // 3, 2, hole: 4 is new and fills it, so 2 lies no deeper than 3.
@@ -71,7 +72,8 @@ fn depths_by_hand() {
     assert_eq!(stack.access(3), Some(2));
 }
 
-/// Promise: one pass gives the misses of an LRU cache of every size, whatever is deleted in between.
+/// Promise: one pass gives the misses of an LRU cache of every size, whatever is deleted in
+/// between.
 #[test]
 fn torture_all_sizes_at_once() {
     let mut random = StdRng::seed_from_u64(seed("torture_all_sizes_at_once"));
@@ -91,7 +93,8 @@ fn torture_all_sizes_at_once() {
     }
 }
 
-/// Promise: when places on the line of time are used up and given anew, nothing is lost, holes included.
+/// Promise: when places on the line of time are used up and given anew, nothing is lost, holes
+/// included.
 #[test]
 fn places_are_given_anew() {
     let mut random = StdRng::seed_from_u64(9);
@@ -123,8 +126,8 @@ fn all_blocks_are_a_sample() {
     }
 }
 
-/// Promise: a sample is as far off as it says: over many of them, the error is about what was estimated, and seldom above
-/// three times that.
+/// Promise: a sample is as far off as it says: over many of them, the error is about what was
+/// estimated, and seldom above three times that.
 #[test]
 fn samples_know_their_error() {
     let mut random = StdRng::seed_from_u64(8);
@@ -152,7 +155,8 @@ fn samples_know_their_error() {
     }
 }
 
-/// Promise: samples that cannot be are refused: of no blocks, of more than all, and of so few that the parts are empty.
+/// Promise: samples that cannot be are refused: of no blocks, of more than all, and of so few that
+/// the parts are empty.
 #[test]
 fn senseless_samples_are_refused() {
     for share in [0.0, -1.0, 1.1, f64::NAN] {
@@ -164,7 +168,8 @@ fn senseless_samples_are_refused() {
     assert_eq!((nothing.requests(), nothing.end(), nothing.knee()), (0, 0, None));
 }
 
-/// Promise: the knee of a loop beside a favourite is the loop's whole length or the favourite, whichever gains more for its size.
+/// Promise: the knee of a loop beside a favourite is the loop's whole length or the favourite,
+/// whichever gains more for its size.
 #[test]
 fn the_knee() {
     // Block 0 is every second request: sizes from 2 on have it, and only that of 101 has the loop.

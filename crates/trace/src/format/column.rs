@@ -1,6 +1,7 @@
 //! The columns of a file, and which field of an event each holds.
 //!
-//! A column is moved as a whole, in one direction or the other, so that the loop over its values knows its field.
+//! A column is moved as a whole, in one direction or the other, so that the loop over its values
+//! knows its field.
 
 use crate::event::{Event, Symbol};
 use std::ops::BitOr;
@@ -12,7 +13,8 @@ pub struct Columns(u32);
 impl Columns {
     /// Everything that is a number, and the kind.
     pub const NUMBERS: Self = Self((1 << WORDS) - 1);
-    /// What the analysis of usage needs: numbers, but no processes, and no positions after seeks, as the next run tells where it began.
+    /// What the analysis of usage needs: numbers, but no processes, and no positions after seeks,
+    /// as the next run tells where it began.
     pub const USAGE: Self = Self(Self::NUMBERS.0 & !(1 << PROCESS | 1 << NEW_POSITION));
     /// The name of the program.
     pub const COMMAND: Self = Self(1 << WORDS);
@@ -34,7 +36,8 @@ impl BitOr for Columns {
     }
 }
 
-/// How a column moves from events into values, and back. The vectors and slices are as long as there are events.
+/// How a column moves from events into values, and back. The vectors and slices are as long as
+/// there are events.
 pub(super) enum Column {
     Kind,
     Wide { take: fn(&[Event], &mut Vec<i64>), put: fn(&mut [Event], &[i64]) },

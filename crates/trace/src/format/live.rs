@@ -1,11 +1,12 @@
 //! A trace that grows while things happen, and is readable as far as it got.
 //!
-//! The one idea: a Parquet file may have a directory of its row groups anywhere; where another one follows, readers take it for a gap.
-//! So a recording makes a checkpoint now and then ([`Writer::checkpoint`]), and of what a killed recorder leaves behind
-//! [`super::Reader`] reads what stands before the last.
+//! The one idea: a Parquet file may have a directory of its row groups anywhere; where another one
+//! follows, readers take it for a gap. So a recording makes a checkpoint now and then
+//! ([`Writer::checkpoint`]), and of what a killed recorder leaves behind [`super::Reader`] reads
+//! what stands before the last.
 //!
-//! Invariant: between two checkpoints lies a second, or a twentieth of the recording if that is longer; so there are a few hundred
-//! of them however long it goes on, and all together are small.
+//! Invariant: between two checkpoints lies a second, or a twentieth of the recording if that is
+//! longer; so there are a few hundred of them however long it goes on, and all together are small.
 
 use super::Writer;
 use crate::{Batch, Info, Result};

@@ -1,11 +1,12 @@
 //! The file of a trace: Parquet with the schema of `docs/SPEC-trace.md`.
 //!
-//! The one idea: an event is a row, all columns are required, and everything is as plain as it can be, so that any tool that reads
-//! Parquet reads a trace. What the trace says of itself is in the file's key-value metadata.
+//! The one idea: an event is a row, all columns are required, and everything is as plain as it can
+//! be, so that any tool that reads Parquet reads a trace. What the trace says of itself is in the
+//! file's key-value metadata.
 //!
-//! Invariants: a file ends with its directory when its writer has finished; of one that has none there, what stands before the last
-//! checkpoint is read, and only that. Who records uses [`Live`], which makes checkpoints; who can begin anew uses [`Writer`], and must
-//! call [`Writer::finish`].
+//! Invariants: a file ends with its directory when its writer has finished; of one that has none
+//! there, what stands before the last checkpoint is read, and only that. Who records uses [`Live`],
+//! which makes checkpoints; who can begin anew uses [`Writer`], and must call [`Writer::finish`].
 
 mod column;
 mod live;

@@ -1,4 +1,5 @@
-//! How much of a file is a Parquet file: all of it, or what stands before the last checkpoint of one that was not finished.
+//! How much of a file is a Parquet file: all of it, or what stands before the last checkpoint of
+//! one that was not finished.
 
 use bytes::Bytes;
 use parquet::file::reader::{ChunkReader, Length, SerializedFileReader};

@@ -55,11 +55,12 @@ impl Reader {
         }
     }
 
-    /// Opens a file, of which only `columns` will be read; of one that was not finished, what stands before its last checkpoint.
+    /// Opens a file, of which only `columns` will be read; of one that was not finished, what
+    /// stands before its last checkpoint.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Malformed`] when it is not a trace, or one of a later version, or was not finished and has no
-    /// checkpoint.
+    /// [`Error::Io`]; [`Error::Malformed`] when it is not a trace, or one of a later version, or
+    /// was not finished and has no checkpoint.
     pub fn open(path: &Path, columns: Columns) -> Result<Self> {
         let file = File::open(path).map_err(|e| Error::io(path, e))?;
         let whole = Prefix::whole(file).map_err(|e| Error::io(path, e))?;
@@ -239,8 +240,8 @@ impl Values {
     }
 }
 
-/// What some words mean. Equal words of a dictionary lie at one place, so a word is known by its place, without a look at it, as long
-/// as the values that it came with are there.
+/// What some words mean. Equal words of a dictionary lie at one place, so a word is known by its
+/// place, without a look at it, as long as the values that it came with are there.
 struct Known<T>([(*const u8, usize, T); KNOWN]);
 
 /// Places for words, by the middle bits of their addresses.

@@ -43,7 +43,8 @@ fn told(batch: &Batch, event: &Event) -> (Event, [String; 3]) {
     (Event { command, path, new_path, ..*event }, words)
 }
 
-/// Promise: what is written is read, every field and word of it, over the borders of batches and row groups.
+/// Promise: what is written is read, every field and word of it, over the borders of batches and
+/// row groups.
 #[test]
 fn what_is_written_is_read() {
     let dir = tempfile::tempdir().unwrap();
@@ -94,8 +95,9 @@ fn some_columns() {
     }
 }
 
-/// Promise: what is not a trace or was not finished is refused with a reason; in what is damaged a structure that makes no sense is
-/// refused, and a value that could be is read (pages have no checksum), but nothing panics.
+/// Promise: what is not a trace or was not finished is refused with a reason; in what is damaged a
+/// structure that makes no sense is refused, and a value that could be is read (pages have no
+/// checksum), but nothing panics.
 #[test]
 fn bad_files_are_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -131,8 +133,9 @@ fn bad_files_are_refused() {
     assert!(seen > 5, "{seen} of 199 damaged files were noticed");
 }
 
-/// Promise: of a file that was not finished everything before the last checkpoint is read, wherever it was cut behind that, and a note
-/// says that something is missing; a finished one has no such note.
+/// Promise: of a file that was not finished everything before the last checkpoint is read, wherever
+/// it was cut behind that, and a note says that something is missing; a finished one has no such
+/// note.
 #[test]
 fn a_checkpoint_survives_what_comes_after() {
     let dir = tempfile::tempdir().unwrap();

@@ -17,8 +17,9 @@ use std::sync::Arc;
 /// Events of a row group: what a writer holds in memory, and a reader may skip.
 const GROUP: usize = 1 << 18;
 
-/// Writes a trace; what it holds in memory is one group of a quarter of a million events. A file is complete only after
-/// [`Writer::finish`], and readable up to the last [`Writer::checkpoint`] before.
+/// Writes a trace; what it holds in memory is one group of a quarter of a million events. A file is
+/// complete only after [`Writer::finish`], and readable up to the last [`Writer::checkpoint`]
+/// before.
 pub struct Writer {
     path: PathBuf,
     file: SerializedFileWriter<File>,
@@ -50,7 +51,8 @@ impl Writer {
             .set_column_encoding(ColumnPath::from("time"), Encoding::DELTA_BINARY_PACKED)
             .set_column_dictionary_enabled(ColumnPath::from("open"), false)
             .set_column_encoding(ColumnPath::from("open"), Encoding::DELTA_BINARY_PACKED)
-            // Of words the smallest and the largest say nothing, and comparing all of them costs a third of writing.
+            // Of words the smallest and the largest say nothing, and comparing all of them costs a
+            // third of writing.
             .set_column_statistics_enabled(ColumnPath::from("kind"), EnabledStatistics::None)
             .set_column_statistics_enabled(ColumnPath::from("command"), EnabledStatistics::None)
             .set_column_statistics_enabled(ColumnPath::from("path"), EnabledStatistics::None)

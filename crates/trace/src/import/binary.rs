@@ -1,11 +1,13 @@
 //! The binary formats of libCacheSim: records of numbers, an object and its size in each.
 //!
-//! Sources: `traceReader/customizedReader/oracle/oracleGeneralBin.h`, `traceReader/generalReader/binary.c` and `lcs.h`, and
-//! `readerInternal.h` for the sizes of the field types, of libCacheSim (github.com/1a1a11a/libCacheSim, 2024-10). All fields are
-//! little-endian and packed. The place of the next access, which some of them have, is not taken over: it follows from the trace.
+//! Sources: `traceReader/customizedReader/oracle/oracleGeneralBin.h`,
+//! `traceReader/generalReader/binary.c` and `lcs.h`, and `readerInternal.h` for the sizes of the
+//! field types, of libCacheSim (github.com/1a1a11a/libCacheSim, 2024-10). All fields are
+//! little-endian and packed. The place of the next access, which some of them have, is not taken
+//! over: it follows from the trace.
 //!
-//! An object of a cache is a file here: its id is the inode, its size the run from 0. An id that is a number has no meaning but
-//! to be the same or another, so all 64 bits are kept.
+//! An object of a cache is a file here: its id is the inode, its size the run from 0. An id that is
+//! a number has no meaning but to be the same or another, so all 64 bits are kept.
 
 use super::records::{Decode, Records, i64_at, u16_at, u32_at, u64_at};
 use super::text::number;
@@ -134,9 +136,11 @@ impl Field {
         }
     }
 
-    /// Its value; what is negative or a fraction loses that, as numbers of objects, bytes and seconds have neither.
+    /// Its value; what is negative or a fraction loses that, as numbers of objects, bytes and
+    /// seconds have neither.
     fn value(self, record: &[u8]) -> u64 {
-        // A fraction is cut off, and what is out of range becomes the nearest end: `as` says so of floating point.
+        // A fraction is cut off, and what is out of range becomes the nearest end: `as` says so of
+        // floating point.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         match self.kind {
             b'f' => f32::from_bits(u32_at(record, self.at)) as u64,
@@ -160,7 +164,8 @@ struct Layout {
 }
 
 impl Layout {
-    /// Of fields `format`; `columns` number those of time, object, size and operation from 1, 0 for none.
+    /// Of fields `format`; `columns` number those of time, object, size and operation from 1, 0 for
+    /// none.
     fn new(format: &str, columns: [usize; 4]) -> Result<Self, String> {
         let kinds = format.strip_prefix('<').ok_or("the fields must start with <, for little-endian")?;
         let mut fields = Vec::new();
@@ -235,7 +240,8 @@ pub(super) fn notes(has_op: bool, unknown: u64) -> Vec<String> {
     notes
 }
 
-/// Recognised by what only this format has: the number of the request that next asks for the same object.
+/// Recognised by what only this format has: the number of the request that next asks for the same
+/// object.
 fn looks_like_oracle_general(start: &[u8]) -> bool {
     const LEN: usize = 24;
     let records: Vec<_> = start.chunks_exact(LEN).collect();

@@ -1,11 +1,12 @@
 //! Output of blkparse, which makes the traces of the Linux block layer readable.
 //!
-//! Format: blkparse(1), the default output: `8,0  3  11  0.009507758  697  Q  W 223490 + 8 [kjournald]`: device, CPU, sequence number,
-//! seconds since the trace began, process, action, kind of request (RWBS), first sector and number of sectors of 512 bytes, program.
+//! Format: blkparse(1), the default output: `8,0 3 11 0.009507758 697 Q W 223490 + 8 [kjournald]`:
+//! device, CPU, sequence number, seconds since the trace began, process, action, kind of request
+//! (RWBS), first sector and number of sectors of 512 bytes, program.
 //!
-//! A request is told several times on its way. One action is taken: `Q`, what was asked of the device, unless the start of
-//! the trace has none; then `D` (sent to the driver), then `C` (completed). Lines of other actions, and the summary at the
-//! end, are passed over.
+//! A request is told several times on its way. One action is taken: `Q`, what was asked of the
+//! device, unless the start of the trace has none; then `D` (sent to the driver), then `C`
+//! (completed). Lines of other actions, and the summary at the end, are passed over.
 
 use super::text::{Decode, Lines, number};
 use super::{Format, lines};
@@ -160,7 +161,8 @@ CPU0 (8,16):
  Reads Queued:           1,      128KiB  Writes Queued:           1,        4KiB
 ";
 
-    /// Promise: a request is told once, in bytes, with its device, process and program; which action is counted can be said.
+    /// Promise: a request is told once, in bytes, with its device, process and program; which
+    /// action is counted can be said.
     #[test]
     fn a_request_is_told_once() {
         let (batch, info) = events(SAMPLE, None).unwrap();

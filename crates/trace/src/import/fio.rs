@@ -1,9 +1,11 @@
-//! Logs of fio, the I/O tester: what it did (`write_iolog`), and how long each I/O took (`write_lat_log`, `write_bw_log` and the like).
+//! Logs of fio, the I/O tester: what it did (`write_iolog`), and how long each I/O took
+//! (`write_lat_log`, `write_bw_log` and the like).
 //!
-//! Formats: fio's HOWTO, "Trace file format v2" and "v3", and "Log File Formats". Version 3 begins each line with a time, in microseconds as
-//! fio 3.33 writes them; version 2 has `wait` lines instead, in microseconds since the wait before. Lines of the other logs
-//! are `time (ms), value, direction, block size, offset, priority`, with the offset only after `log_offset=1`: without it they do
-//! not tell which bytes, and are refused.
+//! Formats: fio's HOWTO, "Trace file format v2" and "v3", and "Log File Formats". Version 3 begins
+//! each line with a time, in microseconds as fio 3.33 writes them; version 2 has `wait` lines
+//! instead, in microseconds since the wait before. Lines of the other logs are `time (ms), value,
+//! direction, block size, offset, priority`, with the offset only after `log_offset=1`: without it
+//! they do not tell which bytes, and are refused.
 
 use super::text::{Decode, Lines, number, shown};
 use super::{Format, lines};

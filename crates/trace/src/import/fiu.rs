@@ -1,13 +1,15 @@
 //! The traces of Florida International University, of disks and of system calls.
 //!
-//! *Disks* (`fiu-block`; Koller and Rangaswami, FAST 2010, and others): the `README` of SNIA IOTTA's block traces, set 411: `[ts in ns] [pid]
-//! [process] [lba] [size in 512 Bytes blocks] [Write or Read] [major device number] [minor device number] [MD5 per 4096 Bytes]`.
+//! *Disks* (`fiu-block`; Koller and Rangaswami, FAST 2010, and others): the `README` of SNIA
+//! IOTTA's block traces, set 411: `[ts in ns] [pid] [process] [lba] [size in 512 Bytes blocks]
+//! [Write or Read] [major device number] [minor device number] [MD5 per 4096 Bytes]`.
 //!
-//! *System calls* (`fiu-syscall`; Campello et al., "Non-blocking Writes to Files", FAST 2015): the page of the traces,
-//! sylab-srv.cs.fiu.edu/projects/nbw/traces: `[seq num] [ts in ns] [operation] [inode num] [inode size in Bytes] [offset in Bytes] [size in
-//! Bytes] [HIT, MISS or APPEND]` for READ and WRITE, only the first five for OPEN, CLOSE, FSYNC and FDATASYNC. They tell neither process nor
-//! descriptor: a file's closes are matched with its opens in order, and a transfer belongs to an open file only while its
-//! file has exactly one.
+//! *System calls* (`fiu-syscall`; Campello et al., "Non-blocking Writes to Files", FAST 2015): the
+//! page of the traces, sylab-srv.cs.fiu.edu/projects/nbw/traces: `[seq num] [ts in ns] [operation]
+//! [inode num] [inode size in Bytes] [offset in Bytes] [size in Bytes] [HIT, MISS or APPEND]` for
+//! READ and WRITE, only the first five for OPEN, CLOSE, FSYNC and FDATASYNC. They tell neither
+//! process nor descriptor: a file's closes are matched with its opens in order, and a transfer
+//! belongs to an open file only while its file has exactly one.
 
 use super::blkparse::device_number;
 use super::text::{Decode, Lines, number, shown};

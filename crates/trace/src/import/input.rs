@@ -1,7 +1,9 @@
-//! The bytes of a foreign trace: from a file or standard input, decompressed on the way, and counted.
+//! The bytes of a foreign trace: from a file or standard input, decompressed on the way, and
+//! counted.
 //!
-//! The one idea: whoever decodes a format sees a stream of plain bytes whose start has been looked at already, and pays nothing for
-//! where it comes from. Progress is told in bytes of the file as it lies on the disk, so it holds for compressed files, too.
+//! The one idea: whoever decodes a format sees a stream of plain bytes whose start has been looked
+//! at already, and pays nothing for where it comes from. Progress is told in bytes of the file as
+//! it lies on the disk, so it holds for compressed files, too.
 
 use crate::{Error, Result};
 use flate2::read::MultiGzDecoder;
@@ -137,7 +139,8 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// Promise: a file is read the same plain and compressed, its start can be looked at before, and at the end all of it was read.
+    /// Promise: a file is read the same plain and compressed, its start can be looked at before,
+    /// and at the end all of it was read.
     #[test]
     fn compression_does_not_matter() {
         let dir = tempfile::tempdir().unwrap();
@@ -163,7 +166,8 @@ mod tests {
         }
     }
 
-    /// Promise: a compressed file that is cut off is an error that names the file and the line, not a shorter trace.
+    /// Promise: a compressed file that is cut off is an error that names the file and the line, not
+    /// a shorter trace.
     #[test]
     fn cut_off_compression_is_an_error() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,12 +1,13 @@
 //! Traces of other tools, as [`Source`]s.
 //!
-//! The one idea: a format is a line of [`FORMATS`]: its name, how it is recognised by the first bytes of a file, and what opens it.
-//! Most formats are lines of text or records of one size; for those it is enough to say what one of them means
-//! ([`text::Decode`], [`records::Decode`]), and everything else (reading, decompression, places in errors, batches) is common.
+//! The one idea: a format is a line of [`FORMATS`]: its name, how it is recognised by the first
+//! bytes of a file, and what opens it. Most formats are lines of text or records of one size; for
+//! those it is enough to say what one of them means ([`text::Decode`], [`records::Decode`]), and
+//! everything else (reading, decompression, places in errors, batches) is common.
 //!
-//! Invariants: nothing a file contains makes a decoder panic or keep more than what it tells of (names of files, and what is
-//! open); what is not understood is an error that names file and place, or, where such lines are common, counted and told in
-//! [`crate::Info::notes`].
+//! Invariants: nothing a file contains makes a decoder panic or keep more than what it tells of
+//! (names of files, and what is open); what is not understood is an error that names file and
+//! place, or, where such lines are common, counted and told in [`crate::Info::notes`].
 
 mod binary;
 mod blkparse;
@@ -45,7 +46,8 @@ impl std::fmt::Debug for Format {
     }
 }
 
-/// All formats, in the order in which they are tried on a file whose format was not said: the more certain ones first.
+/// All formats, in the order in which they are tried on a file whose format was not said: the more
+/// certain ones first.
 pub static FORMATS: &[Format] = &[
     strace::FORMAT,
     blkparse::FORMAT,
@@ -94,10 +96,12 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// Opens a foreign trace. `format` is `NAME` or `NAME:SETTING=VALUE,…` of [`FORMATS`]; without it the content says.
+/// Opens a foreign trace. `format` is `NAME` or `NAME:SETTING=VALUE,…` of [`FORMATS`]; without it
+/// the content says.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Refused`] for a format or a setting that there is not; [`Error::Malformed`] when it is none of the formats.
+/// [`Error::Io`]; [`Error::Refused`] for a format or a setting that there is not;
+/// [`Error::Malformed`] when it is none of the formats.
 pub(crate) fn open(path: &Path, format: Option<&str>) -> Result<Box<dyn Source>> {
     let (name, settings) = match format {
         Some(text) => text.split_once(':').map_or((Some(text), ""), |(name, rest)| (Some(name), rest)),

@@ -1,7 +1,8 @@
 //! The block traces of Microsoft Research Cambridge (Narayanan et al., FAST 2008).
 //!
-//! Format: the `README.txt` of the traces (SNIA IOTTA repository, set 388): `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`,
-//! times in Windows' file time (100 ns since 1601), offset and size in bytes. Many traces that others have published use it, too.
+//! Format: the `README.txt` of the traces (SNIA IOTTA repository, set 388):
+//! `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, times in Windows' file time (100
+//! ns since 1601), offset and size in bytes. Many traces that others have published use it, too.
 
 use super::text::{Decode, Lines, number, shown};
 use super::{Format, lines};
@@ -105,7 +106,8 @@ pub(super) mod tests {
         128166372016382155,usr,0,Write,2517696512,4096,703\n\
         128166372026382245,src1,2,Read,0,512,1\n";
 
-    /// Promise: a line is a run of bytes on its disk, at its time in our era, and hosts tell disks of one number apart.
+    /// Promise: a line is a run of bytes on its disk, at its time in our era, and hosts tell disks
+    /// of one number apart.
     #[test]
     fn a_line_is_a_run() {
         for text in [SAMPLE.to_owned(), format!("{HEADER}\r\n{}", SAMPLE.replace('\n', "\r\n"))] {

@@ -54,7 +54,8 @@ fn env(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Promise: each format has a sample here, it can be read, and it is recognised for what it is if it can be.
+/// Promise: each format has a sample here, it can be read, and it is recognised for what it is if
+/// it can be.
 #[test]
 fn samples_are_recognised() {
     let samples = samples();
@@ -77,8 +78,8 @@ fn samples_are_recognised() {
     }
 }
 
-/// Promise: whatever is in a file, reading it ends, without a panic, in events or in an error that names the file; and all events
-/// of it can be told of and written.
+/// Promise: whatever is in a file, reading it ends, without a panic, in events or in an error that
+/// names the file; and all events of it can be told of and written.
 #[test]
 fn torture_damaged_traces() {
     let seed = env("SPINDLE_SEED").unwrap_or_else(|| StdRng::from_os_rng().random());

@@ -1,8 +1,9 @@
 //! Requests for objects as text: libCacheSim's `csv` and `txt`.
 //!
-//! Formats: `doc/quickstart_cachesim.md`, `bin/cli_reader_utils.c` and `traceReader/generalReader/` of libCacheSim (github.com/1a1a11a/libCacheSim,
-//! 2024-10). Neither can be recognised. Columns count from 1. Objects whose names are not all numbers are numbered in the order
-//! in which they come, and their names are kept as paths: memory holds each name once.
+//! Formats: `doc/quickstart_cachesim.md`, `bin/cli_reader_utils.c` and `traceReader/generalReader/`
+//! of libCacheSim (github.com/1a1a11a/libCacheSim, 2024-10). Neither can be recognised. Columns
+//! count from 1. Objects whose names are not all numbers are numbered in the order in which they
+//! come, and their names are kept as paths: memory holds each name once.
 
 use super::Format;
 use super::binary::{Op, nanoseconds, notes};
@@ -168,7 +169,8 @@ pub(super) mod tests {
             .collect()
     }
 
-    /// Promise: a line is a request for its object, whatever the delimiter and with a header or without.
+    /// Promise: a line is a request for its object, whatever the delimiter and with a header or
+    /// without.
     #[test]
     fn tables() {
         let expected = [

@@ -1,8 +1,11 @@
-//! Traces of `VMware`'s vscsiStats, versions 1 and 2, as libCacheSim and `CloudPhysics`' published traces have them.
+//! Traces of `VMware`'s vscsiStats, versions 1 and 2, as libCacheSim and `CloudPhysics`' published
+//! traces have them.
 //!
-//! Format: `traceReader/customizedReader/vscsi.h` of libCacheSim (github.com/1a1a11a/libCacheSim, 2024-10): little-endian records of 32
-//! bytes (serial number, length in bytes, scatter-gather elements, SCSI command, version, block address, time in µs) or of 40
-//! (command and version first, and the response time at the end); the version is in the high byte. Addresses are blocks of 512 bytes.
+//! Format: `traceReader/customizedReader/vscsi.h` of libCacheSim (github.com/1a1a11a/libCacheSim,
+//! 2024-10): little-endian records of 32 bytes (serial number, length in bytes, scatter-gather
+//! elements, SCSI command, version, block address, time in µs) or of 40 (command and version first,
+//! and the response time at the end); the version is in the high byte. Addresses are blocks of 512
+//! bytes.
 
 use super::Format;
 use super::records::{Decode, Records, u16_at, u32_at, u64_at};

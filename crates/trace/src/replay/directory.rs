@@ -19,7 +19,8 @@ impl Directory {
     /// The directory `path`, which is made if it is not there.
     ///
     /// # Errors
-    /// [`Error::Refused`] if there is anything in it, so that nobody's files are touched; [`Error::Io`].
+    /// [`Error::Refused`] if there is anything in it, so that nobody's files are touched;
+    /// [`Error::Io`].
     pub fn new(path: &Path) -> Result<Self> {
         let io = |e| Error::io(path, e);
         fs::create_dir_all(path).map_err(io)?;

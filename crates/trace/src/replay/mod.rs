@@ -1,12 +1,14 @@
 //! Replay: what a trace tells is done again, on any file system, and timed.
 //!
-//! The one idea: a [`Replay`] turns events into calls of a [`Target`], one after the other in the order of the trace, at the recorded
-//! times, faster, or as fast as they go ([`Pace`]). Files are named by numbers, never by the trace's own paths ([`Name`]);
-//! what was there before the trace began ([`population`]) is made before the time runs. [`Directory`] is a target on the host; `lab` has one on
-//! modelled disks.
+//! The one idea: a [`Replay`] turns events into calls of a [`Target`], one after the other in the
+//! order of the trace, at the recorded times, faster, or as fast as they go ([`Pace`]). Files are
+//! named by numbers, never by the trace's own paths ([`Name`]); what was there before the trace
+//! began ([`population`]) is made before the time runs. [`Directory`] is a target on the host;
+//! `lab` has one on modelled disks.
 //!
-//! Invariants: after a replay the files and their sizes are those that the trace tells. Nothing outside the target is touched.
-//! Calls of one copy of a trace follow each other; load comes from several copies at once, each with its own files.
+//! Invariants: after a replay the files and their sizes are those that the trace tells. Nothing
+//! outside the target is touched. Calls of one copy of a trace follow each other; load comes from
+//! several copies at once, each with its own files.
 
 mod directory;
 mod names;

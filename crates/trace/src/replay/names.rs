@@ -49,7 +49,8 @@ pub(super) enum Found {
 }
 
 impl Names {
-    /// The file of an event. A file that is made over one that is alive is another one (the trace has lost the end of that).
+    /// The file of an event. A file that is made over one that is alive is another one (the trace
+    /// has lost the end of that).
     pub fn find(&mut self, event: &Event) -> Found {
         let names = matches!(event.kind, Kind::Mkdir | Kind::Rmdir) || event.flags.has(Flags::DIRECTORY);
         if names || event.kind == Kind::Unlink && !event.flags.has(Flags::LAST) {
@@ -89,8 +90,9 @@ pub(super) const fn size_before(event: &Event) -> u64 {
     }
 }
 
-/// The files that must be there before the rest of a trace can be replayed, with their sizes in bytes: those that the trace speaks of
-/// without making them. What is in memory is an entry for each.
+/// The files that must be there before the rest of a trace can be replayed, with their sizes in
+/// bytes: those that the trace speaks of without making them. What is in memory is an entry for
+/// each.
 ///
 /// # Errors
 /// As the source.

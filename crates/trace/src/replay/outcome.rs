@@ -48,7 +48,8 @@ impl Timed {
 /// Times of calls, by what they were.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Timings {
-    /// Service times in ns, each with the bytes it moved as its weight, by the numbers of [`Timed`].
+    /// Service times in ns, each with the bytes it moved as its weight, by the numbers of
+    /// [`Timed`].
     pub times: [Histogram; Timed::ALL.len()],
     /// From the first event to the last.
     pub elapsed: Duration,
@@ -56,7 +57,8 @@ pub struct Timings {
     pub latest: Duration,
     /// Calls that read less than the trace did.
     pub short: u64,
-    /// Events that were not replayed: about directories, further names, or files that were never opened.
+    /// Events that were not replayed: about directories, further names, or files that were never
+    /// opened.
     pub skipped: u64,
 }
 
@@ -65,7 +67,8 @@ impl Timings {
         self.times[what as usize].add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), bytes);
     }
 
-    /// Tables for some copies that ran at once, with the part of the time that a disk was busy, if that is known.
+    /// Tables for some copies that ran at once, with the part of the time that a disk was busy, if
+    /// that is known.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // Shown to a few digits.
     pub fn shown(copies: &[Self], busy: Option<f64>) -> Outcome {

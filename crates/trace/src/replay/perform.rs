@@ -24,7 +24,8 @@ pub struct Settings {
     pub pace: Pace,
     /// Bytes that a call moves, where the trace does not tell how many calls there were.
     pub request: usize,
-    /// Real time that passes before the first event: copies that begin one after the other do not march in step.
+    /// Real time that passes before the first event: copies that begin one after the other do not
+    /// march in step.
     pub shift: Duration,
 }
 

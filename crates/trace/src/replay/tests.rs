@@ -13,7 +13,8 @@ use std::time::Duration;
 
 const FLAT: Settings = Settings { pace: Pace::Flat, request: 4096, shift: Duration::ZERO };
 
-/// The sizes of the files that are there at the end, in the order in which the trace first speaks of them.
+/// The sizes of the files that are there at the end, in the order in which the trace first speaks
+/// of them.
 fn naive(events: &[Event]) -> Vec<u64> {
     let mut living: HashMap<FileId, usize> = HashMap::new();
     let mut sizes: Vec<Option<u64>> = Vec::new();
@@ -141,7 +142,8 @@ fn random(rng: &mut StdRng) -> Vec<Event> {
     events
 }
 
-/// Promise: after a replay of any trace the files and their sizes are those that a naive reader computes.
+/// Promise: after a replay of any trace the files and their sizes are those that a naive reader
+/// computes.
 #[test]
 fn torture_replay_equals_naive() {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("it is a number"));
@@ -154,7 +156,8 @@ fn torture_replay_equals_naive() {
     }
 }
 
-/// Promise: a synthetic trace, by way of a file, is replayed with all its calls, and every byte that was read is there.
+/// Promise: a synthetic trace, by way of a file, is replayed with all its calls, and every byte
+/// that was read is there.
 #[test]
 fn synthetic_traces_are_replayed() {
     let dir = tempfile::tempdir().unwrap();

@@ -7,7 +7,8 @@ use std::num::NonZeroU64;
 /// What a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// This many bytes of a disk, from a multiple of them on. A run asks for every block that it touches.
+    /// This many bytes of a disk, from a multiple of them on. A run asks for every block that it
+    /// touches.
     Bytes(NonZeroU64),
     /// A whole object, whatever its size: one request for each run.
     Object,
@@ -35,7 +36,8 @@ pub struct Events<S> {
 }
 
 impl<S: Source> Events<S> {
-    /// The requests of a trace, of which the columns `kind`, `device`, `inode`, `position`, `read`, `written` and `flags` are needed.
+    /// The requests of a trace, of which the columns `kind`, `device`, `inode`, `position`, `read`,
+    /// `written` and `flags` are needed.
     pub fn new(source: S, unit: Unit) -> Self {
         Self { source, unit, batch: Batch::default(), done: 0, rest: (FileId::default(), 0..0) }
     }

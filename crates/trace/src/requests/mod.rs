@@ -1,11 +1,12 @@
 //! From a trace to requests for blocks, numbered so that caches are arrays.
 //!
-//! A trace of a disk or a cache names blocks by what they are ([`BlockId`], or an object's number); a [`Replacement`] and the curves want
-//! small numbers. [`Numbered`] stands between the two with the one hash table that a simulation needs, however many caches
-//! it feeds.
+//! A trace of a disk or a cache names blocks by what they are ([`BlockId`], or an object's number);
+//! a [`Replacement`] and the curves want small numbers. [`Numbered`] stands between the two with
+//! the one hash table that a simulation needs, however many caches it feeds.
 //!
-//! Traces of programs have opens and closes, which say more than requests: whose data goes, what need not be read first. They
-//! become accesses of blocks by the rules of the 1985 paper in the module `cachesim`, and are refused here.
+//! Traces of programs have opens and closes, which say more than requests: whose data goes, what
+//! need not be read first. They become accesses of blocks by the rules of the 1985 paper in the
+//! module `cachesim`, and are refused here.
 //!
 //! [`Replacement`]: spindle_cache::policy::Replacement
 
@@ -39,7 +40,8 @@ impl<B> Request<B> {
     }
 }
 
-/// Most requests of a batch: few enough to stay in the processor's cache while several simulations go over them.
+/// Most requests of a batch: few enough to stay in the processor's cache while several simulations
+/// go over them.
 pub const BATCH: usize = 1 << 12;
 
 /// A stream of requests.
@@ -47,7 +49,8 @@ pub trait Requests {
     /// What names a block.
     type Block: Copy;
 
-    /// Replaces what is in `batch` by the next requests, [`BATCH`] at most; false if there are no more (the batch is then empty).
+    /// Replaces what is in `batch` by the next requests, [`BATCH`] at most; false if there are no
+    /// more (the batch is then empty).
     ///
     /// # Errors
     /// As reading the trace does.

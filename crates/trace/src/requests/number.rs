@@ -1,4 +1,5 @@
-//! Blocks get numbers in the order in which they come, so that those asked for often, which come early, lie together.
+//! Blocks get numbers in the order in which they come, so that those asked for often, which come
+//! early, lie together.
 
 use super::{Request, Requests};
 use crate::Result;
@@ -6,8 +7,8 @@ use foldhash::fast::FixedState;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Requests with numbers for blocks: dense, from 0. When the data of a block is gone its number is given to the next one that comes,
-/// so memory is that of the blocks that are there.
+/// Requests with numbers for blocks: dense, from 0. When the data of a block is gone its number is
+/// given to the next one that comes, so memory is that of the blocks that are there.
 #[derive(Debug)]
 pub struct Numbered<R: Requests> {
     requests: R,

@@ -1,7 +1,10 @@
-//! libCacheSim's oracleGeneral, read for nothing but the objects: no events are made, which take more time than a cache does.
+//! libCacheSim's oracleGeneral, read for nothing but the objects: no events are made, which take
+//! more time than a cache does.
 //!
-//! Records of 24 bytes, little-endian and packed: time in s (u32), object (u64), its size (u32), and which request asks for it next
-//! (i64); as in `traceReader/customizedReader/oracle/oracleGeneralBin.h` of libCacheSim. An object is a block, whatever its size.
+//! Records of 24 bytes, little-endian and packed: time in s (u32), object (u64), its size (u32),
+//! and which request asks for it next (i64); as in
+//! `traceReader/customizedReader/oracle/oracleGeneralBin.h` of libCacheSim. An object is a block,
+//! whatever its size.
 
 use super::{BATCH, Request, Requests};
 use crate::{Error, Result};

@@ -41,7 +41,8 @@ fn id(device: u64, inode: u64, block: u64) -> BlockId {
     BlockId { file: FileId { device, inode }, block }
 }
 
-/// Promise: a run of a disk asks for every block that it touches, once and in order, and an empty one for none.
+/// Promise: a run of a disk asks for every block that it touches, once and in order, and an empty
+/// one for none.
 #[test]
 fn runs_touch_blocks() {
     let unit = Unit::Bytes(NonZeroU64::new(4096).unwrap());
@@ -84,7 +85,8 @@ fn traces_of_programs_are_refused() {
     assert!(error.contains("close at 99 ns"), "{error}");
 }
 
-/// Promise: numbers are dense, in order of coming, and used again when a block is gone; what was never used cannot go.
+/// Promise: numbers are dense, in order of coming, and used again when a block is gone; what was
+/// never used cannot go.
 #[test]
 fn numbers_are_dense() {
     use Request::{Gone, Use};
@@ -95,7 +97,8 @@ fn numbers_are_dense() {
     assert_eq!(all(Listed::new(&[Gone(7_u64)]).numbered()).unwrap(), []);
 }
 
-/// Promise: a file of oracleGeneral records gives its objects, over more than one batch, and one that is cut off is refused.
+/// Promise: a file of oracleGeneral records gives its objects, over more than one batch, and one
+/// that is cut off is refused.
 #[test]
 fn oracle_general_files() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,7 +1,8 @@
 //! Who carries out a script: one event after the other.
 //!
-//! An [`Actor`] is a process and the place where it is in its script. [`Stage::advance`] lets it do what it does at one moment and
-//! tells when it goes on. What it does is decided when it does it, because others have changed the files in the meantime.
+//! An [`Actor`] is a process and the place where it is in its script. [`Stage::advance`] lets it do
+//! what it does at one moment and tells when it goes on. What it does is decided when it does it,
+//! because others have changed the files in the meantime.
 
 use super::files::{File, Files, List};
 use super::model::{Act, Owner, Piece, Timing, Way};
@@ -42,7 +43,8 @@ struct Run {
 }
 
 impl Way {
-    /// What an event of such a run says, if it is one of its own and leaves the file's position where it is.
+    /// What an event of such a run says, if it is one of its own and leaves the file's position
+    /// where it is.
     const fn apart(self) -> Option<Flags> {
         match self {
             Self::Calls => None,
@@ -89,7 +91,8 @@ pub struct Actor {
     done: usize,
     left: Option<usize>,
     own: Vec<(usize, List)>,
-    /// Files that it has used: class, file and the file's number, as another may have got its place.
+    /// Files that it has used: class, file and the file's number, as another may have got its
+    /// place.
     used: VecDeque<(usize, File, u64)>,
     open: Option<Open>,
 }
@@ -214,7 +217,8 @@ impl Stage {
         step.gap.as_ref().unwrap_or(&self.timing.gap).draw(&mut self.random)
     }
 
-    /// Files of a class as an actor sees them, and chance; the files are made when they are first needed.
+    /// Files of a class as an actor sees them, and chance; the files are made when they are first
+    /// needed.
     fn list<'a>(&'a mut self, actor: &'a mut Actor, class: usize) -> (&'a mut List, &'a mut StdRng) {
         let (owner, wanted) = (self.plan.classes[class].of, self.plan.classes[class].files);
         if self.lists.get(actor, class, owner).is_none() {
@@ -231,8 +235,8 @@ impl Stage {
         (list, &mut self.random)
     }
 
-    /// Makes sure that there is a file of the class, unless it is a command's own: one that was there all the time, and is looked for only
-    /// now.
+    /// Makes sure that there is a file of the class, unless it is a command's own: one that was
+    /// there all the time, and is looked for only now.
     fn fill(&mut self, actor: &mut Actor, class: usize) {
         if self.plan.classes[class].of != Owner::Command && self.list(actor, class).0.len() == 0 {
             let file = self.old_file(actor.user, class);
@@ -373,7 +377,8 @@ impl Stage {
         self.open(actor, file, now)
     }
 
-    /// Opens a file for a step, and plans what happens to it; gives the seconds until the next event.
+    /// Opens a file for a step, and plans what happens to it; gives the seconds until the next
+    /// event.
     fn open(&mut self, actor: &mut Actor, file: File, now: i64) -> f64 {
         let Ready { step, class, .. } = self.ready(actor);
         let (class, act, both) = (*class, step.act, step.both);
@@ -450,7 +455,8 @@ impl Stage {
                 Act::Append => (Place::End, given.unwrap_or(0), true),
                 Act::Rewrite => {
                     let again = || {
-                        // Nine parts of what it was and one of what such files have: it changes, but does not wander.
+                        // Nine parts of what it was and one of what such files have: it changes,
+                        // but does not wander.
                         (9 * state.size + class.size.count(random)).div_ceil(10)
                     };
                     (Place::Here, given.unwrap_or_else(again), true)
@@ -487,7 +493,8 @@ impl Stage {
         runs
     }
 
-    /// Ends the run that an open file is in, and begins the next or closes it; gives the seconds until the next event.
+    /// Ends the run that an open file is in, and begins the next or closes it; gives the seconds
+    /// until the next event.
     fn go_on(&mut self, actor: &mut Actor, mut open: Open, now: i64) -> f64 {
         if let Some(run) = open.current.take() {
             let state = self.files.at(open.file);
@@ -592,8 +599,8 @@ impl Stage {
     }
 }
 
-/// Which piece the run of this number out of `count` is, if it is one. Runs share the pieces out among them, so that with as many of each the
-/// order is that of the model.
+/// Which piece the run of this number out of `count` is, if it is one. Runs share the pieces out
+/// among them, so that with as many of each the order is that of the model.
 #[allow(clippy::cast_precision_loss)] // Small numbers.
 fn piece<'a>(pieces: &'a [Piece], number: u64, count: u64, random: &mut impl Rng) -> Option<&'a Piece> {
     if pieces.is_empty() {

@@ -1,8 +1,9 @@
 //! The files of a synthetic machine: which there are, in the order of their last use.
 //!
-//! Locality of reference is that order: a [`List`] keeps the files of a class (of a user's, of a command's) with the last used in front,
-//! and the next is drawn by its place in it (the LRU stack model; see [`super::spread::rank`]). Lists have the length that their class
-//! says, and files that are gone are forgotten with their last close, so memory does not grow with time.
+//! Locality of reference is that order: a [`List`] keeps the files of a class (of a user's, of a
+//! command's) with the last used in front, and the next is drawn by its place in it (the LRU stack
+//! model; see [`super::spread::rank`]). Lists have the length that their class says, and files that
+//! are gone are forgotten with their last close, so memory does not grow with time.
 
 use super::model::{Class, Recency};
 use super::spread::rank;
@@ -184,7 +185,8 @@ impl List {
         self.unused += 1;
     }
 
-    /// The next to be used; it is then in front. With a law for its rank, none of the `taken` that were used last if there are others.
+    /// The next to be used; it is then in front. With a law for its rank, none of the `taken` that
+    /// were used last if there are others.
     pub fn next(&mut self, taken: usize, recency: &Recency, random: &mut impl Rng) -> Option<File> {
         if self.files.is_empty() {
             return None;
@@ -239,7 +241,8 @@ impl List {
 }
 
 impl Recency {
-    /// The place of the next of `all` things, of which the first `used` have been used, if it was measured.
+    /// The place of the next of `all` things, of which the first `used` have been used, if it was
+    /// measured.
     fn measured(&self, used: usize, all: usize, random: &mut impl Rng) -> Option<usize> {
         let ranks = self.ranks.as_ref()?;
         if used == 0 || random.random::<f64>() < self.fresh {

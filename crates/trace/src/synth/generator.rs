@@ -69,7 +69,8 @@ pub struct Synthesis {
 }
 
 impl Synthesis {
-    /// A trace of what happens on the machine that `model` describes. The same seed makes the same trace.
+    /// A trace of what happens on the machine that `model` describes. The same seed makes the same
+    /// trace.
     #[must_use]
     pub fn new(model: Model, length: Length, seed: u64) -> Self {
         let stage = Stage::new(Plan::new(&model), model.timing.clone(), StdRng::seed_from_u64(seed));
@@ -94,7 +95,8 @@ impl Synthesis {
         made
     }
 
-    /// The machine as it is when the trace begins: daemons are between two rounds, users in the midst of their sessions.
+    /// The machine as it is when the trace begins: daemons are between two rounds, users in the
+    /// midst of their sessions.
     fn begin(&mut self) {
         for number in 0..self.model.daemon.len() {
             for copy in 0..self.model.daemon[number].copies {
@@ -209,8 +211,8 @@ impl Synthesis {
         self.queue_at(now + nanos(pause), at);
     }
 
-    /// Seconds from the end of a script to the next of the same role, if there is one. A daemon's period counts from its beginning,
-    /// so what its round took does not matter: rounds are short.
+    /// Seconds from the end of a script to the next of the same role, if there is one. A daemon's
+    /// period counts from its beginning, so what its round took does not matter: rounds are short.
     fn after(&mut self, role: Role) -> Option<f64> {
         match role {
             Role::User { .. } => Some(self.model.users.think.draw(&mut self.stage.random)),

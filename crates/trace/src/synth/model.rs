@@ -1,7 +1,8 @@
 //! A model of a machine's users, programs and files: data, read from a file.
 //!
-//! A model is a list of [`Class`]es of files, a list of [`Command`]s that users give, each a script of [`Step`]s over
-//! such classes, and a list of [`Daemon`]s. Every part says in `source` where its figures are from.
+//! A model is a list of [`Class`]es of files, a list of [`Command`]s that users give, each a script
+//! of [`Step`]s over such classes, and a list of [`Daemon`]s. Every part says in `source` where its
+//! figures are from.
 
 use super::spread::Spread;
 use crate::{Error, Result};
@@ -94,10 +95,12 @@ pub struct Class {
     pub path: String,
     /// Who has such files.
     pub of: Owner,
-    /// How many there are at the beginning; of each user, if they are users' files. A temporary file is made when needed.
+    /// How many there are at the beginning; of each user, if they are users' files. A temporary
+    /// file is made when needed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub files: usize,
-    /// How many there may be: if there are more, the one that was not used longest goes. As many as at the beginning, if nothing is said.
+    /// How many there may be: if there are more, the one that was not used longest goes. As many as
+    /// at the beginning, if nothing is said.
     pub most: Option<usize>,
     /// They are directories: opened and closed, and nothing else.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -131,8 +134,9 @@ pub enum Owner {
     Command,
 }
 
-/// Which of some things is used next: by a law, the one that was used `r` others ago has a weight of `(r + offset) ^ -exponent`; or as it
-/// was measured, which also knows loops, where the one that was used longest ago comes next.
+/// Which of some things is used next: by a law, the one that was used `r` others ago has a weight
+/// of `(r + offset) ^ -exponent`; or as it was measured, which also knows loops, where the one that
+/// was used longest ago comes next.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Recency {
@@ -142,9 +146,11 @@ pub struct Recency {
     /// How steep the rest.
     #[serde(skip_serializing_if = "is_one")]
     pub exponent: f64,
-    /// Instead of the law: how many others were used since the next one was, of those that were used at all.
+    /// Instead of the law: how many others were used since the next one was, of those that were
+    /// used at all.
     pub ranks: Option<Spread>,
-    /// With it: how likely the next one is one that was never used; if there is none, the one that was not used longest.
+    /// With it: how likely the next one is one that was never used; if there is none, the one that
+    /// was not used longest.
     #[serde(skip_serializing_if = "is_default")]
     pub fresh: f64,
 }
@@ -205,7 +211,8 @@ pub struct Daemon {
     /// How many there are, each with its own file of each class.
     #[serde(default = "one")]
     pub copies: u32,
-    /// Rounds begin when they begin, whether others are over or not; otherwise each begins after the one before.
+    /// Rounds begin when they begin, whether others are over or not; otherwise each begins after
+    /// the one before.
     #[serde(default, skip_serializing_if = "is_default")]
     pub background: bool,
     /// What it does in a round.
@@ -234,9 +241,11 @@ pub enum Act {
     Append,
     /// Writes, or reads and writes, `bytes` at a record, so many `runs`.
     Update,
-    /// Cuts a file to nothing and writes it anew: as many bytes as it had, give or take some, or `bytes`.
+    /// Cuts a file to nothing and writes it anew: as many bytes as it had, give or take some, or
+    /// `bytes`.
     Rewrite,
-    /// Makes a file of `bytes`, or as large as its class has them. If the class is full, the one that was not used longest goes.
+    /// Makes a file of `bytes`, or as large as its class has them. If the class is full, the one
+    /// that was not used longest goes.
     Create,
     /// Removes a file; of a command's own, the last that was used.
     Remove,
@@ -296,7 +305,8 @@ pub struct Step {
     pub times: Option<Spread>,
     /// How likely it is done at all.
     pub chance: Option<f64>,
-    /// How likely it is done to a file of the class that the script has used before, instead of what `recency` says.
+    /// How likely it is done to a file of the class that the script has used before, instead of
+    /// what `recency` says.
     #[serde(default, skip_serializing_if = "is_default")]
     pub again: f64,
     /// With every file of the class.

@@ -19,8 +19,9 @@ pub enum Spread {
     Bounded(f64, f64, f64),
     /// One of several, each with its weight.
     Mix(Vec<(f64, Self)>),
-    /// Values that were measured: upper bounds that are not less than the one before, each with its weight. Between a bound and
-    /// the one before, values are spread evenly in their logarithms; a bound twice in succession is a value of its own.
+    /// Values that were measured: upper bounds that are not less than the one before, each with its
+    /// weight. Between a bound and the one before, values are spread evenly in their logarithms; a
+    /// bound twice in succession is a value of its own.
     Steps(Vec<(f64, f64)>),
     /// Exactly these values, each with its weight.
     Values(Vec<(f64, f64)>),
@@ -35,7 +36,8 @@ impl Spread {
             Self::Exponential(mean) => -mean * (1.0 - random.random::<f64>()).ln(),
             Self::Lognormal(median, sigma) => median * (sigma * normal(random)).exp(),
             Self::Bounded(median, sigma, most) => {
-                // The bound is above the median (see `check`), so that half of the draws hold at least.
+                // The bound is above the median (see `check`), so that half of the draws hold at
+                // least.
                 loop {
                     let value = median * (sigma * normal(random)).exp();
                     if value <= *most {
@@ -133,8 +135,9 @@ pub fn weighted(weights: impl Iterator<Item = f64> + Clone, random: &mut impl Rn
     last
 }
 
-/// A rank below `count`, from 0, where rank r has a weight of about `(r + offset) ^ -exponent`: which of things that stand in the order of
-/// their last use is used next. By inversion, so that it costs the same for any count.
+/// A rank below `count`, from 0, where rank r has a weight of about `(r + offset) ^ -exponent`:
+/// which of things that stand in the order of their last use is used next. By inversion, so that it
+/// costs the same for any count.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Ranks are small.
 pub fn rank(count: usize, offset: f64, exponent: f64, random: &mut impl Rng) -> usize {
     let (n, u) = (count as f64, random.random::<f64>());

@@ -39,7 +39,8 @@ fn memory_is_bounded() {
     let files =
         |of| model.class.values().filter(|class| class.of == of).map(|class| class.files).sum::<usize>();
     let population = files(Owner::System) + files(Owner::User) * model.users.count as usize;
-    // Of each user one command, of some another in the background, with a few files of its own, and what is removed but open.
+    // Of each user one command, of some another in the background, with a few files of its own, and
+    // what is removed but open.
     let running = 20 * model.users.count as usize;
     let mut source = Synthesis::new(model, Length::Hours(200.0), 1);
     let (mut batch, mut most, mut events) = (Batch::default(), 0, 0);

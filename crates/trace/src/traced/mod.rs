@@ -1,16 +1,18 @@
 //! A trace of what goes through a mount of Spindle's own.
 //!
-//! The one idea: the front-end tells an [`Observer`] what it did for whom, and that is enough for all events of the format but
-//! `exec`; [`Recorder`] folds it into runs and hands batches to a thread of its own that writes the file. Nobody who uses
-//! the mount waits for that file: what the thread cannot take in time is counted as lost, and when it cannot write any more the
-//! recording ends and the mount goes on.
+//! The one idea: the front-end tells an [`Observer`] what it did for whom, and that is enough for
+//! all events of the format but `exec`; [`Recorder`] folds it into runs and hands batches to a
+//! thread of its own that writes the file. Nobody who uses the mount waits for that file: what the
+//! thread cannot take in time is counted as lost, and when it cannot write any more the recording
+//! ends and the mount goes on.
 //!
-//! What a front-end cannot see is not in the trace. Under FUSE the system keeps data in its cache: a read that is answered there
-//! is not told, written data comes late, page by page, and through whichever open file the system has at hand; seeks show only as
-//! jumps between accesses, positional access looks like them, and directories are opened without a request.
+//! What a front-end cannot see is not in the trace. Under FUSE the system keeps data in its cache:
+//! a read that is answered there is not told, written data comes late, page by page, and through
+//! whichever open file the system has at hand; seeks show only as jumps between accesses,
+//! positional access looks like them, and directories are opened without a request.
 //!
-//! Invariants: an open file is told of from its opening to its closing; a name is known from when the front-end told it until
-//! the front-end forgets the inode.
+//! Invariants: an open file is told of from its opening to its closing; a name is known from when
+//! the front-end told it until the front-end forgets the inode.
 
 mod state;
 
@@ -59,8 +61,9 @@ struct Thread {
 }
 
 impl Recorder {
-    /// Starts a recording into a new file. `source` says what is recorded, `mounted` where its root is and which inode that is; `failed` is called, at most
-    /// once, when the file cannot be written any more.
+    /// Starts a recording into a new file. `source` says what is recorded, `mounted` where its root
+    /// is and which inode that is; `failed` is called, at most once, when the file cannot be
+    /// written any more.
     ///
     /// # Errors
     /// [`Error::Io`] when the file cannot be made, or there is no thread to be had.
@@ -85,7 +88,8 @@ impl Recorder {
         Ok(Self { clock, recording: Mutex::new(recording) })
     }
 
-    /// Ends the recording and completes the file; gives the number of events in it, nothing if writing it had failed before.
+    /// Ends the recording and completes the file; gives the number of events in it, nothing if
+    /// writing it had failed before.
     ///
     /// # Errors
     /// [`Error::Io`] when the rest cannot be written.

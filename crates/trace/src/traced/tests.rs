@@ -118,7 +118,8 @@ fn a_session_is_told() {
     assert_eq!((info.source.as_str(), info.lost), ("mount test", 0));
 }
 
-/// Promise: when the file cannot be written any more its user is told, once, and observing goes on without harm.
+/// Promise: when the file cannot be written any more its user is told, once, and observing goes on
+/// without harm.
 #[test]
 fn a_file_that_fails_ends_the_recording() {
     static TOLD: AtomicU32 = AtomicU32::new(0);

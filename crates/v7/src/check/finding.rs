@@ -126,7 +126,8 @@ impl fmt::Display for EntryDamage {
     }
 }
 
-/// Declares the findings: `Name: Phase, Severity [at inode whose path tells where] { fields } "text"`.
+/// Declares the findings: `Name: Phase, Severity [at inode whose path tells where] { fields }
+/// "text"`.
 macro_rules! findings {
     ($(
         $(#[$meta:meta])*

@@ -71,7 +71,8 @@ impl Checker<'_> {
             InodeState { kind: Some(kind), nlink: di.nlink, size: di.size, ..InodeState::default() };
     }
 
-    /// Claims what is behind a pointer with so many levels of indirect blocks, the first of which is block `first` of the file.
+    /// Claims what is behind a pointer with so many levels of indirect blocks, the first of which
+    /// is block `first` of the file.
     fn claim(
         &mut self,
         ino: u16,

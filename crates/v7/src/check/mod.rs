@@ -1,11 +1,13 @@
 //! The check of a whole file system, in the phases of the classic checker, and its repair.
 //!
-//! The idea is that of `icheck`, `dcheck` and fsck: what the inodes and directories say is the truth, and everything else (the
-//! free list, counts) is computed from it again and compared. [`check`] only reads; a repair ([`repair`]) carries out what the
-//! findings say and checks again, until nothing more can be done.
+//! The idea is that of `icheck`, `dcheck` and fsck: what the inodes and directories say is the
+//! truth, and everything else (the free list, counts) is computed from it again and compared.
+//! [`check`] only reads; a repair ([`repair`]) carries out what the findings say and checks again,
+//! until nothing more can be done.
 //!
-//! Images are hostile. Memory is bounded by the size of the device and time is in proportion to it: each block is entered
-//! once, whoever points at it, and the list of findings is cut off at a limit.
+//! Images are hostile. Memory is bounded by the size of the device and time is in proportion to it:
+//! each block is entered once, whoever points at it, and the list of findings is cut off at a
+//! limit.
 
 mod finding;
 mod inodes;
@@ -112,7 +114,8 @@ impl Report {
         self.damages == 0
     }
 
-    /// The exit code of `fsck(8)`: 0 without damage, 4 with damage left. Errors of [`check`] itself are 8.
+    /// The exit code of `fsck(8)`: 0 without damage, 4 with damage left. Errors of [`check`] itself
+    /// are 8.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         if self.is_clean() { 0 } else { 4 }
@@ -122,7 +125,8 @@ impl Report {
 /// Checks the file system on `device` without changing it, calling `progress` when a phase begins.
 ///
 /// # Errors
-/// When there is no super-block to start from ([`Superblock::open`]). What goes wrong later is a finding.
+/// When there is no super-block to start from ([`Superblock::open`]). What goes wrong later is a
+/// finding.
 pub fn check(device: &dyn Device, options: &Options, progress: &mut dyn FnMut(Phase)) -> Result<Report> {
     let detected = Superblock::open(device, options.format)?;
     Ok(Checker::run(device, &detected, options.limit, progress)?.0)

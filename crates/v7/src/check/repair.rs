@@ -1,7 +1,8 @@
 //! Repair: what each finding asks for, until a check finds nothing more that can be done.
 //!
-//! As little as possible is lost: a pointer that cannot be right becomes a hole, a name that leads nowhere goes, a file
-//! without a name gets one in `lost+found`. The free list is made anew from what is in use (`fsck -s`), after everything else.
+//! As little as possible is lost: a pointer that cannot be right becomes a hole, a name that leads
+//! nowhere goes, a file without a name gets one in `lost+found`. The free list is made anew from
+//! what is in use (`fsck -s`), after everything else.
 
 use super::{Checker, Finding, Options, Phase, Pointer, Report};
 use crate::dir::name_of;
@@ -29,12 +30,12 @@ pub struct Repaired {
     pub changed: bool,
 }
 
-/// Repairs the file system on `device`. With `harmless_only` nothing is changed if there is damage whose repair may lose
-/// something. `progress` is called when a phase of a check begins.
+/// Repairs the file system on `device`. With `harmless_only` nothing is changed if there is damage
+/// whose repair may lose something. `progress` is called when a phase of a check begins.
 ///
 /// # Errors
-/// As [`super::check`]; [`Error::Unsupported`] when its format is not certain, the device ends before the file system or cannot read a block, and
-/// when the device fails.
+/// As [`super::check`]; [`Error::Unsupported`] when its format is not certain, the device ends
+/// before the file system or cannot read a block, and when the device fails.
 pub fn repair(
     device: &dyn Device,
     clock: &dyn Clock,
@@ -129,7 +130,8 @@ impl Image<'_> {
         self.change(Block(block), |bytes| ino.put(&mut bytes[start..], self.layout.format.endian))
     }
 
-    /// Does what a finding asks for; false where nothing can be done, or where it is left to [`Self::salvage`].
+    /// Does what a finding asks for; false where nothing can be done, or where it is left to
+    /// [`Self::salvage`].
     fn fix(&self, finding: &Finding) -> Result<bool> {
         match finding {
             Finding::BadMode { ino, .. } | Finding::BadSize { ino, .. } | Finding::Leftover { ino } => {
@@ -171,8 +173,8 @@ impl Image<'_> {
         }
     }
 
-    /// The places for entries in the blocks that the inode of a directory names itself: block, offset, what is there; also
-    /// those behind its end.
+    /// The places for entries in the blocks that the inode of a directory names itself: block,
+    /// offset, what is there; also those behind its end.
     fn places(&self, di: &Dinode) -> Result<Vec<(Block, u64, Direct)>> {
         let mut places = Vec::new();
         for (n, &raw) in di.addr[..NDIRECT].iter().enumerate() {
@@ -224,7 +226,8 @@ impl Image<'_> {
         Ok(true)
     }
 
-    /// Makes the free list anew of all blocks that are not in use, in the order of the interleave that the super-block names.
+    /// Makes the free list anew of all blocks that are not in use, in the order of the interleave
+    /// that the super-block names.
     fn salvage(&self, superblock: &mut Superblock, report: &Report, used: &BlockMap) -> Result<()> {
         let tail = &mut superblock.tail;
         let interleave = if (1..=500).contains(&tail.s_n) && (1..=tail.s_n).contains(&tail.s_m) {

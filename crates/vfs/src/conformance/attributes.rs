@@ -7,7 +7,8 @@ use spindle_clock::Timestamp;
 
 const ROOT: Privilege = Privilege::Root;
 
-/// Promise: `setattr` changes what it is told and nothing else, for good, and returns what `getattr` then says.
+/// Promise: `setattr` changes what it is told and nothing else, for good, and returns what
+/// `getattr` then says.
 pub(super) fn setattr_changes_what_is_asked(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     b.put(file, 0, b"12345");
@@ -79,7 +80,8 @@ pub(super) fn setattr_refuses(b: &mut Bench<'_>) {
     refuses(b.setattr(file, &SetAttr::default(), ROOT), &[ESTALE]);
 }
 
-/// Promise: owner and group numbers up to `id_max` are kept exactly; larger ones are refused, not cut.
+/// Promise: owner and group numbers up to `id_max` are kept exactly; larger ones are refused, not
+/// cut.
 pub(super) fn owners_up_to_the_limit(b: &mut Bench<'_>) {
     let root = b.root();
     let max = b.limits().id_max;
@@ -115,7 +117,8 @@ fn rounded(b: &Bench<'_>, time: Timestamp) -> Timestamp {
     Timestamp::new(time.secs, time.nanos - time.nanos % b.limits().time_granularity_ns)
 }
 
-/// Promise: times are kept to the format's granularity, also before 1970 and at both ends of its range.
+/// Promise: times are kept to the format's granularity, also before 1970 and at both ends of its
+/// range.
 pub(super) fn times_are_kept(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     let (first, last) = b.limits().time_range;
@@ -152,7 +155,8 @@ pub(super) fn times_are_kept(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: a time the format cannot hold is refused or moved to the end of its range, never another time.
+/// Promise: a time the format cannot hold is refused or moved to the end of its range, never
+/// another time.
 pub(super) fn times_out_of_range(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     let (first, last) = b.limits().time_range;
@@ -227,7 +231,8 @@ pub(super) fn changes_set_times(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: data that a front-end has kept is written as any other, but the times are those that the front-end gives.
+/// Promise: data that a front-end has kept is written as any other, but the times are those that
+/// the front-end gives.
 pub(super) fn late_data_leaves_times(b: &mut Bench<'_>) {
     let root = b.root();
     let file = b.file(root, "file");
@@ -244,7 +249,8 @@ pub(super) fn late_data_leaves_times(b: &mut Bench<'_>) {
     assert_eq!(b.get(file, 0, 100_010), [&[0; 10][..], &data].concat());
 }
 
-/// Promise: the birth time is the time of creation, does not change by itself, and can be set by an importer.
+/// Promise: the birth time is the time of creation, does not change by itself, and can be set by an
+/// importer.
 pub(super) fn birth_time_stays(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     let born = b.getattr(file).unwrap().birthtime;
@@ -266,7 +272,8 @@ pub(super) fn birth_time_stays(b: &mut Bench<'_>) {
 pub(super) fn flags_are_kept(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     assert_eq!(b.getattr(file).unwrap().flags, 0);
-    // UF_NODUMP, UF_IMMUTABLE, UF_APPEND, SF_IMMUTABLE, SF_APPEND: acting on them is not the file system's business.
+    // UF_NODUMP, UF_IMMUTABLE, UF_APPEND, SF_IMMUTABLE, SF_APPEND: acting on them is not the file
+    // system's business.
     for flags in [0x1, 0x2, 0x4, 0x20000, 0x40000, 0x7, 0] {
         let set = SetAttr { flags: Some(flags), ..SetAttr::default() };
         if !b.has(Feature::Flags) {

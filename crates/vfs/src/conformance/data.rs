@@ -10,7 +10,8 @@ const ROOT: Privilege = Privilege::Root;
 /// Sizes at which a block or fragment of some format ends.
 const BORDERS: [u64; 12] = [512, 1024, 2048, 4096, 8192, 16384, 24576, 32768, 49152, 65536, 98304, 131_072];
 
-/// Promise: reads give what was written, short at the end, nothing after it; an empty write changes nothing.
+/// Promise: reads give what was written, short at the end, nothing after it; an empty write changes
+/// nothing.
 pub(super) fn reads_what_was_written(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     b.holds(file, b"");
@@ -30,7 +31,8 @@ pub(super) fn reads_what_was_written(b: &mut Bench<'_>) {
     assert_eq!(b.getattr(file).unwrap().size, 12);
 }
 
-/// Promise: a file that grows byte by byte over the borders of fragments and blocks keeps every byte.
+/// Promise: a file that grows byte by byte over the borders of fragments and blocks keeps every
+/// byte.
 pub(super) fn growth_byte_by_byte(b: &mut Bench<'_>) {
     let data = pattern(2, 140_000);
     for border in BORDERS {
@@ -57,7 +59,8 @@ pub(super) fn growth_byte_by_byte(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: two files that grow in turn by every step keep their bytes and hold no more space than they need.
+/// Promise: two files that grow in turn by every step keep their bytes and hold no more space than
+/// they need.
 pub(super) fn growth_in_steps(b: &mut Bench<'_>) {
     let before = b.free();
     let data = pattern(3, 200_000);
@@ -105,8 +108,8 @@ pub(super) fn truncate_both_ways(b: &mut Bench<'_>) {
     assert_eq!(b.free(), before);
 }
 
-/// Promise: bytes that were cut off never show again: not after growing by `setattr`, by a write further on,
-/// or after a remount; nor do those of a file that was deleted.
+/// Promise: bytes that were cut off never show again: not after growing by `setattr`, by a write
+/// further on, or after a remount; nor do those of a file that was deleted.
 pub(super) fn nothing_old_shows_after_shrink_and_grow(b: &mut Bench<'_>) {
     let secret = vec![0xaa; 150_000];
     for size in [1u64, 100, 511, 512, 513, 1000, 4095, 4097, 10_000, 40_000, 98_305, 100_001] {
@@ -223,7 +226,8 @@ pub(super) fn fsync_and_sync_succeed(b: &mut Bench<'_>) {
     b.holds(file, &[pattern(1, 50_000), b"morestill".to_vec()].concat());
 }
 
-/// Promise: after `unmount` nothing can be changed any more by any call, and unmounting again is no error.
+/// Promise: after `unmount` nothing can be changed any more by any call, and unmounting again is no
+/// error.
 pub(super) fn unmounted_refuses_changes(b: &mut Bench<'_>) {
     let root = b.root();
     let file = b.file(root, "file");

@@ -24,7 +24,8 @@ fn some(b: &Bench<'_>, dir: Ino, from: u64, count: usize) -> (Vec<(Vec<u8>, u64)
     (entries, ended)
 }
 
-/// Promise: `readdir` passes `.`, `..` and every name once, with the number and kind that `lookup` gives.
+/// Promise: `readdir` passes `.`, `..` and every name once, with the number and kind that `lookup`
+/// gives.
 pub(super) fn readdir_lists_everything_once(b: &mut Bench<'_>) {
     let root = b.root();
     let dir = b.dir(root, "dir");
@@ -49,7 +50,8 @@ pub(super) fn readdir_lists_everything_once(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: a walk can stop after any entry and go on from its cookie, in pieces of any size, back and again.
+/// Promise: a walk can stop after any entry and go on from its cookie, in pieces of any size, back
+/// and again.
 pub(super) fn readdir_goes_on_from_any_cookie(b: &mut Bench<'_>) {
     let dir = b.dir(b.root(), "dir");
     for i in 0..200 {
@@ -77,8 +79,8 @@ pub(super) fn readdir_goes_on_from_any_cookie(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: names that are there during the whole of a walk are passed exactly once, whatever is created, removed and
-/// renamed between its steps; no name is passed that never was there.
+/// Promise: names that are there during the whole of a walk are passed exactly once, whatever is
+/// created, removed and renamed between its steps; no name is passed that never was there.
 pub(super) fn readdir_is_stable_while_names_change(b: &mut Bench<'_>) {
     let dir = b.dir(b.root(), "dir");
     let mut rng = StdRng::seed_from_u64(6);
@@ -181,7 +183,8 @@ pub(super) fn many_names(b: &mut Bench<'_>) {
     assert_eq!(b.free(), before);
 }
 
-/// Promise: a directory that was filled and emptied in any order is empty: its slots are used again, and it can be removed.
+/// Promise: a directory that was filled and emptied in any order is empty: its slots are used
+/// again, and it can be removed.
 pub(super) fn emptied_directory_can_be_removed(b: &mut Bench<'_>) {
     let mut rng = StdRng::seed_from_u64(8);
     let dir = b.dir(b.root(), "dir");

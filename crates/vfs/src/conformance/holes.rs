@@ -53,8 +53,8 @@ pub(super) fn far_offsets(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: a file whose blocks are reached through every level of indirection gives all its space back, whether it is
-/// cut or removed.
+/// Promise: a file whose blocks are reached through every level of indirection gives all its space
+/// back, whether it is cut or removed.
 pub(super) fn far_files_give_all_space_back(b: &mut Bench<'_>) {
     let before = b.free();
     for end in [1u64 << 16, 1 << 20, 1 << 24, 1 << 30, 1 << 36, 1 << 40, 1 << 44] {
@@ -104,8 +104,8 @@ fn data_ranges(b: &Bench<'_>, file: Ino) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// Promise: `seek` finds every byte that was written as data, says hole only where zeros are read, never goes back,
-/// and has a hole at the end of every file.
+/// Promise: `seek` finds every byte that was written as data, says hole only where zeros are read,
+/// never goes back, and has a hole at the end of every file.
 pub(super) fn seek_finds_data_and_holes(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     for what in [Seek::Data, Seek::Hole] {
@@ -138,7 +138,8 @@ pub(super) fn seek_finds_data_and_holes(b: &mut Bench<'_>) {
     assert_eq!(data_ranges(b, full), [(0, 100_000)]);
 }
 
-/// Promise: allocation gives space that reads as zeros, keeps what was there, and grows the file if asked.
+/// Promise: allocation gives space that reads as zeros, keeps what was there, and grows the file if
+/// asked.
 pub(super) fn fallocate_allocates(b: &mut Bench<'_>) {
     if !b.has(Feature::Fallocate) {
         return;
@@ -180,7 +181,8 @@ pub(super) fn fallocate_allocates(b: &mut Bench<'_>) {
     assert_eq!(b.free(), before);
 }
 
-/// Promise: a punched range reads as zeros, its whole blocks are free again, everything else and the size stay.
+/// Promise: a punched range reads as zeros, its whole blocks are free again, everything else and
+/// the size stay.
 pub(super) fn punch_hole_frees(b: &mut Bench<'_>) {
     if !b.has(Feature::Fallocate) {
         return;
@@ -235,7 +237,8 @@ pub(super) fn zero_range_zeros(b: &mut Bench<'_>) {
     b.holds(b.at(b.root(), "file"), &data);
 }
 
-/// Promise: empty and impossible ranges are refused, and so is more than the disk has, with nothing changed.
+/// Promise: empty and impossible ranges are refused, and so is more than the disk has, with nothing
+/// changed.
 pub(super) fn fallocate_refuses(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     b.put(file, 0, b"kept");

@@ -18,7 +18,8 @@ fn kinds(b: &Bench<'_>) -> Vec<FileKind> {
     kinds
 }
 
-/// Promise: every kind is made with the owner and permissions asked for, and is the same after a remount.
+/// Promise: every kind is made with the owner and permissions asked for, and is the same after a
+/// remount.
 pub(super) fn every_kind_survives(b: &mut Bench<'_>) {
     let root = b.root();
     let kinds = kinds(b);
@@ -58,7 +59,8 @@ pub(super) fn device_numbers_survive(b: &mut Bench<'_>) {
     assert_eq!(b.getattr(file).unwrap().rdev, Rdev::default());
 }
 
-/// Promise: a symbolic link holds any target up to the limit, stored inside the inode or not, and no longer one.
+/// Promise: a symbolic link holds any target up to the limit, stored inside the inode or not, and
+/// no longer one.
 pub(super) fn symlinks_of_every_length(b: &mut Bench<'_>) {
     let root = b.root();
     let max = b.limits().symlink_max;

@@ -49,7 +49,8 @@ pub(super) fn hard_links_share_one_inode(b: &mut Bench<'_>) {
     b.unlink(b.root(), b"three").unwrap();
 }
 
-/// Promise: `link` makes no second name of a directory, replaces nothing, and does not revive a nameless file.
+/// Promise: `link` makes no second name of a directory, replaces nothing, and does not revive a
+/// nameless file.
 pub(super) fn link_refuses(b: &mut Bench<'_>) {
     let root = b.root();
     let dir = b.dir(root, "dir");
@@ -85,8 +86,8 @@ pub(super) fn link_count_limit(b: &mut Bench<'_>) {
     assert_eq!(b.nlink(file), max);
 }
 
-/// Promise: a directory holds as many directories as its links allow, and no way leads around that. (Where that are few
-/// enough to be made.)
+/// Promise: a directory holds as many directories as its links allow, and no way leads around that.
+/// (Where that are few enough to be made.)
 pub(super) fn directory_link_limit(b: &mut Bench<'_>) {
     let max = b.limits().link_max;
     if max > 1000 {
@@ -116,8 +117,8 @@ pub(super) fn directory_link_limit(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: a file without names can be read and written as long as it has references, and all its space comes back
-/// when the last is given back.
+/// Promise: a file without names can be read and written as long as it has references, and all its
+/// space comes back when the last is given back.
 pub(super) fn unlinked_file_lives_until_forgotten(b: &mut Bench<'_>) {
     let root = b.root();
     b.file(root, "keep");
@@ -192,7 +193,8 @@ pub(super) fn removed_directory_is_dead(b: &mut Bench<'_>) {
     assert_eq!(b.free().1, before.1);
 }
 
-/// Promise: every `lookup`, `create` and `link` takes one reference, and `forget` gives back as many as it is told.
+/// Promise: every `lookup`, `create` and `link` takes one reference, and `forget` gives back as
+/// many as it is told.
 pub(super) fn lookups_add_up(b: &mut Bench<'_>) {
     let root = b.root();
     let file = b.file(root, "file");

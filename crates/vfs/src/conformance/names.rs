@@ -38,7 +38,8 @@ pub(super) fn create_refuses(b: &mut Bench<'_>) {
     assert_eq!(b.nlink(root), 3);
 }
 
-/// Promise: `lookup` says which of the two is wrong, the name or the directory; names are told apart by case.
+/// Promise: `lookup` says which of the two is wrong, the name or the directory; names are told
+/// apart by case.
 pub(super) fn lookup_refuses(b: &mut Bench<'_>) {
     let root = b.root();
     let file = b.file(root, "File");

@@ -33,8 +33,8 @@ fn kinds(b: &Bench<'_>) -> Vec<FileKind> {
     kinds
 }
 
-/// Promise: everything renamed onto everything, in one directory and across two, succeeds or is refused as POSIX says,
-/// and the link counts follow.
+/// Promise: everything renamed onto everything, in one directory and across two, succeeds or is
+/// refused as POSIX says, and the link counts follow.
 pub(super) fn rename_matrix(b: &mut Bench<'_>) {
     let root = b.root();
     let kinds = kinds(b);
@@ -115,7 +115,8 @@ pub(super) fn rename_refuses(b: &mut Bench<'_>) {
     assert_eq!(b.sorted(root), [b"file".to_vec()]);
 }
 
-/// Promise: a directory moves with everything in it; both parents' link counts and its `..` follow, for good.
+/// Promise: a directory moves with everything in it; both parents' link counts and its `..` follow,
+/// for good.
 pub(super) fn rename_moves_directories(b: &mut Bench<'_>) {
     let root = b.root();
     let (one, two) = (b.dir(root, "one"), b.dir(root, "two"));

@@ -46,7 +46,8 @@ fn fill(b: &Bench<'_>, dir: Ino, by: Privilege) -> Vec<(Vec<u8>, Ino, u64)> {
     files
 }
 
-/// Promise: `statfs` counts: what a file takes is gone, what it gives back is there, and its parts add up.
+/// Promise: `statfs` counts: what a file takes is gone, what it gives back is there, and its parts
+/// add up.
 pub(super) fn statfs_is_exact(b: &mut Bench<'_>) {
     let root = b.root();
     let stat = b.statfs().unwrap();
@@ -65,8 +66,8 @@ pub(super) fn statfs_is_exact(b: &mut Bench<'_>) {
     assert_eq!(b.free(), before);
 }
 
-/// Promise: writers get ENOSPC when the disk is full, the superuser later than others; nothing is damaged, everything can
-/// be removed, and all space comes back.
+/// Promise: writers get ENOSPC when the disk is full, the superuser later than others; nothing is
+/// damaged, everything can be removed, and all space comes back.
 pub(super) fn a_full_disk_refuses_and_recovers(b: &mut Bench<'_>) {
     let root = b.root();
     let before = b.free();
@@ -103,7 +104,8 @@ pub(super) fn a_full_disk_refuses_and_recovers(b: &mut Bench<'_>) {
     b.holds(file, &pattern(1, 100_000));
 }
 
-/// Promise: when no inode is left, creating says ENOSPC and leaves no trace; a removed file makes room for the next.
+/// Promise: when no inode is left, creating says ENOSPC and leaves no trace; a removed file makes
+/// room for the next.
 pub(super) fn inodes_run_out_cleanly(b: &mut Bench<'_>) {
     if b.statfs().unwrap().ffree > 20_000 {
         return;
@@ -126,7 +128,8 @@ pub(super) fn inodes_run_out_cleanly(b: &mut Bench<'_>) {
     b.file(dir, "over");
 }
 
-/// Promise: on a full disk what was there stays as it was, can be overwritten in place, read, and cut.
+/// Promise: on a full disk what was there stays as it was, can be overwritten in place, read, and
+/// cut.
 pub(super) fn a_full_disk_keeps_old_data(b: &mut Bench<'_>) {
     let root = b.root();
     let old = b.file(root, "old");
@@ -147,7 +150,8 @@ pub(super) fn a_full_disk_keeps_old_data(b: &mut Bench<'_>) {
     b.holds(old, &expected[..10]);
 }
 
-/// Promise: on a full disk a name is made whole or not at all, whatever kind it has and however large its directory grows.
+/// Promise: on a full disk a name is made whole or not at all, whatever kind it has and however
+/// large its directory grows.
 pub(super) fn a_full_disk_makes_whole_names_or_none(b: &mut Bench<'_>) {
     let root = b.root();
     let before = b.free();
@@ -190,8 +194,8 @@ pub(super) fn a_full_disk_makes_whole_names_or_none(b: &mut Bench<'_>) {
     assert_eq!(b.free(), before);
 }
 
-/// Everything that can be seen of a file system but access times: each object with its path, attributes,
-/// names, bytes, target and extended attributes, and what is free.
+/// Everything that can be seen of a file system but access times: each object with its path,
+/// attributes, names, bytes, target and extended attributes, and what is free.
 fn snapshot(b: &Bench<'_>) -> Vec<String> {
     let mut seen = vec![format!("{:?}", b.free())];
     let mut below = vec![(String::new(), b.root())];
@@ -306,8 +310,8 @@ fn wanting_tree(b: &Bench<'_>, name: &str) {
     }
 }
 
-/// Promise: whichever allocation of an operation finds no space, the operation changes nothing at all: no name,
-/// attribute, byte or count; and with a little more space it succeeds.
+/// Promise: whichever allocation of an operation finds no space, the operation changes nothing at
+/// all: no name, attribute, byte or count; and with a little more space it succeeds.
 pub(super) fn what_finds_no_space_changes_nothing(b: &mut Bench<'_>) {
     let unit = u64::from(b.statfs().unwrap().frsize);
     let mut refused = 0;

@@ -52,7 +52,8 @@ impl Harness for ModelHarness {
 crate::conformance_tests!(model, || ModelHarness::boxed(ModelOptions::default()));
 crate::conformance_tests!(old_model, || ModelHarness::boxed(ModelOptions::old()));
 
-/// Promise: the model behaves as itself over any random sequence, with and without the old limits, on a full disk too.
+/// Promise: the model behaves as itself over any random sequence, with and without the old limits,
+/// on a full disk too.
 #[test]
 fn random_sequences() {
     let seed = crate::random::seed();

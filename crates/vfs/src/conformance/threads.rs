@@ -1,4 +1,5 @@
-//! Several threads at once: no operation is lost or half done, and the check finds nothing afterwards.
+//! Several threads at once: no operation is lost or half done, and the check finds nothing
+//! afterwards.
 
 use super::bench::*;
 use crate::{FileKind, FileSystem, Ino, Privilege, RenameMode};
@@ -69,7 +70,8 @@ pub(super) fn threads_in_their_own_directories(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: of several threads that create, rename and remove one name, exactly one succeeds at a time.
+/// Promise: of several threads that create, rename and remove one name, exactly one succeeds at a
+/// time.
 pub(super) fn threads_in_one_directory(b: &mut Bench<'_>) {
     let dir = b.dir(b.root(), "dir");
     let balance = std::sync::atomic::AtomicI64::new(0);
@@ -102,7 +104,8 @@ pub(super) fn threads_in_one_directory(b: &mut Bench<'_>) {
     empty(b, dir);
 }
 
-/// Promise: directories that several threads move about at once never form a loop, get lost, or are counted wrong.
+/// Promise: directories that several threads move about at once never form a loop, get lost, or are
+/// counted wrong.
 pub(super) fn threads_moving_directories(b: &mut Bench<'_>) {
     let root = b.root();
     let before = b.free();
@@ -149,7 +152,8 @@ pub(super) fn threads_moving_directories(b: &mut Bench<'_>) {
     assert_eq!(b.free().1, before.1);
 }
 
-/// Promise: threads that write different parts of one file, and grow and cut files of their own, lose no byte.
+/// Promise: threads that write different parts of one file, and grow and cut files of their own,
+/// lose no byte.
 pub(super) fn threads_writing_files(b: &mut Bench<'_>) {
     let root = b.root();
     let shared = b.file(root, "shared");
@@ -184,7 +188,8 @@ pub(super) fn threads_writing_files(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: whoever walks a directory while others change it sees each name that stays exactly once.
+/// Promise: whoever walks a directory while others change it sees each name that stays exactly
+/// once.
 pub(super) fn threads_listing_a_changing_directory(b: &mut Bench<'_>) {
     let dir = b.dir(b.root(), "dir");
     for i in 0..120 {
@@ -235,8 +240,8 @@ pub(super) fn threads_listing_a_changing_directory(b: &mut Bench<'_>) {
     });
 }
 
-/// Promise: a file that was looked up stays what it is until it is forgotten, whoever removes or replaces it meanwhile; then
-/// its space is back.
+/// Promise: a file that was looked up stays what it is until it is forgotten, whoever removes or
+/// replaces it meanwhile; then its space is back.
 pub(super) fn threads_holding_what_others_remove(b: &mut Bench<'_>) {
     let root = b.root();
     let before = b.free();

@@ -5,7 +5,8 @@ use crate::{FileKind, Privilege, XattrMode};
 
 const ROOT: Privilege = Privilege::Root;
 
-/// Promise: values come back as set, in both name spaces, on files, directories and after a remount.
+/// Promise: values come back as set, in both name spaces, on files, directories and after a
+/// remount.
 pub(super) fn xattrs_are_kept(b: &mut Bench<'_>) {
     if !b.limits().xattrs {
         return;
@@ -62,8 +63,8 @@ pub(super) fn xattr_modes(b: &mut Bench<'_>) {
     refuses(b.getxattr(removed, b"user.x"), &[ESTALE]);
 }
 
-/// Promise: values of every size to 2,000 bytes and further where they fit are kept beside each other; what does not fit
-/// is refused and changes nothing.
+/// Promise: values of every size to 2,000 bytes and further where they fit are kept beside each
+/// other; what does not fit is refused and changes nothing.
 pub(super) fn xattr_sizes(b: &mut Bench<'_>) {
     if !b.limits().xattrs {
         return;
@@ -93,7 +94,8 @@ pub(super) fn xattr_sizes(b: &mut Bench<'_>) {
     assert_eq!(b.getxattr(file, b"user.next").unwrap().len(), 250);
 }
 
-/// Promise: names carry one of the two name spaces and up to 255 bytes, all told apart; other name spaces are not there.
+/// Promise: names carry one of the two name spaces and up to 255 bytes, all told apart; other name
+/// spaces are not there.
 pub(super) fn xattr_names(b: &mut Bench<'_>) {
     if !b.limits().xattrs {
         return;

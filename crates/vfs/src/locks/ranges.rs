@@ -1,7 +1,8 @@
 //! The byte-range locks held on one file.
 //!
-//! Invariants: the locks of one owner do not overlap, and those of one kind do not touch; locks of different owners
-//! overlap only if both are shared. [`Ranges::set`] keeps the first; the caller asks [`Ranges::conflict`] for the second.
+//! Invariants: the locks of one owner do not overlap, and those of one kind do not touch; locks of
+//! different owners overlap only if both are shared. [`Ranges::set`] keeps the first; the caller
+//! asks [`Ranges::conflict`] for the second.
 
 use super::{ByteRange, LockHolder, LockKind, LockOwner};
 
@@ -86,8 +87,8 @@ mod tests {
         within.any(|(byte, _)| byte.iter().any(|b| b.0 != owner && (kind == exclusive || b.1 == exclusive)))
     }
 
-    /// Promise: locking, converting and unlocking any ranges in any order is the same as doing it byte by byte, and
-    /// one owner's locks of one kind never touch.
+    /// Promise: locking, converting and unlocking any ranges in any order is the same as doing it
+    /// byte by byte, and one owner's locks of one kind never touch.
     #[test]
     fn ranges_are_byte_by_byte() {
         let seed = crate::random::seed();

@@ -41,7 +41,8 @@ fn range(table: &Arc<LockTable>, ino: Ino, owner: LockOwner, start: u64, len: u6
     })
 }
 
-/// Promise: shared whole-file locks go together, an exclusive one alone, each owner converts its own.
+/// Promise: shared whole-file locks go together, an exclusive one alone, each owner converts its
+/// own.
 #[test]
 fn whole_file_without_waiting() {
     let table = LockTable::new();
@@ -79,7 +80,8 @@ fn test_names_the_holder() {
     assert_eq!(table.test_range(G, C, at(0, 0), Exclusive), None);
 }
 
-/// Promise: a waiter gets the lock when the last holder in its way is gone, and meanwhile others come and go.
+/// Promise: a waiter gets the lock when the last holder in its way is gone, and meanwhile others
+/// come and go.
 #[test]
 fn waiters_wait_alone() {
     let table = Arc::new(LockTable::new());
@@ -97,7 +99,8 @@ fn waiters_wait_alone() {
     assert_eq!(table.test_range(F, A, at(0, 100), Exclusive).unwrap().owner, C);
 }
 
-/// Promise: two owners that share a whole-file lock and both want it alone get it one after the other.
+/// Promise: two owners that share a whole-file lock and both want it alone get it one after the
+/// other.
 #[test]
 fn two_upgrades_do_not_deadlock() {
     let table = Arc::new(LockTable::new());
@@ -118,7 +121,8 @@ fn two_upgrades_do_not_deadlock() {
     assert!(table.is_free(F));
 }
 
-/// Promise: who would wait for itself, over any number of owners and files, is refused; the others get on.
+/// Promise: who would wait for itself, over any number of owners and files, is refused; the others
+/// get on.
 #[test]
 fn circles_are_refused() {
     let table = Arc::new(LockTable::new());
@@ -138,8 +142,8 @@ fn circles_are_refused() {
     assert_eq!(a.recv_timeout(PATIENCE), Ok(0));
 }
 
-/// Promise: an interrupted waiter ends with EINTR and holds nothing new, also when interrupted before it waits;
-/// other waiters go on waiting.
+/// Promise: an interrupted waiter ends with EINTR and holds nothing new, also when interrupted
+/// before it waits; other waiters go on waiting.
 #[test]
 fn interrupts_end_waits() {
     let table = Arc::new(LockTable::new());
@@ -161,7 +165,8 @@ fn interrupts_end_waits() {
     assert!(table.is_free(F));
 }
 
-/// Promise: with many threads locking ranges at random, exclusive means alone, and nobody waits for ever.
+/// Promise: with many threads locking ranges at random, exclusive means alone, and nobody waits for
+/// ever.
 #[test]
 fn exclusive_is_alone() {
     use std::sync::atomic::AtomicI64;

@@ -1,4 +1,5 @@
-//! The bytes of a model file: the blocks that were written, by number. A block that is not there is a hole.
+//! The bytes of a model file: the blocks that were written, by number. A block that is not there is
+//! a hole.
 //!
 //! Invariant: bytes at or beyond the file's size are zero in every block that is kept.
 
@@ -49,7 +50,8 @@ impl Blocks {
         bytes.end
     }
 
-    /// Calls `each` with the block number, the part within it, and the part of `bytes` relative to its start.
+    /// Calls `each` with the block number, the part within it, and the part of `bytes` relative to
+    /// its start.
     fn pieces(&self, bytes: &Range<u64>, mut each: impl FnMut(u64, Range<usize>, Range<usize>)) {
         let mut at = bytes.start;
         while at < bytes.end {

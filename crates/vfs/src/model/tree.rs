@@ -1,8 +1,8 @@
 //! The inodes of the model and the names that join them.
 //!
-//! Invariants, checked by [`Tree::complaints`]: a directory's link count is two and one more for every
-//! directory in it, another inode's is its names; `..` is the directory that holds the name; an inode
-//! without names has references; `blocks_used` is the sum over all files.
+//! Invariants, checked by [`Tree::complaints`]: a directory's link count is two and one more for
+//! every directory in it, another inode's is its names; `..` is the directory that holds the name;
+//! an inode without names has references; `blocks_used` is the sum over all files.
 
 use super::blocks::Blocks;
 use crate::{Attr, Error, FileKind, Ino, Result};
@@ -217,7 +217,8 @@ impl Tree {
         for (ino, inode) in &self.inodes {
             let is_dir = inode.attr.kind == FileKind::Directory;
             let found = links.get(ino).copied().unwrap_or(0);
-            // `.` and the name in the parent count; the root's `..` was counted in place of its name.
+            // `.` and the name in the parent count; the root's `..` was counted in place of its
+            // name.
             let is_root = matches!(&inode.body, Body::Directory(names) if names.parent == *ino);
             let expected = if is_dir && inode.attr.nlink > 0 && !is_root { found + 1 } else { found };
             if inode.attr.nlink != expected {

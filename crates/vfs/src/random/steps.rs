@@ -14,14 +14,15 @@ use std::fmt::Debug;
 
 /// Sizes around which the offsets crowd.
 const BORDERS: [u64; 9] = [0, 512, 1024, 4096, 8192, 32768, 65536, 98304, 393_216];
-/// No operation here needs more free space than this, whatever the block size, and however broken into fragments.
+/// No operation here needs more free space than this, whatever the block size, and however broken
+/// into fragments.
 const PLENTY_BYTES: u64 = 4 << 20;
 /// Errors of which several can apply to one operation; which of them is told is free.
 const AMBIGUOUS: [i32; 9] = [EPERM, ENOENT, EEXIST, ENOTDIR, EISDIR, EINVAL, EMLINK, ENAMETOOLONG, ENOTEMPTY];
 
 impl Run<'_> {
-    /// Stops unless both succeeded or both refused; true if both succeeded. Where space ran out it is false, and
-    /// `model` is not called.
+    /// Stops unless both succeeded or both refused; true if both succeeded. Where space ran out it
+    /// is false, and `model` is not called.
     fn agree<R: Debug, M: Debug>(
         &mut self,
         real: Result<R>,

@@ -1,9 +1,10 @@
 //! Open files: handles, reading, writing, appending.
 //!
-//! A handle keeps what was allowed when it was opened. All handles of one inode share a [`Shared`]: appends hold its
-//! lock alone, other writes hold it together, so the end of the file stands still while something is appended.
-//! Invariant: an inode has a [`Shared`] exactly while it has handles or calls under way on one, and the references
-//! forgotten meanwhile are counted there: a handle closed under a call does not take the file away from it.
+//! A handle keeps what was allowed when it was opened. All handles of one inode share a [`Shared`]:
+//! appends hold its lock alone, other writes hold it together, so the end of the file stands still
+//! while something is appended. Invariant: an inode has a [`Shared`] exactly while it has handles
+//! or calls under way on one, and the references forgotten meanwhile are counted there: a handle
+//! closed under a call does not take the file away from it.
 
 use super::Vfs;
 use crate::access::{self, APPEND, Access, Cred, IMMUTABLE, S_ISGID, S_ISUID};
@@ -233,7 +234,8 @@ impl Vfs {
         Ok(InUse { vfs: self, file: self.files.enter(handle)? })
     }
 
-    /// Releases all byte-range locks of `owner` on a file, as a process does that closes any handle of it.
+    /// Releases all byte-range locks of `owner` on a file, as a process does that closes any handle
+    /// of it.
     pub fn release_owner(&self, ino: Ino, owner: LockOwner) {
         self.locks.unlock_range(ino, owner, crate::ByteRange::ALL);
     }
@@ -258,7 +260,8 @@ impl Vfs {
         self.fs.read(file.ino, offset, buf)
     }
 
-    /// Writes at `offset`, or at the end if the file was opened to append; a user's write takes set-id bits away.
+    /// Writes at `offset`, or at the end if the file was opened to append; a user's write takes
+    /// set-id bits away.
     pub fn write(&self, cred: &Cred<'_>, handle: HandleId, offset: u64, data: &[u8]) -> Result<usize> {
         let file = self.to_write(handle)?;
         if self.checks() && !cred.is_root() {

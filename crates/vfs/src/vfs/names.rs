@@ -1,6 +1,7 @@
 //! Names: looking up, creating, linking, removing, renaming, listing.
 //!
-//! What is there is found before permission is checked, so that `ENOENT` and `EEXIST` come before `EACCES`.
+//! What is there is found before permission is checked, so that `ENOENT` and `EEXIST` come before
+//! `EACCES`.
 
 use super::Vfs;
 use crate::access::{self, APPEND, Access, Cred, IMMUTABLE};
@@ -61,8 +62,8 @@ impl Vfs {
         access::permit_removal_by_flags(&dir, attr)
     }
 
-    /// Creates an inode of any kind with a name; takes a reference. The umask is applied and the group is chosen here;
-    /// with [`super::Checking::Checked`] device nodes are the superuser's.
+    /// Creates an inode of any kind with a name; takes a reference. The umask is applied and the
+    /// group is chosen here; with [`super::Checking::Checked`] device nodes are the superuser's.
     pub fn create(&self, cred: &Cred<'_>, dir: Ino, name: &[u8], node: &NewNode<'_>) -> Result<Attr> {
         let parent = self.permit_new_name(cred, dir, name)?;
         let is_device = matches!(node.kind, FileKind::BlockDevice | FileKind::CharDevice);

@@ -37,7 +37,8 @@ fn set_flags(vfs: &Vfs, ino: Ino, flags: u32) {
     vfs.setattr(&ROOT, ino, &SetAttr { flags: Some(flags), ..SetAttr::default() }, None).unwrap();
 }
 
-/// Promise: names are found, made and removed with the permissions of the directory, and existence is told first.
+/// Promise: names are found, made and removed with the permissions of the directory, and existence
+/// is told first.
 #[test]
 fn names_need_permission() {
     let vfs = front(Options::default());
@@ -62,7 +63,8 @@ fn names_need_permission() {
     vfs.unlink(&ALICE, dir, b"file").unwrap();
 }
 
-/// Promise: in a sticky directory others' files stay; a directory that gets another parent must be writable itself.
+/// Promise: in a sticky directory others' files stay; a directory that gets another parent must be
+/// writable itself.
 #[test]
 fn renames_need_permission() {
     let vfs = front(Options::default());
@@ -86,7 +88,8 @@ fn renames_need_permission() {
     assert_eq!(vfs.getattr(locked).unwrap().nlink, 2);
 }
 
-/// Promise: file flags hold names, bytes and attributes whoever asks, and whoever checks the permissions.
+/// Promise: file flags hold names, bytes and attributes whoever asks, and whoever checks the
+/// permissions.
 #[test]
 fn flags_are_obeyed() {
     for checking in [Checking::Checked, Checking::ByKernel] {
@@ -124,7 +127,8 @@ fn flags_are_obeyed() {
     }
 }
 
-/// Promise: a kernel that checks permissions is not asked again; groups of new files are chosen all the same.
+/// Promise: a kernel that checks permissions is not asked again; groups of new files are chosen all
+/// the same.
 #[test]
 fn the_kernel_checks() {
     let vfs = front(Options { checking: Checking::ByKernel, group: GroupRule::SysV });
@@ -138,7 +142,8 @@ fn the_kernel_checks() {
     assert_eq!((sub.gid, sub.perm), (1, 0o2700));
 }
 
-/// Promise: a handle does what it was opened for, whatever the permissions become, and nothing after it is closed.
+/// Promise: a handle does what it was opened for, whatever the permissions become, and nothing
+/// after it is closed.
 #[test]
 fn handles_keep_what_was_allowed() {
     let vfs = front(Options::default());
@@ -182,7 +187,8 @@ fn writing_drops_set_id() {
     }
 }
 
-/// Promise: an open file lives on when its names are removed and its references forgotten, until it is closed.
+/// Promise: an open file lives on when its names are removed and its references forgotten, until it
+/// is closed.
 #[test]
 fn open_files_live() {
     let vfs = front(Options::default());
@@ -202,8 +208,8 @@ fn open_files_live() {
     assert_eq!(vfs.statfs().unwrap(), before);
 }
 
-/// Promise: handles that are closed under calls take the file away from none: reads and writes give its bytes or say
-/// that the handle is closed, never another file's.
+/// Promise: handles that are closed under calls take the file away from none: reads and writes give
+/// its bytes or say that the handle is closed, never another file's.
 #[test]
 fn closing_under_calls() {
     let vfs = front(Options::default());

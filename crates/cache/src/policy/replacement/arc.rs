@@ -1,8 +1,9 @@
-//! ARC (Megiddo and Modha, FAST 2003): blocks used once (T1) and more often (T2) share the cache, and the lists of what either has
-//! lost (B1, B2) move the border between them. It has no parameters.
+//! ARC (Megiddo and Modha, FAST 2003): blocks used once (T1) and more often (T2) share the cache,
+//! and the lists of what either has lost (B1, B2) move the border between them. It has no
+//! parameters.
 //!
-//! Without removals the directory is full whenever the cache is, as the paper has it; after some there is room, and then nothing is
-//! replaced.
+//! Without removals the directory is full whenever the cache is, as the paper has it; after some
+//! there is room, and then nothing is replaced.
 
 use super::Replacement;
 use super::placed::Placed;

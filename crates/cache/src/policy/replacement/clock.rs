@@ -1,7 +1,8 @@
-//! CLOCK (Corbató, "A Paging Experiment with the Multics System", 1969): the hand passes blocks that were used since it came by last.
+//! CLOCK (Corbató, "A Paging Experiment with the Multics System", 1969): the hand passes blocks
+//! that were used since it came by last.
 //!
-//! Here a block that comes in counts as unused until it is used again (second chance, FIFO with reinsertion). The
-//! circle is a queue whose back is at the hand.
+//! Here a block that comes in counts as unused until it is used again (second chance, FIFO with
+//! reinsertion). The circle is a queue whose back is at the hand.
 
 use super::Replacement;
 use super::placed::{NONE, Placed};

@@ -1,11 +1,13 @@
-//! LIRS (Jiang and Zhang, SIGMETRICS 2002): blocks used twice within a short distance (LIR) fill the cache but for a hundredth, through
-//! which all others (HIR) pass.
+//! LIRS (Jiang and Zhang, SIGMETRICS 2002): blocks used twice within a short distance (LIR) fill
+//! the cache but for a hundredth, through which all others (HIR) pass.
 //!
-//! The stack S orders blocks by last use: all LIR blocks, and what was used since the oldest of them, present or not. The queue Q has the
-//! HIR blocks that are present. At the bottom of S is a LIR block, always.
+//! The stack S orders blocks by last use: all LIR blocks, and what was used since the oldest of
+//! them, present or not. The queue Q has the HIR blocks that are present. At the bottom of S is a
+//! LIR block, always.
 //!
-//! The paper's warm-up rule, that blocks become LIR while there are too few, holds again after removals. S is not bounded, as in the paper:
-//! its links have a place for each block number anyway.
+//! The paper's warm-up rule, that blocks become LIR while there are too few, holds again after
+//! removals. S is not bounded, as in the paper: its links have a place for each block number
+//! anyway.
 
 use super::Replacement;
 use super::marks::Marks;
@@ -69,7 +71,8 @@ impl Lirs {
         known
     }
 
-    /// A block that is neither LIR nor in Q is now present: LIR if S `knew` it or there are too few.
+    /// A block that is neither LIR nor in Q is now present: LIR if S `knew` it or there are too
+    /// few.
     fn enter(&mut self, key: u32, knew: bool) {
         if self.lir_capacity > 0 && (knew || self.lir < self.lir_capacity) {
             self.marks.set(key, LIR);

@@ -1,8 +1,10 @@
-//! What a cache of a fixed number of blocks gives up: the policies, over blocks that are named by small numbers.
+//! What a cache of a fixed number of blocks gives up: the policies, over blocks that are named by
+//! small numbers.
 //!
-//! Numbers index arrays, so an access neither hashes nor allocates; arrays grow to the largest number seen. Each policy is made from its
-//! paper, with the parameters called and set as published; its file says which. A cache may be emptied block by block
-//! ([`Replacement::remove`]), which none of the papers has: a block that is gone leaves every list and history, as its number
+//! Numbers index arrays, so an access neither hashes nor allocates; arrays grow to the largest
+//! number seen. Each policy is made from its paper, with the parameters called and set as
+//! published; its file says which. A cache may be emptied block by block ([`Replacement::remove`]),
+//! which none of the papers has: a block that is gone leaves every list and history, as its number
 //! may stand for other data next.
 
 mod arc;
@@ -35,13 +37,15 @@ use std::str::FromStr;
 
 /// A replacement policy for blocks that are named by small numbers.
 pub trait Replacement {
-    /// Block `key` is used: true if it was there. If not it is there now, and `evicted` is told each block that had to leave for it.
+    /// Block `key` is used: true if it was there. If not it is there now, and `evicted` is told
+    /// each block that had to leave for it.
     ///
     /// # Panics
     /// With a number close to 2^32.
     fn access(&mut self, key: u32, evicted: impl FnMut(u32)) -> bool;
 
-    /// Block `key` is gone (its file was deleted): it leaves without being evicted. False if it was not there.
+    /// Block `key` is gone (its file was deleted): it leaves without being evicted. False if it was
+    /// not there.
     fn remove(&mut self, key: u32) -> bool;
 
     /// True if block `key` is there.
@@ -89,7 +93,8 @@ macro_rules! policies {
         }
 
         impl Policy {
-            /// The policy of this name for a cache of `capacity` blocks, with the parameters that its paper gives it.
+            /// The policy of this name for a cache of `capacity` blocks, with the parameters that
+            /// its paper gives it.
             #[must_use]
             pub fn new(name: PolicyName, capacity: NonZeroU32) -> Self {
                 match name { $(PolicyName::$variant => Self::$variant($variant::new(capacity)),)* }

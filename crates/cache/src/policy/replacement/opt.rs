@@ -1,5 +1,6 @@
-//! OPT (Belady, "A study of replacement algorithms for a virtual-storage computer", 1966): the block goes that is used next the latest.
-//! No policy misses less, so it is the bound for all others; it must be told the future.
+//! OPT (Belady, "A study of replacement algorithms for a virtual-storage computer", 1966): the
+//! block goes that is used next the latest. No policy misses less, so it is the bound for all
+//! others; it must be told the future.
 
 use super::marks::Marks;
 use std::collections::BinaryHeap;
@@ -33,8 +34,9 @@ impl Opt {
         }
     }
 
-    /// Block `key` is used, and will be again at `next`, in whatever increases with each access: true if it was there. If not it is
-    /// there now, and `evicted` is told each block that had to leave for it.
+    /// Block `key` is used, and will be again at `next`, in whatever increases with each access:
+    /// true if it was there. If not it is there now, and `evicted` is told each block that had to
+    /// leave for it.
     pub fn access(&mut self, key: u32, next: u64, mut evicted: impl FnMut(u32)) -> bool {
         let hit = self.contains(key);
         if !hit {

@@ -1,7 +1,8 @@
-//! Lists of block numbers that know which of them each number is in, and keep a small note beside it.
+//! Lists of block numbers that know which of them each number is in, and keep a small note beside
+//! it.
 //!
-//! Invariant: a number is in at most one list, and its mark says which. Lists are numbered from 1, so that [`NONE`] is the mark of what was
-//! never seen.
+//! Invariant: a number is in at most one list, and its mark says which. Lists are numbered from 1,
+//! so that [`NONE`] is the mark of what was never seen.
 
 use super::marks::Marks;
 use crate::policy::list::Lists;
@@ -102,7 +103,8 @@ impl<const N: usize> Placed<N> {
 mod tests {
     use super::*;
 
-    /// Promise: a number is in the list that it was put into last, its note goes with a move to another list and stays within one.
+    /// Promise: a number is in the list that it was put into last, its note goes with a move to
+    /// another list and stays within one.
     #[test]
     fn numbers_are_where_they_were_put() {
         let mut placed = Placed::<3>::new();

@@ -1,8 +1,9 @@
-//! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): three queues. A small one filters what is used
-//! once, the main one gives second chances, and a ghost queue knows what the small one has lost.
+//! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): three
+//! queues. A small one filters what is used once, the main one gives second chances, and a ghost
+//! queue knows what the small one has lost.
 //!
-//! Uses are counted up to 3. A block that was used more than once while in the small queue goes from there to the main one,
-//! where its count starts anew.
+//! Uses are counted up to 3. A block that was used more than once while in the small queue goes
+//! from there to the main one, where its count starts anew.
 
 use super::Replacement;
 use super::placed::Placed;
@@ -25,8 +26,8 @@ pub struct S3Fifo {
 }
 
 impl S3Fifo {
-    /// An empty cache of `capacity` blocks, with the paper's 10 % of them (at least 1) for the small queue, and as many ghosts
-    /// as the main queue has blocks.
+    /// An empty cache of `capacity` blocks, with the paper's 10 % of them (at least 1) for the
+    /// small queue, and as many ghosts as the main queue has blocks.
     #[must_use]
     pub fn new(capacity: NonZeroU32) -> Self {
         let capacity = capacity.get() as usize;

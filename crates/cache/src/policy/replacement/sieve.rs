@@ -1,5 +1,6 @@
-//! SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): a hand walks from the oldest block to the newest, spares what was used
-//! and takes what was not; what it spares stays where it is, so new blocks are tried before old ones that have proved themselves.
+//! SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): a hand walks from the oldest block
+//! to the newest, spares what was used and takes what was not; what it spares stays where it is, so
+//! new blocks are tried before old ones that have proved themselves.
 
 use super::Replacement;
 use super::placed::{NONE, Placed};

@@ -1,5 +1,5 @@
-//! 2Q, full version (Johnson and Shasha, VLDB 1994): a block must be asked for again after it has left a short queue before it may
-//! enter the long-lived list.
+//! 2Q, full version (Johnson and Shasha, VLDB 1994): a block must be asked for again after it has
+//! left a short queue before it may enter the long-lived list.
 //!
 //! Where the paper leaves no block to give up (a cache of one block), the queue's oldest goes.
 
@@ -22,7 +22,8 @@ pub struct TwoQ {
 }
 
 impl TwoQ {
-    /// An empty cache of `capacity` blocks, with the paper's `Kin` of 25 % of them and `Kout` of 50 %, each at least 1.
+    /// An empty cache of `capacity` blocks, with the paper's `Kin` of 25 % of them and `Kout` of 50
+    /// %, each at least 1.
     #[must_use]
     pub fn new(capacity: NonZeroU32) -> Self {
         let capacity = capacity.get() as usize;

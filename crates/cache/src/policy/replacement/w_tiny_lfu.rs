@@ -1,9 +1,11 @@
-//! W-TinyLFU (Einziger, Friedman and Manes, "A Highly Efficient Cache Admission Policy", ACM Transactions on Storage, 2017): what falls out of a small
-//! LRU window enters the main part only if it was used more often, lately, than what would have to leave there.
+//! W-TinyLFU (Einziger, Friedman and Manes, "A Highly Efficient Cache Admission Policy", ACM
+//! Transactions on Storage, 2017): what falls out of a small LRU window enters the main part only
+//! if it was used more often, lately, than what would have to leave there.
 //!
-//! The paper counts uses in a sketch, because keys are large and many. Here every block number has a place anyway, so its
-//! counter is exact: four bits as in the sketch, halved after each sample of ten times the capacity. Halving is put off: a counter
-//! remembers in which sample it was last touched. The doorkeeper, which saves space in a sketch, has no use here.
+//! The paper counts uses in a sketch, because keys are large and many. Here every block number has
+//! a place anyway, so its counter is exact: four bits as in the sketch, halved after each sample of
+//! ten times the capacity. Halving is put off: a counter remembers in which sample it was last
+//! touched. The doorkeeper, which saves space in a sketch, has no use here.
 
 use super::Replacement;
 use super::placed::{NONE, Placed};
@@ -30,7 +32,8 @@ pub struct WTinyLfu {
 }
 
 impl WTinyLfu {
-    /// An empty cache of `capacity` blocks: a window of 1 % (at least 1), of the rest 80 % protected.
+    /// An empty cache of `capacity` blocks: a window of 1 % (at least 1), of the rest 80 %
+    /// protected.
     #[must_use]
     pub fn new(capacity: NonZeroU32) -> Self {
         let blocks = capacity.get() as usize;

@@ -27,7 +27,8 @@ pub struct OldInfo {
     s_isize: u32,
     s_fsize: u32,
     inodes: u16,
-    /// Free blocks and inodes as the super-block counts them: the Seventh Edition lets them grow old.
+    /// Free blocks and inodes as the super-block counts them: the Seventh Edition lets them grow
+    /// old.
     s_tfree: u32,
     s_tinode: u16,
     s_m: u16,

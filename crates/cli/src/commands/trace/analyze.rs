@@ -14,10 +14,11 @@ use std::process::ExitCode;
 
 /// Learn from a trace how files are used
 ///
-/// The tables and figures are those of the 1985 study of the UNIX 4.2 BSD file system (Ousterhout et al.): what happened how
-/// often, how much active users read and write, in which order and in what pieces files are gone through, how large they are, how long
-/// they are open, how long new data lives. Beside them stands what was found then, and behind them what today's systems have beyond
-/// it. docs/SPEC-trace.md says what a trace holds.
+/// The tables and figures are those of the 1985 study of the UNIX 4.2 BSD file system (Ousterhout
+/// et al.): what happened how often, how much active users read and write, in which order and in
+/// what pieces files are gone through, how large they are, how long they are open, how long new
+/// data lives. Beside them stands what was found then, and behind them what today's systems have
+/// beyond it. docs/SPEC-trace.md says what a trace holds.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0  done    1  the trace cannot be read    2  the command line makes no sense
@@ -34,18 +35,22 @@ pub struct Args {
     /// Tell it as CSV, a table or figure after the other, each behind a line with "#" and its name
     #[arg(long)]
     csv: bool,
-    /// Write analysis.txt and analysis.json into this directory as well, and a CSV file for each table and figure, an SVG file for each figure
+    /// Write analysis.txt and analysis.json into this directory as well, and a CSV file for each
+    /// table and figure, an SVG file for each figure
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
     out: OutArgs,
-    /// Write a page with everything, for a browser, into this file as well; without --by it tells of users, programs and directories
+    /// Write a page with everything, for a browser, into this file as well; without --by it tells
+    /// of users, programs and directories
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Tell who does it, too: opens, bytes, files made and deleted, data that dies young; more than one with commas
+    /// Tell who does it, too: opens, bytes, files made and deleted, data that dies young; more than
+    /// one with commas
     #[arg(long, value_name = "WHOM", value_delimiter = ',')]
     by: Vec<By>,
-    /// Simulate caches, too, for the last two lines of the paper's Table I; "spindle trace cachesim" tells more
+    /// Simulate caches, too, for the last two lines of the paper's Table I; "spindle trace
+    /// cachesim" tells more
     #[arg(long)]
     caches: bool,
     /// Of these so many, the largest

@@ -16,10 +16,12 @@ use std::time::Duration;
 
 /// Simulate caches over a trace: how many disk accesses a cache of some size and policy needs
 ///
-/// The cache is that of the 1985 study: blocks of one size, read when they are missing and not about to be overwritten
-/// whole, written back as --write says; data that is deleted before that is never written. The miss ratio is disk reads
-/// and writes in parts of block accesses. Every combination of --size, --block, --policy and --write is simulated, all
-/// in one reading of the trace. With --size all, LRU's many sizes cost no more than one, but how long blocks are dirty is not told.
+/// The cache is that of the 1985 study: blocks of one size, read when they are missing and not
+/// about to be overwritten whole, written back as --write says; data that is deleted before that is
+/// never written. The miss ratio is disk reads and writes in parts of block accesses. Every
+/// combination of --size, --block, --policy and --write is simulated, all in one reading of the
+/// trace. With --size all, LRU's many sizes cost no more than one, but how long blocks are dirty is
+/// not told.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "POLICIES
     spindle trace cachesim --policy help tells those there are
@@ -34,7 +36,8 @@ EXAMPLES
     spindle trace cachesim --policy lru,arc,s3-fifo --csv build.trace > caches.csv
     spindle trace cachesim --paper a5.trace")]
 pub struct Args {
-    /// Sizes of the cache, or "all": LRU at eight sizes for each doubling; without it the powers of two below what the trace touches
+    /// Sizes of the cache, or "all": LRU at eight sizes for each doubling; without it the powers of
+    /// two below what the trace touches
     #[arg(long, value_name = "SIZE|all", value_delimiter = ',', value_parser = parse_size)]
     size: Vec<Size>,
     /// Sizes of a block
@@ -43,13 +46,15 @@ pub struct Args {
     /// What the cache gives up
     #[arg(long, value_name = "POLICY", value_delimiter = ',', default_value = "lru,s3-fifo")]
     policy: Vec<PolicyName>,
-    /// When modified blocks are written: "through" (at once), "flush:30s" (at intervals; also m, h), "delayed" (when they must leave)
+    /// When modified blocks are written: "through" (at once), "flush:30s" (at intervals; also m,
+    /// h), "delayed" (when they must leave)
     #[arg(long, value_name = "WHEN", value_delimiter = ',', default_value = "delayed", value_parser = parse_write)]
     write: Vec<Write>,
     /// Count program loads as reads of the whole file
     #[arg(long)]
     exec: bool,
-    /// Simulate the caches of the 1985 study, for its Tables VI and VII and figures 5 to 7, with its own numbers beside ("alone": without)
+    /// Simulate the caches of the 1985 study, for its Tables VI and VII and figures 5 to 7, with
+    /// its own numbers beside ("alone": without)
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "beside", conflicts_with_all = ["size", "block", "policy", "write", "exec"])]
     paper: Option<Paper>,
     /// Tell tables and figures as JSON
@@ -234,7 +239,8 @@ fn write(dir: &Path, outcome: &Outcome, simulated: &Simulated, text: &str, force
 mod tests {
     use super::*;
 
-    /// Promise: what `--write` takes is what tables call it, and nonsense is refused with what would be right.
+    /// Promise: what `--write` takes is what tables call it, and nonsense is refused with what
+    /// would be right.
     #[test]
     fn writes_are_read_as_they_are_told() {
         for text in ["through", "delayed", "flush:30s", "flush:5m", "flush:2h", "flush:90s"] {

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 
 /// Turn a trace into requests for other cache simulators
 ///
-/// Each block that is read or written is a request for it, in the order of the trace. Blocks are numbered as they come; those of
-/// a file that was deleted never come again.
+/// Each block that is read or written is a request for it, in the order of the trace. Blocks are
+/// numbered as they come; those of a file that was deleted never come again.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0  done    1  the trace cannot be read or written    2  the command line makes no sense

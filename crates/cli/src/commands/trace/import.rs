@@ -12,8 +12,9 @@ use std::process::ExitCode;
 
 /// Turn another tool's trace into one of ours
 ///
-/// The format is known by its content, where it can be; --format says it otherwise. What is compressed with gzip or zstd is
-/// read as it is. What the format cannot tell, and what was not understood, is kept in the file as notes; -v tells it.
+/// The format is known by its content, where it can be; --format says it otherwise. What is
+/// compressed with gzip or zstd is read as it is. What the format cannot tell, and what was not
+/// understood, is kept in the file as notes; -v tells it.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0  done    1  the trace cannot be read or written    2  the command line makes no sense

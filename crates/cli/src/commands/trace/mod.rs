@@ -17,9 +17,10 @@ use std::process::ExitCode;
 
 /// Record what programs do with files, and learn what storage that needs
 ///
-/// A trace is a file of events: opens, closes, seeks, deletions, with the bytes that were read and written between them.
-/// It is kept as Parquet, so DuckDB, Polars and Spark read it as it is (docs/SPEC-trace.md). Where a command wants a
-/// TRACE, any format that "spindle trace import" knows will do as well.
+/// A trace is a file of events: opens, closes, seeks, deletions, with the bytes that were read and
+/// written between them. It is kept as Parquet, so DuckDB, Polars and Spark read it as it is
+/// (docs/SPEC-trace.md). Where a command wants a TRACE, any format that "spindle trace import"
+/// knows will do as well.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]

@@ -13,12 +13,14 @@ use std::time::Duration;
 
 /// Record what programs do with files
 ///
-/// With a COMMAND it is run, and what it and the processes that it starts do is recorded until it ends. Without one all processes are
-/// recorded, those that the options leave, until SIGINT or SIGTERM, or for the given time.
+/// With a COMMAND it is run, and what it and the processes that it starts do is recorded until it
+/// ends. Without one all processes are recorded, those that the options leave, until SIGINT or
+/// SIGTERM, or for the given time.
 ///
-/// Recorded are opens, closes, seeks, deletions and so on of regular files and directories, with the bytes that were read and written
-/// between them, exactly; accesses through io_uring are not. A small program in the kernel (BPF) does it on Linux on
-/// x86-64, from version 6.10, and a build takes a few per cent longer. It needs root.
+/// Recorded are opens, closes, seeks, deletions and so on of regular files and directories, with
+/// the bytes that were read and written between them, exactly; accesses through io_uring are not. A
+/// small program in the kernel (BPF) does it on Linux on x86-64, from version 6.10, and a build
+/// takes a few per cent longer. It needs root.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     That of the COMMAND, or 128 and the number of the signal that ended it.

@@ -13,14 +13,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Do again what a trace tells, on a mounted directory or a modelled disk, and measure service times
+/// Do again what a trace tells, on a mounted directory or a modelled disk, and measure service
+/// times
 ///
-/// The files that the trace speaks of are made first, at the sizes that they had; then its events are performed, in their
-/// order, at the recorded times or faster. Files are named by numbers: the names in the trace are never used. On a
-/// directory everything happens below it, and one with anything in it is refused. On a modelled disk time is virtual.
+/// The files that the trace speaks of are made first, at the sizes that they had; then its events
+/// are performed, in their order, at the recorded times or faster. Files are named by numbers: the
+/// names in the trace are never used. On a directory everything happens below it, and one with
+/// anything in it is refused. On a modelled disk time is virtual.
 ///
-/// Each copy of the trace has its own files, and does one thing after the other; several copies are the load of a machine
-/// with as many times the users.
+/// Each copy of the trace has its own files, and does one thing after the other; several copies are
+/// the load of a machine with as many times the users.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0  done    1  the trace cannot be read, or a call failed    2  the command line makes no sense

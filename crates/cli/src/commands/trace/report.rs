@@ -13,9 +13,10 @@ use std::process::ExitCode;
 
 /// Say what storage a trace asks for
 ///
-/// Analyses the trace, simulates caches over it, and says what that advises: size of blocks and fragments, size of the cache and when
-/// it should write, clusters, whether control data and the log want devices of their own. Each advice comes with the
-/// figures that it rests on. Before it stands what "spindle trace analyze" and "spindle trace cachesim" tell.
+/// Analyses the trace, simulates caches over it, and says what that advises: size of blocks and
+/// fragments, size of the cache and when it should write, clusters, whether control data and the
+/// log want devices of their own. Each advice comes with the figures that it rests on. Before it
+/// stands what "spindle trace analyze" and "spindle trace cachesim" tell.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0  done    1  the trace cannot be read, or the report not written    2  the command line makes no sense

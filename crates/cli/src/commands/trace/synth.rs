@@ -14,10 +14,11 @@ use std::process::ExitCode;
 
 /// Make a trace of users who were never there
 ///
-/// A model says which programs and files there are, what each command does to them, and which file is used next after how
-/// long; the trace is what comes out when it is carried out. The built-in models, a5, e3 and c4, are the three machines
-/// of the 1985 study "A Trace-Driven Analysis of the UNIX 4.2 BSD File System". A model of any other machine is fitted to a trace
-/// that was recorded there, and --check says how near it comes. The same model and seed make the same trace.
+/// A model says which programs and files there are, what each command does to them, and which file
+/// is used next after how long; the trace is what comes out when it is carried out. The built-in
+/// models, a5, e3 and c4, are the three machines of the 1985 study "A Trace-Driven Analysis of the
+/// UNIX 4.2 BSD File System". A model of any other machine is fitted to a trace that was recorded
+/// there, and --check says how near it comes. The same model and seed make the same trace.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0  done    1  the trace cannot be written or read    2  the command line or the model makes no sense
@@ -47,7 +48,8 @@ pub struct Args {
     /// Print the model, and make nothing
     #[arg(long, conflicts_with = "output")]
     print_model: bool,
-    /// Tell how near what was made comes to a trace: rates, orders, distributions, miss ratios; to that of --like, if none is named
+    /// Tell how near what was made comes to a trace: rates, orders, distributions, miss ratios; to
+    /// that of --like, if none is named
     #[arg(long, value_name = "TRACE", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = target, conflicts_with = "print_model")]
     check: Option<Target>,
     /// Tell it as JSON

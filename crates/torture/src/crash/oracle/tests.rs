@@ -55,7 +55,8 @@ fn versions_are_told_apart() {
     assert!(history.judge(&tree_after(&ops[..2]), promises, 3).is_err());
 }
 
-/// Promise: bytes over a file's own blocks may be newer than the rest, and of a cut file zero; other bytes may not be there.
+/// Promise: bytes over a file's own blocks may be newer than the rest, and of a cut file zero;
+/// other bytes may not be there.
 #[test]
 fn bytes_are_of_the_file_itself() {
     let ops = [write("foo", 1000, 3000), Op::Truncate("foo".into(), 2000)];
@@ -81,7 +82,8 @@ fn bytes_are_of_the_file_itself() {
     assert!(history.judge(&old, 1, 2).is_err());
 }
 
-/// Promise: what was promised of one file must be there, also where an older version of everything else is.
+/// Promise: what was promised of one file must be there, also where an older version of everything
+/// else is.
 #[test]
 fn promises_of_one_file() {
     let ops = [Op::Chmod("bar".into(), 0o600), write("foo", 0, 4096)];

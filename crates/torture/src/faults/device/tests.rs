@@ -19,7 +19,8 @@ fn read(device: &FaultyDevice, sector: u64) -> Result<u8> {
     device.wait(ticket).map(|buf| buf[0])
 }
 
-/// Promise: without a fault reads see every write, and a power cut loses what was not flushed and nothing else.
+/// Promise: without a fault reads see every write, and a power cut loses what was not flushed and
+/// nothing else.
 #[test]
 fn a_flush_makes_durable() {
     let device = device("dead@99s");
@@ -57,7 +58,8 @@ fn the_allowance_ends() {
     assert!(read(&device, 0).is_err() && device.exhausted());
 }
 
-/// Promise: a fault happens to the requests of its plan and to no other, and an error comes when the plan says.
+/// Promise: a fault happens to the requests of its plan and to no other, and an error comes when
+/// the plan says.
 #[test]
 fn a_plan_is_followed() {
     let device = device("read-error@1-3w");
@@ -130,7 +132,8 @@ fn what_each_fault_does() {
     assert_eq!(buf[buf.len() - 1], 0);
 }
 
-/// Promise: after a failed flush a later one does not bring back what was lost; a flush that does nothing says it did.
+/// Promise: after a failed flush a later one does not bring back what was lost; a flush that does
+/// nothing says it did.
 #[test]
 fn flushes_lose() {
     let lost = |plan: &str| {

@@ -1,5 +1,5 @@
-//! Tests of the analyser: a small trace whose tables were worked out by hand, and random ones against an analyser that keeps everything
-//! and looks each thing up the plain way.
+//! Tests of the analyser: a small trace whose tables were worked out by hand, and random ones
+//! against an analyser that keeps everything and looks each thing up the plain way.
 
 mod naive;
 mod random;
@@ -46,8 +46,9 @@ fn event(ms: i64, kind: Kind, file: u64, flags: Flags) -> Event {
     }
 }
 
-/// User 1 reads a file of 1000 bytes in one go, user 2 makes a file of 5000 bytes in two runs that adjoin, looks at the end of a file of
-/// 20,000 bytes, and deletes what it made; a program is loaded. User 1 works on 100 bytes in place at the end.
+/// User 1 reads a file of 1000 bytes in one go, user 2 makes a file of 5000 bytes in two runs that
+/// adjoin, looks at the end of a file of 20,000 bytes, and deletes what it made; a program is
+/// loaded. User 1 works on 100 bytes in place at the end.
 pub(super) fn small() -> Vec<Event> {
     let two = |event| Event { user: 2, ..event };
     vec![
@@ -80,7 +81,8 @@ fn table_3() {
     assert!((found.throughput() - 6800.0 / 41.0).abs() < 1e-9);
 }
 
-/// Promise: Table IV: four whole windows of ten seconds: both users with 6000 bytes, user 2 with 600, user 2 with none, nobody.
+/// Promise: Table IV: four whole windows of ten seconds: both users with 6000 bytes, user 2 with
+/// 600, user 2 with none, nobody.
 #[test]
 fn table_4() {
     let activity = analysed(small()).activity;
@@ -134,8 +136,9 @@ fn figures_1_to_3() {
     assert_eq!(patterns.intervals, made(&intervals.map(|(time, bytes)| (time * ms, bytes))));
 }
 
-/// Promise: figure 4: lives begin at creation or when a file is cut, and end by deletion, cutting or overwriting, a scratch file's at its
-/// close; what is alive at the end survives, and old files are not followed.
+/// Promise: figure 4: lives begin at creation or when a file is cut, and end by deletion, cutting
+/// or overwriting, a scratch file's at its close; what is alive at the end survives, and old files
+/// are not followed.
 #[test]
 fn figure_4() {
     let lifetimes = analysed(small()).lifetimes;
@@ -153,7 +156,8 @@ fn figure_4() {
         again(event(5_000, Kind::Open, 1, W | Flags::TRUNCATED)),
         again(write(5_000, 1, 0, 20)),
         again(event(5_000, Kind::Close, 1, W)),
-        // 2 was there, is cut to nothing by a call, which nobody minds twice; its 30 bytes are overwritten after 3 s by one run of 40.
+        // 2 was there, is cut to nothing by a call, which nobody minds twice; its 30 bytes are
+        // overwritten after 3 s by one run of 40.
         event(6_000, Kind::Open, 2, W),
         event(6_000, Kind::Truncate, 2, Flags::NONE),
         event(6_500, Kind::Truncate, 2, Flags::NONE),
@@ -209,7 +213,8 @@ fn today() {
     assert_eq!((found.patterns.unfinished, found.patterns.runs.count()), (1, 4));
 }
 
-/// Promise: directories, and what was open before the recording, stay out of the tables of accesses.
+/// Promise: directories, and what was open before the recording, stay out of the tables of
+/// accesses.
 #[test]
 fn what_stays_out() {
     let found = analysed(vec![
@@ -253,7 +258,8 @@ fn nothing_and_too_much() {
     assert!(text(&analysed(events)).contains("Table V"));
 }
 
-/// Promise: the sentences and tables tell what was found, and the paper's figures only if they are wanted.
+/// Promise: the sentences and tables tell what was found, and the paper's figures only if they are
+/// wanted.
 #[test]
 fn shown() {
     let found = analysed(small());
@@ -279,8 +285,8 @@ fn shown() {
     assert!(!text(false).contains("1985"), "{}", text(false));
 }
 
-/// Promise: what is done is charged to the user, program and directory that did it, what dies young to whoever made it; rows are in the order
-/// of bytes moved.
+/// Promise: what is done is charged to the user, program and directory that did it, what dies young
+/// to whoever made it; rows are in the order of bytes moved.
 #[test]
 fn who_does_it() {
     let mut names = Names::default();

@@ -1,4 +1,5 @@
-//! The same findings from all events at once: each figure is looked up by going over everything again.
+//! The same findings from all events at once: each figure is looked up by going over everything
+//! again.
 
 use super::super::*;
 use crate::FileId;
@@ -119,7 +120,8 @@ fn window(events: &[Event], length: i64) -> Window {
     window
 }
 
-/// The lives of one file's data: each from the event that begins it to the first one after it that ends it.
+/// The lives of one file's data: each from the event that begins it to the first one after it that
+/// ends it.
 fn lives(events: &[Event], file: FileId, found: &mut Naive) {
     let of: Vec<&Event> = events.iter().filter(|event| event.file == file).collect();
     let (mut at, mut still) = (0, 0);

@@ -106,7 +106,8 @@ fn streamed(found: &Findings) -> Naive {
     }
 }
 
-/// Promise: on random traces the streaming analyser finds what a naive one finds that keeps everything.
+/// Promise: on random traces the streaming analyser finds what a naive one finds that keeps
+/// everything.
 #[test]
 fn torture_against_naive() {
     let seed =

@@ -40,7 +40,8 @@ fn done(events: &[Event], programs: bool) -> String {
     }
 }
 
-/// Promise: a run is an access of each block that it touches, from its first byte's to its last byte's; an empty run is none.
+/// Promise: a run is an access of each block that it touches, from its first byte's to its last
+/// byte's; an empty run is none.
 #[test]
 fn runs_become_blocks() {
     assert_eq!(done(&[open(1000), read(99, 2, 1000)], false), "r0 r1");
@@ -49,7 +50,8 @@ fn runs_become_blocks() {
     assert_eq!(done(&[open(1000), read(50, 0, 1000)], false), "");
 }
 
-/// Promise: a block needs its old data if a part of it stays that the file has, at its front or its back, and not otherwise.
+/// Promise: a block needs its old data if a part of it stays that the file has, at its front or its
+/// back, and not otherwise.
 #[test]
 fn partial_writes_need_the_block() {
     assert_eq!(done(&[open(1000), wrote(50, 200, 1000)], false), "m0 w1 m2");
@@ -63,7 +65,8 @@ fn partial_writes_need_the_block() {
     assert_eq!(done(&[open(200), wrote(200, 30, 230)], false), "w0");
 }
 
-/// Promise: a new file's blocks need no read; when it grows on in its last block, in another run, that block is modified.
+/// Promise: a new file's blocks need no read; when it grows on in its last block, in another run,
+/// that block is modified.
 #[test]
 fn a_growing_file() {
     let create = event(0, Kind::Create, Flags::WRITE);
@@ -71,8 +74,9 @@ fn a_growing_file() {
     assert_eq!(done(&[create, grow, wrote(150, 100, 250)], false), "w0 w1 m1 w2");
 }
 
-/// Promise: the last name's end deletes all blocks at once if nobody has the file open, and at the last close otherwise;
-/// what is billed at that close is written first. Another name's end deletes nothing.
+/// Promise: the last name's end deletes all blocks at once if nobody has the file open, and at the
+/// last close otherwise; what is billed at that close is written first. Another name's end deletes
+/// nothing.
 #[test]
 fn deletion() {
     let last = event(0, Kind::Unlink, Flags::LAST);
@@ -90,7 +94,8 @@ fn deletion() {
     assert_eq!(done(&[open(100), read(0, 100, 100), replaced], false), "r0 d0");
 }
 
-/// Promise: a file id that was given again is another file: its blocks are new, whatever is left of the old one's.
+/// Promise: a file id that was given again is another file: its blocks are new, whatever is left of
+/// the old one's.
 #[test]
 fn file_ids_are_used_again() {
     let create = event(0, Kind::Create, Flags::WRITE);
@@ -99,8 +104,9 @@ fn file_ids_are_used_again() {
     assert_eq!(done(&[open(90), read(0, 90, 90), create, wrote(0, 10, 10)], false), "r0 d0 w0");
 }
 
-/// Promise: `truncate` deletes the blocks behind the end, and not the one that it is in; opening with truncation deletes all. What is
-/// written afterwards needs no read, and what `truncate` adds is a hole.
+/// Promise: `truncate` deletes the blocks behind the end, and not the one that it is in; opening
+/// with truncation deletes all. What is written afterwards needs no read, and what `truncate` adds
+/// is a hole.
 #[test]
 fn truncation() {
     let cut = |size| Event { size, ..event(0, Kind::Truncate, Flags::NONE) };
@@ -170,7 +176,8 @@ fn long_runs_come_in_pieces() {
     assert_eq!(blocks.footprint(), count);
 }
 
-/// Promise: a run that no file can have is refused, and names its event; one at the end of all addresses is not.
+/// Promise: a run that no file can have is refused, and names its event; one at the end of all
+/// addresses is not.
 #[test]
 fn absurd_runs_are_refused() {
     let mut blocks = Blocks::new(512, false);

@@ -19,7 +19,8 @@ fn lane(block: u32, sizes: &[u64], writes: &[Write]) -> Lane {
     Lane { block, programs: false, sizes, policies, writes, ages: false }
 }
 
-/// What caches of one block size make of events, by size and policy of writing: by both engines, which must agree.
+/// What caches of one block size make of events, by size and policy of writing: by both engines,
+/// which must agree.
 fn counts(events: &[Event], lane: &Lane) -> Vec<Counts> {
     let run = |ages| {
         let lanes = [Lane { ages, ..lane.clone() }];
@@ -70,7 +71,8 @@ fn reads() {
     assert!((found[1].miss_ratio() - 5.0 / 6.0).abs() < 1e-12);
 }
 
-/// Promise: a whole block is written without a read, a part of one with it (6.1), and whether it was in the cache decides.
+/// Promise: a whole block is written without a read, a part of one with it (6.1), and whether it
+/// was in the cache decides.
 #[test]
 fn writes_read_what_they_keep() {
     let events = [run(0, 1, 0, 0, 1024), run(0, 2, 10, 0, 10), run(0, 2, 0, 0, 1024), run(0, 1, 5, 0, 5)];
@@ -85,11 +87,12 @@ fn writes_read_what_they_keep() {
     assert_eq!(found, [expected(2, 2, 1), expected(1, 0, 2)]);
 }
 
-/// Promise: write-through writes at each access; delayed write when the block leaves, and each state of the block once; what is left at
-/// the end is told apart.
+/// Promise: write-through writes at each access; delayed write when the block leaves, and each
+/// state of the block once; what is left at the end is told apart.
 #[test]
 fn write_policies() {
-    // Block a written three times, then b and c push it out of two, a comes back and is written once more.
+    // Block a written three times, then b and c push it out of two, a comes back and is written
+    // once more.
     let [a, b, c] = [0, 1, 2].map(|block| run(0, 1, block * 1024, 0, 1024));
     let events = [a, a, a, b, c, a];
     let found = counts(&events, &lane(1024, &[2048, 3072], &[Write::Through, Write::Delayed]));
@@ -98,8 +101,8 @@ fn write_policies() {
     assert!((found[1].never_written() - 2.0 / 6.0).abs() < 1e-12);
 }
 
-/// Promise: a flush writes what was modified since the last one, at whole intervals from the first event on; one at the time of an event comes
-/// before it.
+/// Promise: a flush writes what was modified since the last one, at whole intervals from the first
+/// event on; one at the time of an event comes before it.
 #[test]
 fn flush_instants() {
     let flush = [Write::Flush(Duration::from_secs(30))];
@@ -147,13 +150,15 @@ fn deletion_saves_writes() {
         dropped,
         left: 0,
     };
-    // With three places the two of the deleted file are filled first, and block 2 is still there at the end.
+    // With three places the two of the deleted file are filled first, and block 2 is still there at
+    // the end.
     assert_eq!(found[..4], [count(3, 2, 0), count(3, 2, 0), count(3, 0, 2), count(3, 0, 2)]);
     // With two, a block of file 1 has to leave for file 2's.
     assert_eq!(found[4..], [count(4, 2, 0), count(4, 2, 0), count(4, 1, 1), count(4, 1, 1)]);
 }
 
-/// Promise: ages are told from when a block came or became dirty to when it left, was written or deleted, or the trace ended.
+/// Promise: ages are told from when a block came or became dirty to when it left, was written or
+/// deleted, or the trace ended.
 #[test]
 fn ages() {
     let events = [
@@ -216,7 +221,8 @@ const WRITES: [Write; 4] = [
     Write::Delayed,
 ];
 
-/// Promise: on random traces both engines count exactly what a naive simulator counts, for every size, block and policy of writing.
+/// Promise: on random traces both engines count exactly what a naive simulator counts, for every
+/// size, block and policy of writing.
 #[test]
 fn torture_naive() {
     let mut rng = StdRng::seed_from_u64(seed("torture_naive"));

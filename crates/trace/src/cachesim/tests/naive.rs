@@ -1,5 +1,6 @@
-//! The same cache once more, written down as plainly as can be: event by event, block by block, byte by byte, one size and one policy of
-//! writing at a time. It shares no code with the simulator, so that a mistake would have to be made twice.
+//! The same cache once more, written down as plainly as can be: event by event, block by block,
+//! byte by byte, one size and one policy of writing at a time. It shares no code with the
+//! simulator, so that a mistake would have to be made twice.
 
 use super::super::{Counts, Write};
 use crate::{Event, FileId, Flags, Kind};

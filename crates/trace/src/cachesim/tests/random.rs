@@ -1,4 +1,5 @@
-//! Random traces of a handful of files that are created, written, cut, removed and made again under the same id.
+//! Random traces of a handful of files that are created, written, cut, removed and made again under
+//! the same id.
 
 use crate::{Batch, Event, FileId, Flags, Info, Kind, Result, Source};
 use rand::Rng;

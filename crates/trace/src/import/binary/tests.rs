@@ -1,4 +1,5 @@
-//! Tests of libCacheSim's binary formats, against records put together here as its headers describe them.
+//! Tests of libCacheSim's binary formats, against records put together here as its headers describe
+//! them.
 
 use crate::import::mutations::{events, failure};
 use crate::{Batch, Kind};
@@ -22,7 +23,8 @@ fn told(batch: &Batch) -> Vec<(i64, Kind, u64, u64, u64)> {
     batch.events.iter().map(|e| (e.time, e.kind, e.file.inode, e.read, e.written)).collect()
 }
 
-/// Promise: a record is a run over its object, and the format is recognised by its links, whether they count from 0 or 1.
+/// Promise: a record is a run over its object, and the format is recognised by its links, whether
+/// they count from 0 or 1.
 #[test]
 fn oracle_general() {
     let expected = [
@@ -55,7 +57,8 @@ fn cut_off_records_are_errors() {
     assert!(failure.contains("offset 72: a record has 24 bytes, but only 23 are left"), "{failure}");
 }
 
-/// Promise: a format string of libCacheSim's means what it means there; operations tell reads, writes and deletions apart.
+/// Promise: a format string of libCacheSim's means what it means there; operations tell reads,
+/// writes and deletions apart.
 #[test]
 fn binary_with_a_format_string() {
     let mut bytes = Vec::new();

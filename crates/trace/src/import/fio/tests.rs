@@ -31,7 +31,8 @@ fn an_iolog_of_version_2() {
     assert!(failure("0, 1, 1, 4096\n", Some("fio-log")).contains("line 1: there is no offset"));
 }
 
-/// Promise: logs that the real fio writes hold what it was asked to do: each block of the file once.
+/// Promise: logs that the real fio writes hold what it was asked to do: each block of the file
+/// once.
 #[test]
 fn logs_of_the_real_fio() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,8 @@
 //! What is known of files: strace tells names, not inodes, so a file is what a name leads to.
 //!
-//! A file gets a number when its name is first met, keeps it through renames, and loses it when its last known name and its last
-//! open are gone. Only those are kept, so memory is bounded by the files that are there, not by what happens to them.
+//! A file gets a number when its name is first met, keeps it through renames, and loses it when its
+//! last known name and its last open are gone. Only those are kept, so memory is bounded by the
+//! files that are there, not by what happens to them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -76,7 +77,8 @@ impl Files {
         (number, known.names == 0)
     }
 
-    /// Moves a name, and if it is a directory's those below it. What was at `to` must have been unlinked.
+    /// Moves a name, and if it is a directory's those below it. What was at `to` must have been
+    /// unlinked.
     pub(super) fn rename(&mut self, from: &str, to: &str) -> Number {
         let (number, _) = self.named(from);
         self.by_name.remove(from);
@@ -108,7 +110,8 @@ impl Files {
     }
 }
 
-/// A name without `.`, `..` and doubled slashes, beginning where `base` says if it is relative and that is known.
+/// A name without `.`, `..` and doubled slashes, beginning where `base` says if it is relative and
+/// that is known.
 pub(super) fn absolute(base: Option<&str>, name: &str) -> String {
     let whole = match base {
         Some(base) if !name.starts_with('/') => format!("{base}/{name}"),
@@ -131,7 +134,8 @@ pub(super) fn absolute(base: Option<&str>, name: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Promise: a name leads to one file until it is unlinked; renames and links keep the file's number, below directories, too.
+    /// Promise: a name leads to one file until it is unlinked; renames and links keep the file's
+    /// number, below directories, too.
     #[test]
     fn names_lead_to_files() {
         let mut files = Files::default();

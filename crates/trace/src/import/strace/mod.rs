@@ -1,20 +1,24 @@
 //! Output of strace, the tracer of system calls that is everywhere.
 //!
-//! The one idea: what the kernel keeps is kept here, too: for each process a table of descriptors (shared by threads, copied by
-//! `fork`, cut by `exec`), for each open file its position, for each name a file; each line changes that state, and
-//! events fall out. `strace -f -ttt -y` gives the most; without `-y` relative names and descriptors that were passed in are
-//! unknown, without `-f` children are.
+//! The one idea: what the kernel keeps is kept here, too: for each process a table of descriptors
+//! (shared by threads, copied by `fork`, cut by `exec`), for each open file its position, for each
+//! name a file; each line changes that state, and events fall out. `strace -f -ttt -y` gives the
+//! most; without `-y` relative names and descriptors that were passed in are unknown, without `-f`
+//! children are.
 //!
 //! What strace does not say, and what is done about it:
-//! - *Inodes*: files are numbered by name, from 1, on device 0 ([`files`]). Two names of one file (links made before the trace, a way
-//!   through a symbolic link) are two files; a name's removal is taken for the last one unless a link was seen.
-//! - *Sizes*: from `stat` calls, from reads that came to the end, from what was written to a new file. An unknown size is told as what was
-//!   reached at least. An `fstat` right after an `open` still counts for the `open`.
-//! - *Whether `O_CREAT` made the file*: yes if the name was not met before and no such `fstat` shows contents.
+//! - *Inodes*: files are numbered by name, from 1, on device 0 ([`files`]). Two names of one file
+//!   (links made before the trace, a way through a symbolic link) are two files; a name's removal
+//!   is taken for the last one unless a link was seen.
+//! - *Sizes*: from `stat` calls, from reads that came to the end, from what was written to a new
+//!   file. An unknown size is told as what was reached at least. An `fstat` right after an `open`
+//!   still counts for the `open`.
+//! - *Whether `O_CREAT` made the file*: yes if the name was not met before and no such `fstat`
+//!   shows contents.
 //! - *Users*: from the answers to `getuid` and the like, which most programs ask for.
 //!
-//! Sources: strace(1), and the manual pages of the calls. [`syntax`] is what a line says, [`state`] what is kept, [`calls`] what
-//! each call does to it.
+//! Sources: strace(1), and the manual pages of the calls. [`syntax`] is what a line says, [`state`]
+//! what is kept, [`calls`] what each call does to it.
 
 mod calls;
 mod files;
@@ -78,7 +82,8 @@ impl Strace {
     }
 
     fn call(&mut self, process: u32, text: &str, out: &mut Batch) {
-        // strace says of some calls that never return that they are unfinished, and gives their result nevertheless.
+        // strace says of some calls that never return that they are unfinished, and gives their
+        // result nevertheless.
         let text = text.replace(" <unfinished ...>)", ")");
         match Call::parse(&text) {
             Some(call) => {

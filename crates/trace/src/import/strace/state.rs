@@ -1,7 +1,7 @@
 //! What is kept while a log is read: processes, descriptors, open files.
 //!
-//! Invariants: an open file has as many `descriptors` as there are slots with its number; a table has as many `tasks` as name it; what
-//! has none is gone, and its end was told.
+//! Invariants: an open file has as many `descriptors` as there are slots with its number; a table
+//! has as many `tasks` as name it; what has none is gone, and its end was told.
 
 use super::files::{Files, Number};
 use super::syntax::{Label, descriptor};
@@ -47,7 +47,8 @@ pub(super) struct Open {
     pub(super) run: Run,
     pub(super) positional: Run,
     descriptors: u32,
-    /// The batch and place of the event that told of the opening, while the size in it may be put right.
+    /// The batch and place of the event that told of the opening, while the size in it may be put
+    /// right.
     told: Option<(u64, usize)>,
 }
 
@@ -96,7 +97,8 @@ impl State {
         self.tasks.get_mut(&process)?.pending.take()
     }
 
-    /// The task, which may be new: then its parent is one that is just making a child, if there is such.
+    /// The task, which may be new: then its parent is one that is just making a child, if there is
+    /// such.
     pub(super) fn task(&mut self, process: u32) -> &mut Task {
         if !self.tasks.contains_key(&process) {
             let forks = |head: &str| ["clone", "fork", "vfork"].iter().any(|name| head.starts_with(name));
@@ -181,7 +183,8 @@ impl State {
         }
     }
 
-    /// Another program: the task stands alone, with a table of its own from which some descriptors go.
+    /// Another program: the task stands alone, with a table of its own from which some descriptors
+    /// go.
     pub(super) fn exec(&mut self, process: u32, command: &str, who: &Who, out: &mut Batch) {
         let task = self.task(process).clone();
         let slots = self.tables.get(&task.table).map(|table| table.slots.clone()).unwrap_or_default();
@@ -317,7 +320,8 @@ impl State {
         self.opens.get_mut(&open)
     }
 
-    /// An `fstat` showed the size. What was told of the opening is put right if nothing has happened to the file since.
+    /// An `fstat` showed the size. What was told of the opening is put right if nothing has
+    /// happened to the file since.
     pub(super) fn learn_size(&mut self, open: u64, size: u64, out: &mut Batch) {
         let Some(found) = self.opens.get_mut(&open) else { return };
         let told = found.told.take().filter(|(batch, _)| *batch == self.batch);

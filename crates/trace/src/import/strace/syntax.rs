@@ -1,7 +1,8 @@
 //! What a line of strace's output says, before what it means.
 //!
-//! Source: strace(1) of strace 6.1, and its output: `-f` puts the process in front (`1234  `, on a terminal `[pid  1234] `), `-t`, `-tt`,
-//! `-ttt` and `-r` the time; `-y` puts the file's name in angle brackets behind a descriptor, `-yy` also what kind of device it is.
+//! Source: strace(1) of strace 6.1, and its output: `-f` puts the process in front (`1234 `, on a
+//! terminal `[pid 1234] `), `-t`, `-tt`, `-ttt` and `-r` the time; `-y` puts the file's name in
+//! angle brackets behind a descriptor, `-yy` also what kind of device it is.
 
 /// When something happened, as told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -346,7 +347,8 @@ mod tests {
         Call::parse(text).unwrap_or_else(|| panic!("{text}"))
     }
 
-    /// Promise: the process and the time are found in all forms that strace has for them, and are not taken for each other.
+    /// Promise: the process and the time are found in all forms that strace has for them, and are
+    /// not taken for each other.
     #[test]
     fn prefixes() {
         for (text, process, stamp) in [
@@ -376,7 +378,8 @@ mod tests {
         }
     }
 
-    /// Promise: arguments are taken apart at their commas, whatever stands in texts, structures and labels.
+    /// Promise: arguments are taken apart at their commas, whatever stands in texts, structures and
+    /// labels.
     #[test]
     fn arguments_are_taken_apart() {
         let read = call(r#"read(3</a,b(c)>, "x\", )"..., 4096)   = 17"#);
@@ -398,7 +401,8 @@ mod tests {
         }
     }
 
-    /// Promise: descriptors are files, deleted files or something else, with the names that they have.
+    /// Promise: descriptors are files, deleted files or something else, with the names that they
+    /// have.
     #[test]
     fn descriptors() {
         for (text, fd, label) in [

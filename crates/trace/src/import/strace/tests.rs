@@ -1,11 +1,13 @@
-//! Tests of the strace importer: on a log written by hand, and on logs of the real strace, compared with what the program did.
+//! Tests of the strace importer: on a log written by hand, and on logs of the real strace, compared
+//! with what the program did.
 
 use crate::import::mutations::{events, read};
 use crate::{Batch, Event, Flags};
 use std::path::Path;
 use std::process::Command;
 
-/// Two processes, threads, unfinished calls, descriptors passed in, and lines that are commonly odd.
+/// Two processes, threads, unfinished calls, descriptors passed in, and lines that are commonly
+/// odd.
 pub(crate) const SAMPLE: &str = r#"100  1700000000.000001 execve("/usr/bin/make", ["make"], 0x7ffc /* 9 vars */) = 0
 100  1700000000.000002 getuid() = 1000
 100  1700000000.000003 openat(AT_FDCWD</w>, "in", O_RDONLY|O_CLOEXEC) = 3</w/in>
@@ -65,8 +67,9 @@ fn told(batch: &Batch, event: &Event) -> String {
     text
 }
 
-/// Promise: calls become the events of the format: runs are folded through both processes that share an open file, what ends with a
-/// process or an exec is implicit, replaced and deleted files end as such, and odd lines are counted.
+/// Promise: calls become the events of the format: runs are folded through both processes that
+/// share an open file, what ends with a process or an exec is implicit, replaced and deleted files
+/// end as such, and odd lines are counted.
 #[test]
 fn a_log_by_hand() {
     let (batch, info) = events(SAMPLE, None).unwrap();
@@ -102,7 +105,8 @@ fn a_log_by_hand() {
     assert!(info.notes.iter().any(|note| note.contains("1 lines were not understood, the first is line 14")));
 }
 
-/// Promise: without times, processes and names, what can be known is told: relative names, and what was opened in the log.
+/// Promise: without times, processes and names, what can be known is told: relative names, and what
+/// was opened in the log.
 #[test]
 fn a_bare_log() {
     let log = "openat(AT_FDCWD, \"in\", O_RDONLY) = 3\nread(3, \"a\", 9) = 1\nread(9, \"a\", 9) = 1\n\
@@ -143,7 +147,8 @@ fn times_without_a_date() {
     }
 }
 
-/// What the program of the test with the real strace does, below the directory that it is started in.
+/// What the program of the test with the real strace does, below the directory that it is started
+/// in.
 const PROGRAM: &str = "
 import mmap, os
 a = os.open('a', os.O_RDWR | os.O_CREAT, 0o644)
@@ -175,7 +180,8 @@ os.read(e, 1000)
 os.unlink('d')
 ";
 
-/// Promise: what the real strace saw of a program is told as what the program did, whichever way strace shows descriptors.
+/// Promise: what the real strace saw of a program is told as what the program did, whichever way
+/// strace shows descriptors.
 #[test]
 fn logs_of_the_real_strace() {
     for show in [&["-y", "-T"][..], &["-yy"], &[]] {

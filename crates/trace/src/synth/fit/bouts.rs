@@ -396,7 +396,8 @@ impl<'a> Pass<'a> {
         if let Some(at) = bout.made.iter().position(|&made| made == serial) {
             bout.made.swap_remove(at);
             bout.own.push(serial);
-            // What it made for itself is gone: a command that does this again and again does it in as many bouts.
+            // What it made for itself is gone: a command that does this again and again does it in
+            // as many bouts.
             if bout.made.is_empty() {
                 self.cut(number);
             }

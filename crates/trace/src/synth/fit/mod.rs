@@ -1,11 +1,13 @@
 //! A model of what a trace recorded.
 //!
-//! The one idea: a model is what is left of a trace when one forgets who did what when, and remembers how often what is done. Two passes: the
-//! first finds the classes of files (`population`), the second what bouts of processes do with them (`bouts`, `scripts`), in which
-//! order files and records come back, and when users are there (`users`). Distributions are measured (`sketch`), not supposed.
+//! The one idea: a model is what is left of a trace when one forgets who did what when, and
+//! remembers how often what is done. Two passes: the first finds the classes of files
+//! (`population`), the second what bouts of processes do with them (`bouts`, `scripts`), in which
+//! order files and records come back, and when users are there (`users`). Distributions are
+//! measured (`sketch`), not supposed.
 //!
-//! Invariants: memory is that of the files that are there and of tables of fixed size, not of the events; the same trace gives the same
-//! model; means are kept wherever something is merged.
+//! Invariants: memory is that of the files that are there and of tables of fixed size, not of the
+//! events; the same trace gives the same model; means are kept wherever something is merged.
 
 mod bouts;
 mod population;
@@ -32,7 +34,8 @@ const MORE: usize = 24;
 /// Seconds in a nanosecond, turned round.
 const SECOND: f64 = 1e9;
 
-/// Fits a model to the trace that `open` opens, as often as it is asked to, with all columns. `progress` is told how much is done.
+/// Fits a model to the trace that `open` opens, as often as it is asked to, with all columns.
+/// `progress` is told how much is done.
 ///
 /// # Errors
 /// Those of the source; [`Error::Refused`] if it has no files that are opened.
@@ -172,7 +175,8 @@ fn recency(ranks: &Ranks) -> Recency {
     }
 }
 
-/// Accounts that are no users: there from the first half of the trace to the second, and doing what nobody else does.
+/// Accounts that are no users: there from the first half of the trace to the second, and doing what
+/// nobody else does.
 fn accounts(scripts: &[(u32, Script)], watch: &Watch) -> BTreeSet<u32> {
     let mut own: BTreeMap<u32, (u64, i64, i64)> = BTreeMap::new();
     for (_, script) in scripts {
@@ -232,7 +236,8 @@ fn step(deed: Deed, manner: &Manner, bouts: f64, names: &Names) -> Step {
     let all = manner.moved.count();
     let mut moved = manner.moved.clone();
     moved.keep((all / 64).max(2));
-    // Places that come again because they were used lately are records; those of which nearly all is made are how a file is used.
+    // Places that come again because they were used lately are records; those of which nearly all
+    // is made are how a file is used.
     if moved.moved[0] * 5 > all {
         moved.keep(u64::MAX);
     }

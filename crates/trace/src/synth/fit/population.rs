@@ -1,8 +1,9 @@
 //! The files of a trace in classes: those that lie together, are of one kind and about as large.
 //!
-//! The one idea: every file belongs to the finest [`Group`] that says what it is, a group that is not worth a class of its own belongs to
-//! the group of the directory above, and so on. A large file that is used very much is a class for itself. Which group
-//! a file belongs to is known when it is first seen, so that a second pass finds the same classes without a table of files.
+//! The one idea: every file belongs to the finest [`Group`] that says what it is, a group that is
+//! not worth a class of its own belongs to the group of the directory above, and so on. A large
+//! file that is used very much is a class for itself. Which group a file belongs to is known when
+//! it is first seen, so that a second pass finds the same classes without a table of files.
 
 use crate::{Batch, Event, FileId, Flags, Kind};
 use foldhash::fast::RandomState;
@@ -26,7 +27,8 @@ pub struct Group {
     pub directory: String,
     /// The end of the name.
     pub extension: String,
-    /// Below 16 KiB, 256 KiB, 4 MiB and so on. Not finer: what is used by turns in a class keeps its turns, not so what is in several.
+    /// Below 16 KiB, 256 KiB, 4 MiB and so on. Not finer: what is used by turns in a class keeps
+    /// its turns, not so what is in several.
     size: u32,
     /// Made during the trace.
     pub made: bool,
@@ -191,7 +193,8 @@ impl Census {
         })
     }
 
-    /// Puts the lightest groups into those above until there are no more than `most`, as far as they have one.
+    /// Puts the lightest groups into those above until there are no more than `most`, as far as
+    /// they have one.
     fn reduce(&mut self, most: usize) {
         let old: Vec<Group> = self.groups.iter().map(|group| group.0.clone()).collect();
         let mut kept: BTreeMap<Group, Tally> = std::mem::take(&mut self.groups).into_iter().collect();

@@ -1,9 +1,10 @@
 //! What programs do, merged into scripts.
 //!
-//! The one idea: a *bout* of a process, what it did without a long pause, is the number of times that it did each [`Deed`]. Bouts with the
-//! same program and deeds are one [`Script`] whose numbers are distributions; when there are too many scripts, the rarest of a
-//! program become one in which each deed has a chance. Merging keeps all means, so a model does as much of everything as the
-//! trace it was fitted to, however few scripts are left of it.
+//! The one idea: a *bout* of a process, what it did without a long pause, is the number of times
+//! that it did each [`Deed`]. Bouts with the same program and deeds are one [`Script`] whose
+//! numbers are distributions; when there are too many scripts, the rarest of a program become one
+//! in which each deed has a chance. Merging keeps all means, so a model does as much of everything
+//! as the trace it was fitted to, however few scripts are left of it.
 
 use super::super::model::{Act, Way};
 use super::sketch::Sketch;
@@ -51,7 +52,8 @@ pub struct Run {
     pub way: Way,
 }
 
-/// Runs: those that come again at the same place, in the order in which they first came, and of all others their bytes.
+/// Runs: those that come again at the same place, in the order in which they first came, and of all
+/// others their bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
     /// The runs, and how often they came.
@@ -247,7 +249,8 @@ impl Scripts {
 mod tests {
     use super::*;
 
-    /// Promise: however many different bouts there are, few scripts are left, and what they do together is what the bouts did.
+    /// Promise: however many different bouts there are, few scripts are left, and what they do
+    /// together is what the bouts did.
     #[test]
     fn merging_loses_nothing() {
         let mut scripts = Scripts::default();

@@ -1,7 +1,8 @@
 //! Distributions that are being measured, thousands at a time.
 //!
-//! The one idea: a [`Sketch`] holds only the buckets that occur, eight to a doubling, each with its count and its sum. What it becomes, a few
-//! values with weights, keeps the mean exactly, so that a model moves as many bytes as the trace that it was fitted to.
+//! The one idea: a [`Sketch`] holds only the buckets that occur, eight to a doubling, each with its
+//! count and its sum. What it becomes, a few values with weights, keeps the mean exactly, so that a
+//! model moves as many bytes as the trace that it was fitted to.
 
 use super::super::spread::Spread;
 
@@ -76,8 +77,8 @@ impl Sketch {
         sum / self.count().max(1) as f64
     }
 
-    /// At most `points` values with weights, in parts of `unit`; nothing if there are no values. Neighbours become one where that
-    /// moves the least of what is counted and of what is summed.
+    /// At most `points` values with weights, in parts of `unit`; nothing if there are no values.
+    /// Neighbours become one where that moves the least of what is counted and of what is summed.
     pub fn spread(&self, points: usize, unit: f64) -> Option<Spread> {
         let mut lumps: Vec<Lump> =
             self.buckets.iter().map(|&(_, count, sum)| Lump { count: count as f64, sum }).collect();
@@ -115,7 +116,8 @@ pub fn short(value: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Promise: however few values are left of many, their mean is that of the many; few values are told exactly.
+    /// Promise: however few values are left of many, their mean is that of the many; few values are
+    /// told exactly.
     #[test]
     fn means_stay() {
         let mut sketch = Sketch::default();

@@ -43,7 +43,8 @@ fn models_are_files() {
     assert_eq!(Model::parse(&one.text().unwrap(), "test").unwrap(), one);
 }
 
-/// Promise: what a fitted model makes is like the trace it was fitted to: as much of everything, in the same order.
+/// Promise: what a fitted model makes is like the trace it was fitted to: as much of everything, in
+/// the same order.
 #[test]
 #[allow(clippy::cast_precision_loss)] // Shares and rates.
 fn likeness() {
@@ -80,7 +81,8 @@ fn likeness() {
     }
 }
 
-/// Promise: a trace in which nothing is opened is refused, and says why; the least of traces has a model that can be carried out.
+/// Promise: a trace in which nothing is opened is refused, and says why; the least of traces has a
+/// model that can be carried out.
 #[test]
 fn the_least_of_traces() {
     let run = Event { kind: Kind::Run, read: 512, ..Event::default() };
@@ -105,8 +107,9 @@ fn the_least_of_traces() {
     }
 }
 
-/// Promise: what is always done at the same place is done there, in the way in which it was done; what commands make for themselves is
-/// theirs; what is made durable, renamed or a directory stays so.
+/// Promise: what is always done at the same place is done there, in the way in which it was done;
+/// what commands make for themselves is theirs; what is made durable, renamed or a directory stays
+/// so.
 #[test]
 fn manners() {
     let mut events = Vec::new();

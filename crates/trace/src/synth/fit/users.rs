@@ -1,8 +1,10 @@
 //! When users are there, and how soon one bout follows another.
 //!
-//! The one idea: a user is there from one bout to another as long as they are not far apart. How many users are there at a time is that of
-//! a system with a place for each user and loss (Erlang, 1917), because that is what a synthetic machine is: users come at random, but only
-//! those that are not there. So a user who is there all the time needs no rule of his own: others would come often.
+//! The one idea: a user is there from one bout to another as long as they are not far apart. How
+//! many users are there at a time is that of a system with a place for each user and loss (Erlang,
+//! 1917), because that is what a synthetic machine is: users come at random, but only those that
+//! are not there. So a user who is there all the time needs no rule of his own: others would come
+//! often.
 
 use super::super::model::Users;
 use super::super::spread::Spread;
@@ -99,7 +101,8 @@ impl Watch {
         let think = thinks.mean().max(1.0);
         let visits = sessions.count().max(1) as f64;
         let count = u32::try_from(self.users.len()).unwrap_or(u32::MAX).max(1);
-        // A session ends with what its user does last: on average a pause of thought later, as far as the trace goes.
+        // A session ends with what its user does last: on average a pause of thought later, as far
+        // as the trace goes.
         let present = visits * (sessions.mean() + think);
         let present = present.min(length as f64 * f64::from(count) * 0.99);
         let offered = offered(count, present / length as f64);
@@ -125,7 +128,8 @@ impl Watch {
         }
     }
 
-    /// How much is done in each hour of the day, if the trace knows a day. Its beginning is the beginning of synthetic traces.
+    /// How much is done in each hour of the day, if the trace knows a day. Its beginning is the
+    /// beginning of synthetic traces.
     fn day(&self, length: i64) -> Vec<f64> {
         if length < 23 * HOUR + HOUR / 2 {
             return vec![1.0; 24];
@@ -158,7 +162,8 @@ impl Watch {
     }
 }
 
-/// What must be offered to so many places that `carried` of them are taken on average: Erlang's formula, turned round by halving.
+/// What must be offered to so many places that `carried` of them are taken on average: Erlang's
+/// formula, turned round by halving.
 fn offered(places: u32, carried: f64) -> f64 {
     let (mut low, mut high) = (0.0, 200.0 * f64::from(places));
     for _ in 0..60 {

@@ -12,7 +12,8 @@ fn policy(name: PolicyName, capacity: u32) -> Policy {
     Policy::new(name, NonZeroU32::new(capacity).unwrap())
 }
 
-/// What was evicted, access by access; a hit is told as the block itself, which a miss cannot evict.
+/// What was evicted, access by access; a hit is told as the block itself, which a miss cannot
+/// evict.
 fn evicted(policy: &mut Policy, keys: &[u32]) -> Vec<Vec<u32>> {
     let access = |&key: &u32| {
         let mut gone = Vec::new();
@@ -28,7 +29,8 @@ fn log(line: &str) -> Vec<Vec<u32>> {
     line.split(' ').map(|word| word.parse().into_iter().collect()).collect()
 }
 
-/// Promise: names are read as they are written, whatever their case, and a wrong one is told the right ones.
+/// Promise: names are read as they are written, whatever their case, and a wrong one is told the
+/// right ones.
 #[test]
 fn names_are_read_as_written() {
     for &name in PolicyName::ALL {
@@ -47,48 +49,55 @@ fn queues_by_hand() {
     assert_eq!(evicted(&mut policy(PolicyName::Fifo, 3), &keys), log("- - - 1 1 2 2"));
 }
 
-/// Promise: CLOCK's hand spares a used block once and puts it behind; SIEVE's leaves it where it is.
+/// Promise: CLOCK's hand spares a used block once and puts it behind; SIEVE's leaves it where it
+/// is.
 #[test]
 fn hands_by_hand() {
-    // Both spare 1 and take 2. CLOCK has 1 behind 4 then, and takes 3 and 4 first; SIEVE's hand stands at 3, takes it,
-    // goes on to 4 and to 5, the newest, and only then comes back to 1.
+    // Both spare 1 and take 2. CLOCK has 1 behind 4 then, and takes 3 and 4 first; SIEVE's hand
+    // stands at 3, takes it, goes on to 4 and to 5, the newest, and only then comes back to 1.
     let keys = [1, 2, 3, 1, 4, 5, 6, 7, 8];
     assert_eq!(evicted(&mut policy(PolicyName::Clock, 3), &keys), log("- - - 1 2 3 1 4 5"));
     assert_eq!(evicted(&mut policy(PolicyName::Sieve, 3), &keys), log("- - - 1 2 3 4 5 6"));
 }
 
-/// Promise: 2Q takes from its queue while that is above a quarter, and what comes back from the queue's ghosts stays.
+/// Promise: 2Q takes from its queue while that is above a quarter, and what comes back from the
+/// queue's ghosts stays.
 #[test]
 fn two_q_by_hand() {
-    // Of 4 blocks 1 is for the queue, 2 for its ghosts. 1 is used twice in the queue, which does not count. 1 comes back as a
-    // ghost and is in Am; the queue then passes 4, 5, 6, 7 and leaves it.
+    // Of 4 blocks 1 is for the queue, 2 for its ghosts. 1 is used twice in the queue, which does
+    // not count. 1 comes back as a ghost and is in Am; the queue then passes 4, 5, 6, 7 and leaves
+    // it.
     let keys = [1, 2, 3, 1, 4, 5, 1, 6, 7, 8, 1];
     assert_eq!(evicted(&mut policy(PolicyName::TwoQ, 4), &keys), log("- - - 1 - 1 2 3 4 5 1"));
 }
 
-/// Promise: ARC's second list outlives a scan of blocks used once, and a hit among ghosts gives the first more room.
+/// Promise: ARC's second list outlives a scan of blocks used once, and a hit among ghosts gives the
+/// first more room.
 #[test]
 fn arc_by_hand() {
-    // 1 and 2 are in T2. 3 and 4 fill T1, 5 takes 3 (B1), which comes back: p = 1, so T1 (4, 5) gives up 4, and 3 is in T2.
-    // T1 has 5 alone, which is not above p, so 6 takes 1 from T2.
+    // 1 and 2 are in T2. 3 and 4 fill T1, 5 takes 3 (B1), which comes back: p = 1, so T1 (4, 5)
+    // gives up 4, and 3 is in T2. T1 has 5 alone, which is not above p, so 6 takes 1 from T2.
     let keys = [1, 2, 1, 2, 3, 4, 5, 3, 6];
     assert_eq!(evicted(&mut policy(PolicyName::Arc, 4), &keys), log("- - 1 2 - - 3 4 1"));
 }
 
-/// Promise: LIRS passes blocks through its last place, until one comes back while it is younger than the oldest LIR block.
+/// Promise: LIRS passes blocks through its last place, until one comes back while it is younger
+/// than the oldest LIR block.
 #[test]
 fn lirs_by_hand() {
-    // 1 and 2 are LIR, 3 and 4 pass. 4 comes back at once: it is LIR, and 1, the oldest, takes the last place, from where 5
-    // drives it out.
+    // 1 and 2 are LIR, 3 and 4 pass. 4 comes back at once: it is LIR, and 1, the oldest, takes the
+    // last place, from where 5 drives it out.
     let keys = [1, 2, 3, 4, 4, 5, 2, 4];
     assert_eq!(evicted(&mut policy(PolicyName::Lirs, 3), &keys), log("- - - 3 4 1 2 4"));
 }
 
-/// Promise: S3-FIFO's small queue gives up what was used once, and sends on what was used more; a ghost comes to the main queue.
+/// Promise: S3-FIFO's small queue gives up what was used once, and sends on what was used more; a
+/// ghost comes to the main queue.
 #[test]
 fn s3_fifo_by_hand() {
-    // Of 3 blocks 1 is for the small queue. 1 is used three times: it goes to the main queue when 4 comes, and 2 leaves. 2 comes
-    // back from the ghosts into the main queue (3 leaves), where it outlives 4 and 5.
+    // Of 3 blocks 1 is for the small queue. 1 is used three times: it goes to the main queue when 4
+    // comes, and 2 leaves. 2 comes back from the ghosts into the main queue (3 leaves), where it
+    // outlives 4 and 5.
     let keys = [1, 1, 1, 2, 3, 4, 2, 5, 6, 2];
     assert_eq!(evicted(&mut policy(PolicyName::S3Fifo, 3), &keys), log("- 1 1 - - 2 3 4 5 2"));
 }
@@ -96,8 +105,8 @@ fn s3_fifo_by_hand() {
 /// Promise: W-TinyLFU lets into the main part only what was used more often than what would leave.
 #[test]
 fn w_tiny_lfu_by_hand() {
-    // A window of 1, a main part of 2: 1 and 2. 3 and 4 were used no more often than 1 and go. 5 is used twice, and takes the
-    // place of 2, as 1 is protected since its second use.
+    // A window of 1, a main part of 2: 1 and 2. 3 and 4 were used no more often than 1 and go. 5 is
+    // used twice, and takes the place of 2, as 1 is protected since its second use.
     let keys = [1, 2, 3, 1, 4, 5, 5, 6, 1];
     assert_eq!(evicted(&mut policy(PolicyName::WTinyLfu, 3), &keys), log("- - - 1 3 4 5 2 1"));
 }
@@ -132,8 +141,8 @@ fn stream(random: &mut StdRng) -> Vec<Result<u32, u32>> {
     (0..steps).map(step).collect()
 }
 
-/// Promise: every policy does at every step what its paper says, told naively, whatever is removed in between; and what it says is
-/// there is what came and did not leave.
+/// Promise: every policy does at every step what its paper says, told naively, whatever is removed
+/// in between; and what it says is there is what came and did not leave.
 #[test]
 fn torture_policies_are_their_papers() {
     let mut random = StdRng::seed_from_u64(seed("torture_policies_are_their_papers"));
@@ -243,7 +252,8 @@ fn torture_opt_is_the_bound() {
     }
 }
 
-/// Promise: OPT misses as little as is possible at all, on streams so short that everything can be tried.
+/// Promise: OPT misses as little as is possible at all, on streams so short that everything can be
+/// tried.
 #[test]
 fn torture_opt_is_optimal() {
     let mut random = StdRng::seed_from_u64(seed("torture_opt_is_optimal"));

@@ -1,4 +1,5 @@
-//! The policies again, as their papers tell them, with lists that are searched from end to end: slow, and plain to see.
+//! The policies again, as their papers tell them, with lists that are searched from end to end:
+//! slow, and plain to see.
 //!
 //! In every list the first element is the newest.
 
