@@ -53,7 +53,7 @@ fn cpu<E: std::fmt::Display>(
 /// The unit of the processor's time in `/proc`.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The processor's time that this process has had.
+/// Returns the processor's time that this process has had.
 fn spent() -> Result<Duration> {
     let place = "/proc/self/stat";
     let stat = std::fs::read_to_string(place).map_err(Failure::of(place))?;

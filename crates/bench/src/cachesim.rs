@@ -60,7 +60,7 @@ impl Measured {
         Ok(Self { cpu: cpu()?.saturating_sub(before), text })
     }
 
-    /// The number behind the last `word`.
+    /// Returns the number behind the last `word`.
     fn number(&self, word: &str) -> Result<f64> {
         let behind = self.text.rsplit_once(word).map(|(_, behind)| behind.trim_start());
         let number = behind.and_then(|behind| behind.split([' ', '\n', '\t', ',']).next());

@@ -60,7 +60,7 @@ impl Contender {
     }
 }
 
-/// The optimised binary.
+/// Returns the optimised binary.
 pub fn spindle() -> PathBuf {
     repository().join("target/release/spindle")
 }
@@ -92,15 +92,15 @@ impl Medium {
 pub struct Image(PathBuf);
 
 impl Image {
-    /// A new one of `bytes`, without blocks of its own: only what is written takes room.
+    /// Returns a new one of `bytes`, without blocks of its own: only what is written takes room.
     pub fn sparse(path: PathBuf, bytes: u64) -> Result<Self> {
         let made = File::create(&path).and_then(|file| file.set_len(bytes));
         made.map_err(Failure::of(path.display()))?;
         Ok(Self(path))
     }
 
-    /// A new one of `bytes` that are all written: that its own blocks must be found is no part of
-    /// any measurement.
+    /// Returns a new one of `bytes` that are all written: that its own blocks must be found is no
+    /// part of any measurement.
     pub fn written(path: PathBuf, bytes: u64) -> Result<Self> {
         let zeros = vec![0; 1 << 20];
         let image = Self::sparse(path, bytes)?;
@@ -157,7 +157,7 @@ impl<'a> Mounted<'a> {
         Ok(mounted)
     }
 
-    /// Where it is mounted.
+    /// Returns where it is mounted.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

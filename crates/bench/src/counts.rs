@@ -33,7 +33,7 @@ const WAYS: [(&str, LogUse, Naming); 3] = [
     ("sync", LogUse::Never, Naming::Durable),
 ];
 
-/// A table of all ways.
+/// Returns a table of all ways.
 pub fn all() -> Result<String> {
     let heads = WAYS.map(|(way, ..)| format!(" {way}: barriers, writes, KiB |")).concat();
     let mut text = format!("| per operation |{heads}\n|---|---|---|---|\n");
@@ -57,7 +57,7 @@ struct Row {
     each: [f64; 3],
 }
 
-/// All rows of one way.
+/// Returns all rows of one way.
 fn rows((_, log, naming): (&str, LogUse, Naming)) -> spindle_vfs::Result<Vec<Row>> {
     let device = Arc::new(Counting { below: MemoryDevice::new(SIZE_BYTES), counts: Default::default() });
     let clock = Arc::new(ManualClock::at(1_000_000_000));
@@ -144,7 +144,7 @@ impl Counting {
         }
     }
 
-    /// What was counted since the last time, per operation of a row.
+    /// Returns what was counted since the last time, per operation of a row.
     #[expect(clippy::cast_precision_loss)] // Counts are far below 2^52.
     fn take(&self) -> [f64; 3] {
         self.counts.each_ref().map(|count| count.swap(0, Ordering::Relaxed) as f64 / COUNT as f64)

@@ -77,7 +77,7 @@ struct Race<'a> {
 }
 
 impl Race<'_> {
-    /// All mounts with their names, in the order of this round.
+    /// Returns all mounts with their names, in the order of this round.
     fn turns(&self) -> impl Iterator<Item = (&'static str, &Mounted<'_>)> {
         let first = usize::try_from(self.round).unwrap_or(0) % WAYS.len();
         let ways = WAYS.iter().map(|(name, ..)| *name).zip(&self.mounts);

@@ -181,8 +181,8 @@ fn list_all(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// An archive of the crates' sources that cargo keeps: a real tree that every machine that built
-/// Spindle has.
+/// Returns an archive of the crates' sources that cargo keeps: a real tree that every machine that
+/// built Spindle has.
 pub fn sources(settings: &Settings) -> Result<PathBuf> {
     let archive = settings.directory.join("sources.tar");
     if !archive.exists() {
@@ -192,7 +192,7 @@ pub fn sources(settings: &Settings) -> Result<PathBuf> {
     Ok(archive)
 }
 
-/// Where cargo keeps the sources of crates.
+/// Returns where cargo keeps the sources of crates.
 pub fn source_tree() -> Result<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));

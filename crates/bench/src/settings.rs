@@ -53,7 +53,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Those of this program's command line; ends the program when they are none.
+    /// Returns those of this program's command line; ends the program when they are none.
     pub fn get() -> Result<Self> {
         let mut settings = Self::parse();
         // Paths are handed to programs that work elsewhere.
@@ -67,7 +67,7 @@ impl Settings {
         (full * self.scale_percent / 100).max(1)
     }
 
-    /// Whether this group of rows is wanted.
+    /// Returns whether this group of rows is wanted.
     pub fn wants(&self, group: Group) -> bool {
         self.only.is_empty() || self.only.contains(&group)
     }

@@ -34,8 +34,8 @@ impl Table {
         }
     }
 
-    /// The table, medians over the rounds: for each row the rate of the first column, and of each
-    /// other one the ratio to it in the same round.
+    /// Returns the table, medians over the rounds: for each row the rate of the first column, and
+    /// of each other one the ratio to it in the same round.
     pub fn markdown(&self) -> String {
         let mut text = String::from("| work | measure | others, times as fast |\n|---|---|---|\n");
         for row in &self.rows {
@@ -51,7 +51,7 @@ impl Table {
     }
 }
 
-/// The middle value, of an even number the lower of the two in the middle.
+/// Returns the middle value, of an even number the lower of the two in the middle.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)

@@ -60,7 +60,7 @@ pub(crate) struct Slot {
     in_flight: AtomicBool,
 }
 
-/// Bytes of a piece of a buffer of `len` bytes.
+/// Returns the bytes of a piece of a buffer of `len` bytes.
 fn piece_bytes(len: usize, sector: usize) -> usize {
     len.div_ceil(u128::BITS as usize).next_multiple_of(sector).max(sector)
 }
@@ -83,8 +83,8 @@ impl Slot {
         }
     }
 
-    /// The same buffer with another length: its end is cut off, or `tail` is appended, which is
-    /// what the device has there.
+    /// Returns the same buffer with another length: its end is cut off, or `tail` is appended,
+    /// which is what the device has there.
     pub(crate) fn resized(&self, len: usize, tail: &[u8], sector: usize) -> Self {
         let data = self.data.read();
         let resize = |bytes: &[u8]| {
@@ -159,7 +159,7 @@ impl Slot {
         data.bytes.fill(0);
     }
 
-    /// True if the epoch has made it in space that was free.
+    /// Returns true if the epoch has made it in space that was free.
     pub(crate) fn is_new(&self) -> bool {
         matches!(self.data.read().before, Before::Nothing)
     }
@@ -224,7 +224,7 @@ impl Slot {
     }
 }
 
-/// A bit for each piece that has bytes in `range`.
+/// Returns a bit for each piece that has bytes in `range`.
 fn mask(range: Range<usize>, piece: usize) -> u128 {
     if range.is_empty() {
         return 0;
@@ -244,7 +244,7 @@ impl<'a> Buffer<'a> {
         Self { cache, slot }
     }
 
-    /// Its address on the device in bytes.
+    /// Returns its address on the device in bytes.
     #[must_use]
     pub fn at(&self) -> u64 {
         self.slot.at()
@@ -309,8 +309,8 @@ pub struct BufferMut<'a> {
 }
 
 impl BufferMut<'_> {
-    /// The bytes of `range`, to be changed. Only these are noted as changed, and taken back by a
-    /// rollback.
+    /// Returns the bytes of `range`, to be changed. Only these are noted as changed, and taken back
+    /// by a rollback.
     pub fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         self.tx.has_changed();
         if self.cache.log.is_some() {

@@ -104,19 +104,19 @@ impl LogState {
 }
 
 impl Cache {
-    /// The epoch that an open transaction belongs to.
+    /// Returns the epoch that an open transaction belongs to.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.log.as_ref().map_or(0, |log| log.epoch.load(Ordering::Acquire))
     }
 
-    /// True if an epoch is durable.
+    /// Returns true if an epoch is durable.
     #[must_use]
     pub fn is_durable(&self, epoch: Epoch) -> bool {
         self.log.as_ref().is_some_and(|log| epoch <= log.durable.load(Ordering::Acquire))
     }
 
-    /// True if the present epoch is large enough to be committed before it grows further.
+    /// Returns true if the present epoch is large enough to be committed before it grows further.
     #[must_use]
     pub fn wants_commit(&self) -> bool {
         self.log.as_ref().is_some_and(|log| {

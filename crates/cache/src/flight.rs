@@ -23,7 +23,7 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// A transfer that is going to be submitted, in any case.
+    /// Returns a transfer that is going to be submitted, in any case.
     pub(crate) fn gathering(device: &Arc<dyn Device>, op: Op) -> Self {
         Self {
             device: device.clone(),
@@ -57,7 +57,7 @@ impl Flight {
         result
     }
 
-    /// True once somebody has seen it end.
+    /// Returns true once somebody has seen it end.
     pub(crate) fn has_landed(&self) -> bool {
         self.landed.load(Ordering::Acquire)
     }

@@ -89,7 +89,7 @@ impl Drop for Cache {
 }
 
 impl Cache {
-    /// A cache over `device`, which tells `clock` what it does.
+    /// Returns a cache over `device`, which tells `clock` what it does.
     #[must_use]
     pub fn new(device: Arc<dyn Device>, clock: Arc<dyn Clock>, settings: Settings) -> Self {
         Self {
@@ -129,8 +129,8 @@ impl Cache {
         self.log = log.map(LogState::new);
     }
 
-    /// The device below, which keeps account of what is durable: whoever writes past the cache
-    /// writes here, too.
+    /// Returns the device below, which keeps account of what is durable: whoever writes past the
+    /// cache writes here, too.
     #[must_use]
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
@@ -188,7 +188,7 @@ impl Cache {
         Ok(Some(Tx::new(self, Some(gate), log_bytes, at_once)))
     }
 
-    /// The buffer of `len` bytes at byte `at`, read from the device if need be.
+    /// Returns the buffer of `len` bytes at byte `at`, read from the device if need be.
     ///
     /// # Errors
     /// When the device fails to read.
@@ -275,7 +275,7 @@ impl Cache {
         &self.shards[usize::try_from(hash).unwrap_or(0) % SHARDS]
     }
 
-    /// The slot at byte `at`, if it is in memory.
+    /// Returns the slot at byte `at`, if it is in memory.
     pub(crate) fn known(&self, at: u64) -> Option<Arc<Slot>> {
         self.shard(at).lock().get(at)
     }
@@ -302,7 +302,7 @@ impl Cache {
         }
     }
 
-    /// Bytes of a sector.
+    /// Returns the bytes of a sector.
     fn sector(&self) -> usize {
         self.device.info().sector_bytes as usize
     }

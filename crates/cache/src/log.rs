@@ -28,7 +28,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// True if there is nothing to be logged.
+    /// Returns true if there is nothing to be logged.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.revoked.is_empty() && self.changed.is_empty()
@@ -37,15 +37,15 @@ impl Changes {
 
 /// A log that epochs are committed to.
 pub trait Log: Send + Sync {
-    /// Bytes of changes after which an epoch had better be committed; several such epochs fit into
-    /// the log.
+    /// Returns the bytes of changes after which an epoch had better be committed; several such
+    /// epochs fit into the log.
     fn commit_bytes(&self) -> usize;
 
-    /// The most bytes of changes that an epoch may have: so many can always be committed, after a
-    /// checkpoint.
+    /// Returns the most bytes of changes that an epoch may have: so many can always be committed,
+    /// after a checkpoint.
     fn limit_bytes(&self) -> usize;
 
-    /// True if there is space for an epoch without a checkpoint.
+    /// Returns true if there is space for an epoch without a checkpoint.
     fn has_room(&self, changes: &Changes) -> bool;
 
     /// Makes an epoch durable, and everything that was written to the device before it: when this
@@ -56,7 +56,7 @@ pub trait Log: Send + Sync {
     /// durable is then not known.
     fn commit(&self, changes: &Changes) -> Result<()>;
 
-    /// True when so much has been committed that a checkpoint is due.
+    /// Returns true when so much has been committed that a checkpoint is due.
     fn wants_checkpoint(&self) -> bool;
 
     /// Notes a checkpoint: everything that was committed so far is in its place and durable, so

@@ -98,9 +98,9 @@ impl DataSettings {
         small_file_bytes: 0,
     };
 
-    /// The same on an image file. The system keeps such files in memory, reads ahead in them and
-    /// writes them behind by itself: to do so here as well would only cost copies. Who wants blocks
-    /// one by one gets them.
+    /// Returns the same on an image file. The system keeps such files in memory, reads ahead in
+    /// them and writes them behind by itself: to do so here as well would only cost copies. Who
+    /// wants blocks one by one gets them.
     #[must_use]
     pub fn on_image_file(self) -> Self {
         const STRAIGHT_BYTES: usize = 64 << 10;
@@ -108,8 +108,8 @@ impl DataSettings {
         Self { read_ahead: false, straight_bytes: (!block_by_block).then_some(STRAIGHT_BYTES), ..self }
     }
 
-    /// Block by block with one block of read-ahead, in `capacity_bytes` of memory: run D of the
-    /// clustering paper, and the file systems of 1984 and before.
+    /// Moves data block by block with one block of read-ahead, in `capacity_bytes` of memory: run
+    /// D of the clustering paper, and the file systems of 1984 and before.
     #[must_use]
     pub const fn old(block_bytes: usize, capacity_bytes: usize) -> Self {
         Self {

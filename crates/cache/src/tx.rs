@@ -72,7 +72,7 @@ enum Step {
 }
 
 impl<'a> Tx<'a> {
-    /// A transaction that holds the gate, with `reserved` bytes of the log.
+    /// Returns a transaction that holds the gate, with `reserved` bytes of the log.
     pub(crate) fn new(
         cache: &'a Cache,
         gate: Option<RwLockReadGuard<'a, ()>>,
@@ -97,7 +97,8 @@ impl<'a> Tx<'a> {
         self.changed.set(false);
     }
 
-    /// Bytes of the log that are still reserved for changes; without a log there is no limit.
+    /// Returns the bytes of the log that are still reserved for changes; without a log there is no
+    /// limit.
     #[must_use]
     pub fn room(&self) -> usize {
         if self.log().is_some() { self.reserved.saturating_sub(self.spent.get()) } else { usize::MAX }
@@ -120,13 +121,13 @@ impl<'a> Tx<'a> {
         log.release(before - self.spent.get().max(self.reserved));
     }
 
-    /// The present moment, to be rolled back to.
+    /// Returns the present moment, to be rolled back to.
     #[must_use]
     pub fn savepoint(&self) -> Savepoint {
         Savepoint(self.undo.borrow().steps.len())
     }
 
-    /// The beginning of the transaction.
+    /// Returns the beginning of the transaction.
     #[must_use]
     pub const fn beginning() -> Savepoint {
         Savepoint(0)
@@ -219,7 +220,7 @@ impl<'a> Tx<'a> {
         undo.bytes.extend_from_slice(former);
     }
 
-    /// True if it belongs to `cache`.
+    /// Returns true if it belongs to `cache`.
     pub(crate) fn is_of(&self, cache: &Cache) -> bool {
         std::ptr::eq(self.cache, cache)
     }

@@ -46,7 +46,7 @@ pub struct Description {
     pub target: Option<String>,
 }
 
-/// True for device nodes.
+/// Returns true for device nodes.
 pub const fn is_device(kind: FileKind) -> bool {
     matches!(kind, FileKind::BlockDevice | FileKind::CharDevice)
 }

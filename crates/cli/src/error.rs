@@ -33,17 +33,17 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// An ordinary failure.
+    /// Returns an ordinary failure.
     pub fn new(text: impl Into<String>) -> Self {
         Self::Told { text: without_number(&text.into()), errno: None, code: FAILED }
     }
 
-    /// A command line that cannot be meant.
+    /// Returns a command line that cannot be meant.
     pub fn usage(text: impl Into<String>) -> Self {
         Self::Told { text: text.into(), errno: None, code: USAGE }
     }
 
-    /// The same failure with another exit code.
+    /// Returns the same failure with another exit code.
     pub fn with_code(mut self, new: u8) -> Self {
         if let Self::Told { code, .. } = &mut self {
             *code = new;
@@ -51,7 +51,7 @@ impl Failure {
         self
     }
 
-    /// The code to exit with.
+    /// Returns the code to exit with.
     pub fn code(&self) -> u8 {
         match self {
             Self::Told { code, .. } => *code,
@@ -59,14 +59,14 @@ impl Failure {
         }
     }
 
-    /// True if it stands for this error of the file system.
+    /// Returns true if it stands for this error of the file system.
     pub fn is(&self, error: &spindle_vfs::Error) -> bool {
         matches!(self, Self::Told { errno: Some(errno), .. } if *errno == error.errno())
     }
 }
 
-/// The text without the error number in brackets that the standard library adds and that helps
-/// nobody.
+/// Returns the text without the error number in brackets that the standard library adds and that
+/// helps nobody.
 fn without_number(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -152,7 +152,7 @@ pub trait Context<T> {
     /// `what: why`.
     fn context(self, what: impl fmt::Display) -> Result<T>;
 
-    /// The same, for a name of bytes: of a path in an image or an archive.
+    /// Returns the same, for a name of bytes: of a path in an image or an archive.
     fn named(self, name: &[u8]) -> Result<T>;
 }
 

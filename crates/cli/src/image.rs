@@ -156,7 +156,7 @@ pub fn open_device_unlocked(spec: &Spec) -> Result<Arc<dyn Device>> {
     Ok(spec.open(&options)?)
 }
 
-/// What suits the device of `spec`: block devices are opened past the memory of the system.
+/// Returns what suits the device of `spec`: block devices are opened past the memory of the system.
 fn suited(cache: Settings, spec: &Spec) -> Settings {
     let is_file = std::fs::metadata(&spec.path).is_ok_and(|metadata| metadata.is_file());
     if is_file { Settings { data: cache.data.on_image_file(), ..cache } } else { cache }
@@ -212,8 +212,8 @@ pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
     Ok(Opened { fs: Arc::new(ffs), old, objections, notes })
 }
 
-/// The log as it is before a mount does anything about it; an image that cannot be read is for the
-/// mount to refuse.
+/// Returns the log as it is before a mount does anything about it; an image that cannot be read is
+/// for the mount to refuse.
 fn find_log(device: &dyn Device, opening: &Opening) -> spindle_vfs::Result<(Option<LogPlace>, FoundLog)> {
     let Ok(mut superblock) = spindle_ffs::Superblock::open(device) else { return Ok((None, FoundLog::None)) };
     if let Some(Kind::Ffs(dialect)) = opening.kind {
@@ -222,7 +222,7 @@ fn find_log(device: &dyn Device, opening: &Opening) -> spindle_vfs::Result<(Opti
     Ok((superblock.log_place(), FoundLog::look(device, &superblock)?))
 }
 
-/// What opening did with the log that was found at `before`.
+/// Returns what opening did with the log that was found at `before`.
 fn log_notes(before: Option<LogPlace>, found: &FoundLog, ffs: &Ffs, opening: &Opening) -> Vec<String> {
     let superblock = ffs.superblock();
     let mut notes = Vec::new();
@@ -247,7 +247,7 @@ fn log_notes(before: Option<LogPlace>, found: &FoundLog, ffs: &Ffs, opening: &Op
     notes
 }
 
-/// The file that has the log's space.
+/// Returns the file that has the log's space.
 pub fn log_file(dialect: Dialect) -> String {
     match dialect {
         Dialect::NetBsd => "a file without a name, as NetBSD has it".into(),

@@ -44,7 +44,7 @@ fn tell(level: Level, text: impl Display) {
     }
 }
 
-/// A message as `syslog(3)` sends it.
+/// Returns a message as `syslog(3)` sends it.
 fn message(level: Level, text: impl Display) -> String {
     let severity = match level {
         Level::Error => 3,

@@ -144,7 +144,7 @@ fn parse_endian(name: &str) -> Result<Endian, String> {
     }
 }
 
-/// What to save: `time` or `space`.
+/// Returns what to save: `time` or `space`.
 pub fn parse_optimization(name: &str) -> Result<Optimization, String> {
     match name {
         "time" => Ok(Optimization::Time),
@@ -154,12 +154,12 @@ pub fn parse_optimization(name: &str) -> Result<Optimization, String> {
 }
 
 impl FsArgs {
-    /// The volume name.
+    /// Returns the volume name.
     pub fn label(&self) -> Option<&str> {
         self.label.as_deref()
     }
 
-    /// True if there is anything besides the name that only the fast file system has.
+    /// Returns true if there is anything besides the name that only the fast file system has.
     pub fn is_for_ffs(&self) -> bool {
         Parameters { label: None, ..self.parameters(0) } != Parameters::new(0)
     }
@@ -225,12 +225,13 @@ pub struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The size that was asked for, or no limit.
+    /// Returns the size that was asked for, or no limit.
     pub fn wanted(&self) -> u64 {
         self.size.unwrap_or(u64::MAX)
     }
 
-    /// What would be made, without touching anything: the image need not exist if a size is given.
+    /// Returns what would be made, without touching anything: the image need not exist if a size is
+    /// given.
     pub fn plan(&self, fs: &FsArgs) -> Result<Plan> {
         let size = match self.size {
             Some(size) => size,
@@ -310,7 +311,7 @@ fn refuse_overwriting(device: &dyn Device) -> Result<()> {
     Err(Failure::new(format!("there is {held} already: it would be lost; --force overwrites it{parts}")))
 }
 
-/// The clock of a command: standing still at a given time, or the machine's.
+/// Returns the clock of a command: standing still at a given time, or the machine's.
 pub fn clock(timestamp: Option<i64>) -> Arc<dyn Clock> {
     match timestamp {
         Some(secs) => Arc::new(ManualClock::at(secs)),
@@ -318,7 +319,7 @@ pub fn clock(timestamp: Option<i64>) -> Arc<dyn Clock> {
     }
 }
 
-/// The start of the random numbers that go with a given time.
+/// Returns the start of the random numbers that go with a given time.
 pub fn seed(timestamp: Option<i64>) -> Option<u64> {
     timestamp.map(i64::cast_unsigned)
 }

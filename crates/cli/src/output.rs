@@ -53,7 +53,7 @@ impl Output {
     }
 }
 
-/// The result of writing to standard output as a command has it.
+/// Returns the result of writing to standard output as a command has it.
 pub fn told<T>(result: io::Result<T>) -> Result<T> {
     match result {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Err(Failure::ClosedPipe),

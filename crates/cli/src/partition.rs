@@ -54,7 +54,7 @@ pub fn choose(spec: Spec) -> Result<Spec> {
     }
 }
 
-/// Where on a device the superblock is, if there is a file system, damaged or not.
+/// Returns where on a device the superblock is, if there is a file system, damaged or not.
 fn superblock(device: &dyn Device) -> Option<u64> {
     match image::detect(device) {
         Ok(Found::Ffs(found)) => Some(found.layout.fs_sblockloc),

@@ -26,7 +26,7 @@ pub fn child<'a>(vfs: &'a Vfs, dir: Ino, name: &[u8]) -> spindle_vfs::Result<Nod
     Ok(Node::new(vfs, vfs.fs().lookup(dir, name)?))
 }
 
-/// The names in a directory but `.` and `..`, in the order of their bytes.
+/// Returns the names in a directory but `.` and `..`, in the order of their bytes.
 pub fn sorted_names(vfs: &Vfs, dir: Ino) -> Result<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     vfs.fs().readdir(dir, 0, &mut |entry| {

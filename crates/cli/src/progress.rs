@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar for `what`, over `total` bytes where that is known.
+    /// Returns a bar for `what`, over `total` bytes where that is known.
     pub fn new(what: &'static str, total: Option<u64>) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self(ProgressBar::hidden());
@@ -29,7 +29,7 @@ impl Progress {
         Self(bar)
     }
 
-    /// A bar over parts of 1000, with a changing word of what is under way.
+    /// Returns a bar over parts of 1000, with a changing word of what is under way.
     pub fn of_parts(what: &'static str) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self(ProgressBar::hidden());

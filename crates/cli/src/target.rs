@@ -29,7 +29,7 @@ pub struct ImagePath {
 }
 
 impl ImagePath {
-    /// Both as the user would write them.
+    /// Returns both as the user would write them.
     pub fn display(&self) -> String {
         format!("{}:{}", self.image, crate::text::printable(&self.path))
     }
@@ -52,7 +52,7 @@ impl Target {
         Self::Local(word.into())
     }
 
-    /// The same where only an image makes sense: `IMAGE` alone means its root.
+    /// Returns the same where only an image makes sense: `IMAGE` alone means its root.
     pub fn in_image(word: &OsStr) -> Result<ImagePath> {
         match Self::parse(word) {
             Self::Inside(inside) => Ok(inside),
@@ -87,7 +87,7 @@ fn missing(path: &Path) -> Failure {
     Failure::new(format!("{}: {why}", image_path.display()))
 }
 
-/// The text if it names a file or block device that exists, or a part of one.
+/// Returns the text if it names a file or block device that exists, or a part of one.
 fn existing_image(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok().filter(|text| !text.is_empty())?;
     let spec = Spec::parse(text).ok()?;

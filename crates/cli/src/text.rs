@@ -88,7 +88,7 @@ pub fn mode_string(kind: FileKind, perm: u32) -> String {
     out
 }
 
-/// The name of a kind, for people and for `--json`.
+/// Returns the name of a kind, for people and for `--json`.
 pub const fn kind_name(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Regular => "regular file",
@@ -101,7 +101,7 @@ pub const fn kind_name(kind: FileKind) -> &'static str {
     }
 }
 
-/// The name of a byte order.
+/// Returns the name of a byte order.
 pub const fn endian(endian: Endian) -> &'static str {
     match endian {
         Endian::Little => "little",
@@ -110,7 +110,7 @@ pub const fn endian(endian: Endian) -> &'static str {
     }
 }
 
-/// The name of a version of the format.
+/// Returns the name of a version of the format.
 pub const fn version_name(version: Version) -> &'static str {
     match version {
         Version::Ufs1 => "UFS1",
@@ -118,7 +118,7 @@ pub const fn version_name(version: Version) -> &'static str {
     }
 }
 
-/// The name of a format of inodes and directories.
+/// Returns the name of a format of inodes and directories.
 pub const fn inode_format(inodes: InodeFormat) -> &'static str {
     match inodes {
         InodeFormat::Old => "4.3BSD",
@@ -127,7 +127,7 @@ pub const fn inode_format(inodes: InodeFormat) -> &'static str {
     }
 }
 
-/// The name of a format in one.
+/// Returns the name of a format in one.
 pub const fn version(version: Version, inodes: InodeFormat) -> &'static str {
     match (version, inodes) {
         (Version::Ufs2, _) => "UFS2",
@@ -137,7 +137,7 @@ pub const fn version(version: Version, inodes: InodeFormat) -> &'static str {
     }
 }
 
-/// The name of a family of old file systems.
+/// Returns the name of a family of old file systems.
 pub const fn old_family(family: Family) -> &'static str {
     match family {
         Family::V7 => "Seventh Edition",
@@ -164,13 +164,13 @@ fn civil(secs: i64) -> (i64, u32, u32, u32, u32, u32) {
     (year, small(month), small(day), small(rest / 3600), small(rest / 60 % 60), small(rest % 60))
 }
 
-/// A time in UTC to the minute, as in listings.
+/// Returns a time in UTC to the minute, as in listings.
 pub fn minute(time: Timestamp) -> String {
     let (year, month, day, hour, min, _) = civil(time.secs);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{min:02}")
 }
 
-/// A time in UTC with all its digits (RFC 3339).
+/// Returns a time in UTC with all its digits (RFC 3339).
 pub fn exact(time: Timestamp) -> String {
     let (year, month, day, hour, min, sec) = civil(time.secs);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{min:02}:{sec:02}.{:09}Z", time.nanos)

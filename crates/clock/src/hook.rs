@@ -50,7 +50,7 @@ impl Drop for Entered {
     }
 }
 
-/// The scheduler of this thread.
+/// Returns the scheduler of this thread.
 pub(crate) fn current() -> Option<Arc<dyn Scheduler>> {
     if SCHEDULED.load(Ordering::Relaxed) == 0 {
         return None;

@@ -4,7 +4,7 @@ use crate::hook::{Scheduler, current};
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-/// What a scheduler knows a lock or condition by: its address.
+/// Returns what a scheduler knows a lock or condition by: its address.
 fn key<T: ?Sized>(of: &T) -> usize {
     std::ptr::from_ref(of).cast::<()>().addr()
 }
@@ -36,7 +36,7 @@ pub struct Mutex<T: ?Sized>(parking_lot::Mutex<T>);
 pub struct MutexGuard<'a, T: ?Sized>(parking_lot::MutexGuard<'a, T>);
 
 impl<T> Mutex<T> {
-    /// A mutex around `value`.
+    /// Returns a mutex around `value`.
     pub const fn new(value: T) -> Self {
         Self(parking_lot::Mutex::new(value))
     }
@@ -61,7 +61,7 @@ impl<T: ?Sized> Mutex<T> {
         self.0.try_lock().map(MutexGuard)
     }
 
-    /// The value, when nobody else can have it.
+    /// Returns the value, when nobody else can have it.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }
@@ -100,7 +100,7 @@ pub struct RwLockReadGuard<'a, T: ?Sized>(parking_lot::RwLockReadGuard<'a, T>);
 pub struct RwLockWriteGuard<'a, T: ?Sized>(parking_lot::RwLockWriteGuard<'a, T>);
 
 impl<T> RwLock<T> {
-    /// A lock around `value`.
+    /// Returns a lock around `value`.
     pub const fn new(value: T) -> Self {
         Self(parking_lot::RwLock::new(value))
     }
@@ -176,7 +176,7 @@ impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
 pub struct Condvar(parking_lot::Condvar);
 
 impl Condvar {
-    /// A condition nobody waits for.
+    /// Returns a condition nobody waits for.
     #[must_use]
     pub const fn new() -> Self {
         Self(parking_lot::Condvar::new())

@@ -69,7 +69,7 @@ pub enum Work {
 pub trait Clock: Send + Sync {
     /// Calendar time.
     fn now(&self) -> Timestamp;
-    /// Time since an arbitrary fixed point; never goes back.
+    /// Returns the time since an arbitrary fixed point; never goes back.
     fn monotonic(&self) -> Duration;
     /// Waits.
     fn sleep(&self, time: Duration);
@@ -132,7 +132,7 @@ impl Clock for TickClock {
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// A clock standing at `secs` since 1970.
+    /// Returns a clock standing at `secs` since 1970.
     #[must_use]
     pub const fn at(secs: i64) -> Self {
         Self(AtomicI64::new(secs))

@@ -35,7 +35,8 @@ impl Backing {
         }
     }
 
-    /// The error for a failed `action`; closes the latch if it changed, or secured, what is stored.
+    /// Returns the error for a failed `action`; closes the latch if it changed, or secured, what is
+    /// stored.
     pub fn failed(&self, op: Op, action: String, source: IoError) -> Error {
         let error = Error::io(&self.info.name, action, source);
         if op == Op::Write && self.latch.set(error.to_string()).is_ok() {
@@ -44,7 +45,7 @@ impl Backing {
         error
     }
 
-    /// The error for a failed transfer of `len` bytes at `offset`.
+    /// Returns the error for a failed transfer of `len` bytes at `offset`.
     pub fn transfer_failed(&self, op: Op, offset: u64, len: usize, source: IoError) -> Error {
         let verb = match op {
             Op::Read => "reading",

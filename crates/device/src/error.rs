@@ -73,7 +73,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A failure of the system in `action` on `device`.
+    /// Returns a failure of the system in `action` on `device`.
     #[must_use]
     pub fn io(device: &str, action: impl Into<String>, source: std::io::Error) -> Self {
         Self::Io { device: device.to_owned(), action: action.into(), source: Arc::new(source) }

@@ -346,7 +346,7 @@ impl Device for FileDevice {
 /// later flush does not find the disk idle and everything still to be written.
 const LARGE_WRITE_BYTES: usize = 256 << 10;
 
-/// Whether direct transfers accept this memory.
+/// Returns whether direct transfers accept this memory.
 fn is_aligned(buf: &[u8]) -> bool {
     buf.as_ptr().addr().is_multiple_of(AlignedBuf::ALIGN)
 }
@@ -364,8 +364,8 @@ mod system {
     /// Open flag that keeps the system from mounting a block device meanwhile.
     pub const EXCLUSIVE: i32 = OFlags::EXCL.bits().cast_signed();
 
-    /// The smallest transfer: the logical sector of a block device, what direct transfers need on a
-    /// file, or 512.
+    /// Returns the smallest transfer: the logical sector of a block device, what direct transfers
+    /// need on a file, or 512.
     pub fn sector_bytes(file: &File, is_block: bool, direct: bool) -> std::io::Result<u32> {
         if is_block {
             return Ok(rustix::fs::ioctl_blksszget(file)?);

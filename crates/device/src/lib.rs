@@ -100,12 +100,12 @@ pub struct Request {
 pub struct Ticket(u64);
 
 impl Ticket {
-    /// A ticket with a number that the device knows it by.
+    /// Returns a ticket with a number that the device knows it by.
     pub const fn new(id: u64) -> Self {
         Self(id)
     }
 
-    /// The device's number for it.
+    /// Returns the device's number for it.
     #[must_use]
     pub const fn id(&self) -> u64 {
         self.0

@@ -31,7 +31,7 @@ impl MemoryDevice {
         }
     }
 
-    /// A device holding `bytes`, padded with zeros to whole sectors.
+    /// Returns a device holding `bytes`, padded with zeros to whole sectors.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let device = Self::new((bytes.len() as u64).next_multiple_of(512));
@@ -39,8 +39,8 @@ impl MemoryDevice {
         device
     }
 
-    /// The same device with larger sectors, a power of two of bytes; the size is rounded down to
-    /// whole ones.
+    /// Returns the same device with larger sectors, a power of two of bytes; the size is rounded
+    /// down to whole ones.
     #[must_use]
     pub fn with_sectors(mut self, sector_bytes: u32) -> Self {
         self.info.size_bytes -= self.info.size_bytes % u64::from(sector_bytes);
@@ -48,15 +48,15 @@ impl MemoryDevice {
         self
     }
 
-    /// A device that holds what this one holds now. Memory is shared until one of them is written
-    /// to.
+    /// Returns a device that holds what this one holds now. Memory is shared until one of them is
+    /// written to.
     #[must_use]
     pub fn branch(&self) -> Self {
         let chunks = RwLock::new(self.chunks.read().clone());
         Self { info: self.info.clone(), chunks, finished: Mutex::default() }
     }
 
-    /// Everything on the device.
+    /// Returns everything on the device.
     ///
     /// # Panics
     /// If the device is larger than the address space.
@@ -67,8 +67,8 @@ impl MemoryDevice {
         bytes
     }
 
-    /// The pieces of `len` bytes at `offset`: chunk, offset in the chunk, offset in the range,
-    /// length.
+    /// Returns the pieces of `len` bytes at `offset`: chunk, offset in the chunk, offset in the
+    /// range, length.
     fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
         let mut done = 0;
         std::iter::from_fn(move || {

@@ -106,7 +106,7 @@ pub fn open_spec(spec: &str, options: &OpenOptions) -> Result<Arc<dyn Device>> {
     Spec::parse(spec)?.open(options)
 }
 
-/// A number of bytes, decimal or hexadecimal.
+/// Returns a number of bytes, decimal or hexadecimal.
 fn parse_bytes(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),

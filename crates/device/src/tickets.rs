@@ -15,7 +15,7 @@ pub(crate) struct Tickets {
 }
 
 impl Tickets {
-    /// A new ticket's number.
+    /// Returns a new ticket's number.
     pub fn issue(&mut self) -> u64 {
         self.last += 1;
         self.results.insert(self.last, None);
@@ -27,7 +27,7 @@ impl Tickets {
         self.results.insert(id, Some(result));
     }
 
-    /// The result, once there is one.
+    /// Returns the result, once there is one.
     ///
     /// # Panics
     /// If the ticket was waited for before, or was never issued.

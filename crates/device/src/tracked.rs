@@ -24,8 +24,8 @@ pub struct Tracked {
 }
 
 impl Tracked {
-    /// Tracks `inner`. What was written to it before may not be durable, so the first flush is
-    /// passed on.
+    /// Returns the tracks `inner`. What was written to it before may not be durable, so the first
+    /// flush is passed on.
     #[must_use]
     pub fn new(inner: Arc<dyn Device>) -> Self {
         let (landed, durable) = (AtomicU64::new(1), AtomicU64::new(0));

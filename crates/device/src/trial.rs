@@ -30,21 +30,21 @@ enum UnderWay {
 }
 
 impl Trial {
-    /// A trial on `inner`, to which nothing is ever written.
+    /// Returns a trial on `inner`, to which nothing is ever written.
     #[must_use]
     pub fn new(inner: Arc<dyn Device>) -> Self {
         let info = Info { read_only: false, ..inner.info().clone() };
         Self { inner, info, state: Mutex::default() }
     }
 
-    /// What has come of it, not to be changed any more.
+    /// Returns what has come of it, not to be changed any more.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.info.read_only = true;
         self
     }
 
-    /// The sectors of `buf` and their addresses, from `offset` on.
+    /// Returns the sectors of `buf` and their addresses, from `offset` on.
     fn sectors<'a>(
         &self,
         offset: u64,

@@ -14,8 +14,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window called `name` of `len` bytes at `offset` of `inner`; `len` is rounded down to whole
-    /// sectors.
+    /// Returns a window called `name` of `len` bytes at `offset` of `inner`; `len` is rounded down
+    /// to whole sectors.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] or [`Error::Misaligned`] if it does not lie in `inner`, on whole
@@ -38,7 +38,7 @@ impl Window {
         Ok(Self { inner, offset, info })
     }
 
-    /// Where the window begins on the device below, in bytes.
+    /// Returns where the window begins on the device below, in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// An empty image of `size` bytes in a directory of its own.
+/// Returns an empty image of `size` bytes in a directory of its own.
 fn image(size: u64) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk.img");
@@ -37,7 +37,7 @@ fn found(path: &Path) -> Vec<(String, u64, u64)> {
     good.map(|p| (p.name.clone(), p.start_bytes / 512, p.size_bytes / 512)).collect()
 }
 
-/// The same as `sfdisk --dump` tells it, with `prefix` before the number of each.
+/// Returns the same as `sfdisk --dump` tells it, with `prefix` before the number of each.
 fn dumped(path: &Path, prefix: &str) -> Vec<(String, u64, u64)> {
     let value = |line: &str, key: &str| -> u64 {
         let rest = line.split_once(key).unwrap().1;

@@ -16,7 +16,7 @@ const SECTOR: usize = 512;
 const THREADS: usize = 4;
 const SECTORS: usize = 256;
 
-/// A fresh directory and an image of `size` bytes in it, each byte telling its sector.
+/// Returns a fresh directory and an image of `size` bytes in it, each byte telling its sector.
 fn image(size: usize) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk.img");
@@ -29,7 +29,7 @@ fn with_engine(engine: Engine) -> OpenOptions {
     OpenOptions { engine, ..OpenOptions::read_write() }
 }
 
-/// The seed of a random test: `SPINDLE_SEED`, or a new one; a failing test shows it.
+/// Returns the seed of a random test: `SPINDLE_SEED`, or a new one; a failing test shows it.
 fn seed(test: &str) -> u64 {
     let seed =
         std::env::var("SPINDLE_SEED").map_or_else(|_| StdRng::from_os_rng().random(), |s| s.parse().unwrap());

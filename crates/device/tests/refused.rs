@@ -6,7 +6,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use spindle_device::{AlignedBuf, Device, FileDevice, Op, OpenOptions, Request};
 
-/// Whether the process has a ring open.
+/// Returns whether the process has a ring open.
 fn has_ring() -> bool {
     let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
     let mut targets = open.filter_map(|fd| std::fs::read_link(fd.path()).ok());

@@ -60,7 +60,7 @@ impl Ffs {
         Ok(self.cache.get(at, len, self.groups.seal.as_ref())?)
     }
 
-    /// The checked map of a group, from the block on the first call.
+    /// Returns the checked map of a group, from the block on the first call.
     fn group_map(&self, cgx: u32, known: &mut Option<Arc<GroupMap>>, block: &[u8]) -> Result<Arc<GroupMap>> {
         if let Some(map) = known {
             return Ok(map.clone());
@@ -119,13 +119,13 @@ impl Ffs {
         Ok(look(Group::new(&self.layout, &map, &block)))
     }
 
-    /// Fragments that are free in the maps.
+    /// Returns the fragments that are free in the maps.
     pub(crate) fn free_frags_now(&self) -> i64 {
         let total = self.summaries.total();
         total.cs_nbfree.saturating_mul(self.layout.fs_frag.into()).saturating_add(total.cs_nffree)
     }
 
-    /// Fragments left for a caller, after the reserve.
+    /// Returns the fragments left for a caller, after the reserve.
     pub(crate) fn free_frags_for(&self, by: Privilege) -> i64 {
         let free = self.free_frags_now();
         let reserve = match by {
@@ -208,8 +208,8 @@ impl Ffs {
         Ok(grown.is_some())
     }
 
-    /// How many fragments to take for a fragment that grows to `want`: a whole block while time
-    /// comes first, of which the caller gives the rest back.
+    /// Returns how many fragments to take for a fragment that grows to `want`: a whole block while
+    /// time comes first, of which the caller gives the rest back.
     pub(crate) fn growth_request(&self, want: u32) -> u32 {
         let total = self.summaries.total();
         let mut superblock = self.superblock.lock();
@@ -236,7 +236,7 @@ impl Ffs {
         Ok(at)
     }
 
-    /// The parts of a run of fragments that lie in one group each.
+    /// Returns the parts of a run of fragments that lie in one group each.
     pub(crate) fn by_groups(&self, at: Frag, count: u64) -> impl Iterator<Item = Part> + use<'_> {
         let end = at + count;
         let mut at = at;
@@ -281,7 +281,8 @@ impl Ffs {
         Ok(())
     }
 
-    /// The sectors of the groups' maps and of the summaries that change when fragments are freed.
+    /// Returns the sectors of the groups' maps and of the summaries that change when fragments are
+    /// freed.
     pub(crate) fn sectors_to_free(&self, at: Frag, count: u64) -> Result<Vec<MapSector>> {
         let layout = &self.layout;
         let size = self.sector();

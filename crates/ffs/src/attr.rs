@@ -36,7 +36,7 @@ impl Ffs {
         }
     }
 
-    /// A time as this format can keep it.
+    /// Returns a time as this format can keep it.
     fn storable(&self, time: Timestamp) -> Timestamp {
         if self.layout.version == Version::Ufs2 {
             return time;

@@ -32,7 +32,7 @@ pub(crate) enum Place {
 }
 
 impl Ffs {
-    /// Where the pointer to block `lbn` stands.
+    /// Returns where the pointer to block `lbn` stands.
     pub(crate) fn place_of(&self, lbn: Lbn) -> Result<Place> {
         if let Ok(direct) = usize::try_from(lbn.0)
             && direct < NDADDR
@@ -53,7 +53,7 @@ impl Ffs {
         Err(Error::TooBig)
     }
 
-    /// The buffer of an indirect block.
+    /// Returns the buffer of an indirect block.
     pub(crate) fn indirect(&self, at: Frag) -> Result<Buffer<'_>> {
         Ok(self.cache.get(self.layout.byte(at), self.layout.fs_bsize as usize, None)?)
     }
@@ -78,8 +78,8 @@ impl Ffs {
         }
     }
 
-    /// The run of at most `most` blocks that starts at `lbn`. A run ends at the latest where its
-    /// indirect block does.
+    /// Returns the run of at most `most` blocks that starts at `lbn`. A run ends at the latest
+    /// where its indirect block does.
     pub(crate) fn bmap(&self, ino: u32, di: &Dinode, lbn: Lbn, most: u64) -> Result<Run> {
         match self.place_of(lbn)? {
             Place::Direct(first) => {
@@ -125,8 +125,8 @@ impl Ffs {
         }
     }
 
-    /// The run at the start of an array of at least `most` pointers; `frags` gives the fragments of
-    /// each block.
+    /// Returns the run at the start of an array of at least `most` pointers; `frags` gives the
+    /// fragments of each block.
     fn run_of(
         &self,
         ino: u32,

@@ -2,7 +2,7 @@
 //! disk with the hash field zero (`ffs_subr.c`, `ffs_ckdtoc`-style helpers). Start value and
 //! inversion of the common CRC-32C are undone here, so that the crate's hardware code serves.
 
-/// The check-hash of `bytes`, taking the four bytes at `field` as zero.
+/// Returns the check-hash of `bytes`, taking the four bytes at `field` as zero.
 #[must_use]
 pub fn check_hash(bytes: &[u8], field: usize) -> u32 {
     let before = crc32c::crc32c(&bytes[..field]);

@@ -50,12 +50,12 @@ struct Orphans {
 }
 
 impl Pending {
-    /// Fragments that are free once the epoch is committed.
+    /// Returns the fragments that are free once the epoch is committed.
     pub(crate) fn frags(&self) -> u64 {
         self.freed_frags.load(Ordering::Relaxed)
     }
 
-    /// True if one of these fragments was freed in this epoch.
+    /// Returns true if one of these fragments was freed in this epoch.
     pub(crate) fn is_freed(&self, at: Frag, count: u64) -> bool {
         self.freed.lock().runs.overlaps(at, count)
     }

@@ -111,7 +111,7 @@ impl Dialect {
         Self::Bsd44
     }
 
-    /// The `fs_flags` of this dialect, from wherever it keeps them.
+    /// Returns the `fs_flags` of this dialect, from wherever it keeps them.
     #[must_use]
     pub fn flags(self, fs: &Fs, layout: &Layout) -> u32 {
         match self {
@@ -124,9 +124,9 @@ impl Dialect {
         }
     }
 
-    /// Fragments that are set aside for metadata after the inodes of each group. Only FreeBSD has
-    /// the field; NetBSD keeps the length of its log in the same place. A value that no group can
-    /// meet counts as none, as it only says where to look first.
+    /// Returns the fragments that are set aside for metadata after the inodes of each group. Only
+    /// FreeBSD has the field; NetBSD keeps the length of its log in the same place. A value that no
+    /// group can meet counts as none, as it only says where to look first.
     #[must_use]
     pub fn metaspace(self, fs: &Fs, layout: &Layout) -> u32 {
         match u32::try_from(fs.fs_metaspace) {
@@ -139,9 +139,9 @@ impl Dialect {
         }
     }
 
-    /// True if this system has extended attributes in its inodes. The others know nothing of their
-    /// blocks, which are lost when they remove the file: OpenBSD's always, NetBSD's unless the
-    /// magic says that there are some.
+    /// Returns true if this system has extended attributes in its inodes. The others know nothing
+    /// of their blocks, which are lost when they remove the file: OpenBSD's always, NetBSD's unless
+    /// the magic says that there are some.
     #[must_use]
     pub fn has_extattr(self, fs: &Fs, layout: &Layout) -> bool {
         layout.version == Version::Ufs2
@@ -152,7 +152,7 @@ impl Dialect {
             }
     }
 
-    /// The flags that a writer who knows this dialect can meet.
+    /// Returns the flags that a writer who knows this dialect can meet.
     const fn known_flags(self) -> u32 {
         use flags::{
             FREEBSD_METACKHASH, FREEBSD_NFS4ACLS, FS_ACLS, FS_DOSOFTDEP, FS_FLAGS_UPDATED, FS_GJOURNAL,
@@ -178,7 +178,7 @@ impl Dialect {
     }
 }
 
-/// True for UFS1 as OpenBSD's newfs leaves it: the newer fields are filled in, and neither
+/// Returns true for UFS1 as OpenBSD's newfs leaves it: the newer fields are filled in, and neither
 /// `fs_maxbsize` nor the flag that says so. Nobody reads those fields then. Its kernel sets both
 /// when it mounts it, and then it looks like NetBSD's.
 fn is_new_openbsd_ufs1(fs: &Fs) -> bool {
@@ -190,7 +190,7 @@ fn is_new_openbsd_ufs1(fs: &Fs) -> bool {
         && fs.fs_size == fs.fs_old_size.into()
 }
 
-/// True for UFS2 as OpenBSD's newfs makes it, with the fake disk that the others leave out.
+/// Returns true for UFS2 as OpenBSD's newfs makes it, with the fake disk that the others leave out.
 fn is_openbsd_ufs2(fs: &Fs) -> bool {
     fs.fs_magic == FS_UFS2_MAGIC
         && fs.fs_old_postblformat == FS_DYNAMICPOSTBLFMT
@@ -200,8 +200,8 @@ fn is_openbsd_ufs2(fs: &Fs) -> bool {
 /// The remedy for what an unclean end has left.
 pub(crate) const CHECK: &str = "check it with the fsck of its own system, or insist with the option force";
 
-/// Everything that speaks against writing to the file system; empty if it is safe. With `recovers`,
-/// a log puts right whatever an unclean end has left.
+/// Returns everything that speaks against writing to the file system; empty if it is safe. With
+/// `recovers`, a log puts right whatever an unclean end has left.
 #[must_use]
 pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect, recovers: bool) -> Vec<Objection> {
     let mut found = Vec::new();

@@ -62,7 +62,7 @@ pub struct Dinode {
 }
 
 impl Dinode {
-    /// A free inode with generation `gen`.
+    /// Returns a free inode with generation `gen`.
     #[must_use]
     pub const fn free(generation: u32) -> Self {
         const NEVER: Timestamp = Timestamp::new(0, 0);
@@ -89,13 +89,13 @@ impl Dinode {
         }
     }
 
-    /// What it is; `None` if free or of no known kind.
+    /// Returns what it is; `None` if free or of no known kind.
     #[must_use]
     pub const fn kind(&self) -> Option<FileKind> {
         FileKind::from_mode(self.mode as u32)
     }
 
-    /// True for a directory.
+    /// Returns true for a directory.
     #[must_use]
     pub fn is_directory(&self) -> bool {
         self.kind() == Some(FileKind::Directory)
@@ -283,7 +283,7 @@ impl Dinode {
         Ok(())
     }
 
-    /// The device number of a device node.
+    /// Returns the device number of a device node.
     #[must_use]
     pub fn rdev(&self, dialect: Dialect) -> Rdev {
         let (low, raw) = (word(self.db[0]), self.db[0]);
@@ -336,7 +336,7 @@ impl Dinode {
     }
 }
 
-/// Where a short symbolic link stands in the inode.
+/// Returns where a short symbolic link stands in the inode.
 pub(crate) const fn inline_start(layout: &Layout) -> usize {
     match layout.version {
         Version::Ufs1 => DI_DB1,
@@ -344,7 +344,7 @@ pub(crate) const fn inline_start(layout: &Layout) -> usize {
     }
 }
 
-/// Bytes that the block pointers take.
+/// Returns the bytes that the block pointers take.
 pub(crate) const fn inline_capacity(layout: &Layout) -> usize {
     (NDADDR + NIADDR) * layout.pointer_size()
 }
@@ -362,7 +362,7 @@ fn pointer32(pointer: u64) -> i32 {
     word(pointer).cast_signed()
 }
 
-/// The low 32 bits.
+/// Returns the low 32 bits.
 #[allow(clippy::cast_possible_truncation)] // That is its purpose.
 const fn word(n: u64) -> u32 {
     n as u32

@@ -36,7 +36,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Bytes that it needs itself.
+    /// Returns the bytes that it needs itself.
     const fn used(&self) -> usize {
         match self {
             Self { damage: Some(_), reclen, .. } => *reclen,
@@ -45,12 +45,12 @@ impl Entry {
         }
     }
 
-    /// Bytes that another entry could have.
+    /// Returns the bytes that another entry could have.
     const fn slack(&self) -> usize {
         self.reclen - self.used()
     }
 
-    /// The entry of directory `ino`, unless it is damaged.
+    /// Returns the entry of directory `ino`, unless it is damaged.
     fn usable(self, ino: u32) -> Result<Self> {
         match self.damage {
             Some(what) => Err(Error::corrupt(what, format!("directory inode {ino}, offset {}", self.place))),
@@ -59,7 +59,7 @@ impl Entry {
     }
 }
 
-/// The entries of the chunk `bytes`, which stands at byte `base` of directory `ino`.
+/// Returns the entries of the chunk `bytes`, which stands at byte `base` of directory `ino`.
 pub(crate) fn entries<'a>(
     layout: &'a Layout,
     ino: u32,
@@ -117,7 +117,7 @@ pub(crate) struct Found {
 }
 
 impl Ffs {
-    /// The buffer of a directory's block, and the block's range of bytes in the directory.
+    /// Returns the buffer of a directory's block, and the block's range of bytes in the directory.
     pub(crate) fn dir_block(&self, ino: u32, di: &Dinode, lbn: Lbn) -> Result<(Buffer<'_>, Range<u64>)> {
         let run = self.bmap(ino, di, lbn, 1)?;
         let start = lbn.0 << self.layout.fs_bshift;
@@ -130,7 +130,7 @@ impl Ffs {
         Ok((buffer, start..end))
     }
 
-    /// The block of the chunk that holds byte `place`, and the chunk's range in the block.
+    /// Returns the block of the chunk that holds byte `place`, and the chunk's range in the block.
     fn chunk_of(&self, ino: u32, di: &Dinode, place: u64) -> Result<(Buffer<'_>, u64, Range<usize>)> {
         if place >= di.size {
             return Err(Error::corrupt(
@@ -155,7 +155,7 @@ impl Ffs {
         Ok(())
     }
 
-    /// The index of a directory, built from it on the first call.
+    /// Returns the index of a directory, built from it on the first call.
     pub(crate) fn dir_index<'s>(&self, ino: u32, state: &'s State) -> Result<&'s DirIndex> {
         if state.index.get().is_none() {
             let built = self.build_index(ino, &state.di)?;
@@ -187,8 +187,9 @@ impl Ffs {
         Ok(())
     }
 
-    /// The entries of a chunk that are in use and can be used. One that is damaged costs no other:
-    /// it is noted and passed over, and with it, if its length is wrong, what follows in its chunk.
+    /// Returns the entries of a chunk that are in use and can be used. One that is damaged costs no
+    /// other: it is noted and passed over, and with it, if its length is wrong, what follows in its
+    /// chunk.
     pub(crate) fn usable_entries<'a>(
         &'a self,
         ino: u32,
@@ -213,7 +214,7 @@ impl Ffs {
         Ok(built)
     }
 
-    /// The hash of the name at a place.
+    /// Returns the hash of the name at a place.
     fn hash_at(&self, ino: u32, di: &Dinode, place: u64) -> Result<u64> {
         let (buffer, base, range) = self.chunk_of(ino, di, place)?;
         let bytes = buffer.read();
@@ -324,8 +325,8 @@ impl Ffs {
         built.insert(self.name_hash.of(name), place, |place| self.hash_at(ino, di, place))
     }
 
-    /// The largest space that an entry could have in a chunk; none in one of which a part cannot be
-    /// read.
+    /// Returns the largest space that an entry could have in a chunk; none in one of which a part
+    /// cannot be read.
     fn room_of(&self, ino: u32, base: u64, chunk: &[u8]) -> u32 {
         let room = entries(&self.layout, ino, base, chunk)
             .try_fold(0, |room, entry| entry.map(|entry| room.max(entry.slack())));
@@ -394,7 +395,7 @@ impl Ffs {
         Ok(())
     }
 
-    /// True if there are only `.` and `..`.
+    /// Returns true if there are only `.` and `..`.
     pub(crate) fn dir_is_empty(&self, ino: u32, di: &Dinode) -> Result<bool> {
         let mut empty = true;
         self.each_chunk(ino, di, |base, chunk| {
@@ -438,7 +439,7 @@ impl Ffs {
     }
 }
 
-/// The name of an entry of the chunk that stands at byte `base`.
+/// Returns the name of an entry of the chunk that stands at byte `base`.
 pub(crate) fn name_of<'a>(chunk: &'a [u8], base: u64, entry: &Entry) -> &'a [u8] {
     let at = index(entry.place - base) + DIRECT_HEADER;
     &chunk[at..at + entry.namlen]

@@ -43,7 +43,7 @@ impl DirIndex {
         }
     }
 
-    /// A number that every change makes another.
+    /// Returns a number that every change makes another.
     pub(crate) const fn version(&self) -> u64 {
         self.version
     }
@@ -52,7 +52,7 @@ impl DirIndex {
         (bytes / 4) as usize
     }
 
-    /// The places where a name with this hash may be.
+    /// Returns the places where a name with this hash may be.
     pub(crate) fn candidates(&self, hash: u64) -> impl Iterator<Item = u64> + '_ {
         self.probe(hash)
             .map_while(|slot| (self.table[slot] != EMPTY).then_some(self.table[slot]))
@@ -139,7 +139,7 @@ impl DirIndex {
         }
     }
 
-    /// The first chunk with room for `bytes`.
+    /// Returns the first chunk with room for `bytes`.
     pub(crate) fn find_room(&mut self, bytes: u32) -> Option<usize> {
         let units = Self::units(bytes);
         let from = self.hints[units];
@@ -174,7 +174,7 @@ impl NameHash {
         Self(SipHasher13::new_with_keys(random.next_u64(), random.next_u64()))
     }
 
-    /// The hash of a name.
+    /// Returns the hash of a name.
     pub(crate) fn of(&self, name: &[u8]) -> u64 {
         self.0.hash(name)
     }
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(index.find_room(44), None);
     }
 
-    /// The most slots that a lookup of one of `names` goes through in an index of them all.
+    /// Returns the most slots that a lookup of one of `names` goes through in an index of them all.
     fn longest_probe(hash: NameHash, names: &[[u8; 8]]) -> usize {
         let hash_of = |place: u64| hash.of(&names[crate::units::index(place / UNIT)]);
         let mut index = DirIndex::new(512);

@@ -18,7 +18,7 @@ const HEADER: usize = 7;
 /// The name spaces with their prefixes.
 const SPACES: [(u8, &[u8]); 2] = [(1, b"user."), (2, b"system.")];
 
-/// True if a name space is one of those there are.
+/// Returns true if a name space is one of those there are.
 pub(crate) fn knows(space: u8) -> bool {
     SPACES.iter().any(|&(known, _)| known == space)
 }
@@ -84,7 +84,7 @@ fn push_record(area: &mut Vec<u8>, endian: Endian, space: u8, name: &[u8], value
 }
 
 impl Ffs {
-    /// The pieces of the attribute area: block number, fragments, bytes.
+    /// Returns the pieces of the attribute area: block number, fragments, bytes.
     fn extattr_pieces(&self, extsize: u32) -> impl Iterator<Item = (usize, u32, usize)> + use<> {
         let (bsize, fsize) = (self.layout.fs_bsize, self.layout.fs_fsize);
         let pieces = [extsize.min(bsize), extsize.saturating_sub(bsize)];
@@ -95,7 +95,7 @@ impl Ffs {
             .map(move |(i, n)| (i, n.div_ceil(fsize), n as usize))
     }
 
-    /// The attribute area of an inode.
+    /// Returns the attribute area of an inode.
     fn read_extattr(&self, ino: u32, di: &Dinode) -> Result<Vec<u8>> {
         let mut area = Vec::with_capacity(di.extsize as usize);
         for (i, frags, bytes) in self.extattr_pieces(di.extsize) {

@@ -412,7 +412,7 @@ impl Ffs {
         di.blocks = di.blocks.saturating_add_signed(frags << self.layout.fs_fshift >> 9);
     }
 
-    /// Where the policy wants block `lbn`, whose pointer is number `at` of an array read by
+    /// Returns where the policy wants block `lbn`, whose pointer is number `at` of an array read by
     /// `pointer`.
     fn wanted(&self, ino: u32, lbn: Lbn, at: u64, pointer: impl Fn(u64) -> u64) -> Frag {
         let layout = &self.layout;
@@ -459,7 +459,7 @@ impl Ffs {
         Ok(())
     }
 
-    /// The next data or hole at or after `offset`.
+    /// Returns the next data or hole at or after `offset`.
     pub(crate) fn seek_file(&self, ino: u32, di: &Dinode, offset: u64, what: Seek) -> Result<u64> {
         if offset >= di.size {
             return Err(Error::NoSuchOffset);

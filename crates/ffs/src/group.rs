@@ -157,7 +157,7 @@ impl GroupMap {
     }
 }
 
-/// True if bit `n` is set.
+/// Returns true if bit `n` is set.
 #[must_use]
 pub fn isset(map: &[u8], n: u32) -> bool {
     map[n as usize / 8] >> (n % 8) & 1 != 0
@@ -173,7 +173,7 @@ pub fn clrbit(map: &mut [u8], n: u32) {
     map[n as usize / 8] &= !(1 << (n % 8));
 }
 
-/// The first `n` in `range` whose bit is `wanted`, a machine word at a time.
+/// Returns the first `n` in `range` whose bit is `wanted`, a machine word at a time.
 #[must_use]
 pub fn find_bit(map: &[u8], range: Range<u32>, wanted: bool) -> Option<u32> {
     let mut at = range.start;
@@ -211,13 +211,13 @@ impl<'a> Group<'a> {
         Self { layout, map, block }
     }
 
-    /// Where its parts are.
+    /// Returns where its parts are.
     #[must_use]
     pub const fn map(&self) -> &'a GroupMap {
         self.map
     }
 
-    /// The counts.
+    /// Returns the counts.
     #[must_use]
     pub fn cs(&self) -> Csum {
         Csum::get(&self.block[CG_CS..], self.layout.endian)
@@ -227,13 +227,13 @@ impl<'a> Group<'a> {
         u32::get(&self.block[at..], self.layout.endian)
     }
 
-    /// Fragments in the group.
+    /// Returns the fragments in the group.
     #[must_use]
     pub const fn fragments(&self) -> u32 {
         self.map.ndblk
     }
 
-    /// Block used last, kept within the group.
+    /// Returns the block used last, kept within the group.
     #[must_use]
     pub fn rotor(&self) -> u32 {
         self.word(CG_ROTOR).min(self.map.ndblk - 1)
@@ -251,13 +251,13 @@ impl<'a> Group<'a> {
         self.word(CG_IROTOR).min(self.layout.fs_ipg - 1)
     }
 
-    /// Free runs of exactly `frags` fragments.
+    /// Returns free runs of exactly `frags` fragments.
     #[must_use]
     pub fn frsum(&self, frags: u32) -> u32 {
         self.word(CG_FRSUM + frags as usize * 4)
     }
 
-    /// Inodes ever initialised; all of them in UFS1.
+    /// Returns the inodes ever initialised; all of them in UFS1.
     #[must_use]
     pub fn initediblk(&self) -> u32 {
         match self.layout.version {
@@ -266,43 +266,45 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// The map of used inodes.
+    /// Returns the map of used inodes.
     #[must_use]
     pub fn inosused(&self) -> &'a [u8] {
         &self.block[self.map.inosused.clone()]
     }
 
-    /// The map of free fragments.
+    /// Returns the map of free fragments.
     #[must_use]
     pub fn blksfree(&self) -> &'a [u8] {
         &self.block[self.map.blksfree.clone()]
     }
 
-    /// The map of free blocks; empty where the format has none.
+    /// Returns the map of free blocks; empty where the format has none.
     #[must_use]
     pub fn clustersfree(&self) -> &'a [u8] {
         &self.block[self.map.clustersfree.clone()]
     }
 
-    /// Free clusters of exactly `blocks` blocks (or at least, for the last entry of the table).
+    /// Returns free clusters of exactly `blocks` blocks (or at least, for the last entry of the
+    /// table).
     #[must_use]
     pub fn clustersum(&self, blocks: u32) -> u32 {
         self.map.clustersum.as_ref().map_or(0, |sums| self.word(sums.start + (blocks as usize - 1) * 4))
     }
 
-    /// The fragment bits of the block at fragment `bno`, lowest first.
+    /// Returns the fragment bits of the block at fragment `bno`, lowest first.
     #[must_use]
     pub fn blkmap(&self, bno: u32) -> u8 {
         blkmap(self.blksfree(), bno, self.layout.fs_frag)
     }
 
-    /// True if the whole block at fragment `bno` is free; a block that the group cuts off never is.
+    /// Returns true if the whole block at fragment `bno` is free; a block that the group cuts off
+    /// never is.
     #[must_use]
     pub fn is_block(&self, bno: u32) -> bool {
         bno + self.layout.fs_frag <= self.map.ndblk && self.blkmap(bno) == full(self.layout.fs_frag)
     }
 
-    /// Free blocks of a cylinder at a rotational position; the low 16 bits of their number.
+    /// Returns free blocks of a cylinder at a rotational position; the low 16 bits of their number.
     #[must_use]
     pub fn blks(&self, cylinder: u32, rpos: u32) -> u16 {
         match (&self.map.rotational, &self.layout.rotation) {
@@ -314,7 +316,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Free blocks of a cylinder.
+    /// Returns free blocks of a cylinder.
     #[must_use]
     pub fn blktot(&self, cylinder: u32) -> i32 {
         match &self.map.rotational {
@@ -324,21 +326,21 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The bits of a whole free block of `frag` fragments.
+/// Returns the bits of a whole free block of `frag` fragments.
 const fn full(frag: u32) -> u8 {
     u8::MAX >> (8 - frag)
 }
 
-/// The fragment bits of the block at `bno`.
+/// Returns the fragment bits of the block at `bno`.
 fn blkmap(blksfree: &[u8], bno: u32, frag: u32) -> u8 {
     blksfree.get(bno as usize / 8).map_or(0, |byte| byte >> (bno % 8)) & full(frag)
 }
 
 /// The bytes of a block, of which every changed range is named.
 pub trait Patch {
-    /// All bytes.
+    /// Returns all bytes.
     fn bytes(&self) -> &[u8];
-    /// The bytes of `range`, to be changed.
+    /// Returns the bytes of `range`, to be changed.
     fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8];
 }
 
@@ -488,7 +490,7 @@ impl<'a, B: Patch + ?Sized> GroupMut<'a, B> {
         self.put(CG_INITEDIBLK, inodes);
     }
 
-    /// The byte of a map that begins at byte `map` in which bit `n` is.
+    /// Returns the byte of a map that begins at byte `map` in which bit `n` is.
     fn byte_of(&mut self, map: usize, n: u32) -> &mut [u8] {
         let at = map + n as usize / 8;
         self.block.bytes_mut(at..at + 1)
@@ -550,7 +552,7 @@ impl<'a, B: Patch + ?Sized> GroupMut<'a, B> {
     }
 }
 
-/// The lengths of the free runs in the bits of one block, which must not be whole.
+/// Returns the lengths of the free runs in the bits of one block, which must not be whole.
 fn frag_runs(bits: u8, frag: u32) -> impl Iterator<Item = u32> {
     let mut at = 0;
     std::iter::from_fn(move || {

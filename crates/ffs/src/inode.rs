@@ -49,7 +49,7 @@ impl State {
 }
 
 impl Inode {
-    /// What its blocks hold.
+    /// Returns what its blocks hold.
     pub(crate) fn content(&self, di: &Dinode) -> Content<'_> {
         if di.is_directory() { Content::Directory } else { Content::Data(&self.stream) }
     }
@@ -105,7 +105,7 @@ impl InodeTable {
         &self.shards[ino as usize % SHARDS]
     }
 
-    /// The inode if it is in memory.
+    /// Returns the inode if it is in memory.
     fn find(&self, ino: u32) -> Option<Arc<Inode>> {
         self.shard(ino).lock().entries.get(&ino).map(|e| e.inode.clone())
     }
@@ -143,7 +143,7 @@ impl InodeTable {
         (entry.references == 0).then(|| entry.inode.clone())
     }
 
-    /// True if somebody has references.
+    /// Returns true if somebody has references.
     pub(crate) fn is_referenced(&self, ino: u32) -> bool {
         self.shard(ino).lock().entries.get(&ino).is_some_and(|e| e.references > 0)
     }
@@ -162,7 +162,7 @@ impl InodeTable {
         self.shard(ino).lock().entries.remove(&ino);
     }
 
-    /// All inodes in memory, in the order of their numbers.
+    /// Returns all inodes in memory, in the order of their numbers.
     pub(crate) fn all(&self) -> Vec<Arc<Inode>> {
         let mut all: Vec<_> = self
             .shards
@@ -175,7 +175,7 @@ impl InodeTable {
 }
 
 impl Ffs {
-    /// The inode behind a number that a directory or a caller gave.
+    /// Returns the inode behind a number that a directory or a caller gave.
     ///
     /// # Errors
     /// [`Error::Stale`] if the number is not in use.
@@ -198,7 +198,7 @@ impl Ffs {
         Ok(self.inodes.enter(ino, di, self.new_stream(), self.cache.epoch()))
     }
 
-    /// The inode behind a number from above the seam.
+    /// Returns the inode behind a number from above the seam.
     pub(crate) fn iget_ino(&self, ino: Ino) -> Result<Arc<Inode>> {
         self.iget(u32::try_from(ino.0).map_err(|_| Error::Stale)?)
     }
@@ -235,7 +235,7 @@ impl Ffs {
         Ok(())
     }
 
-    /// The buffer of an inode's block.
+    /// Returns the buffer of an inode's block.
     pub(crate) fn inode_buffer(&self, ino: u32) -> Result<Buffer<'_>> {
         let (block, _) = self.layout.ino_to_fsba(ino);
         Ok(self.cache.get(self.layout.byte(block), self.layout.fs_bsize as usize, None)?)
@@ -275,13 +275,13 @@ impl Ffs {
         Ok(())
     }
 
-    /// A generation number: random, never 0.
+    /// Returns a generation number: random, never 0.
     pub(crate) fn new_generation(&self) -> u32 {
         self.random.lock().random_range(1..=u32::MAX)
     }
 
-    /// The address of a pointer found on the disk, checked to be `frags` fragments of data; `None`
-    /// for a hole.
+    /// Returns the address of a pointer found on the disk, checked to be `frags` fragments of data;
+    /// `None` for a hole.
     pub(crate) fn pointer(&self, raw: u64, frags: u32, ino: u32) -> Result<Option<Frag>> {
         if raw == 0 {
             return Ok(None);
@@ -296,7 +296,7 @@ impl Ffs {
         Ok(Some(at))
     }
 
-    /// True for the fragments of a group's own structures and of the summaries.
+    /// Returns true for the fragments of a group's own structures and of the summaries.
     fn is_metadata(&self, at: Frag) -> bool {
         let summaries = u64::from(self.layout.numfrags(self.layout.fs_cssize));
         if (self.layout.fs_csaddr..self.layout.fs_csaddr + summaries).contains(&at) {

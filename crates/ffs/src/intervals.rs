@@ -11,7 +11,7 @@ pub(crate) struct Intervals {
 }
 
 impl Intervals {
-    /// True if a run shares a fragment with one that is here.
+    /// Returns true if a run shares a fragment with one that is here.
     pub(crate) fn overlaps(&self, at: Frag, count: u64) -> bool {
         self.ends.range(..at.0 + count).next_back().is_some_and(|(_, &end)| end > at.0)
     }

@@ -44,8 +44,8 @@ pub(crate) const MAX_LOG_BYTES: u64 = 64 << 20;
 pub(crate) const MIN_LOG_BYTES: u64 = 1 << 20;
 
 impl LogPlace {
-    /// True if this kind of superblock can say where a log is: the oldest have their tables in its
-    /// place.
+    /// Returns true if this kind of superblock can say where a log is: the oldest have their tables
+    /// in its place.
     pub(crate) fn can_be_kept(superblock: &Superblock) -> bool {
         match superblock.dialect {
             Dialect::NetBsd => superblock.has_new_fields(),
@@ -104,8 +104,8 @@ impl LogPlace {
         FsLog { fs_log_magic, fs_log_ino, fs_log_at, fs_log_bytes }.encode(raw, endian);
     }
 
-    /// True if it can be where it says: on whole fragments of the file system's data, or behind the
-    /// file system.
+    /// Returns true if it can be where it says: on whole fragments of the file system's data, or
+    /// behind the file system.
     fn is_sound(&self, superblock: &Superblock, device: &dyn Device) -> bool {
         let layout = &superblock.layout;
         let end = layout.fs_size << layout.fs_fshift;
@@ -131,9 +131,10 @@ fn opposite(endian: Endian) -> Endian {
     if endian == Endian::Big { Endian::Little } else { Endian::Big }
 }
 
-/// What speaks against writing a file system of NetBSD in an order of bytes that few machines have:
-/// its kernel does not swap what belongs to the log. Only a machine of the same order as the one
-/// that has written it can carry it out, and whose turn is next cannot be known. Reading is safe.
+/// Returns what speaks against writing a file system of NetBSD in an order of bytes that few
+/// machines have: its kernel does not swap what belongs to the log. Only a machine of the same
+/// order as the one that has written it can carry it out, and whose turn is next cannot be known.
+/// Reading is safe.
 pub(crate) fn foreign_order(superblock: &Superblock, found: &FoundLog, wish: LogUse) -> Option<Objection> {
     let endian = superblock.layout.endian;
     let strange = match found {
@@ -209,8 +210,8 @@ impl FoundLog {
     }
 }
 
-/// Bytes of a log for a file system of `bytes`, where nothing else is asked for: a share of it
-/// within NetBSD's bounds; none if it is too small to spare that.
+/// Returns the bytes of a log for a file system of `bytes`, where nothing else is asked for: a
+/// share of it within NetBSD's bounds; none if it is too small to spare that.
 pub(crate) fn default_log_bytes(bytes: u64) -> Option<u64> {
     const SHARE: u64 = 128;
     const LEAST_SHARE: u64 = 16;

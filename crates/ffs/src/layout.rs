@@ -335,8 +335,8 @@ impl Layout {
         Ok(())
     }
 
-    /// What pointers can reach, 31-bit block numbers in UFS1, and what the superblock says if it
-    /// says less.
+    /// Returns what pointers can reach, 31-bit block numbers in UFS1, and what the superblock says
+    /// if it says less.
     fn max_file_size(&self, stated: u64) -> u64 {
         let n = u128::from(self.fs_nindir);
         let blocks = NDADDR as u128 + n + n * n + n * n * n;
@@ -350,7 +350,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of an inode on disk.
+    /// Returns the bytes of an inode on disk.
     #[must_use]
     pub const fn inode_size(&self) -> usize {
         match self.version {
@@ -359,7 +359,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of a block pointer.
+    /// Returns the bytes of a block pointer.
     #[must_use]
     pub const fn pointer_size(&self) -> usize {
         match self.version {
@@ -374,68 +374,68 @@ impl Layout {
         Frag(u64::from(self.fs_fpg) * u64::from(cgx))
     }
 
-    /// Where the structures of group `cgx` start.
+    /// Returns where the structures of group `cgx` start.
     #[must_use]
     pub fn cgstart(&self, cgx: u32) -> Frag {
         self.cgbase(cgx) + u64::from(self.fs_old_cgoffset) * u64::from(cgx & !self.fs_old_cgmask)
     }
 
-    /// Fragments of group `cgx`; the last group may have fewer than the others.
+    /// Returns the fragments of group `cgx`; the last group may have fewer than the others.
     #[must_use]
     pub fn cg_frags(&self, cgx: u32) -> u32 {
         let left = self.fs_size - self.cgbase(cgx).0;
         u32::try_from(left).map_or(self.fs_fpg, |left| left.min(self.fs_fpg))
     }
 
-    /// The superblock copy of group `cgx`.
+    /// Returns the superblock copy of group `cgx`.
     #[must_use]
     pub fn cgsblock(&self, cgx: u32) -> Frag {
         self.cgstart(cgx) + u64::from(self.fs_sblkno)
     }
 
-    /// The group block of group `cgx`.
+    /// Returns the group block of group `cgx`.
     #[must_use]
     pub fn cgtod(&self, cgx: u32) -> Frag {
         self.cgstart(cgx) + u64::from(self.fs_cblkno)
     }
 
-    /// The first inode block of group `cgx`.
+    /// Returns the first inode block of group `cgx`.
     #[must_use]
     pub fn cgimin(&self, cgx: u32) -> Frag {
         self.cgstart(cgx) + u64::from(self.fs_iblkno)
     }
 
-    /// The first data fragment after the inodes of group `cgx`.
+    /// Returns the first data fragment after the inodes of group `cgx`.
     #[must_use]
     pub fn cgdmin(&self, cgx: u32) -> Frag {
         self.cgstart(cgx) + u64::from(self.fs_dblkno)
     }
 
-    /// The group that owns a fragment.
+    /// Returns the group that owns a fragment.
     #[must_use]
     pub fn dtog(&self, frag: Frag) -> u32 {
         u32::try_from(frag.0 / u64::from(self.fs_fpg)).unwrap_or(u32::MAX)
     }
 
-    /// A fragment's place in its group.
+    /// Returns a fragment's place in its group.
     #[must_use]
     pub fn dtogd(&self, frag: Frag) -> u32 {
         u32::try_from(frag.0 % u64::from(self.fs_fpg)).unwrap_or(u32::MAX)
     }
 
-    /// Inodes of the file system, with the unusable first ones.
+    /// Returns the inodes of the file system, with the unusable first ones.
     #[must_use]
     pub const fn inodes(&self) -> u32 {
         self.fs_ncg * self.fs_ipg
     }
 
-    /// The group of an inode.
+    /// Returns the group of an inode.
     #[must_use]
     pub const fn ino_to_cg(&self, ino: u32) -> u32 {
         ino / self.fs_ipg
     }
 
-    /// The block that holds an inode, and the inode's byte offset in it.
+    /// Returns the block that holds an inode, and the inode's byte offset in it.
     #[must_use]
     pub fn ino_to_fsba(&self, ino: u32) -> (Frag, usize) {
         let within = ino % self.fs_ipg;
@@ -443,31 +443,32 @@ impl Layout {
         (block, (within % self.fs_inopb) as usize * self.inode_size())
     }
 
-    /// Byte offset of a fragment on the device.
+    /// Returns the byte offset of a fragment on the device.
     #[must_use]
     pub const fn byte(&self, frag: Frag) -> u64 {
         frag.0 << self.fs_fshift
     }
 
-    /// True if `frags` fragments from `frag` lie in the file system.
+    /// Returns true if `frags` fragments from `frag` lie in the file system.
     #[must_use]
     pub const fn contains(&self, frag: Frag, frags: u64) -> bool {
         frag.0 < self.fs_size && frags <= self.fs_size - frag.0
     }
 
-    /// The block of a file that holds byte `offset`.
+    /// Returns the block of a file that holds byte `offset`.
     #[must_use]
     pub const fn lblkno(&self, offset: u64) -> Lbn {
         Lbn(offset >> self.fs_bshift)
     }
 
-    /// The offset of a byte within its block.
+    /// Returns the offset of a byte within its block.
     #[must_use]
     pub fn blkoff(&self, offset: u64) -> usize {
         usize::try_from(offset & (u64::from(self.fs_bsize) - 1)).unwrap_or(0)
     }
 
-    /// Bytes of block `lbn` of a file (or of its part in fragments) of `size` bytes (`blksize`).
+    /// Returns the bytes of block `lbn` of a file (or of its part in fragments) of `size` bytes
+    /// (`blksize`).
     #[must_use]
     pub fn blksize(&self, size: u64, lbn: Lbn) -> u32 {
         if lbn.0 >= NDADDR as u64 || size >= (lbn.0 + 1) << self.fs_bshift {
@@ -477,14 +478,14 @@ impl Layout {
         }
     }
 
-    /// Fragments that `bytes` need.
+    /// Returns the fragments that `bytes` need.
     #[must_use]
     pub const fn numfrags(&self, bytes: u32) -> u32 {
         bytes.div_ceil(self.fs_fsize)
     }
 }
 
-/// Two words of the image as one 64-bit number.
+/// Returns two words of the image as one 64-bit number.
 fn sun_quad(words: [i32; 2], endian: Endian) -> i64 {
     let (high, low) = if endian == Endian::Big { (words[0], words[1]) } else { (words[1], words[0]) };
     i64::from(high) << 32 | i64::from(low.cast_unsigned())

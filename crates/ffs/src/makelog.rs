@@ -27,8 +27,8 @@ const LOG_FLAGS: u32 = 0x0002_0000 | 0x0010_0000 | 0x0000_0001;
 /// Inode flags of NetBSD's log (`SF_LOG`).
 const SF_LOG: u32 = 0x0040_0000;
 
-/// Bytes of the log that is made where there is a run of free blocks that long: `asked`, or a share
-/// of the file system; none if that is too small to spare any.
+/// Returns the bytes of the log that is made where there is a run of free blocks that long:
+/// `asked`, or a share of the file system; none if that is too small to spare any.
 #[must_use]
 pub fn log_bytes(layout: &Layout, asked: Option<u64>) -> Option<u64> {
     let wanted = asked.or_else(|| default_log_bytes(layout.fs_dsize << layout.fs_fshift))?;
@@ -77,14 +77,14 @@ impl Ffs {
         Ok(())
     }
 
-    /// A new log on the ring.
+    /// Returns a new log on the ring.
     fn create_log(&self, ring: Ring, identity: Identity) -> Result<Wapbl> {
         let (device, clock) = (self.cache.device().clone(), self.clock.clone());
         let exact = self.wants_exact_orphans();
         Ok(Wapbl::create(device, clock, ring, self.layout.endian, exact, identity)?)
     }
 
-    /// True if the system that may replay the log wants an exact list of orphans.
+    /// Returns true if the system that may replay the log wants an exact list of orphans.
     fn wants_exact_orphans(&self) -> bool {
         self.dialect == Dialect::NetBsd
     }
@@ -96,13 +96,13 @@ impl Ffs {
         self.log = Some(log);
     }
 
-    /// Bytes of a block of the log.
+    /// Returns the bytes of a block of the log.
     fn log_block(&self) -> u64 {
         self.cache.device().info().sector_bytes.into()
     }
 
-    /// True if the log's space still belongs to it: somebody may have removed the file, and others
-    /// have its blocks.
+    /// Returns true if the log's space still belongs to it: somebody may have removed the file, and
+    /// others have its blocks.
     fn owns(&self, place: &LogPlace) -> Result<bool> {
         let Some(ino) = place.ino else { return Ok(true) };
         let owns = || {
@@ -178,8 +178,8 @@ impl Ffs {
         self.mark_in_use()
     }
 
-    /// A run of `blocks` free blocks, or the longest there is if a log can be of that size; the
-    /// groups in the middle are looked at first.
+    /// Returns a run of `blocks` free blocks, or the longest there is if a log can be of that size;
+    /// the groups in the middle are looked at first.
     fn free_run(&self, blocks: u64) -> Result<Option<(Frag, u64)>> {
         let frag = self.layout.fs_frag;
         let mut best: Option<(Frag, u64)> = None;

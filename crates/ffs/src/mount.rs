@@ -194,7 +194,7 @@ impl Ffs {
         &self.objections
     }
 
-    /// The superblock as it is now.
+    /// Returns the superblock as it is now.
     #[must_use]
     pub fn superblock(&self) -> Superblock {
         let mut superblock = self.superblock.lock().clone();
@@ -202,13 +202,13 @@ impl Ffs {
         superblock
     }
 
-    /// The checked geometry.
+    /// Returns the checked geometry.
     #[must_use]
     pub const fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The reserve in percent.
+    /// Returns the reserve in percent.
     #[must_use]
     pub fn minfree(&self) -> u32 {
         self.minfree.load(Ordering::Relaxed)
@@ -225,7 +225,7 @@ impl Ffs {
         Ok(())
     }
 
-    /// True if nothing can be changed.
+    /// Returns true if nothing can be changed.
     pub(crate) fn is_read_only(&self) -> bool {
         self.read_only.load(Ordering::Relaxed)
     }
@@ -243,7 +243,7 @@ impl Ffs {
         Ok(())
     }
 
-    /// True once the device says "in use".
+    /// Returns true once the device says "in use".
     pub(crate) fn is_marked(&self) -> bool {
         *self.marked.lock()
     }
@@ -272,8 +272,8 @@ impl Ffs {
         })?)
     }
 
-    /// The buffer of the superblock, if commits log it. NetBSD wants it so: it believes the counts
-    /// that a replay leaves.
+    /// Returns the buffer of the superblock, if commits log it. NetBSD wants it so: it believes the
+    /// counts that a replay leaves.
     pub(crate) fn superblock_to_log(&self) -> Result<Option<Buffer<'_>>> {
         // Until it says "in use" it is written past the log.
         if self.log.is_none() || self.dialect != Dialect::NetBsd || !self.is_marked() {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Most names of one file (`UFS_LINK_MAX`).
 pub(crate) const LINK_MAX: u16 = 32767;
 impl Ffs {
-    /// A directory's inode.
+    /// Returns a directory's inode.
     pub(crate) fn directory(&self, ino: Ino) -> Result<Arc<Inode>> {
         let inode = self.iget_ino(ino)?;
         if inode.is_directory { Ok(inode) } else { Err(Error::NotDirectory) }
@@ -236,7 +236,8 @@ pub(crate) fn check_name(name: &[u8]) -> Result<()> {
     }
 }
 
-/// A directory entry whose inode is not in use is damage, not a stale number of the caller's.
+/// Returns a directory entry whose inode is not in use is damage, not a stale number of the
+/// caller's.
 pub(crate) fn dangling(error: Error, ino: u32) -> Error {
     match error {
         Error::Stale => Error::corrupt("a name leads to a free inode", format!("inode {ino}")),

@@ -20,7 +20,7 @@ use spindle_vfs::{
 };
 use std::ops::ControlFlow;
 
-/// A regular file's inode, locked for change.
+/// Returns a regular file's inode, locked for change.
 fn write_regular(inode: &Inode) -> Result<RwLockWriteGuard<'_, State>> {
     let state = inode.state.write();
     check_regular(&state.di)?;

@@ -9,9 +9,9 @@ use crate::dialect::Dialect;
 use crate::layout::Layout;
 use crate::ondisk::{Csum, FS_OPTSPACE, FS_OPTTIME, Fs, NDADDR};
 
-/// The group for a new directory: more free inodes than the average, and of those the fewest
-/// directories. The search starts at the parent's group, so that ties stay near. 0 if there are no
-/// groups.
+/// Returns the group for a new directory: more free inodes than the average, and of those the
+/// fewest directories. The search starts at the parent's group, so that ties stay near. 0 if there
+/// are no groups.
 #[must_use]
 pub fn directory_group(groups: &[Csum], parent: u32) -> u32 {
     let count = groups.len().max(1);
@@ -70,8 +70,8 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// What the superblock of a file system says; a rotational delay only where the geometry is
-    /// known.
+    /// Returns what the superblock of a file system says; a rotational delay only where the
+    /// geometry is known.
     #[must_use]
     pub fn of(fs: &Fs, layout: &Layout, dialect: Dialect) -> Self {
         let positive = |value: i32| u32::try_from(value).unwrap_or(0);
@@ -111,7 +111,7 @@ pub fn block_preference(next: &NextBlock, by: &Placement) -> Preference {
     }
 }
 
-/// The first group from `start` with at least the average of free blocks.
+/// Returns the first group from `start` with at least the average of free blocks.
 #[must_use]
 pub fn group_with_room(groups: &[Csum], start: u32) -> u32 {
     let count = groups.len().max(1);
@@ -123,8 +123,8 @@ pub fn group_with_room(groups: &[Csum], start: u32) -> u32 {
     u32::try_from(found.unwrap_or(from)).unwrap_or(0)
 }
 
-/// The order in which groups are tried: the preferred one, a quadratic rehash from it, then all the
-/// others.
+/// Returns the order in which groups are tried: the preferred one, a quadratic rehash from it, then
+/// all the others.
 pub fn group_order(preferred: u32, ncg: u32) -> impl Iterator<Item = u32> {
     let start = u64::from(preferred % ncg.max(1));
     let ncg64 = u64::from(ncg);
@@ -138,9 +138,10 @@ pub fn group_order(preferred: u32, ncg: u32) -> impl Iterator<Item = u32> {
     std::iter::once(start).chain(rehash).chain(rest).map(|g| u32::try_from(g).unwrap_or(0))
 }
 
-/// What to optimise a growing fragment for, and whether the file system's preference is to change
-/// to it (`ffs_realloccg`): with little fragmentation a whole block is taken at once and the unused
-/// rest given back; when more than the reserve allows lies in loose fragments, space comes first.
+/// Returns what to optimise a growing fragment for, and whether the file system's preference is to
+/// change to it (`ffs_realloccg`): with little fragmentation a whole block is taken at once and the
+/// unused rest given back; when more than the reserve allows lies in loose fragments, space comes
+/// first.
 #[must_use]
 pub fn optimization(current: i32, minfree: u32, nffree: i64, dsize: u64) -> i32 {
     let dsize = i64::try_from(dsize).unwrap_or(i64::MAX);
@@ -154,8 +155,8 @@ pub fn optimization(current: i32, minfree: u32, nffree: i64, dsize: u64) -> i32 
     }
 }
 
-/// Fragments that pass the head while the next transfer is made ready (paper, section 3.2):
-/// `rotdelay_ms` at `rps` revolutions of `nsect` sectors, `nspf` of them to a fragment.
+/// Returns the fragments that pass the head while the next transfer is made ready (paper, section
+/// 3.2): `rotdelay_ms` at `rps` revolutions of `nsect` sectors, `nspf` of them to a fragment.
 #[must_use]
 pub fn rotational_delay(rotdelay_ms: u32, rps: u32, nsect: u32, nspf: u32) -> u32 {
     let sectors = u64::from(rotdelay_ms) * u64::from(rps) * u64::from(nsect) / 1000;

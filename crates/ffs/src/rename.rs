@@ -72,7 +72,7 @@ impl Ffs {
         self.try_rename(&from, &to, mode, by, Some(&rename_lock)).unwrap_or(Err(Error::Stale))
     }
 
-    /// A directory and all above it.
+    /// Returns a directory and all above it.
     fn ancestors(&self, dir: u32) -> Result<Vec<u32>> {
         let mut chain = vec![dir];
         let mut at = dir;

@@ -98,21 +98,22 @@ impl Rotation {
         Ok(Some(rotation))
     }
 
-    /// Blocks in a cycle of the tables.
+    /// Returns the blocks in a cycle of the tables.
     #[must_use]
     pub fn blocks_per_cycle(&self, fs_frag: u32) -> usize {
         let sectors = u64::from(self.fs_old_spc) * u64::from(self.fs_old_cpc);
         usize::try_from(sectors / u64::from(self.fs_old_nspf * fs_frag.max(1))).unwrap_or(usize::MAX)
     }
 
-    /// The cylinder, from the start of its group, of fragment `bno` of the group (`cbtocylno`).
+    /// Returns the cylinder, from the start of its group, of fragment `bno` of the group
+    /// (`cbtocylno`).
     #[must_use]
     pub fn cylinder(&self, bno: u32) -> u32 {
         u32::try_from(u64::from(bno) * u64::from(self.fs_old_nspf) / u64::from(self.fs_old_spc))
             .unwrap_or(u32::MAX)
     }
 
-    /// The rotational position of fragment `bno` of its group (`cbtorpos`).
+    /// Returns the rotational position of fragment `bno` of its group (`cbtorpos`).
     #[must_use]
     pub fn position(&self, bno: u32) -> u32 {
         let sector = u64::from(bno) * u64::from(self.fs_old_nspf) % u64::from(self.fs_old_spc);
@@ -123,8 +124,9 @@ impl Rotation {
         u32::try_from(angle * u64::from(self.fs_old_nrpos) / u64::from(self.fs_old_npsect)).unwrap_or(0)
     }
 
-    /// The blocks (in blocks from the start of a cycle) at position `rpos` of cylinder `cyl` of a
-    /// cycle, as the tables chain them. Stops at the end of the tables whatever they say.
+    /// Returns the blocks (in blocks from the start of a cycle) at position `rpos` of cylinder
+    /// `cyl` of a cycle, as the tables chain them. Stops at the end of the tables whatever they
+    /// say.
     pub fn blocks_at(&self, cyl: u32, rpos: u32) -> impl Iterator<Item = u32> + '_ {
         let first = self.postbl.get((cyl * self.fs_old_nrpos + rpos) as usize).copied().unwrap_or(-1);
         let mut next = u32::try_from(first).ok();

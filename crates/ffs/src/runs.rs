@@ -41,7 +41,7 @@ struct FreeRun {
 }
 
 impl Ffs {
-    /// Where block `lbn` of a file should go if the policy of BSD wants it at `wanted`.
+    /// Returns where block `lbn` of a file should go if the policy of BSD wants it at `wanted`.
     ///
     /// # Errors
     /// When a group cannot be read.
@@ -84,8 +84,8 @@ impl Ffs {
     }
 }
 
-/// The shortest run of at least `run` whole free blocks among `blocks`, or else the longest, in a
-/// map of free fragments. Of several the first.
+/// Returns the shortest run of at least `run` whole free blocks among `blocks`, or else the
+/// longest, in a map of free fragments. Of several the first.
 fn free_run(map: &[u8], frag: u32, blocks: Range<u32>, run: u32) -> Option<FreeRun> {
     let mut best: Option<FreeRun> = None;
     let mut at = blocks.start;

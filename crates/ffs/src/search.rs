@@ -8,7 +8,7 @@ use crate::group::{Group, find_bit};
 use crate::layout::Layout;
 use crate::rotation::Rotation;
 
-/// A free block, as a fragment of the group, for a request for the block at `wanted`.
+/// Returns a free block, as a fragment of the group, for a request for the block at `wanted`.
 #[must_use]
 pub fn find_block(layout: &Layout, group: Group<'_>, ndblk: u32, wanted: Option<u32>) -> Option<u32> {
     let frag = layout.fs_frag;
@@ -35,7 +35,7 @@ pub fn find_block(layout: &Layout, group: Group<'_>, ndblk: u32, wanted: Option<
     search(start / frag, blocks).or_else(|| search(0, start / frag)).filter(|&bno| group.is_block(bno))
 }
 
-/// The first whole free block among blocks `from..to`.
+/// Returns the first whole free block among blocks `from..to`.
 fn next_whole_block(group: Group<'_>, from: u32, to: u32, frag: u32) -> Option<u32> {
     let map = group.blksfree();
     let mut at = from * frag;
@@ -49,7 +49,7 @@ fn next_whole_block(group: Group<'_>, from: u32, to: u32, frag: u32) -> Option<u
     None
 }
 
-/// The free block of the wanted one's cylinder that comes under the head soonest after it.
+/// Returns the free block of the wanted one's cylinder that comes under the head soonest after it.
 fn same_cylinder(rotation: &Rotation, group: Group<'_>, wanted: u32, frag: u32) -> Option<u32> {
     let cylinder = rotation.cylinder(wanted);
     if rotation.fs_old_cpc == 0 || group.blktot(cylinder) <= 0 {
@@ -68,7 +68,7 @@ fn same_cylinder(rotation: &Rotation, group: Group<'_>, wanted: u32, frag: u32) 
     })
 }
 
-/// A free run of exactly `run` fragments (fewer than a block), nearest after `wanted`
+/// Returns a free run of exactly `run` fragments (fewer than a block), nearest after `wanted`
 /// (`ffs_mapsearch`).
 #[must_use]
 pub fn find_run(layout: &Layout, group: Group<'_>, ndblk: u32, wanted: Option<u32>, run: u32) -> Option<u32> {
@@ -91,7 +91,7 @@ pub fn find_run(layout: &Layout, group: Group<'_>, ndblk: u32, wanted: Option<u3
     in_blocks(start, blocks).or_else(|| in_blocks(0, start))
 }
 
-/// Where in a block's bits a run of exactly `run` set bits begins.
+/// Returns where in a block's bits a run of exactly `run` set bits begins.
 fn run_in(bits: u8, frag: u32, run: u32) -> Option<u32> {
     let bits = u32::from(bits);
     let ones = (1 << run) - 1;

@@ -36,12 +36,12 @@ impl Summaries {
         Ok(Self { state: Mutex::new(State { groups, total }) })
     }
 
-    /// The counts of the whole file system.
+    /// Returns the counts of the whole file system.
     pub(crate) fn total(&self) -> CsumTotal {
         self.state.lock().total
     }
 
-    /// The counts of one group.
+    /// Returns the counts of one group.
     pub(crate) fn group(&self, cgx: u32) -> Csum {
         self.state.lock().groups[cgx as usize]
     }
@@ -51,7 +51,7 @@ impl Summaries {
         choose(&self.state.lock().groups)
     }
 
-    /// The buffer that has the counts of a group, and where in it.
+    /// Returns the buffer that has the counts of a group, and where in it.
     pub(crate) fn buffer<'a>(layout: &Layout, cache: &'a Cache, cgx: u32) -> Result<(Buffer<'a>, usize)> {
         let at = cgx as usize * Csum::SIZE;
         let block = layout.fs_bsize as usize;

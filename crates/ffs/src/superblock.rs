@@ -144,7 +144,7 @@ impl Superblock {
         Err(Error::corrupt("no usable superblock replica", device.info().name.clone()))
     }
 
-    /// The recovery record in front of the UFS2 superblock, if there is one.
+    /// Returns the recovery record in front of the UFS2 superblock, if there is one.
     ///
     /// # Errors
     /// Device errors.
@@ -171,9 +171,9 @@ impl Superblock {
         Ok(Some(raw))
     }
 
-    /// A superblock whose check-hash is wrong because our last write of it was cut short: a replica
-    /// confirms the geometry, which no mount changes, and the log that it was being written. It
-    /// counts as not clean.
+    /// Returns a superblock whose check-hash is wrong because our last write of it was cut short: a
+    /// replica confirms the geometry, which no mount changes, and the log that it was being
+    /// written. It counts as not clean.
     fn open_torn(device: &dyn Device) -> Result<Option<Self>> {
         for at in SBLOCKSEARCH {
             let Some(raw) = Self::read_raw(device, at)? else { continue };
@@ -216,7 +216,7 @@ impl Superblock {
         check_hash(&raw[..self.layout.fs_sbsize as usize], FS_CKHASH)
     }
 
-    /// The bytes as last read or written.
+    /// Returns the bytes as last read or written.
     #[must_use]
     pub fn raw(&self) -> &[u8] {
         &self.raw
@@ -228,7 +228,7 @@ impl Superblock {
         self.dialect.flags(&self.fs, &self.layout)
     }
 
-    /// Which structures carry check-hashes that must be kept right.
+    /// Returns which structures carry check-hashes that must be kept right.
     #[must_use]
     pub fn check_hashes(&self) -> CheckHashes {
         let on = self.dialect == Dialect::FreeBsd
@@ -238,7 +238,7 @@ impl Superblock {
         CheckHashes { superblock: has(CK_SUPERBLOCK), groups: has(CK_CYLGRP), inodes: has(CK_INODE) }
     }
 
-    /// What speaks against writing, after a recovery if a log allows one.
+    /// Returns what speaks against writing, after a recovery if a log allows one.
     ///
     /// # Errors
     /// Device errors while a log is looked at.
@@ -258,8 +258,8 @@ impl Superblock {
         found
     }
 
-    /// True if what a log holds, if there is one, has to be replayed: NetBSD has a flag for that,
-    /// elsewhere it is so whenever the file system was not left clean.
+    /// Returns true if what a log holds, if there is one, has to be replayed: NetBSD has a flag for
+    /// that, elsewhere it is so whenever the file system was not left clean.
     #[must_use]
     pub(crate) fn needs_log(&self) -> bool {
         match self.dialect {
@@ -268,7 +268,7 @@ impl Superblock {
         }
     }
 
-    /// What the log knows it by: the bytes as last read, written or sealed.
+    /// Returns what the log knows it by: the bytes as last read, written or sealed.
     #[must_use]
     pub fn identity(&self) -> Identity {
         Identity::of(&self.raw[..self.layout.fs_sbsize as usize])
@@ -279,7 +279,7 @@ impl Superblock {
         let _ = self.encode(self.layout.fs_sblockloc);
     }
 
-    /// True if the device says that it is not in use.
+    /// Returns true if the device says that it is not in use.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         match self.dialect {
@@ -288,7 +288,7 @@ impl Superblock {
         }
     }
 
-    /// Where it says that the log is.
+    /// Returns where it says that the log is.
     #[must_use]
     pub fn log_place(&self) -> Option<LogPlace> {
         LogPlace::get(&self.raw, self)
@@ -301,9 +301,9 @@ impl Superblock {
         self.raw = raw;
     }
 
-    /// The counts of the whole file system, from where its dialect looks for them. In UFS1 whose
-    /// flags have moved that is `fs_cstotal`: NetBSD leaves the old counts alone from then on.
-    /// OpenBSD goes on with the old ones.
+    /// Returns the counts of the whole file system, from where its dialect looks for them. In UFS1
+    /// whose flags have moved that is `fs_cstotal`: NetBSD leaves the old counts alone from then
+    /// on. OpenBSD goes on with the old ones.
     #[must_use]
     pub fn totals(&self) -> CsumTotal {
         match self.dialect {
@@ -313,7 +313,7 @@ impl Superblock {
         }
     }
 
-    /// The counts where systems before UFS2 keep them.
+    /// Returns the counts where systems before UFS2 keep them.
     #[must_use]
     pub fn old_totals(&self) -> CsumTotal {
         let old = self.fs.fs_old_cstotal;
@@ -343,7 +343,7 @@ impl Superblock {
         }
     }
 
-    /// True if the fields that came with UFS2 are in use.
+    /// Returns true if the fields that came with UFS2 are in use.
     pub(crate) fn has_new_fields(&self) -> bool {
         self.layout.version == Version::Ufs2 || self.layout.flags_updated
     }
@@ -403,7 +403,7 @@ impl Superblock {
         }
     }
 
-    /// The bytes to write for a copy that stands at byte `at`, with its check-hash.
+    /// Returns the bytes to write for a copy that stands at byte `at`, with its check-hash.
     #[must_use]
     pub fn encode(&mut self, at: u64) -> Vec<u8> {
         let endian = self.layout.endian;
@@ -452,7 +452,7 @@ impl Superblock {
         change(&mut self.fs);
     }
 
-    /// Bytes of it that are written to a device with sectors of `sector` bytes.
+    /// Returns the bytes of it that are written to a device with sectors of `sector` bytes.
     pub(crate) fn written_bytes(&self, sector: usize) -> usize {
         (self.layout.fs_sbsize as usize).next_multiple_of(sector).min(SBLOCKSIZE)
     }

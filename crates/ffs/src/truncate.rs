@@ -442,7 +442,7 @@ impl Ffs {
         Ok(())
     }
 
-    /// The parts of a range that have space, in the order of their offsets.
+    /// Returns the parts of a range that have space, in the order of their offsets.
     fn stored_runs(&self, inode: &Inode, di: &Dinode, range: Range<u64>) -> Result<Vec<Range<u64>>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         let mut at = range.start;

@@ -115,13 +115,13 @@ impl Tx<'_> {
         self.work.borrow_mut().claimed.extend(sectors);
     }
 
-    /// True if so many more sectors of the log can be changed.
+    /// Returns true if so many more sectors of the log can be changed.
     pub(crate) fn has_room(&self, ffs: &Ffs, sectors: usize) -> bool {
         let claimed = self.work.borrow().claimed.len();
         self.room() >= (claimed + sectors) * ffs.sector()
     }
 
-    /// The present moment.
+    /// Returns the present moment.
     pub(crate) fn mark(&self) -> Mark {
         let work = self.work.borrow();
         Mark { cache: self.cache.savepoint(), taken: work.taken.len(), given_up: work.given_up.len() }
@@ -171,7 +171,7 @@ pub(crate) enum Progress<T> {
 }
 
 impl<T> Progress<T> {
-    /// What has come of it, and whether that is all.
+    /// Returns what has come of it, and whether that is all.
     pub(crate) fn split(self) -> (T, bool) {
         match self {
             Self::Done(value) => (value, true),
@@ -260,7 +260,8 @@ impl Ffs {
         self.run(self.begin_unmarked(Kind::Other, self.long_operation_bytes())?, touched, change)
     }
 
-    /// Bytes of the log that an operation may take at first that may need more than others.
+    /// Returns the bytes of the log that an operation may take at first that may need more than
+    /// others.
     fn long_operation_bytes(&self) -> usize {
         let share = self.log.as_ref().map_or(0, |log| spindle_cache::Log::limit_bytes(&**log) / 4);
         share.max(OPERATION_SECTORS * self.sector())
@@ -389,7 +390,7 @@ impl Ffs {
         ended.map_or_else(Error::from, |()| error)
     }
 
-    /// Bytes of a sector of the device.
+    /// Returns the bytes of a sector of the device.
     pub(crate) fn sector(&self) -> usize {
         self.cache.device().info().sector_bytes as usize
     }

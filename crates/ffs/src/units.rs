@@ -44,7 +44,7 @@ impl fmt::Display for Lbn {
     }
 }
 
-/// A 64-bit number as an index: Spindle needs a machine where the two are the same.
+/// Returns a 64-bit number as an index: Spindle needs a machine where the two are the same.
 #[must_use]
 #[allow(clippy::cast_possible_truncation)] // Asserted beside it.
 pub const fn index(n: u64) -> usize {
@@ -52,8 +52,8 @@ pub const fn index(n: u64) -> usize {
     n as usize
 }
 
-/// The low 32 bits of a time in seconds, which is what UFS1 holds; beyond 2038 it wraps, as FreeBSD
-/// reads it, without a sign.
+/// Returns the low 32 bits of a time in seconds, which is what UFS1 holds; beyond 2038 it wraps, as
+/// FreeBSD reads it, without a sign.
 #[must_use]
 #[allow(clippy::cast_possible_truncation)] // Meant.
 pub const fn low_word(secs: i64) -> i32 {

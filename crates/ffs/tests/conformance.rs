@@ -96,7 +96,7 @@ impl Harness for Ufs {
     }
 }
 
-/// The defaults without the directory for snapshots: the suite begins with an empty root.
+/// Returns the defaults without the directory for snapshots: the suite begins with an empty root.
 fn empty(size_bytes: u64) -> Parameters {
     Parameters { snap_dir: false, ..Parameters::new(size_bytes) }
 }
@@ -112,7 +112,7 @@ fn ufs2_be() -> Parameters {
     Parameters { endian: Some(Endian::Big), bsize, fsize, density: Some(4096), ..empty(32 << 20) }
 }
 
-/// The shape of game consoles: blocks and fragments of 64 KiB.
+/// Returns the shape of game consoles: blocks and fragments of 64 KiB.
 fn ufs2_64k() -> Parameters {
     let whole = Some(65536);
     Parameters { bsize: whole, fsize: whole, minfree: Some(0), density: Some(8192), ..empty(64 << 20) }
@@ -170,7 +170,7 @@ spindle_vfs::conformance_tests!(on_ufs2_64k, || Ufs::make(&ufs2_64k()));
 spindle_vfs::conformance_tests!(on_ufs1_le, || Ufs::make(&ufs1_le()));
 spindle_vfs::conformance_tests!(on_ufs1_be_rotational, || Ufs::make(&ufs1_be_rotational()));
 spindle_vfs::conformance_tests!(on_old_format, || Ufs::make(&old_format()));
-/// The old way: block by block in a few blocks of memory, names written at once.
+/// Returns the old way: block by block in a few blocks of memory, names written at once.
 fn old_way() -> OpenOptions {
     let cache = Settings {
         naming: Naming::Synchronous,

@@ -263,7 +263,7 @@ fn directories_below_each_other() {
     });
 }
 
-/// The names of a directory.
+/// Returns the names of a directory.
 fn names(fs: &Ffs, dir: Ino) -> Vec<String> {
     let mut names = Vec::new();
     fs.readdir(dir, 0, &mut |entry| {

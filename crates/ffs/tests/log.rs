@@ -78,7 +78,7 @@ impl Disk {
         Ffs::open(self.device.clone(), self.clock.clone(), &options).unwrap()
     }
 
-    /// What the medium has now, as after a crash.
+    /// Returns what the medium has now, as after a crash.
     fn crash(&self) -> Self {
         Self { device: Arc::new(self.device.branch()), dialect: self.dialect, clock: self.clock.clone() }
     }

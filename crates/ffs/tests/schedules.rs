@@ -52,7 +52,7 @@ impl Power {
     }
 }
 
-/// A byte that client `number` writes: nobody else does, and it is not 0.
+/// Returns a byte that client `number` writes: nobody else does, and it is not 0.
 fn byte_of(number: u64, chance: u8) -> u8 {
     (u8::try_from(number).unwrap() + 1) << 5 | chance >> 3
 }

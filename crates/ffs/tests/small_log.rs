@@ -40,7 +40,7 @@ impl Disk {
         fs
     }
 
-    /// What the medium has now, as after a crash.
+    /// Returns what the medium has now, as after a crash.
     fn crash(&self) -> Self {
         Self { device: Arc::new(self.device.branch()), clock: self.clock.clone() }
     }
@@ -51,7 +51,7 @@ impl Disk {
         damage.map(ToString::to_string).collect()
     }
 
-    /// The log that is there, in bytes.
+    /// Returns the log that is there, in bytes.
     fn log_bytes(fs: &Ffs) -> Option<u64> {
         fs.superblock().log_place().map(|place| place.len)
     }

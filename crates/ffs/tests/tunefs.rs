@@ -47,7 +47,7 @@ fn everything() -> Vec<Parameters> {
     all
 }
 
-/// The bytes of a device.
+/// Returns the bytes of a device.
 fn bytes(device: &MemoryDevice) -> Vec<u8> {
     let mut bytes = vec![0; usize::try_from(device.info().size_bytes).unwrap()];
     device.read_at(0, &mut bytes).unwrap();

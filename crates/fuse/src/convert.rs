@@ -77,7 +77,7 @@ pub(crate) struct FileAttr {
     pub(crate) blksize: u32,
 }
 
-/// The attributes as `stat` shows them, under the kernel's number for the inode.
+/// Returns the attributes as `stat` shows them, under the kernel's number for the inode.
 pub(crate) fn file_attr(node: NodeId, attr: &Attr, presented: Presented) -> FileAttr {
     FileAttr {
         node,
@@ -114,8 +114,8 @@ pub(crate) const fn absent() -> FileAttr {
     }
 }
 
-/// The kernel's 32-bit device number (`new_encode_dev` of Linux `kdev_t.h`): 12 bits of major, 20
-/// of minor.
+/// Returns the kernel's 32-bit device number (`new_encode_dev` of Linux `kdev_t.h`): 12 bits of
+/// major, 20 of minor.
 pub(crate) const fn encode_rdev(rdev: Rdev) -> u32 {
     let (major, minor) = (rdev.major & 0xfff, rdev.minor & 0xf_ffff);
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)

@@ -37,7 +37,8 @@ pub(crate) fn while_busy(clock: &dyn Clock, attempt: impl Fn() -> Result<()>) ->
     }
 }
 
-/// True while `image` is locked by a daemon whose mount is gone, so that it will be free soon.
+/// Returns true while `image` is locked by a daemon whose mount is gone, so that it will be free
+/// soon.
 #[must_use]
 pub fn is_held_by_ending(image: &Path) -> bool {
     let Ok(metadata) = fs::metadata(image) else { return false };
@@ -54,9 +55,9 @@ pub fn wait_for_ending(image: &Path, clock: &dyn Clock) {
     }
 }
 
-/// Who holds the whole-file lock of this file, if a line of `/proc/locks` is of it: number, kind,
-/// advisory or not, access, process, and major and minor number of the device and inode number as
-/// `%02x:%02x:%d`.
+/// Returns who holds the whole-file lock of this file, if a line of `/proc/locks` is of it: number,
+/// kind, advisory or not, access, process, and major and minor number of the device and inode
+/// number as `%02x:%02x:%d`.
 fn holder(line: &str, dev: u64, ino: u64) -> Option<u32> {
     let mut fields = line.split_whitespace().skip(1);
     let (kind, pid, place) = (fields.next()?, fields.nth(2)?, fields.next()?);

@@ -41,8 +41,8 @@ pub(crate) struct KernelMount {
     pub(crate) auto_unmount: Option<UnixStream>,
 }
 
-/// Whether the kernel must check permissions: whenever anyone but root on behalf of root may come
-/// in. Root would pass every check, and each create would cost a GETATTR of the directory.
+/// Returns whether the kernel must check permissions: whenever anyone but root on behalf of root
+/// may come in. Root would pass every check, and each create would cost a GETATTR of the directory.
 pub(crate) fn needs_permission_checks(options: &MountOptions) -> bool {
     options.default_permissions || options.access == Access::Everyone || !geteuid().is_root()
 }
@@ -161,8 +161,8 @@ fn mount_by_helper(
     }
 }
 
-/// The options as `fusermount3` reads them: it takes a backslash before a comma or a backslash
-/// away.
+/// Returns the options as `fusermount3` reads them: it takes a backslash before a comma or a
+/// backslash away.
 fn helper_options(source: &str, options: &MountOptions) -> String {
     let mut text = format!("fsname={}", source.replace('\\', r"\\").replace(',', r"\,"));
     let words = [

@@ -99,7 +99,7 @@ impl Room {
         self.forgotten.notify_all();
     }
 
-    /// Whether it is worth waiting where there was no space.
+    /// Returns whether it is worth waiting where there was no space.
     pub(crate) fn may_grow(&self) -> bool {
         self.expected.lock().removed
     }

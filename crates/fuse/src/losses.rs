@@ -172,8 +172,8 @@ impl Losses {
     }
 }
 
-/// A path of each of these files: to be asked for only where something is wrong, as it reads all
-/// directories.
+/// Returns a path of each of these files: to be asked for only where something is wrong, as it
+/// reads all directories.
 fn names(fs: &dyn FileSystem, mut wanted: BTreeSet<Ino>) -> BTreeMap<Ino, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut seen = BTreeSet::from([fs.root()]);

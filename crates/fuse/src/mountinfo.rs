@@ -42,24 +42,25 @@ pub(crate) struct MountEntry {
 }
 
 impl MountEntry {
-    /// True if a FUSE server is behind it, of a kind with a name.
+    /// Returns true if a FUSE server is behind it, of a kind with a name.
     pub(crate) fn is_fuse(&self) -> bool {
         ["fuse.", "fuseblk."].iter().any(|kind| self.fs_type.starts_with(kind))
     }
 }
 
-/// The topmost mount on exactly this directory, an absolute path without links.
+/// Returns the topmost mount on exactly this directory, an absolute path without links.
 pub(crate) fn mounted_on(dir: &Path) -> Result<Option<MountEntry>> {
     Ok(all()?.into_iter().rfind(|entry| entry.mount_point == dir))
 }
 
-/// True if the file system of `mount` is mounted at another place, too, that this process sees. To
-/// be asked while `mount` is there: afterwards its device number may be another file system's.
+/// Returns true if the file system of `mount` is mounted at another place, too, that this process
+/// sees. To be asked while `mount` is there: afterwards its device number may be another file
+/// system's.
 pub(crate) fn is_elsewhere(mount: &MountEntry) -> Result<bool> {
     Ok(all()?.iter().any(|entry| entry.device == mount.device && entry.id != mount.id))
 }
 
-/// True if a file system of this number is mounted anywhere that this process sees.
+/// Returns true if a file system of this number is mounted anywhere that this process sees.
 pub(crate) fn is_mounted(device: MountDevice) -> Result<bool> {
     Ok(all()?.iter().any(|entry| entry.device == device))
 }
@@ -70,8 +71,8 @@ fn all() -> Result<Vec<MountEntry>> {
     Ok(text.split(|&b| b == b'\n').filter_map(parse_line).collect())
 }
 
-/// The fields of proc(5): id, parent, device, root, mount point, options, optional fields, `-`,
-/// type, source, super-block options.
+/// Returns the fields of proc(5): id, parent, device, root, mount point, options, optional fields,
+/// `-`, type, source, super-block options.
 fn parse_line(line: &[u8]) -> Option<MountEntry> {
     let mut fields = line.split(|&b| b == b' ');
     let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
@@ -86,7 +87,7 @@ fn parse_line(line: &[u8]) -> Option<MountEntry> {
     Some(MountEntry { id, device, mount_point: OsString::from_vec(mount_point).into(), fs_type, user_id })
 }
 
-/// Space, tab, newline and backslash are written as three octal digits.
+/// Returns the space, tab, newline and backslash are written as three octal digits.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -100,8 +101,8 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The directory without links in its path, its last component included; does not touch what is
-/// mounted on it.
+/// Returns the directory without links in its path, its last component included; does not touch
+/// what is mounted on it.
 pub(crate) fn canonical(dir: &Path) -> std::io::Result<PathBuf> {
     // `canonicalize` reads links only, but a dead mount's own root answers nothing: then only the
     // parent is asked.

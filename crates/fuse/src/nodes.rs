@@ -53,12 +53,12 @@ impl Nodes {
         released
     }
 
-    /// True while the kernel has references.
+    /// Returns true while the kernel has references.
     pub(crate) fn knows(&self, ino: Ino) -> bool {
         self.shard(ino).lock().contains_key(&ino)
     }
 
-    /// The file flags, without asking the file system.
+    /// Returns the file flags, without asking the file system.
     pub(crate) fn flags(&self, ino: Ino) -> u32 {
         self.shard(ino).lock().get(&ino).map_or(0, |node| node.flags)
     }

@@ -318,7 +318,7 @@ fn takes_value(key: &str) -> bool {
         || key.starts_with("X-")
 }
 
-/// The words of an option string, unescaped.
+/// Returns the words of an option string, unescaped.
 fn split(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut chars = text.chars();
@@ -350,7 +350,7 @@ fn number(word: &str, value: Option<&str>, radix: u32, max: u64) -> Result<u32> 
     }
 }
 
-/// A count of bytes, with `k`, `m`, `g` or `t` for powers of 1024.
+/// Returns a count of bytes, with `k`, `m`, `g` or `t` for powers of 1024.
 fn size(word: &str, value: Option<&str>) -> Result<u64> {
     let value = value.unwrap_or_default();
     let (digits, shift) = match value.as_bytes().last().map(u8::to_ascii_lowercase) {

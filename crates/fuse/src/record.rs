@@ -112,9 +112,9 @@ impl Record {
     }
 }
 
-/// True if `pid` is a daemon whose mount is gone: it completes its image and ends. As it holds its
-/// record, which may have no name any more, until after it has let go of the image, there is no
-/// moment at which this is missed.
+/// Returns true if `pid` is a daemon whose mount is gone: it completes its image and ends. As it
+/// holds its record, which may have no name any more, until after it has let go of the image, there
+/// is no moment at which this is missed.
 pub(crate) fn is_ending(pid: u32) -> bool {
     // Another user's daemon cannot be looked into.
     let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
@@ -136,7 +136,7 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    /// The record of a mount, if it has one.
+    /// Returns the record of a mount, if it has one.
     pub(crate) fn find(entry: &MountEntry) -> Option<Self> {
         let uid = entry.user_id?;
         let name = entry.device.to_string();

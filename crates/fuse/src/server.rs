@@ -183,7 +183,7 @@ impl Upkeep {
         &self.seeks
     }
 
-    /// Requests that wait for space.
+    /// Returns the requests that wait for space.
     pub(crate) fn retries(&self) -> &Later {
         &self.retries
     }
@@ -194,12 +194,12 @@ impl Inner {
         self.ids.ino(node)
     }
 
-    /// The attributes under the number that the kernel uses for requests.
+    /// Returns the attributes under the number that the kernel uses for requests.
     fn entry_attr(&self, attr: &Attr) -> FileAttr {
         file_attr(self.ids.node(attr.ino), attr, self.presented)
     }
 
-    /// The attributes under the number that users see: even the root has its own here.
+    /// Returns the attributes under the number that users see: even the root has its own here.
     fn stat_attr(&self, attr: &Attr) -> FileAttr {
         file_attr(NodeId(attr.ino.0), attr, self.presented)
     }
@@ -224,8 +224,8 @@ impl Inner {
         reply_empty(result, reply);
     }
 
-    /// True if a request found no space but may find some when the kernel has forgotten what was
-    /// removed.
+    /// Returns true if a request found no space but may find some when the kernel has forgotten
+    /// what was removed.
     fn may_yet_fit<T>(&self, result: &Result<T>) -> bool {
         matches!(result, Err(Error::NoSpace)) && self.upkeep.room.may_grow()
     }
@@ -387,7 +387,7 @@ impl Inner {
     }
 }
 
-/// The attributes of the file to try an OPEN on, for the one who may see it.
+/// Returns the attributes of the file to try an OPEN on, for the one who may see it.
 fn probe(req: &Request, parent: NodeId, name: &[u8]) -> Option<FileAttr> {
     let ours = parent == NodeId::ROOT && req.pid() == std::process::id() && name == PROBE.as_bytes();
     ours.then(|| {
@@ -409,14 +409,14 @@ fn cred(req: &Request) -> Cred<'static> {
     Cred::user(req.uid(), req.gid())
 }
 
-/// True for what the kernel sends when it writes an inode back: the times that it keeps, and
-/// nothing else.
+/// Returns true for what the kernel sends when it writes an inode back: the times that it keeps,
+/// and nothing else.
 fn is_late_times(set: &SetAttr) -> bool {
     let times = SetAttr { mtime: set.mtime, ctime: set.ctime, ..SetAttr::default() };
     set.ctime.is_some() && *set == times
 }
 
-/// The permission bits without set-id bits, if there are any to clear.
+/// Returns the permission bits without set-id bits, if there are any to clear.
 fn without_setid(attr: &Attr) -> Option<u32> {
     let perm = without_set_id(attr.perm);
     (attr.kind == FileKind::Regular && perm != attr.perm).then_some(perm)
@@ -443,8 +443,8 @@ fn write_all(
     (done, None)
 }
 
-/// The error number for the kernel; what the user should hear of besides is logged. That nothing is
-/// written any more has been told when it began.
+/// Returns the error number for the kernel; what the user should hear of besides is logged. That
+/// nothing is written any more has been told when it began.
 fn reported(error: &Error) -> i32 {
     let errno = error.errno();
     if error.is_failure() && errno != libc::EROFS {

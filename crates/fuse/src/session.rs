@@ -178,7 +178,7 @@ fn commit(
 }
 
 impl Session {
-    /// Where it is mounted: absolute, without links.
+    /// Returns where it is mounted: absolute, without links.
     #[must_use]
     pub fn mount_point(&self) -> &Path {
         &self.shared.mount_point

@@ -11,8 +11,8 @@ use nix::sys::signal::{SigSet, Signal};
 pub struct Signals(SigSet);
 
 impl Signals {
-    /// Blocks the three signals in this thread and in those that it starts from now on: to be
-    /// called first of all.
+    /// Returns the blocks the three signals in this thread and in those that it starts from now on:
+    /// to be called first of all.
     ///
     /// # Errors
     /// When the system refuses, which it has no reason to.

@@ -37,7 +37,7 @@ pub trait Load: Sync {
     /// What failed; after `over` that is no more than the crash itself.
     fn work(&self, directory: &Path, over: &Over) -> Result<()>;
 
-    /// The record as it is now.
+    /// Returns the record as it is now.
     fn testify(&self) -> Box<dyn Testimony>;
 }
 
@@ -62,7 +62,7 @@ impl Over {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    /// True once it is set.
+    /// Returns true once it is set.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)

@@ -45,8 +45,8 @@ pub fn list(image: &Path) -> Result<Listing> {
     Ok(listing)
 }
 
-/// A line of `ls -l`: 12 columns of size or `DIR`, a blank, 14 digits of time, a blank, the name; a
-/// directory's name has a slash after it.
+/// Returns a line of `ls -l`: 12 columns of size or `DIR`, a blank, 14 digits of time, a blank, the
+/// name; a directory's name has a slash after it.
 fn entry(line: &[u8]) -> Option<(&[u8], Record)> {
     let text = |range: std::ops::Range<usize>| std::str::from_utf8(line.get(range)?).ok();
     let mut record =
@@ -60,7 +60,7 @@ fn entry(line: &[u8]) -> Option<(&[u8], Record)> {
     Some((name, record))
 }
 
-/// Seconds since 1970 of `YYYYMMDDhhmmss` in UTC.
+/// Returns the seconds since 1970 of `YYYYMMDDhhmmss` in UTC.
 fn seconds(digits: &str) -> Option<i64> {
     let part = |range: std::ops::Range<usize>| digits.get(range)?.parse::<i64>().ok();
     let (year, month, day) = (part(0..4)?, part(4..6)?, part(6..8)?);

@@ -49,7 +49,7 @@ pub mod workload;
 pub struct Failure(String);
 
 impl Failure {
-    /// A failure described by `text`.
+    /// Returns a failure described by `text`.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

@@ -43,7 +43,7 @@ impl RealImage {
         Ok(image)
     }
 
-    /// Where the copy is; it is deleted with this value.
+    /// Returns where the copy is; it is deleted with this value.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         Path::join(self.directory.path(), "image")

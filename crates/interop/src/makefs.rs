@@ -63,7 +63,7 @@ impl Makefs {
         run(makefs.arg(image).arg(source)).map(drop)
     }
 
-    /// What of `source` an image has.
+    /// Returns what of `source` an image has.
     #[must_use]
     pub fn keeps(source: &Listing) -> Listing {
         let mut kept = source.clone();

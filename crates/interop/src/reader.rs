@@ -27,7 +27,7 @@ impl Reader {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::SleuthKit, Self::Grub, Self::Dissect, Self::Rufs];
 
-    /// Whether the reader can read images of this format.
+    /// Returns whether the reader can read images of this format.
     #[must_use]
     pub fn reads(self, format: &Format) -> bool {
         match self {
@@ -60,13 +60,13 @@ impl Reader {
         }
     }
 
-    /// Whether the reader shows files of this kind for what they are.
+    /// Returns whether the reader shows files of this kind for what they are.
     #[must_use]
     pub fn sees(self, kind: Kind) -> bool {
         self != Self::Grub || matches!(kind, Kind::Regular | Kind::Directory)
     }
 
-    /// How what this reader sees in `image` differs from `expected`; empty when it agrees.
+    /// Returns how what this reader sees in `image` differs from `expected`; empty when it agrees.
     ///
     /// # Errors
     /// Those of [`Self::list`].
@@ -81,7 +81,7 @@ impl Reader {
         Ok(differences(&expected.collect(), &actual, |kind| self.sees(kind)))
     }
 
-    /// The times, in seconds since 1970, that the reader shows correctly.
+    /// Returns the times, in seconds since 1970, that the reader shows correctly.
     fn times(self) -> RangeInclusive<i64> {
         match self {
             Self::SleuthKit => 0..=i64::from(u32::MAX),

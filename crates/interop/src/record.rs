@@ -88,13 +88,13 @@ impl Debug for Digest {
 }
 
 impl Digest {
-    /// The digest of `bytes`.
+    /// Returns the digest of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The digest of all that `source` gives.
+    /// Returns the digest of all that `source` gives.
     ///
     /// # Errors
     /// Those of `source`.
@@ -120,7 +120,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// What reading gave.
+    /// Returns what reading gave.
     pub fn of<E: std::fmt::Display>(read: std::result::Result<Digest, E>) -> Self {
         read.map_or_else(|error| Self::Unreadable(error.to_string()), Self::Read)
     }

@@ -14,7 +14,7 @@ use crate::{Failure, Result};
 /// well and give up.
 const TYPE: [&str; 2] = ["-f", "ufs"];
 
-/// How a path appears in a listing made here.
+/// Returns how a path appears in a listing made here.
 #[must_use]
 pub fn shown(path: &[u8]) -> Vec<u8> {
     path.iter().map(|&byte| if byte < b' ' { b'^' } else { byte }).collect()
@@ -76,7 +76,7 @@ fn entry(line: &[u8]) -> Option<(&[u8], u64, &[u8])> {
     Some((fields.next()?, inode, mode))
 }
 
-/// Every allocated inode with what `ils` knows of it.
+/// Returns every allocated inode with what `ils` knows of it.
 fn inodes(image: &Path) -> Result<HashMap<u64, Record>> {
     let text = run(command("ils").args(TYPE).args(["-a"]).arg(image))?;
     let text = String::from_utf8_lossy(&text);
@@ -85,7 +85,7 @@ fn inodes(image: &Path) -> Result<HashMap<u64, Record>> {
         .collect()
 }
 
-/// One line of the form `ino|alloc|uid|gid|mtime|atime|ctime|crtime|mode|nlink|size`.
+/// Returns one line of the form `ino|alloc|uid|gid|mtime|atime|ctime|crtime|mode|nlink|size`.
 fn inode(row: &str) -> Option<(u64, Record)> {
     let field: Vec<&str> = row.split('|').collect();
     let number = |place: usize| field.get(place)?.parse::<i64>().ok();

@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// How often a busy mount is tried to be unmounted, a tenth of a second apart.
 const PATIENCE: u32 = 100;
 
-/// The binary, built from the same sources as the caller, once in a process.
+/// Returns the binary, built from the same sources as the caller, once in a process.
 ///
 /// # Panics
 /// If it cannot be built.
@@ -77,7 +77,7 @@ pub fn list(image: &Path) -> Result<Listing> {
     Ok(listing)
 }
 
-/// How what `spindle export` gets out of `image` differs from `expected`.
+/// Returns how what `spindle export` gets out of `image` differs from `expected`.
 ///
 /// # Errors
 /// Those of [`list`].
@@ -106,7 +106,7 @@ impl Mounted {
         Ok(Self { directory, over: false, _watchdog: watchdog })
     }
 
-    /// Where it is mounted.
+    /// Returns where it is mounted.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.directory.path()

@@ -45,7 +45,7 @@ pub fn disagrees(script: &str) -> Result<Vec<String>> {
     Ok(differs.collect())
 }
 
-/// What the recorder has, without what `strace` itself did.
+/// Returns what the recorder has, without what `strace` itself did.
 fn recorded(trace: &Path) -> Result<Counts> {
     let lines = run(command(binary()).args(["trace", "show"]).arg(trace))?;
     let mut counts = Counts::new();
@@ -68,7 +68,7 @@ fn recorded(trace: &Path) -> Result<Counts> {
     Ok(counts)
 }
 
-/// What `strace` has, of programs that were started in `work`.
+/// Returns what `strace` has, of programs that were started in `work`.
 fn seen(log: &Path, work: &Path) -> Result<Counts> {
     let mut script = NamedTempFile::with_suffix(".py").map_err(Failure::of("temporary file"))?;
     script.write_all(SCRIPT.as_bytes()).map_err(Failure::of("temporary file"))?;

@@ -34,7 +34,8 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// What `read` makes of a column's text, `None` where the column is missing or holds `-`.
+    /// Returns what `read` makes of a column's text, `None` where the column is missing or holds
+    /// `-`.
     fn field<T>(&self, column: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>> {
         let place = self.columns.iter().position(|name| *name == column);
         let text = place.and_then(|place| self.fields.get(place)).filter(|text| **text != "-");

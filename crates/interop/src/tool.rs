@@ -12,19 +12,19 @@ use crate::{Failure, Result};
 /// Seconds after which an outside program is killed.
 const LIMIT_S: u32 = 900;
 
-/// The root of the repository.
+/// Returns the root of the repository.
 #[must_use]
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Where `make setup` puts the tools that are not Debian packages.
+/// Returns where `make setup` puts the tools that are not Debian packages.
 #[must_use]
 pub fn tools() -> PathBuf {
     std::env::var_os("SPINDLE_TOOLS").map_or_else(|| repository().join(".tools"), PathBuf::from)
 }
 
-/// A command for `program`, which is a path or is looked up as root's shell would.
+/// Returns a command for `program`, which is a path or is looked up as root's shell would.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("timeout");
     let path = std::env::var("PATH").unwrap_or_default();
@@ -59,7 +59,7 @@ pub fn run(command: &mut Command) -> Result<Vec<u8>> {
     Err(failed(command, format!("{}: {}", output.status, said.trim_end())))
 }
 
-/// The failure of `command` because of `reason`.
+/// Returns the failure of `command` because of `reason`.
 pub(crate) fn failed(command: &Command, reason: impl std::fmt::Display) -> Failure {
     let line: Vec<_> = command.get_args().skip(2).map(OsStr::to_string_lossy).collect();
     Failure::new(format!("{}: {reason}", line.join(" ")))

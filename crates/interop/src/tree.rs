@@ -40,13 +40,13 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// What UFS1 in its 4.4BSD form holds.
+    /// Returns what UFS1 in its 4.4BSD form holds.
     #[must_use]
     pub fn ufs1(bsize: u32, fsize: u32) -> Self {
         Self { bsize, fsize, address_bytes: 4, wide_times: false, wide_ids: true, names: 300 }
     }
 
-    /// What UFS2 holds.
+    /// Returns what UFS2 holds.
     #[must_use]
     pub fn ufs2(bsize: u32, fsize: u32) -> Self {
         Self { bsize, fsize, address_bytes: 8, wide_times: true, wide_ids: true, names: 300 }
@@ -304,13 +304,13 @@ fn pick(rng: &mut SmallRng, choices: &[u32]) -> u32 {
     *choices.choose(rng).expect("there is something to choose")
 }
 
-/// The mode that a path below `modes` asks for.
+/// Returns the mode that a path below `modes` asks for.
 fn named_mode(path: &Path) -> Option<u32> {
     let name = path.strip_prefix("modes").ok()?.to_str()?;
     u32::from_str_radix(name.strip_prefix("directory-").unwrap_or(name), 8).ok()
 }
 
-/// The time that a path below `times` asks for.
+/// Returns the time that a path below `times` asks for.
 fn named_time(path: &Path) -> Option<Timespec> {
     let (secs, nanos) = path.strip_prefix("times").ok()?.to_str()?.split_once('.')?;
     Some(Timespec { tv_sec: secs.parse().ok()?, tv_nsec: nanos.parse().ok()? })

@@ -41,7 +41,7 @@ const SIZE: &str = "256m";
 /// Commits by the timer are to fall among the others.
 const OPTIONS: &str = "commit=1";
 
-/// An empty file system in a directory of its own.
+/// Returns an empty file system in a directory of its own.
 fn image(newfs: &[&str], size: &str) -> Result<(TempDir, PathBuf)> {
     let directory = tempfile::tempdir().expect("temporary directory");
     let path = directory.path().join("image");
@@ -50,7 +50,7 @@ fn image(newfs: &[&str], size: &str) -> Result<(TempDir, PathBuf)> {
     Ok((directory, path))
 }
 
-/// The crashes of a test: `sample`, or as many as are asked for and the time allows.
+/// Returns the crashes of a test: `sample`, or as many as are asked for and the time allows.
 fn crashes(sample: u64) -> impl Iterator<Item = u64> {
     let number =
         |name: &str| std::env::var(name).ok().map(|n| n.parse().unwrap_or_else(|_| panic!("{name}={n}")));
@@ -59,16 +59,16 @@ fn crashes(sample: u64) -> impl Iterator<Item = u64> {
     (0..most).take_while(move |_| budget.is_none_or(|seconds| start.elapsed().as_secs() < seconds))
 }
 
-/// The seed, after printing how to repeat `test` with it.
+/// Returns the seed, after printing how to repeat `test` with it.
 fn seed_of(test: &str) -> u64 {
     let seed = seed();
     println!("SPINDLE_SEED={seed} cargo test -p spindle-interop --test crashes {test}");
     seed
 }
 
-/// What works at the same time in a round of tests without programs: sometimes all, sometimes
-/// little, because each sync of anything makes all names durable, also those that somebody else
-/// should have.
+/// Returns what works at the same time in a round of tests without programs: sometimes all,
+/// sometimes little, because each sync of anything makes all names durable, also those that
+/// somebody else should have.
 fn files(seed: u64) -> Loads {
     let mut rng = SmallRng::seed_from_u64(seed);
     let others: [(&str, Box<dyn Load>); 4] = [

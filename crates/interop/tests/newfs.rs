@@ -14,7 +14,7 @@ use spindle_ondisk::Endian;
 
 const NOW: i64 = 1_700_000_000;
 
-/// A directory as newfs makes it.
+/// Returns a directory as newfs makes it.
 fn directory(mode: u32, gid: u32, nlink: u32) -> Record {
     Record {
         kind: Some(Kind::Directory),

@@ -158,7 +158,7 @@ fn programs_of_today() -> Result<()> {
     Ok(())
 }
 
-/// The checksum of `sum` in the Seventh Edition.
+/// Returns the checksum of `sum` in the Seventh Edition.
 fn sum(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0_u16, |sum, &byte| sum.rotate_right(1).wrapping_add(byte.into()))
 }

@@ -49,7 +49,7 @@ fn ufs1(bsize: u32, fsize: u32) -> Makefs {
     Makefs { bsize, fsize, free_bytes: 4 << 20, ..Makefs::default() }
 }
 
-/// The same in UFS2.
+/// Returns the same in UFS2.
 fn ufs2(bsize: u32, fsize: u32) -> Makefs {
     Makefs { ufs2: true, ..ufs1(bsize, fsize) }
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// What a trace tells: kind, size, bytes read and written, and the name.
+/// Returns what a trace tells: kind, size, bytes read and written, and the name.
 fn told(trace: &Path) -> Vec<(Kind, u64, u64, u64, String)> {
     let mut source = open(trace, Columns::ALL).unwrap();
     let (mut all, mut batch) = (Vec::new(), Batch::default());

@@ -26,7 +26,7 @@ fn open(device: Arc<MemoryDevice>, log: LogUse) -> Ffs {
     fs
 }
 
-/// A NetBSD image with a log, cleanly unmounted.
+/// Returns a NetBSD image with a log, cleanly unmounted.
 fn image(endian: Endian, ufs1: bool) -> Arc<MemoryDevice> {
     let parameters = Parameters {
         dialect: Some(Dialect::NetBsd),
@@ -84,8 +84,8 @@ fn stored(device: &MemoryDevice) -> NamedTempFile {
     file
 }
 
-/// Names, sizes and contents of the root's files, after the recovery that opening does, and what a
-/// check says after unmounting.
+/// Returns the names, sizes and contents of the root's files, after the recovery that opening does,
+/// and what a check says after unmounting.
 fn recovered(device: &Arc<MemoryDevice>) -> (BTreeMap<Vec<u8>, Vec<u8>>, Vec<String>) {
     let fs = open(device.clone(), LogUse::IfThere);
     let mut names = Vec::new();

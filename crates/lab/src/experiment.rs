@@ -34,7 +34,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// What it is, and what came out, as text.
+    /// Returns what it is, and what came out, as text.
     #[must_use]
     pub fn text(&self, outcome: &Outcome) -> String {
         let Self { id, title, paper, section, stand_in, .. } = self;
@@ -51,13 +51,13 @@ impl Experiment {
     }
 }
 
-/// The experiments, in the order of the papers.
+/// Returns the experiments, in the order of the papers.
 #[must_use]
 pub const fn all() -> &'static [Experiment] {
     experiments::ALL
 }
 
-/// The experiment of that name.
+/// Returns the experiment of that name.
 #[must_use]
 pub fn find(id: &str) -> Option<&'static Experiment> {
     all().iter().find(|experiment| experiment.id == id)

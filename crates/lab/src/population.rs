@@ -39,7 +39,7 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// The size of a file in bytes.
+    /// Returns the size of a file in bytes.
     pub fn draw(self, random: &mut impl Rng) -> u64 {
         match self {
             Self::Of1984 if random.random_bool(LARGE_SHARE_1984) => LARGE_1984,
@@ -49,7 +49,7 @@ impl Sizes {
     }
 }
 
-/// A size between two powers of two, evenly on a logarithmic scale.
+/// Returns a size between two powers of two, evenly on a logarithmic scale.
 fn between(exponent: usize, within: f64) -> u64 {
     let exponent = f64::from(u32::try_from(exponent).unwrap_or(0)) + within;
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // At most 2^24.
@@ -57,8 +57,8 @@ fn between(exponent: usize, within: f64) -> u64 {
     size
 }
 
-/// The size in bytes of a file, as sizes were on a UNIX system of 1984; between the published
-/// points sizes are spread evenly on a logarithmic scale.
+/// Returns the size in bytes of a file, as sizes were on a UNIX system of 1984; between the
+/// published points sizes are spread evenly on a logarithmic scale.
 pub fn size_1984(random: &mut impl Rng) -> u64 {
     let percent = random.random_range(0.0..100.0);
     let n = SMALLER_1984.iter().position(|&smaller| percent < smaller).unwrap_or(SMALLER_1984.len() - 1);

@@ -58,7 +58,7 @@ fn node(kind: FileKind) -> NewNode<'static> {
 }
 
 impl<'a> Files<'a> {
-    /// The directory `copy` of the root, which is made if it is not there.
+    /// Returns the directory `copy` of the root, which is made if it is not there.
     ///
     /// # Errors
     /// As the file system.
@@ -96,7 +96,7 @@ impl<'a> Files<'a> {
         Ok(ino)
     }
 
-    /// A call of a program about a file by its name.
+    /// Returns a call of a program about a file by its name.
     fn call<R>(
         &mut self,
         name: Name,
@@ -326,7 +326,7 @@ fn replayed(
     Ok(replay.finish()?.1)
 }
 
-/// A trace in a file, opened as often as it is needed.
+/// Returns a trace in a file, opened as often as it is needed.
 #[must_use]
 pub fn from_file(path: PathBuf) -> Arc<Open<'static>> {
     Arc::new(move || spindle_trace::open(&path, spindle_trace::Columns::NUMBERS))

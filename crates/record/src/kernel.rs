@@ -132,15 +132,15 @@ impl Kernel {
         }
     }
 
-    /// The entries of files that are open, and of some that were: those the translator knows no
-    /// more.
+    /// Returns the entries of files that are open, and of some that were: those the translator
+    /// knows no more.
     pub fn open_files(&self) -> Vec<[u8; OPEN_FILE]> {
         let Some(map) = self.loaded.map("FILES") else { return Vec::new() };
         let Ok(files) = HashMap::<_, u64, [u8; OPEN_FILE]>::try_from(map) else { return Vec::new() };
         files.iter().filter_map(|entry| entry.ok().map(|(_, value)| value)).collect()
     }
 
-    /// What could not be told so far.
+    /// Returns what could not be told so far.
     pub fn missed(&self) -> Missed {
         let Some(map) = self.loaded.map("MISSED") else { return Missed::default() };
         let Ok(counts) = PerCpuArray::<_, u64>::try_from(map) else { return Missed::default() };
@@ -152,8 +152,8 @@ impl Kernel {
 /// A call of `bpf_rdonly_cast` as `bpf/kernel.h` has it, where it cannot know the number.
 const CALL: [u8; 8] = [0x85, 0x20, 0, 0, 0x57, 0xca, 0x57, 0x7e];
 
-/// A copy of the object with this kernel's number of the function in its calls, and where in it
-/// that begins: aligned as ELF is read.
+/// Returns a copy of the object with this kernel's number of the function in its calls, and where
+/// in it that begins: aligned as ELF is read.
 fn object(btf: &Btf) -> Result<(Vec<u8>, Range<usize>)> {
     let number = btf
         .id_by_type_name_kind("bpf_rdonly_cast", BtfKind::Func)
@@ -171,7 +171,7 @@ fn object(btf: &Btf) -> Result<(Vec<u8>, Range<usize>)> {
     Ok((space, place))
 }
 
-/// An error with all that is behind it.
+/// Returns an error with all that is behind it.
 fn said(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -182,7 +182,7 @@ fn said(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// True with the capabilities for it: `CAP_BPF` is number 39, `CAP_PERFMON` 38.
+/// Returns true with the capabilities for it: `CAP_BPF` is number 39, `CAP_PERFMON` 38.
 fn may_load() -> bool {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return false };
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -195,7 +195,7 @@ fn device_of(path: &Path) -> Result<u32> {
     Ok(kernel_device(found.dev()))
 }
 
-/// How deep a cgroup is below the root of its hierarchy, and its number.
+/// Returns how deep a cgroup is below the root of its hierarchy, and its number.
 fn cgroup_of(path: &Path) -> Result<(u32, u64)> {
     let problem = |source| Error::Io { path: path.to_owned(), source };
     let path = path.canonicalize().map_err(problem)?;

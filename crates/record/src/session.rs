@@ -105,14 +105,14 @@ impl Recording {
     }
 }
 
-/// Nanoseconds that are added to the time since the machine was started, in which the kernel's half
-/// counts.
+/// Returns the nanoseconds that are added to the time since the machine was started, in which the
+/// kernel's half counts.
 fn since_1970() -> i64 {
     let now = SystemClock.now();
     now.secs * 1_000_000_000 + i64::from(now.nanos) - i64::try_from(since_boot()).unwrap_or(i64::MAX)
 }
 
-/// The kernel's own time. It is no `Clock` of ours, but what the messages are dated in.
+/// Returns the kernel's own time. It is no `Clock` of ours, but what the messages are dated in.
 fn since_boot() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)

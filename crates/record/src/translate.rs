@@ -121,7 +121,7 @@ impl Translator {
         }
     }
 
-    /// Number of open files.
+    /// Returns the number of open files.
     pub fn open(&self) -> usize {
         self.opens.len()
     }
@@ -310,7 +310,7 @@ impl Translator {
         })
     }
 
-    /// The absolute name of what is called `text` in the directory of number `base`.
+    /// Returns the absolute name of what is called `text` in the directory of number `base`.
     fn name(&self, base: u64, text: &[u8]) -> Arc<str> {
         let text = String::from_utf8_lossy(text.strip_suffix(b"\0").unwrap_or(text));
         let empty = Arc::default();
@@ -354,7 +354,7 @@ fn file(wire: &Wire<'_>) -> FileId {
     FileId { device: wire.device(), inode: wire.inode }
 }
 
-/// The name of a directory, whose components come last first, each with a 0 behind it.
+/// Returns the name of a directory, whose components come last first, each with a 0 behind it.
 fn whole_name(text: &[u8]) -> Arc<str> {
     let mut name = String::new();
     for part in text.strip_suffix(b"\0").unwrap_or(text).rsplit(|&byte| byte == 0) {

@@ -84,26 +84,26 @@ impl<'a> Wire<'a> {
         })
     }
 
-    /// The device's number as `stat` tells it.
+    /// Returns the device's number as `stat` tells it.
     pub fn device(&self) -> u64 {
         user_device(self.device)
     }
 }
 
-/// The two words in one.
+/// Returns the two words in one.
 #[expect(clippy::cast_possible_truncation, reason = "each half is taken")]
 const fn halves(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-/// A device's number as `stat` tells it: the kernel itself has 20 bits of minor number below the
-/// major one.
+/// Returns a device's number as `stat` tells it: the kernel itself has 20 bits of minor number
+/// below the major one.
 pub fn user_device(device: u32) -> u64 {
     let (major, minor) = (u64::from(device >> 20), u64::from(device & 0xf_ffff));
     minor & 0xff | (major & 0xfff) << 8 | (minor & !0xff) << 12
 }
 
-/// The reverse of [`user_device`].
+/// Returns the reverse of [`user_device`].
 pub fn kernel_device(device: u64) -> u32 {
     let (major, minor) = (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xf_ff00);
     u32::try_from(major << 20 | minor).unwrap_or(u32::MAX)

@@ -1,6 +1,6 @@
 //! Counts as what is shown of them.
 
-/// A count as a number to compute with, exact below 2^53.
+/// Returns a count as a number to compute with, exact below 2^53.
 #[must_use]
 pub const fn real(count: u64) -> f64 {
     #[expect(clippy::cast_precision_loss)]
@@ -8,13 +8,13 @@ pub const fn real(count: u64) -> f64 {
     real
 }
 
-/// A part of a whole, if there is a whole.
+/// Returns a part of a whole, if there is a whole.
 #[must_use]
 pub fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| real(part) / real(whole))
 }
 
-/// A number of bytes with a binary unit, cut to tenths: `1.5 GiB`.
+/// Returns a number of bytes with a binary unit, cut to tenths: `1.5 GiB`.
 #[must_use]
 pub fn bytes(n: u64) -> String {
     const UNITS: [&str; 7] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

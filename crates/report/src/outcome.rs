@@ -18,13 +18,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// All comparisons with a paper's figures.
+    /// Returns all comparisons with a paper's figures.
     pub fn comparisons(&self) -> impl Iterator<Item = &Comparison> {
         let cells = self.tables.iter().flat_map(|table| table.rows.iter().flat_map(|row| &row.cells));
         cells.filter_map(|cell| if let Cell::Compared(comparison) = cell { Some(comparison) } else { None })
     }
 
-    /// How many comparisons were judged so.
+    /// Returns how many comparisons were judged so.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
         self.tables.iter().map(|table| table.count(verdict)).sum()
@@ -60,7 +60,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table with these columns.
+    /// Returns an empty table with these columns.
     pub fn new(title: impl Into<String>, columns: impl IntoIterator<Item = Column>) -> Self {
         Self { title: title.into(), columns: columns.into_iter().collect(), rows: Vec::new(), note: None }
     }
@@ -82,7 +82,7 @@ impl Table {
         self.note = Some(note.into());
     }
 
-    /// How many comparisons were judged so, with the notes of their rows.
+    /// Returns how many comparisons were judged so, with the notes of their rows.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
         let verdicts = self.rows.iter().flat_map(|row| row.cells.iter().filter_map(|cell| row.verdict(cell)));
@@ -100,7 +100,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column whose numbers have so many digits behind the point.
+    /// Returns a column whose numbers have so many digits behind the point.
     pub fn new(name: impl Into<String>, decimals: usize) -> Self {
         Self { name: name.into(), decimals }
     }
@@ -122,7 +122,7 @@ impl Row {
         self.note = Some(note.into());
     }
 
-    /// How a cell of this row is judged, if it is a comparison.
+    /// Returns how a cell of this row is judged, if it is a comparison.
     #[must_use]
     pub fn verdict(&self, cell: &Cell) -> Option<Verdict> {
         let Cell::Compared(comparison) = cell else { return None };
@@ -166,7 +166,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// A number shown with so many digits behind the point.
+    /// Returns a number shown with so many digits behind the point.
     #[must_use]
     pub const fn new(value: f64, decimals: usize) -> Self {
         Self { value, decimals, share: None, deviation: None }
@@ -243,13 +243,14 @@ pub enum Verdict {
 }
 
 impl Comparison {
-    /// The paper's figure and ours, which is to be no farther from it than the part `tolerance`.
+    /// Returns the paper's figure and ours, which is to be no farther from it than the part
+    /// `tolerance`.
     #[must_use]
     pub const fn new(paper: f64, ours: f64, tolerance: f64) -> Self {
         Self { paper, ours, tolerance, note: None }
     }
 
-    /// The same with an explanation.
+    /// Returns the same with an explanation.
     #[must_use]
     pub fn because(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
@@ -263,7 +264,7 @@ impl Comparison {
         if self.paper == 0.0 && self.ours == 0.0 { 1.0 } else { self.ours / self.paper }
     }
 
-    /// How it came out.
+    /// Returns how it came out.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         if (self.ratio() - 1.0).abs() <= self.tolerance {

@@ -17,7 +17,7 @@ pub struct Sample {
     folder: PathBuf,
 }
 
-/// Where images are looked for.
+/// Returns where images are looked for.
 fn folder() -> PathBuf {
     std::env::var_os("SPINDLE_IMAGES").map_or_else(
         || {
@@ -29,8 +29,8 @@ fn folder() -> PathBuf {
     )
 }
 
-/// Those of the named images that are there. Says in one line how many are left out and where they
-/// were looked for.
+/// Returns those of the named images that are there. Says in one line how many are left out and
+/// where they were looked for.
 ///
 /// # Panics
 /// If one is missing where `CI` is set.
@@ -45,7 +45,7 @@ pub fn present(names: &[&'static str]) -> Vec<Sample> {
     found
 }
 
-/// What is there of the named images, and what to say of the rest.
+/// Returns what is there of the named images, and what to say of the rest.
 fn sort(folder: &Path, names: &[&'static str]) -> (Vec<Sample>, Option<String>) {
     let samples = names.iter().map(|&name| Sample { name, folder: folder.to_owned() });
     let (found, missing): (Vec<_>, Vec<_>) =

@@ -31,12 +31,12 @@ impl HostClock {
     /// Seconds from 1970 to the moment at which simulations start: the first of January 1984.
     pub const EPOCH: i64 = 441_763_200;
 
-    /// The clock of a host on which each work takes as long as `price` says.
+    /// Returns the clock of a host on which each work takes as long as `price` says.
     pub fn new(simulation: &Simulation, price: impl Fn(Work) -> Time + Send + Sync + 'static) -> Self {
         Self { core: simulation.core().clone(), processor: Mutex::default(), price: Box::new(price) }
     }
 
-    /// Time that the processor has worked.
+    /// Returns the time that the processor has worked.
     #[must_use]
     pub fn busy(&self) -> Time {
         self.processor.lock().busy

@@ -81,14 +81,14 @@ static KEYS: AtomicUsize = AtomicUsize::new(1 << (usize::BITS - 1));
 const TRANSFERS: usize = 1 << (usize::BITS / 2);
 
 impl DriveDevice {
-    /// A drive without data, as large as `disk` is.
+    /// Returns a drive without data, as large as `disk` is.
     #[must_use]
     pub fn new(simulation: &Simulation, clock: &Arc<HostClock>, disk: Disk, discipline: Discipline) -> Self {
         let size = disk.capacity_sectors() * u64::from(disk.sector_bytes());
         Self::over(simulation, clock, disk, discipline, Arc::new(MemoryDevice::new(size)))
     }
 
-    /// A drive that holds what is in `store`; as large as the smaller of both.
+    /// Returns a drive that holds what is in `store`; as large as the smaller of both.
     #[must_use]
     pub fn over(
         simulation: &Simulation,
@@ -126,13 +126,13 @@ impl DriveDevice {
         Self { info, drive: Arc::new(drive) }
     }
 
-    /// What is stored on it, without a drive in front.
+    /// Returns what is stored on it, without a drive in front.
     #[must_use]
     pub fn store(&self) -> &Arc<MemoryDevice> {
         &self.drive.store
     }
 
-    /// What it has done so far.
+    /// Returns what it has done so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.drive.state.lock().tally
@@ -196,7 +196,7 @@ impl Drive {
         }
     }
 
-    /// What waits for transfer `id` is woken by.
+    /// Returns what waits for transfer `id` is woken by.
     fn key_of(&self, id: u64) -> usize {
         self.key + usize::try_from(id).unwrap_or(0) % TRANSFERS
     }

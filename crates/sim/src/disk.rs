@@ -58,7 +58,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Nothing done yet.
+    /// Returns nothing done yet.
     const fn at(now: Time) -> Self {
         let none = Time::ZERO;
         Self {
@@ -75,7 +75,7 @@ impl Service {
 }
 
 impl Disk {
-    /// The disk that `spec` describes, idle, at time zero.
+    /// Returns the disk that `spec` describes, idle, at time zero.
     ///
     /// # Errors
     /// When a part is missing, or a figure is out of its range or contradicts another.
@@ -95,7 +95,7 @@ impl Disk {
         }
     }
 
-    /// Bytes per sector.
+    /// Returns the bytes per sector.
     #[must_use]
     pub fn sector_bytes(&self) -> u32 {
         match &self.0 {
@@ -104,8 +104,8 @@ impl Disk {
         }
     }
 
-    /// Sectors of an outermost cylinder, for [`Queue::new`](crate::Queue::new); 1 where there are
-    /// no cylinders.
+    /// Returns the sectors of an outermost cylinder, for [`Queue::new`](crate::Queue::new); 1 where
+    /// there are no cylinders.
     #[must_use]
     pub fn sectors_per_cylinder(&self) -> u64 {
         match &self.0 {
@@ -114,7 +114,7 @@ impl Disk {
         }
     }
 
-    /// Time of a revolution; none where nothing turns.
+    /// Returns the time of a revolution; none where nothing turns.
     #[must_use]
     pub fn revolution(&self) -> Option<Time> {
         match &self.0 {
@@ -123,7 +123,7 @@ impl Disk {
         }
     }
 
-    /// How many transfers may be in service at once.
+    /// Returns how many transfers may be in service at once.
     #[must_use]
     pub fn parallelism(&self) -> u32 {
         match &self.0 {
@@ -132,7 +132,7 @@ impl Disk {
         }
     }
 
-    /// The sector before which the heads stand, for [`Queue::pop`](crate::Queue::pop).
+    /// Returns the sector before which the heads stand, for [`Queue::pop`](crate::Queue::pop).
     #[must_use]
     pub fn head(&self) -> u64 {
         match &self.0 {
@@ -159,7 +159,7 @@ impl Disk {
     }
 }
 
-/// The error of a figure that cannot be.
+/// Returns the error of a figure that cannot be.
 fn invalid(field: &str, problem: &str) -> Error {
     Error::Invalid { field: field.to_owned(), problem: problem.to_owned() }
 }

@@ -55,7 +55,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// The host that `spec` describes.
+    /// Returns the host that `spec` describes.
     ///
     /// # Errors
     /// When a figure is negative or none.
@@ -84,7 +84,7 @@ impl Host {
         })
     }
 
-    /// What a piece of work costs.
+    /// Returns what a piece of work costs.
     #[must_use]
     pub fn cost(&self, work: Work) -> Time {
         match work {

@@ -169,7 +169,7 @@ impl Preset {
 pub struct Library(BTreeMap<String, Preset>);
 
 impl Library {
-    /// The presets that come with Spindle.
+    /// Returns the presets that come with Spindle.
     ///
     /// # Errors
     /// Never: a test reads them all.
@@ -215,12 +215,12 @@ impl Library {
         Ok(names)
     }
 
-    /// All of them in the order of their names.
+    /// Returns all of them in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = &Preset> {
         self.0.values()
     }
 
-    /// A disk by name.
+    /// Returns a disk by name.
     ///
     /// # Errors
     /// When there is none of that name; the message names those that there are.
@@ -231,7 +231,7 @@ impl Library {
         }
     }
 
-    /// A host by name.
+    /// Returns a host by name.
     ///
     /// # Errors
     /// When there is none of that name; the message names those that there are.
@@ -248,7 +248,7 @@ impl Library {
     }
 }
 
-/// The presets that come with Spindle, in the order of their names.
+/// Returns the presets that come with Spindle, in the order of their names.
 ///
 /// # Errors
 /// Never, as [`Library::built_in`].

@@ -24,13 +24,13 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// An unordered transfer.
+    /// Returns an unordered transfer.
     #[must_use]
     pub const fn new(op: Op, sector: u64, sectors: u32) -> Self {
         Self { op, sector, sectors, ordered: false }
     }
 
-    /// The sector after the last one.
+    /// Returns the sector after the last one.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.sector.saturating_add(u64::from(self.sectors))
@@ -82,8 +82,8 @@ pub struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// An empty queue. `sectors_per_cylinder` is what the driver believes of the drive; 1 makes
-    /// `disksort` go by sector alone, as drivers do that know no geometry. Zero counts as 1.
+    /// Returns an empty queue. `sectors_per_cylinder` is what the driver believes of the drive; 1
+    /// makes `disksort` go by sector alone, as drivers do that know no geometry. Zero counts as 1.
     #[must_use]
     pub fn new(discipline: Discipline, sectors_per_cylinder: u64) -> Self {
         Self {
@@ -97,13 +97,13 @@ impl<T> Queue<T> {
         }
     }
 
-    /// How many wait.
+    /// Returns how many wait.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True if none waits.
+    /// Returns true if none waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -158,12 +158,12 @@ impl<T> Queue<T> {
     }
 }
 
-/// The first arrived at the lowest sector not below `head`.
+/// Returns the first arrived at the lowest sector not below `head`.
 fn above<V>(sweep: &BTreeMap<Key, V>, head: u64) -> Option<Key> {
     sweep.range((0, head, 0)..).next().map(|(key, _)| *key)
 }
 
-/// The first arrived at the highest sector below `head`.
+/// Returns the first arrived at the highest sector below `head`.
 fn below<V>(sweep: &BTreeMap<Key, V>, head: u64) -> Option<Key> {
     let (&(_, sector, _), _) = sweep.range(..(0, head, 0)).next_back()?;
     above(sweep, sector)

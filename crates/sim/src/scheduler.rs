@@ -49,7 +49,7 @@ thread_local! {
 }
 
 impl Core {
-    /// The time.
+    /// Returns the time.
     pub(crate) fn now(&self) -> Time {
         self.state.lock().now
     }
@@ -84,7 +84,7 @@ impl Core {
         }
     }
 
-    /// Events up to `end` happen until `done` says so.
+    /// Returns the events up to `end` happen until `done` says so.
     fn drive(&self, end: Time, done: impl Fn() -> bool) {
         while !done() {
             let state = self.state.lock();
@@ -95,7 +95,7 @@ impl Core {
         }
     }
 
-    /// The next event happens; the lock is given up for its action.
+    /// Returns the next event happens; the lock is given up for its action.
     fn happen<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let Some(Reverse(event)) = state.events.pop() else { return state };
         state.now = state.now.max(event.at);
@@ -265,13 +265,13 @@ impl Default for Simulation {
 }
 
 impl Simulation {
-    /// A simulation whose ready clients take turns.
+    /// Returns a simulation whose ready clients take turns.
     #[must_use]
     pub fn new() -> Self {
         Self::with(None)
     }
 
-    /// A simulation in which chance decides who is next, and takes the baton away at locks.
+    /// Returns a simulation in which chance decides who is next, and takes the baton away at locks.
     #[must_use]
     pub fn with_random_schedule(seed: u64) -> Self {
         Self::with(Some(StdRng::seed_from_u64(seed)))
@@ -291,13 +291,13 @@ impl Simulation {
         &self.core
     }
 
-    /// The virtual time since the start.
+    /// Returns the virtual time since the start.
     #[must_use]
     pub fn now(&self) -> Time {
         self.core.now()
     }
 
-    /// Events that have happened.
+    /// Returns the events that have happened.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.core.state.lock().happened

@@ -31,7 +31,7 @@ impl Time {
         self.0 as f64 / 1e9
     }
 
-    /// The time from `earlier` to this one, none if it is not earlier.
+    /// Returns the time from `earlier` to this one, none if it is not earlier.
     #[must_use]
     pub const fn saturating_sub(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))

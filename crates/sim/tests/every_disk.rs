@@ -10,7 +10,8 @@ use spindle_sim::disk::Service;
 use spindle_sim::preset::{Model, all};
 use spindle_sim::{Time, Transfer};
 
-/// A run of random transfers, near and far, with and without pauses, and flushes; what each took.
+/// Returns a run of random transfers, near and far, with and without pauses, and flushes; what each
+/// took.
 fn run(name: &str) -> Vec<(Time, Service)> {
     let mut random = SmallRng::seed_from_u64(SEED);
     let mut disk = disk(name);

@@ -8,7 +8,8 @@ use rand::{Rng, SeedableRng};
 use spindle_sim::disk::{Disk, Geometry, Service, Spec, Zone};
 use spindle_sim::{Time, Transfer};
 
-/// A disk with neither overhead nor skew nor head switch, so that only arm and rotation are left.
+/// Returns a disk with neither overhead nor skew nor head switch, so that only arm and rotation are
+/// left.
 fn bare(name: &str) -> Spec {
     let mut spec = spec(name);
     let controller = spec.controller.as_mut().unwrap();
@@ -139,8 +140,8 @@ fn zones() {
     near(rate(&mut disk, ms(60_000.0), &read(inside, 4_000_000)), 132e6, 1.5);
 }
 
-/// Blocks one after the other, each asked for when the one before is complete and `pause` has
-/// passed; revolutions per block.
+/// Returns the blocks one after the other, each asked for when the one before is complete and
+/// `pause` has passed; revolutions per block.
 fn per_block(spec: &Spec, blocks: &[u64], sectors: u32, pause: Time) -> f64 {
     let mut disk = Disk::new(spec).unwrap();
     let mut now = disk.start(Time::ZERO, &read(blocks[0], sectors)).done;
@@ -193,7 +194,7 @@ fn mean_service_times() {
     }
 }
 
-/// A geometry to make others of.
+/// Returns a geometry to make others of.
 fn geometry() -> Geometry {
     spec("capricorn-massbus").geometry.unwrap()
 }

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The root of the repository.
+/// Returns the root of the repository.
 ///
 /// # Panics
 /// Never: this crate stands two levels below it.
@@ -29,7 +29,8 @@ pub fn output(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(out.stdout).expect("UTF-8")
 }
 
-/// The files of the project, relative to its root: those that git tracks and that are still there.
+/// Returns the files of the project, relative to its root: those that git tracks and that are still
+/// there.
 #[must_use]
 pub fn files() -> Vec<String> {
     output("git", &["-c", "safe.directory=*", "ls-files"])
@@ -39,13 +40,13 @@ pub fn files() -> Vec<String> {
         .collect()
 }
 
-/// The text of a file of the project; empty if it is not text.
+/// Returns the text of a file of the project; empty if it is not text.
 #[must_use]
 pub fn text(file: &str) -> String {
     std::fs::read_to_string(root().join(file)).unwrap_or_default()
 }
 
-/// True if a file's name ends in `.extension`.
+/// Returns true if a file's name ends in `.extension`.
 #[must_use]
 pub fn is(file: &str, extension: &str) -> bool {
     Path::new(file).extension().is_some_and(|found| found == extension)

@@ -83,14 +83,14 @@ const RESERVED: &[Reserved] = &[
     },
 ];
 
-/// Files that test or measure from outside: they may wait and take times.
+/// Returns the files that test or measure from outside: they may wait and take times.
 fn is_test(file: &str) -> bool {
     let outside =
         ["/tests/", "/benches/", "crates/interop/", "crates/torture/", "crates/bench/", "crates/tidy/"];
     outside.iter().any(|part| file.contains(part)) || file.ends_with("tests.rs")
 }
 
-/// A Rust file without its comments: what they say is not used.
+/// Returns a Rust file without its comments: what they say is not used.
 fn code(file: &str) -> String {
     text(file).lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n")
 }
@@ -176,7 +176,7 @@ fn every_file_is_used() {
     assert!(unused.is_empty(), "nobody uses {}", unused.join(", "));
 }
 
-/// True if another file of the same crate has a `mod` line for this one.
+/// Returns true if another file of the same crate has a `mod` line for this one.
 fn declared_as_module(file: &str, all: &BTreeSet<&str>) -> bool {
     let parts: Vec<_> = file.split('/').collect();
     let krate = format!("{}/{}/", parts[0], parts[1]);

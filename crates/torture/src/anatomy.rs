@@ -46,7 +46,7 @@ pub struct Anatomy {
     pub inodes: Vec<u32>,
 }
 
-/// A number of the image as an index.
+/// Returns a number of the image as an index.
 fn index(n: u64) -> usize {
     usize::try_from(n).expect("the image is in memory")
 }
@@ -254,26 +254,26 @@ impl Anatomy {
         Self { superblock, structures, metadata: d.metadata, inodes }
     }
 
-    /// The good geometry.
+    /// Returns the good geometry.
     #[must_use]
     pub const fn layout(&self) -> &Layout {
         &self.superblock.layout
     }
 
-    /// Byte order of the image.
+    /// Returns the byte order of the image.
     #[must_use]
     pub const fn endian(&self) -> Endian {
         self.superblock.layout.endian
     }
 
-    /// Byte of an inode.
+    /// Returns the byte of an inode.
     #[must_use]
     pub fn inode(&self, ino: u32) -> usize {
         let (block, offset) = self.layout().ino_to_fsba(ino);
         index(self.layout().byte(block)) + offset
     }
 
-    /// Number of different fields.
+    /// Returns the number of different fields.
     #[must_use]
     pub fn fields(&self) -> usize {
         self.structures.iter().map(|s| s.fields.len()).sum()

@@ -25,8 +25,8 @@ pub struct Base {
     pub anatomy: Anatomy,
 }
 
-/// The defaults of newfs in blocks of `bsize`, without the directory for snapshots, in groups of
-/// about 512 KiB.
+/// Returns the defaults of newfs in blocks of `bsize`, without the directory for snapshots, in
+/// groups of about 512 KiB.
 fn shape(size_bytes: u64, bsize: u32, fsize: u32) -> Parameters {
     Parameters {
         bsize: Some(bsize),
@@ -48,7 +48,7 @@ fn disk() -> Geometry {
     }
 }
 
-/// The formats.
+/// Returns the formats.
 fn formats() -> Vec<(&'static str, Parameters)> {
     let mib = 1 << 20;
     let small = |blocks| Parameters { blocks_per_group: Some(blocks), ..shape(2 * mib, 4096, 512) };
@@ -107,7 +107,7 @@ fn make(name: &'static str, parameters: &Parameters) -> Base {
     Base { name, bytes, anatomy }
 }
 
-/// A node of a kind, for root.
+/// Returns a node of a kind, for root.
 #[must_use]
 pub const fn node(kind: FileKind, target: &[u8]) -> NewNode<'_> {
     NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev { major: 3, minor: 7 }, target }

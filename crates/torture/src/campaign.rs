@@ -79,7 +79,7 @@ impl Report {
     }
 }
 
-/// The command that repeats a case.
+/// Returns the command that repeats a case.
 #[must_use]
 pub fn repeat(seed: u64, id: u64) -> String {
     format!(

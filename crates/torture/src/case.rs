@@ -52,7 +52,7 @@ pub struct Failure {
     pub story: String,
 }
 
-/// The base and the turn of case `id`.
+/// Returns the base and the turn of case `id`.
 #[must_use]
 pub fn base_of(bases: &[Base], id: u64) -> (&Base, usize) {
     let n = usize::try_from(id).unwrap_or(usize::MAX);

@@ -181,7 +181,7 @@ fn add(fs: &dyn FileSystem, dir: Ino, name: &str, rng: &mut SmallRng) {
     }
 }
 
-/// An offset in or about a file of `size` bytes.
+/// Returns an offset in or about a file of `size` bytes.
 fn offset(size: u64, rng: &mut SmallRng) -> u64 {
     match rng.random_range(0..6) {
         0 => 0,

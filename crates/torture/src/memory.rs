@@ -56,8 +56,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// What `work` gives, and the most bytes this thread held during it beyond those held before. Zero
-/// bytes where [`Counting`] is not the allocator.
+/// Returns what `work` gives, and the most bytes this thread held during it beyond those held
+/// before. Zero bytes where [`Counting`] is not the allocator.
 pub fn measure<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.get();
     PEAK.set(before);

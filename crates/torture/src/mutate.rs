@@ -105,7 +105,7 @@ impl<'a> Surgery<'a> {
         self.touched.push(at..at + bytes.len());
     }
 
-    /// A number of `width` bytes.
+    /// Returns a number of `width` bytes.
     fn number(&self, at: usize, width: usize) -> u64 {
         let endian = self.anatomy.endian();
         match width {
@@ -125,7 +125,7 @@ impl<'a> Surgery<'a> {
         self.poke(at, &bytes);
     }
 
-    /// An extreme value for a number that is `old` and stands at `at`.
+    /// Returns an extreme value for a number that is `old` and stands at `at`.
     fn extreme(&mut self, at: usize, width: usize, old: u64) -> u64 {
         let bits = 8 * u32::try_from(width).unwrap_or(8);
         let power = 1_u64 << self.rng.random_range(0..bits);
@@ -154,7 +154,7 @@ impl<'a> Surgery<'a> {
         }
     }
 
-    /// An address or number that leads to something else: metadata, another file, the end.
+    /// Returns an address or number that leads to something else: metadata, another file, the end.
     fn address(&mut self) -> u64 {
         let layout = self.anatomy.layout();
         let cgx = self.rng.random_range(0..layout.fs_ncg);
@@ -229,7 +229,7 @@ impl<'a> Surgery<'a> {
         );
     }
 
-    /// A place in the metadata, sometimes anywhere.
+    /// Returns a place in the metadata, sometimes anywhere.
     fn place(&mut self) -> usize {
         match self.anatomy.metadata.choose(self.rng) {
             Some(range) if !range.is_empty() && self.rng.random_ratio(9, 10) => {

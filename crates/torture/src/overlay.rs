@@ -34,7 +34,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// The larger of each number.
+    /// Returns the larger of each number.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -61,7 +61,7 @@ struct State {
 }
 
 impl Overlay {
-    /// A device that holds the first `size` bytes of `base`, both whole sectors.
+    /// Returns a device that holds the first `size` bytes of `base`, both whole sectors.
     #[must_use]
     pub fn new(base: Arc<[u8]>, size: usize) -> Self {
         let size = size.min(base.len()) / SECTOR * SECTOR;
@@ -90,13 +90,13 @@ impl Overlay {
         state.allowance = allowance;
     }
 
-    /// The books since the last [`Self::allow`].
+    /// Returns the books since the last [`Self::allow`].
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.state.lock().usage
     }
 
-    /// True if more was asked for than allowed.
+    /// Returns true if more was asked for than allowed.
     #[must_use]
     pub fn exhausted(&self) -> bool {
         let state = self.state.lock();
@@ -117,8 +117,8 @@ impl Overlay {
         usize::try_from(self.info.size_bytes).unwrap_or(usize::MAX).min(self.base.len())
     }
 
-    /// The pieces of `len` bytes at `at` within the device: sector, byte in the sector, byte in the
-    /// range, length.
+    /// Returns the pieces of `len` bytes at `at` within the device: sector, byte in the sector,
+    /// byte in the range, length.
     fn pieces(&self, at: usize, len: usize) -> impl Iterator<Item = (usize, usize, usize, usize)> + use<> {
         let len = len.min(self.size().saturating_sub(at));
         let mut done = 0;

@@ -112,14 +112,14 @@ impl Source for Made {
     }
 }
 
-/// The most memory that this process has had, in MiB.
+/// Returns the most memory that this process has had, in MiB.
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).map_or(0, |kib| kib / 1024)
 }
 
-/// The processor time that this process has had, in seconds.
+/// Returns the processor time that this process has had, in seconds.
 fn cpu() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // Behind the name: user and system time are the 12th and 13th field, in hundredths of a second.

@@ -49,8 +49,8 @@ impl Side {
         Ok(Self { findings, caches })
     }
 
-    /// The part of the accesses of blocks that are disk accesses with an LRU cache of `size` bytes,
-    /// written when it must; nothing without any.
+    /// Returns the part of the accesses of blocks that are disk accesses with an LRU cache of
+    /// `size` bytes, written when it must; nothing without any.
     #[must_use]
     pub fn miss_ratio(&self, size: u64) -> Option<f64> {
         let cell = self.caches.lots.first()?.cell(size, Write::Delayed)?;
@@ -74,7 +74,7 @@ impl Side {
     }
 }
 
-/// The sizes of the caches that are simulated, in bytes.
+/// Returns the sizes of the caches that are simulated, in bytes.
 pub fn sizes() -> impl Iterator<Item = u64> {
     (0..SIZES).map(|n| SMALLEST << (2 * n))
 }
@@ -128,7 +128,7 @@ impl Rows {
     }
 }
 
-/// All that is compared.
+/// Returns all that is compared.
 #[must_use]
 pub fn sections(target: &Side, synthetic: &Side) -> Vec<Section> {
     vec![

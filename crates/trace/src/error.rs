@@ -33,7 +33,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A system's error about a file.
+    /// Returns a system's error about a file.
     pub fn io(path: impl AsRef<Path>, source: std::io::Error) -> Self {
         Self::Io { path: path.as_ref().to_owned(), source }
     }

@@ -64,7 +64,7 @@ impl Kind {
         Self::Sync,
     ];
 
-    /// What it is called in files.
+    /// Returns what it is called in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -83,13 +83,13 @@ impl Kind {
         }
     }
 
-    /// The kind of this name.
+    /// Returns the kind of this name.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name().as_bytes() == name)
     }
 
-    /// True for the kinds that end a run.
+    /// Returns true for the kinds that end a run.
     #[must_use]
     pub const fn ends_run(self) -> bool {
         matches!(self, Self::Close | Self::Seek | Self::Run)
@@ -151,7 +151,7 @@ impl Flags {
         (Self::DIRECT, "direct"),
     ];
 
-    /// True if all of `others` are set.
+    /// Returns true if all of `others` are set.
     #[must_use]
     pub const fn has(self, others: Self) -> bool {
         self.0 & others.0 == others.0
@@ -186,7 +186,7 @@ pub struct FileId {
 pub struct Symbol(u32);
 
 impl Symbol {
-    /// Its number among its [`Names`], from 0.
+    /// Returns its number among its [`Names`], from 0.
     #[must_use]
     pub const fn number(self) -> usize {
         self.0 as usize
@@ -231,14 +231,14 @@ pub struct Event {
 }
 
 impl Event {
-    /// Bytes of the run that this event ends.
+    /// Returns the bytes of the run that this event ends.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.read.saturating_add(self.written)
     }
 
-    /// Where the run ended: after `close` the paper's final position, after `seek` its previous
-    /// one.
+    /// Returns where the run ended: after `close` the paper's final position, after `seek` its
+    /// previous one.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.position.saturating_add(self.read).saturating_add(self.written)
@@ -261,7 +261,7 @@ impl Default for Names {
 }
 
 impl Names {
-    /// The symbol of a word.
+    /// Returns the symbol of a word.
     ///
     /// # Panics
     /// At the word number 2^32.
@@ -276,7 +276,7 @@ impl Names {
         Symbol(number)
     }
 
-    /// The word of a symbol.
+    /// Returns the word of a symbol.
     ///
     /// # Panics
     /// If the symbol is of other names.
@@ -285,13 +285,13 @@ impl Names {
         &self.words[symbol.number()]
     }
 
-    /// Number of words, the empty one with them.
+    /// Returns the number of words, the empty one with them.
     #[must_use]
     pub fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// True if there is no word but the empty one.
+    /// Returns true if there is no word but the empty one.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.len() == 1

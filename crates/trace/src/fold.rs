@@ -17,17 +17,17 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// An empty one.
+    /// Returns an empty one.
     pub(crate) const fn at(start: u64) -> Self {
         Self { start, bytes: 0, writes: false, calls: 0 }
     }
 
-    /// Where it has come to.
+    /// Returns where it has come to.
     pub(crate) const fn end(&self) -> u64 {
         self.start.saturating_add(self.bytes)
     }
 
-    /// True if no byte was transferred.
+    /// Returns true if no byte was transferred.
     pub(crate) const fn is_empty(&self) -> bool {
         self.bytes == 0
     }

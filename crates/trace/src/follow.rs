@@ -129,7 +129,7 @@ impl<T> Access<T> {
         }
     }
 
-    /// Bytes read and written.
+    /// Returns the bytes read and written.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.read.saturating_add(self.written)
@@ -166,14 +166,14 @@ impl<T> Access<T> {
         }
     }
 
-    /// True if it was opened before the recording began: when, and what was done with it until
-    /// then, is not known.
+    /// Returns true if it was opened before the recording began: when, and what was done with it
+    /// until then, is not known.
     #[must_use]
     pub const fn is_from_before(&self) -> bool {
         self.flags.has(Flags::BEFORE)
     }
 
-    /// How long it has been open, in ns.
+    /// Returns how long it has been open, in ns.
     #[must_use]
     pub fn duration(&self) -> u64 {
         self.last.saturating_sub(self.opened).try_into().unwrap_or(0)
@@ -251,19 +251,19 @@ impl<T> Follow<T> {
         }
     }
 
-    /// Number of files that are open now.
+    /// Returns the number of files that are open now.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.now
     }
 
-    /// True if none is.
+    /// Returns true if none is.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.now == 0
     }
 
-    /// The most that were open at once.
+    /// Returns the most that were open at once.
     #[must_use]
     pub const fn most(&self) -> usize {
         self.most
@@ -276,7 +276,7 @@ impl<T> Follow<T> {
         access
     }
 
-    /// What is open still, in no order: at the end of a trace, what was never closed.
+    /// Returns what is open still, in no order: at the end of a trace, what was never closed.
     pub fn left(&self) -> impl Iterator<Item = &Access<T>> {
         self.open.values()
     }
@@ -290,8 +290,8 @@ mod tests {
         Event { time, kind, open: 1, position, read, written, size, ..Event::default() }
     }
 
-    /// The pattern of an access with these runs (position, read, written) in a file that has `size`
-    /// bytes at the close.
+    /// Returns the pattern of an access with these runs (position, read, written) in a file that
+    /// has `size` bytes at the close.
     fn pattern(runs: &[(u64, u64, u64)], size: u64) -> Pattern {
         let mut follow = Follow::<()>::default();
         follow.event(&event(0, Kind::Open, 0, 0, 0, size), || ());

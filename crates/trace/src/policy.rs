@@ -59,8 +59,8 @@ pub fn simulate(mut requests: impl Requests<Block = u32>, policies: &mut [Policy
 /// A use whose block is not used again.
 const NEVER: u32 = u32::MAX;
 
-/// What the best of all policies would have done ([`Opt`]) with caches of these sizes. It knows the
-/// future, so all requests are kept in memory, 12 bytes each.
+/// Returns what the best of all policies would have done ([`Opt`]) with caches of these sizes. It
+/// knows the future, so all requests are kept in memory, 12 bytes each.
 ///
 /// # Errors
 /// As reading the trace does; [`Error::Refused`] if there are 2^32 requests or more.

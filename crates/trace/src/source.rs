@@ -18,8 +18,8 @@ pub struct Info {
 
 /// A stream of events.
 pub trait Source {
-    /// What the trace says of itself; what is only known at its end is there when [`Source::next`]
-    /// has given `false`.
+    /// Returns what the trace says of itself; what is only known at its end is there when
+    /// [`Source::next`] has given `false`.
     fn info(&self) -> Info;
 
     /// False if its end is missing: it is still being written, or who wrote it was killed.
@@ -34,7 +34,7 @@ pub trait Source {
     /// [`Error::Io`] or [`Error::Malformed`]; what came before is good.
     fn next(&mut self, batch: &mut Batch) -> Result<bool>;
 
-    /// How much of the trace has been given, from 0 to 1, if that is known.
+    /// Returns how much of the trace has been given, from 0 to 1, if that is known.
     fn progress(&self) -> Option<f64> {
         None
     }

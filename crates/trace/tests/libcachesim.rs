@@ -50,7 +50,7 @@ fn write_trace(path: &Path) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// What libCacheSim counts.
+/// Returns what libCacheSim counts.
 fn theirs(directory: &Path, trace: &Path, policy: &str) -> Vec<u64> {
     let sizes = SIZES.map(|size| size.to_string()).join(",");
     let output = Command::new(directory.join("cachesim"))

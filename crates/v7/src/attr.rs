@@ -91,12 +91,12 @@ impl V7 {
     }
 }
 
-/// A time as the disk can keep it.
+/// Returns a time as the disk can keep it.
 fn storable(time: Timestamp) -> Timestamp {
     Timestamp::new(seconds(time).into(), 0)
 }
 
-/// An owner as the disk can keep it.
+/// Returns an owner as the disk can keep it.
 pub(crate) fn id(id: u32) -> Result<u16> {
     u16::try_from(id).map_err(|_| Error::Overflow)
 }

@@ -38,7 +38,7 @@ impl V7 {
         to.put(block.bytes_mut(n * 4..n * 4 + 4), self.layout.format.endian);
     }
 
-    /// Where block `lbn` of a file is.
+    /// Returns where block `lbn` of a file is.
     ///
     /// # Errors
     /// [`Error::TooBig`] beyond the last possible block, [`Error::Corrupt`] where a pointer leads
@@ -110,8 +110,8 @@ impl V7 {
         Err(Error::corrupt("an indirect block without a level", format!("inode {ino}")))
     }
 
-    /// Blocks that a file holds, indirect ones included; of a damaged file, those that could be
-    /// counted. The first call for an inode reads its indirect blocks.
+    /// Returns the blocks that a file holds, indirect ones included; of a damaged file, those that
+    /// could be counted. The first call for an inode reads its indirect blocks.
     pub(crate) fn blocks_held(&self, ino: u16, di: &Dinode) -> u64 {
         if !di.has_blocks() {
             return 0;

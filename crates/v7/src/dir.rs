@@ -19,7 +19,7 @@ pub(crate) struct Found {
     pub(crate) ino: u16,
 }
 
-/// The name of an entry: all 14 bytes, or those before the first zero.
+/// Returns the name of an entry: all 14 bytes, or those before the first zero.
 pub(crate) fn name_of(d_name: &[u8]) -> &[u8] {
     d_name.split(|&byte| byte == 0).next().unwrap_or_default()
 }
@@ -39,14 +39,14 @@ impl<'a> Entry<'a> {
         name_of(&self.bytes[2..])
     }
 
-    /// True if it is in use and has this name.
+    /// Returns true if it is in use and has this name.
     fn is(&self, name: &[u8]) -> bool {
         let d_name = &self.bytes[2..];
         d_name.starts_with(name) && d_name.get(name.len()).is_none_or(|&byte| byte == 0) && self.ino() != 0
     }
 }
 
-/// True for what can be a name.
+/// Returns true for what can be a name.
 pub(crate) fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && !name.contains(&b'/')
 }
@@ -161,7 +161,7 @@ impl V7 {
         self.dir_put(tx, ino, di, place, Direct { d_ino: target, ..old })
     }
 
-    /// True if there are only `.` and `..`.
+    /// Returns true if there are only `.` and `..`.
     pub(crate) fn dir_is_empty(&self, ino: u16, di: &Dinode) -> Result<bool> {
         let other = self.each_entry(ino, di, 0, |_, entry| {
             let dots = matches!(entry.name(), b"." | b"..");

@@ -6,8 +6,8 @@ use crate::mount::V7;
 use spindle_vfs::{Extent, Ino, Result};
 
 impl V7 {
-    /// The extents of a regular file, in its order, without its holes. Data that is not placed yet
-    /// is not among them: sync first.
+    /// Returns the extents of a regular file, in its order, without its holes. Data that is not
+    /// placed yet is not among them: sync first.
     ///
     /// # Errors
     /// [`spindle_vfs::Error::Stale`], [`spindle_vfs::Error::IsDirectory`] or

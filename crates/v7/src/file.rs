@@ -144,7 +144,7 @@ impl V7 {
         whole.into_iter().try_for_each(|(lbn, placed)| self.write_block(tx, inode, lbn, placed, 0, &zeros))
     }
 
-    /// The space of a block of a file from byte `start` of it on.
+    /// Returns the space of a block of a file from byte `start` of it on.
     fn space_of(&self, lbn: Lbn, at: Block, start: usize) -> Space {
         let block = lbn.0 * self.bsize64();
         Space {
@@ -214,7 +214,7 @@ impl V7 {
         self.zero_stored(tx, inode, di, tail)
     }
 
-    /// The numbers of the blocks of a range that have space.
+    /// Returns the numbers of the blocks of a range that have space.
     fn stored_blocks(&self, inode: &Inode, di: &Dinode, range: Range<u64>) -> Result<HashSet<u64>> {
         let mut stored = HashSet::new();
         for Piece { lbn, .. } in self.pieces(range) {
@@ -258,7 +258,7 @@ impl V7 {
         Ok(())
     }
 
-    /// The next data or hole at or after `offset`.
+    /// Returns the next data or hole at or after `offset`.
     pub(crate) fn seek_file(&self, ino: u16, di: &Dinode, offset: u64, what: Seek) -> Result<u64> {
         if offset >= di.size {
             return Err(Error::NoSuchOffset);

@@ -55,13 +55,13 @@ impl Format {
         Self::BSD41,
     ];
 
-    /// True for System V, which has a magic number and a clean flag.
+    /// Returns true for System V, which has a magic number and a clean flag.
     #[must_use]
     pub const fn is_sysv(self) -> bool {
         matches!(self.family, Family::SysV | Family::SysV16)
     }
 
-    /// True if anyone ever made such a file system, as far as we know.
+    /// Returns true if anyone ever made such a file system, as far as we know.
     #[must_use]
     pub const fn is_possible(self) -> bool {
         match self.family {
@@ -72,14 +72,14 @@ impl Format {
         }
     }
 
-    /// The byte at which the super-block stands: in block 1, but System V has it behind 512 bytes
-    /// for booting.
+    /// Returns the byte at which the super-block stands: in block 1, but System V has it behind 512
+    /// bytes for booting.
     #[must_use]
     pub const fn superblock_byte(self) -> u64 {
         if self.is_sysv() { 512 } else { self.bsize as u64 }
     }
 
-    /// Inodes in a block.
+    /// Returns the inodes in a block.
     pub(crate) const fn inopb(self) -> u32 {
         const { assert!(INODE_SIZE == 1 << 6) };
         self.bsize >> 6

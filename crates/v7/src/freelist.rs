@@ -30,7 +30,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// The super-block with the counts of this moment.
+    /// Returns the super-block with the counts of this moment.
     pub(crate) fn current(&self) -> Superblock {
         let mut superblock = self.superblock.clone();
         superblock.tail.s_tfree = self.free_blocks;

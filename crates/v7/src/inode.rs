@@ -78,7 +78,7 @@ impl Dinode {
         .encode(bytes, endian);
     }
 
-    /// What it is; the Seventh Edition's multiplexed devices pass for ordinary ones.
+    /// Returns what it is; the Seventh Edition's multiplexed devices pass for ordinary ones.
     pub(crate) fn kind(&self) -> Option<FileKind> {
         match self.mode & 0o170_000 {
             0o030_000 => Some(FileKind::CharDevice),
@@ -91,7 +91,7 @@ impl Dinode {
         self.kind() == Some(FileKind::Directory)
     }
 
-    /// True if its addresses are those of blocks.
+    /// Returns true if its addresses are those of blocks.
     pub(crate) fn has_blocks(&self) -> bool {
         matches!(self.kind(), Some(FileKind::Regular | FileKind::Directory | FileKind::Symlink))
     }
@@ -103,7 +103,7 @@ impl Dinode {
         }
     }
 
-    /// The device that a device node names: a byte for the driver, one for the unit.
+    /// Returns the device that a device node names: a byte for the driver, one for the unit.
     pub(crate) fn rdev(&self) -> Rdev {
         match self.kind() {
             Some(FileKind::BlockDevice | FileKind::CharDevice) => {
@@ -114,7 +114,7 @@ impl Dinode {
     }
 }
 
-/// The seconds of a time, moved into the range of the disk.
+/// Returns the seconds of a time, moved into the range of the disk.
 pub(crate) fn seconds(time: Timestamp) -> i32 {
     i32::try_from(time.secs).unwrap_or(if time.secs < 0 { i32::MIN } else { i32::MAX })
 }
@@ -198,7 +198,7 @@ impl InodeTable {
         }
     }
 
-    /// All inodes in memory, in the order of their numbers.
+    /// Returns all inodes in memory, in the order of their numbers.
     pub(crate) fn all(&self) -> Vec<Arc<Inode>> {
         let mut all: Vec<_> = self.0.lock().entries.values().map(|(inode, _)| inode.clone()).collect();
         all.sort_by_key(|inode| inode.ino);
@@ -207,7 +207,7 @@ impl InodeTable {
 }
 
 impl V7 {
-    /// The inode behind a number that a directory or a caller gave.
+    /// Returns the inode behind a number that a directory or a caller gave.
     ///
     /// # Errors
     /// [`Error::Stale`] if the number is not in use.
@@ -234,7 +234,7 @@ impl V7 {
         Ok(self.inodes.enter(ino, di, self.cache.stream(self.layout.format.bsize, 1)))
     }
 
-    /// The inode behind a number from above the seam.
+    /// Returns the inode behind a number from above the seam.
     pub(crate) fn iget_ino(&self, ino: Ino) -> Result<Arc<Inode>> {
         self.iget(u16::try_from(ino.0).map_err(|_| Error::Stale)?)
     }
@@ -254,12 +254,12 @@ impl V7 {
         self.inodes.enter(ino, di, self.cache.stream(self.layout.format.bsize, 1))
     }
 
-    /// The buffer of a block that holds something of the file system's own.
+    /// Returns the buffer of a block that holds something of the file system's own.
     pub(crate) fn metadata(&self, block: Block) -> Result<Buffer<'_>> {
         Ok(self.cache.get(self.layout.byte(block), self.layout.bsize(), None)?)
     }
 
-    /// The block that a pointer found on the disk leads to; `None` for a hole.
+    /// Returns the block that a pointer found on the disk leads to; `None` for a hole.
     ///
     /// # Errors
     /// [`Error::Corrupt`] where it leads out of the data or to a free block.

@@ -22,7 +22,7 @@ const FIRST_INODE_BLOCK: u32 = 2;
 /// Blocks that an address of three bytes can reach.
 const MOST_BLOCKS: u32 = 1 << 24;
 
-/// A number that fits memory, as an index: Spindle needs a machine with 64 bits.
+/// Returns a number that fits memory, as an index: Spindle needs a machine with 64 bits.
 #[allow(clippy::cast_possible_truncation)] // Asserted beside it.
 pub(crate) const fn index(n: u64) -> usize {
     const { assert!(size_of::<usize>() == size_of::<u64>()) };
@@ -52,7 +52,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The geometry that a super-block describes.
+    /// Returns the geometry that a super-block describes.
     ///
     /// # Errors
     /// What contradicts the format.
@@ -64,7 +64,7 @@ impl Layout {
         Ok(Self { format, s_isize, s_fsize })
     }
 
-    /// Block size in bytes.
+    /// Returns the block size in bytes.
     #[must_use]
     pub const fn bsize(&self) -> usize {
         self.format.bsize as usize
@@ -76,51 +76,52 @@ impl Layout {
         self.bsize() / 4
     }
 
-    /// The greatest inode number.
+    /// Returns the greatest inode number.
     #[must_use]
     pub fn last_ino(&self) -> u16 {
         u16::try_from((self.s_isize - FIRST_INODE_BLOCK) * self.format.inopb()).unwrap_or(u16::MAX)
     }
 
-    /// The block of an inode, and its byte in there.
+    /// Returns the block of an inode, and its byte in there.
     #[must_use]
     pub fn inode_at(&self, ino: u16) -> (Block, usize) {
         let n = u32::from(ino.max(1)) - 1;
         (Block(FIRST_INODE_BLOCK + n / self.format.inopb()), (n % self.format.inopb()) as usize * INODE_SIZE)
     }
 
-    /// The byte on the device at which a block begins.
+    /// Returns the byte on the device at which a block begins.
     #[must_use]
     pub fn byte(&self, block: Block) -> u64 {
         u64::from(block.0) * u64::from(self.format.bsize)
     }
 
-    /// The block of the super-block, and its byte in there.
+    /// Returns the block of the super-block, and its byte in there.
     #[must_use]
     pub fn superblock_at(&self) -> (Block, usize) {
         let byte = index(self.format.superblock_byte());
         (Block(u32::from(byte >= self.bsize())), byte % self.bsize())
     }
 
-    /// Blocks that can hold data.
+    /// Returns the blocks that can hold data.
     #[must_use]
     pub const fn data_blocks(&self) -> u32 {
         self.s_fsize - self.s_isize
     }
 
-    /// A pointer found on the disk, if it leads to a block of data.
+    /// Returns a pointer found on the disk, if it leads to a block of data.
     #[must_use]
     pub fn data_block(&self, raw: u32) -> Option<Block> {
         (self.s_isize..self.s_fsize).contains(&raw).then_some(Block(raw))
     }
 
-    /// Blocks reached through an address of the inode with so many levels of indirect blocks.
+    /// Returns the blocks reached through an address of the inode with so many levels of indirect
+    /// blocks.
     #[must_use]
     pub(crate) fn span(&self, levels: usize) -> u64 {
         (0..levels).fold(1, |span, _| span * self.nindir() as u64)
     }
 
-    /// The first block of a file behind `levels` levels of indirect blocks.
+    /// Returns the first block of a file behind `levels` levels of indirect blocks.
     #[must_use]
     pub(crate) fn first_behind(&self, levels: usize) -> Lbn {
         Lbn((1..levels).fold(NDIRECT as u64, |first, level| first + self.span(level)))
@@ -133,14 +134,15 @@ impl Layout {
         (blocks * u64::from(self.format.bsize)).min(0x7fff_ffff)
     }
 
-    /// The block of a file that holds byte `at`, and the byte's place in it.
+    /// Returns the block of a file that holds byte `at`, and the byte's place in it.
     #[must_use]
     pub fn split(&self, at: u64) -> (Lbn, usize) {
         let bsize = u64::from(self.format.bsize);
         (Lbn(at / bsize), index(at % bsize))
     }
 
-    /// Where the pointer to block `lbn` of a file stands; `None` beyond what the addresses reach.
+    /// Returns where the pointer to block `lbn` of a file stands; `None` beyond what the addresses
+    /// reach.
     pub(crate) fn place_of(&self, lbn: Lbn) -> Option<Place> {
         if lbn.0 < NDIRECT as u64 {
             return Some(Place::Direct(index(lbn.0)));
@@ -159,7 +161,7 @@ impl Layout {
 pub(crate) struct BlockMap(Vec<u64>);
 
 impl BlockMap {
-    /// No block of `layout`.
+    /// Returns no block of `layout`.
     pub(crate) fn new(layout: &Layout) -> Self {
         Self(vec![0; layout.s_fsize.div_ceil(64) as usize])
     }

@@ -114,19 +114,19 @@ impl V7 {
         &self.objections
     }
 
-    /// The checked geometry, with the format.
+    /// Returns the checked geometry, with the format.
     #[must_use]
     pub const fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The super-block as it is now.
+    /// Returns the super-block as it is now.
     #[must_use]
     pub fn superblock(&self) -> Superblock {
         self.space.lock().current()
     }
 
-    /// True if nothing can be changed.
+    /// Returns true if nothing can be changed.
     pub(crate) fn is_read_only(&self) -> bool {
         self.read_only.load(Ordering::Relaxed)
     }

@@ -16,13 +16,13 @@ impl V7 {
         if self.layout.format.is_sysv() { 1000 } else { 127 }
     }
 
-    /// A directory's inode.
+    /// Returns a directory's inode.
     pub(crate) fn directory(&self, ino: Ino) -> Result<Arc<Inode>> {
         let inode = self.iget_ino(ino)?;
         if inode.is_directory { Ok(inode) } else { Err(Error::NotDirectory) }
     }
 
-    /// The inode behind a new name, as it will be.
+    /// Returns the inode behind a new name, as it will be.
     fn new_dinode(&self, node: &NewNode<'_>) -> Result<Dinode> {
         let mut di = Dinode::default();
         match node.kind {
@@ -178,7 +178,8 @@ pub(crate) fn check_name(name: &[u8]) -> Result<()> {
     }
 }
 
-/// A directory entry whose inode is not in use is damage, not a stale number of the caller's.
+/// Returns a directory entry whose inode is not in use is damage, not a stale number of the
+/// caller's.
 pub(crate) fn dangling(error: Error, ino: u16) -> Error {
     match error {
         Error::Stale => Error::corrupt("a name leads to a free inode", format!("inode {ino}")),

@@ -35,7 +35,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// The defaults for a format and a size.
+    /// Returns the defaults for a format and a size.
     #[must_use]
     pub const fn new(format: Format, size_bytes: u64) -> Self {
         Self { format, size_bytes, inodes: None, interleave: None, name: Vec::new(), pack: Vec::new() }
@@ -102,7 +102,7 @@ impl Plan {
     }
 }
 
-/// A super-block's head with nothing in it.
+/// Returns a super-block's head with nothing in it.
 const fn empty_head() -> Filsys {
     Filsys {
         s_isize: 0,

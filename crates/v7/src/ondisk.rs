@@ -211,7 +211,8 @@ structure! {
     }
 }
 
-/// The address of three bytes at the start of `bytes` (`l3tol`): a long without its highest byte.
+/// Returns the address of three bytes at the start of `bytes` (`l3tol`): a long without its highest
+/// byte.
 #[must_use]
 pub fn get_addr(bytes: &[u8], endian: Endian) -> u32 {
     let [a, b, c] = [bytes[0], bytes[1], bytes[2]].map(u32::from);

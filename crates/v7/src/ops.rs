@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 /// Names that `readdir` reads under the lock at a time.
 const BATCH: usize = 256;
 
-/// A regular file's inode, locked for change.
+/// Returns a regular file's inode, locked for change.
 fn write_regular(inode: &Inode) -> Result<RwLockWriteGuard<'_, State>> {
     let state = inode.state.write();
     check_regular(&state.di)?;

@@ -67,7 +67,7 @@ impl V7 {
         self.try_rename(&from, &to, mode, Some(&rename_lock)).unwrap_or(Err(Error::Stale))
     }
 
-    /// A directory and all above it.
+    /// Returns a directory and all above it.
     fn ancestors(&self, dir: u16) -> Result<Vec<u16>> {
         let mut chain = vec![dir];
         let mut at = dir;

@@ -89,7 +89,7 @@ impl Superblock {
         Ok(Detected { superblock, others: found.iter().map(|other| other.format).collect() })
     }
 
-    /// The checked geometry.
+    /// Returns the checked geometry.
     ///
     /// # Errors
     /// [`Error::Corrupt`] when there can be none.
@@ -97,8 +97,8 @@ impl Superblock {
         Layout::new(self.format, &self.head).map_err(|what| Error::corrupt(what, "super-block"))
     }
 
-    /// True if this looks like a file system of its format in all that can be seen from `start`,
-    /// the start of the device.
+    /// Returns true if this looks like a file system of its format in all that can be seen from
+    /// `start`, the start of the device.
     fn is_likely(&self, device: &dyn Device, start: &[u8]) -> bool {
         let Ok(layout) = self.layout() else { return false };
         let head = &self.head;
@@ -114,7 +114,7 @@ impl Superblock {
         free_is_data && remembers_inodes && has_root(&layout, device, start).unwrap_or(false)
     }
 
-    /// True if it says that it was unmounted, as far as its format can say.
+    /// Returns true if it says that it was unmounted, as far as its format can say.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         if self.format.is_sysv() {
@@ -138,7 +138,7 @@ impl Superblock {
 }
 
 impl Detected {
-    /// Everything that speaks against writing, as far as the super-block shows.
+    /// Returns everything that speaks against writing, as far as the super-block shows.
     #[must_use]
     pub fn objections(&self, device: &dyn Device) -> Vec<Objection> {
         let mut found = Vec::new();
@@ -164,7 +164,8 @@ impl Detected {
     }
 }
 
-/// The super-blocks, as `read` reads them, of all formats in which the device could be read.
+/// Returns the super-blocks, as `read` reads them, of all formats in which the device could be
+/// read.
 fn candidates(device: &dyn Device, start: &[u8], read: impl Fn(Format) -> Superblock) -> Vec<Superblock> {
     let marked = marked_formats(start);
     let formats = if marked.is_empty() { Format::UNMARKED.to_vec() } else { marked };
@@ -186,7 +187,7 @@ fn candidates(device: &dyn Device, start: &[u8], read: impl Fn(Format) -> Superb
     likely
 }
 
-/// The formats that System V's magic number admits.
+/// Returns the formats that System V's magic number admits.
 fn marked_formats(start: &[u8]) -> Vec<Format> {
     let mut formats = Vec::new();
     for endian in [Endian::Little, Endian::Big, Endian::Pdp] {
@@ -200,7 +201,7 @@ fn marked_formats(start: &[u8]) -> Vec<Format> {
     formats
 }
 
-/// True if the root's inode is a directory, and that directory begins as every root does.
+/// Returns true if the root's inode is a directory, and that directory begins as every root does.
 fn has_root(layout: &Layout, device: &dyn Device, start: &[u8]) -> Result<bool> {
     let (block, offset) = layout.inode_at(ROOT_INO);
     let endian = layout.format.endian;
@@ -220,7 +221,7 @@ fn has_root(layout: &Layout, device: &dyn Device, start: &[u8]) -> Result<bool> 
     Ok(begins(0, b".\0\0") && begins(1, b"..\0"))
 }
 
-/// The block of a link of the free list and what is in it.
+/// Returns the block of a link of the free list and what is in it.
 pub(crate) fn free_addresses(count: i16, addresses: &[u32; NICFREE]) -> std::result::Result<&[u32], String> {
     usize::try_from(count)
         .ok()
@@ -228,7 +229,7 @@ pub(crate) fn free_addresses(count: i16, addresses: &[u32; NICFREE]) -> std::res
         .ok_or_else(|| format!("it says that it holds {count} of {NICFREE} addresses"))
 }
 
-/// Where a list of free blocks is held, for messages.
+/// Returns where a list of free blocks is held, for messages.
 pub(crate) fn holder(link: Option<Block>) -> String {
     link.map_or_else(|| "super-block".to_owned(), |block| format!("free list, block {}", block.0))
 }

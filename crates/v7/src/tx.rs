@@ -88,7 +88,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// The present moment.
+    /// Returns the present moment.
     pub(crate) fn mark(&self) -> Mark {
         let work = self.work.borrow();
         Mark { cache: self.cache.savepoint(), taken: work.taken.len(), freed: work.freed.len() }

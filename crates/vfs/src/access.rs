@@ -36,13 +36,13 @@ pub struct Cred<'a> {
 }
 
 impl Cred<'static> {
-    /// The superuser, with no umask.
+    /// Returns the superuser, with no umask.
     #[must_use]
     pub const fn root() -> Self {
         Self::user(0, 0)
     }
 
-    /// A user with one group and no umask.
+    /// Returns a user with one group and no umask.
     #[must_use]
     pub const fn user(uid: u32, gid: u32) -> Self {
         Self { uid, gid, groups: Cow::Borrowed(&[]), umask: 0 }
@@ -50,19 +50,19 @@ impl Cred<'static> {
 }
 
 impl Cred<'_> {
-    /// True for the superuser, whom permissions do not stop.
+    /// Returns true for the superuser, whom permissions do not stop.
     #[must_use]
     pub const fn is_root(&self) -> bool {
         self.uid == 0
     }
 
-    /// True if `gid` is one of the asker's groups.
+    /// Returns true if `gid` is one of the asker's groups.
     #[must_use]
     pub fn in_group(&self, gid: u32) -> bool {
         self.gid == gid || self.groups.contains(&gid)
     }
 
-    /// Whether the free-space reserve may be used.
+    /// Returns whether the free-space reserve may be used.
     #[must_use]
     pub const fn privilege(&self) -> Privilege {
         if self.is_root() { Privilege::Root } else { Privilege::User }
@@ -93,13 +93,13 @@ impl Access {
         Self(bits & 7)
     }
 
-    /// Both.
+    /// Returns both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// True if all of `other` is in it.
+    /// Returns true if all of `other` is in it.
     #[must_use]
     pub const fn includes(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -149,8 +149,9 @@ pub fn permit_removal(dir: &Attr, attr: &Attr, cred: &Cred<'_>) -> Result<()> {
     if free { Ok(()) } else { Err(Error::NotPermitted) }
 }
 
-/// The mode without the set-id bits, which a change by someone else takes away: set-group-id
-/// without group execution means something else (System V's mandatory locking) and stays.
+/// Returns the mode without the set-id bits, which a change by someone else takes away:
+/// set-group-id without group execution means something else (System V's mandatory locking) and
+/// stays.
 #[must_use]
 pub const fn without_set_id(perm: u32) -> u32 {
     let perm = perm & !S_ISUID;
@@ -222,7 +223,7 @@ pub enum GroupRule {
     Bsd,
 }
 
-/// The permission bits and group of a new file of `kind` with `perm` asked for in `dir`.
+/// Returns the permission bits and group of a new file of `kind` with `perm` asked for in `dir`.
 #[must_use]
 pub fn new_file(
     rule: GroupRule,

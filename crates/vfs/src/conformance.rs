@@ -37,7 +37,7 @@ pub(crate) use tests::ModelHarness;
 
 /// A file system under test.
 pub trait Harness {
-    /// The mounted file system.
+    /// Returns the mounted file system.
     fn fs(&self) -> Arc<dyn FileSystem>;
 
     /// Unmounts and mounts again from the same device. References that were held are void.
@@ -53,7 +53,8 @@ pub trait Harness {
         false
     }
 
-    /// What the format cannot do; a file system says so with [`crate::Error::NotSupported`].
+    /// Returns what the format cannot do; a file system says so with
+    /// [`crate::Error::NotSupported`].
     fn lacks(&self) -> &[Feature] {
         &[]
     }
@@ -157,7 +158,7 @@ macro_rules! conformance_table {
 }
 conformance_list! { conformance_table, }
 
-/// The behaviour of a name.
+/// Returns the behaviour of a name.
 ///
 /// # Panics
 /// If there is none.

@@ -31,13 +31,13 @@ macro_rules! errors {
         }
 
         impl Error {
-            /// True if something is broken, and nothing was merely refused.
+            /// Returns true if something is broken, and nothing was merely refused.
             #[must_use]
             pub const fn is_failure(&self) -> bool {
                 matches!(self, Self::Corrupt { .. } | Self::Device(_))
             }
 
-            /// The Linux error number.
+            /// Returns the Linux error number.
             #[must_use]
             pub fn errno(&self) -> i32 {
                 match self {

@@ -17,19 +17,19 @@ use std::ops::ControlFlow;
 /// contract.
 #[allow(clippy::missing_errors_doc)] // Said once, above; special cases are said at their call.
 pub trait FileSystem: Send + Sync {
-    /// The root directory.
+    /// Returns the root directory.
     fn root(&self) -> Ino;
 
-    /// What the format can hold.
+    /// Returns what the format can hold.
     fn limits(&self) -> Limits;
 
-    /// True if nothing can be changed.
+    /// Returns true if nothing can be changed.
     fn read_only(&self) -> bool;
 
-    /// Space and inodes.
+    /// Returns the space and inodes.
     fn statfs(&self) -> Result<FsStat>;
 
-    /// The attributes of an inode.
+    /// Returns the attributes of an inode.
     fn getattr(&self, ino: Ino) -> Result<Attr>;
 
     /// Changes attributes, all or none; sets the change time. A new size is `truncate`: only
@@ -83,7 +83,7 @@ pub trait FileSystem: Send + Sync {
         by: Privilege,
     ) -> Result<()>;
 
-    /// The target of a symbolic link.
+    /// Returns the target of a symbolic link.
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>>;
 
     /// Reads from a regular file ([`crate::Error::IsDirectory`], [`crate::Error::Invalid`] from
@@ -104,7 +104,8 @@ pub trait FileSystem: Send + Sync {
     /// what was to be zeroed may be zero.
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64, by: Privilege) -> Result<()>;
 
-    /// The next data or hole at or after `offset`; [`crate::Error::NoSuchOffset`] if there is none.
+    /// Returns the next data or hole at or after `offset`; [`crate::Error::NoSuchOffset`] if there
+    /// is none.
     fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64>;
 
     /// Makes a file durable: its data, size and name; with `data_only` what reading it back needs.
@@ -113,13 +114,14 @@ pub trait FileSystem: Send + Sync {
     /// Makes everything durable.
     fn sync(&self) -> Result<()>;
 
-    /// The value of an extended attribute. Names carry their name space, `user.` or `system.`.
+    /// Returns the value of an extended attribute. Names carry their name space, `user.` or
+    /// `system.`.
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
 
     /// Sets an extended attribute.
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode, by: Privilege) -> Result<()>;
 
-    /// The names of all extended attributes.
+    /// Returns the names of all extended attributes.
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>>;
 
     /// Removes an extended attribute.

@@ -54,7 +54,7 @@ impl ByteRange {
         self.start <= other.end && other.start <= self.end
     }
 
-    /// True if the two overlap or one begins where the other ends.
+    /// Returns true if the two overlap or one begins where the other ends.
     const fn touches(self, other: Self) -> bool {
         self.start <= other.end.saturating_add(1) && other.start <= self.end.saturating_add(1)
     }
@@ -133,7 +133,7 @@ struct Table {
 }
 
 impl Table {
-    /// The owners that keep this request waiting.
+    /// Returns the owners that keep this request waiting.
     fn blockers(&self, ino: Ino, owner: LockOwner, wanted: Wanted) -> Vec<LockOwner> {
         let Some(file) = self.files.get(&ino) else { return Vec::new() };
         match wanted {
@@ -148,7 +148,7 @@ impl Table {
         }
     }
 
-    /// True if `owner`, waiting for `blockers`, would wait for itself.
+    /// Returns true if `owner`, waiting for `blockers`, would wait for itself.
     fn closes_circle(&self, owner: LockOwner, blockers: Vec<LockOwner>) -> bool {
         let mut seen = HashSet::new();
         let mut next = blockers;
@@ -194,7 +194,7 @@ impl Table {
 pub struct LockTable(Mutex<Table>);
 
 impl LockTable {
-    /// No locks.
+    /// Returns no locks.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -226,7 +226,7 @@ impl LockTable {
         }
     }
 
-    /// A lock that keeps `owner` from locking this range (`F_GETLK`).
+    /// Returns a lock that keeps `owner` from locking this range (`F_GETLK`).
     #[must_use]
     pub fn test_range(
         &self,
@@ -277,7 +277,7 @@ impl LockTable {
         }
     }
 
-    /// True if nothing is held on `ino`.
+    /// Returns true if nothing is held on `ino`.
     #[must_use]
     pub fn is_free(&self, ino: Ino) -> bool {
         !self.0.lock().files.contains_key(&ino)

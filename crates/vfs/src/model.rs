@@ -45,7 +45,7 @@ impl std::fmt::Debug for ModelFs {
 }
 
 impl ModelFs {
-    /// An empty file system whose times come from `clock`.
+    /// Returns an empty file system whose times come from `clock`.
     #[must_use]
     pub fn new(options: ModelOptions, clock: Arc<dyn Clock>) -> Self {
         let tree = Tree::new(ROOT);
@@ -85,7 +85,7 @@ impl ModelFs {
         }
     }
 
-    /// What contradicts the model's own invariants; none if it is right.
+    /// Returns what contradicts the model's own invariants; none if it is right.
     #[must_use]
     pub fn check(&self) -> Vec<String> {
         self.tree.lock().complaints()
@@ -95,7 +95,7 @@ impl ModelFs {
         self.stored_time(self.clock.now())
     }
 
-    /// The time as the format keeps it.
+    /// Returns the time as the format keeps it.
     fn stored_time(&self, time: Timestamp) -> Timestamp {
         Timestamp::new(time.secs, time.nanos - time.nanos % self.options.limits.time_granularity_ns)
     }
@@ -118,7 +118,7 @@ impl ModelFs {
         }
     }
 
-    /// The tree, for a change.
+    /// Returns the tree, for a change.
     fn change(&self) -> Result<MutexGuard<'_, Tree>> {
         if self.read_only() { Err(Error::ReadOnly) } else { Ok(self.tree.lock()) }
     }
@@ -177,7 +177,7 @@ impl ModelFs {
         }
     }
 
-    /// A directory in which names can be made: not one that was removed.
+    /// Returns a directory in which names can be made: not one that was removed.
     fn living<'a>(&self, tree: &'a Tree, dir: Ino, name: &[u8]) -> Result<&'a Names> {
         let names = tree.names(dir)?;
         self.check_name(name)?;
@@ -237,7 +237,7 @@ impl ModelFs {
         }
     }
 
-    /// Blocks that `by` may still take.
+    /// Returns the blocks that `by` may still take.
     fn available(&self, tree: &Tree, by: Privilege) -> u64 {
         let reserve = if by == Privilege::Root { 0 } else { self.options.reserve_blocks };
         self.options.blocks.saturating_sub(reserve).saturating_sub(tree.blocks_used)

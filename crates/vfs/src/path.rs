@@ -23,31 +23,31 @@ impl<'a> Node<'a> {
         Self { vfs, attr }
     }
 
-    /// Its number.
+    /// Returns its number.
     #[must_use]
     pub const fn ino(&self) -> Ino {
         self.attr.ino
     }
 
-    /// Its attributes when it was looked up.
+    /// Returns its attributes when it was looked up.
     #[must_use]
     pub const fn attr(&self) -> &Attr {
         &self.attr
     }
 
-    /// The front it belongs to.
+    /// Returns the front it belongs to.
     #[must_use]
     pub const fn vfs(&self) -> &'a Vfs {
         self.vfs
     }
 
-    /// True for a directory.
+    /// Returns true for a directory.
     #[must_use]
     pub fn is_dir(&self) -> bool {
         self.attr.kind == FileKind::Directory
     }
 
-    /// A name in this directory.
+    /// Returns a name in this directory.
     ///
     /// # Errors
     /// As [`Vfs::lookup`].
@@ -70,13 +70,13 @@ fn push_names(rest: &mut Vec<Vec<u8>>, path: &[u8]) {
     rest[at..].reverse();
 }
 
-/// True if the path can only mean a directory.
+/// Returns true if the path can only mean a directory.
 fn wants_directory(path: &[u8]) -> bool {
     path.ends_with(b"/") || path.ends_with(b"/.") || path == b"."
 }
 
 impl Vfs {
-    /// The root directory.
+    /// Returns the root directory.
     ///
     /// # Errors
     /// As [`crate::FileSystem::lookup`].
@@ -84,8 +84,8 @@ impl Vfs {
         Ok(Node::new(self, self.fs().lookup(self.root(), b".")?))
     }
 
-    /// The inode that a path from the root names. With `follow` a symbolic link at its end is
-    /// followed too.
+    /// Returns the inode that a path from the root names. With `follow` a symbolic link at its end
+    /// is followed too.
     ///
     /// # Errors
     /// As [`Vfs::lookup`], and [`Error::Loop`] after 40 symbolic links.
@@ -122,8 +122,8 @@ impl Vfs {
         Ok(at)
     }
 
-    /// The directory that holds the last name of a path, and that name: for what creates, removes
-    /// or renames.
+    /// Returns the directory that holds the last name of a path, and that name: for what creates,
+    /// removes or renames.
     ///
     /// # Errors
     /// As [`Vfs::resolve`]; [`Error::Busy`] if the path ends in the root, `.` or `..`;
@@ -155,7 +155,7 @@ mod tests {
         vfs.create(&ROOT, dir, name, &new).unwrap();
     }
 
-    /// A tree of `/a/b/file`, and links to all of it.
+    /// Returns a tree of `/a/b/file`, and links to all of it.
     fn tree() -> (Vfs, Ino, Ino) {
         let vfs = front(Options::default());
         let directory = node(FileKind::Directory, 0o755, &ROOT);

@@ -31,7 +31,7 @@ const BALLAST: &[u8] = b"ballast";
 const LEFT_BYTES: u64 = 1 << 20;
 const FILLED_BYTES: u64 = 256 << 20;
 
-/// The seed to use: that of the environment variable `SPINDLE_SEED`, or a new one.
+/// Returns the seed to use: that of the environment variable `SPINDLE_SEED`, or a new one.
 ///
 /// # Panics
 /// If the variable is not a number.
@@ -90,7 +90,7 @@ fn node(kind: FileKind) -> NewNode<'static> {
     NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" }
 }
 
-/// Free space in bytes and free inodes.
+/// Returns free space in bytes and free inodes.
 fn free(fs: &dyn FileSystem) -> (u64, u64) {
     fs.sync().expect("sync");
     let stat = fs.statfs().expect("statfs");

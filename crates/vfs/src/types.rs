@@ -26,7 +26,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// The `S_IFMT` bits of `st_mode`.
+    /// Returns the `S_IFMT` bits of `st_mode`.
     #[must_use]
     pub const fn mode_bits(self) -> u32 {
         match self {
@@ -40,7 +40,7 @@ impl FileKind {
         }
     }
 
-    /// The kind that the `S_IFMT` bits of `mode` name.
+    /// Returns the kind that the `S_IFMT` bits of `mode` name.
     #[must_use]
     pub const fn from_mode(mode: u32) -> Option<Self> {
         Some(match mode & 0o170_000 {
@@ -303,9 +303,9 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The extents of a file of `size` bytes in blocks of `block_bytes`, in its order, without its
-    /// holes. `bmap` tells where the run that begins with a block of the file is on the device, if
-    /// it is no hole, and how many blocks it has, given the most to look at.
+    /// Returns the extents of a file of `size` bytes in blocks of `block_bytes`, in its order,
+    /// without its holes. `bmap` tells where the run that begins with a block of the file is on the
+    /// device, if it is no hole, and how many blocks it has, given the most to look at.
     ///
     /// # Errors
     /// Those of `bmap`.

@@ -57,32 +57,32 @@ impl std::fmt::Debug for Vfs {
 
 #[allow(clippy::missing_errors_doc)] // As `FileSystem` says, and `Access` or `NotPermitted` for want of permission.
 impl Vfs {
-    /// A front of `fs`.
+    /// Returns a front of `fs`.
     #[must_use]
     pub fn new(fs: Arc<dyn FileSystem>, options: Options) -> Self {
         Self { fs, options, files: OpenFiles::default(), locks: LockTable::new() }
     }
 
-    /// The file system behind.
+    /// Returns the file system behind.
     #[must_use]
     pub fn fs(&self) -> &Arc<dyn FileSystem> {
         &self.fs
     }
 
-    /// The advisory locks. [`Vfs::close`] releases an open file's whole-file lock, whose owner is
-    /// [`HandleId::lock_owner`]; byte ranges are released by [`Vfs::release_owner`].
+    /// Returns the advisory locks. [`Vfs::close`] releases an open file's whole-file lock, whose
+    /// owner is [`HandleId::lock_owner`]; byte ranges are released by [`Vfs::release_owner`].
     #[must_use]
     pub fn locks(&self) -> &LockTable {
         &self.locks
     }
 
-    /// The root directory.
+    /// Returns the root directory.
     #[must_use]
     pub fn root(&self) -> Ino {
         self.fs.root()
     }
 
-    /// Space and inodes.
+    /// Returns the space and inodes.
     pub fn statfs(&self) -> Result<FsStat> {
         self.fs.statfs()
     }

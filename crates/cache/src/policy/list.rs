@@ -42,13 +42,13 @@ impl<const N: usize> Lists<N> {
         }
     }
 
-    /// True if `key` is in one of the lists.
+    /// Returns true if `key` is in one of the lists.
     #[inline]
     pub(crate) fn holds(&self, key: u32) -> bool {
         self.nodes.get(key as usize + N).is_some_and(|node| node.after != NOWHERE)
     }
 
-    /// Numbers in a list.
+    /// Returns the numbers in a list.
     #[inline]
     pub(crate) fn len(&self, list: usize) -> usize {
         self.lens[list]
@@ -93,13 +93,13 @@ impl<const N: usize> Lists<N> {
         }
     }
 
-    /// The number before this one, towards the front of the list that it is in.
+    /// Returns the number before this one, towards the front of the list that it is in.
     #[inline]
     pub(crate) fn before(&self, key: u32) -> Option<u32> {
         self.nodes[key as usize + N].before.checked_sub(N as u32)
     }
 
-    /// The number at the back.
+    /// Returns the number at the back.
     #[inline]
     pub(crate) fn back(&self, list: usize) -> Option<u32> {
         self.nodes[list].before.checked_sub(N as u32)

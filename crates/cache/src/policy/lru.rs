@@ -49,19 +49,19 @@ impl<K: Copy + Eq + Hash> Lru<K> {
         }
     }
 
-    /// The key that was used longest ago.
+    /// Returns the key that was used longest ago.
     #[must_use]
     pub fn oldest(&self) -> Option<K> {
         self.order.back(0).map(|number| self.keys[number as usize])
     }
 
-    /// Number of keys.
+    /// Returns the number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// True if there are none.
+    /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.numbers.is_empty()

@@ -18,8 +18,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// True if block `block` is what a sequential reader would want: the next block, or a further
-    /// part of the last.
+    /// Returns true if block `block` is what a sequential reader would want: the next block, or a
+    /// further part of the last.
     #[must_use]
     pub const fn expects(&self, block: u64) -> bool {
         block == self.next || block + 1 == self.next
@@ -36,9 +36,9 @@ impl Reader {
         self.end = blocks.end;
     }
 
-    /// Where the next cluster begins, if a sequential read of `block` is to start one: because the
-    /// last one is being entered, or because no more than `keep` blocks have been asked for beyond,
-    /// which happens when clusters come in pieces.
+    /// Returns where the next cluster begins, if a sequential read of `block` is to start one:
+    /// because the last one is being entered, or because no more than `keep` blocks have been asked
+    /// for beyond, which happens when clusters come in pieces.
     #[must_use]
     pub const fn ahead(&self, block: u64, keep: u64) -> Option<u64> {
         let short = self.end.saturating_sub(self.trigger) < keep && self.end <= block.saturating_add(keep);
@@ -60,8 +60,8 @@ pub struct Delay {
 }
 
 impl Delay {
-    /// Block `block` has been changed, up to its end if it is `full`; gives the blocks that are to
-    /// be written now. A cluster has `most` blocks.
+    /// Returns the block `block` has been changed, up to its end if it is `full`; gives the blocks
+    /// that are to be written now. A cluster has `most` blocks.
     pub fn wrote(&mut self, block: u64, full: bool, most: u64) -> Option<Range<u64>> {
         let delayed = self.blocks.clone();
         let follows = block == delayed.end || block + 1 == delayed.end;
@@ -76,7 +76,7 @@ impl Delay {
         (full && self.blocks.end - self.blocks.start >= most).then(|| std::mem::take(&mut self.blocks))
     }
 
-    /// The blocks that are delayed.
+    /// Returns the blocks that are delayed.
     #[must_use]
     pub fn blocks(&self) -> Range<u64> {
         self.blocks.clone()
@@ -95,7 +95,7 @@ mod tests {
     /// A block, the blocks that are read at once for it, the cluster that it starts.
     type Started = (u64, Option<Range<u64>>, Option<Range<u64>>);
 
-    /// What reading blocks one after the other starts.
+    /// Returns what reading blocks one after the other starts.
     fn reads(blocks: u64, cluster: u64) -> Vec<Started> {
         let (mut reader, mut have, mut log) = (Reader::default(), 0, Vec::new());
         for block in 0..blocks {

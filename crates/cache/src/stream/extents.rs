@@ -27,7 +27,7 @@ pub(super) struct Mapped {
 pub(super) struct Extents(VecDeque<Mapped>);
 
 impl Extents {
-    /// The run from `block` on, if it is known.
+    /// Returns the run from `block` on, if it is known.
     pub(super) fn find(&self, block: u64, block_bytes: u64) -> Option<Extent> {
         let known = self.0.iter().find(|run| (run.block..run.block + run.count).contains(&block))?;
         let skipped = block - known.block;

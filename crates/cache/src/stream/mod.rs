@@ -79,7 +79,7 @@ struct Departure {
 }
 
 impl State {
-    /// The oldest write.
+    /// Returns the oldest write.
     fn oldest_write(&self) -> Option<Arc<Flight>> {
         self.writes.front().map(|write| write.flight.clone())
     }
@@ -131,8 +131,8 @@ impl Drop for Stream {
 }
 
 impl Cache {
-    /// A stream for a file with blocks of `block_bytes`, whose clusters have `maxcontig` blocks
-    /// unless the settings say otherwise.
+    /// Returns a stream for a file with blocks of `block_bytes`, whose clusters have `maxcontig`
+    /// blocks unless the settings say otherwise.
     #[must_use]
     pub fn stream(&self, block_bytes: u32, maxcontig: u32) -> Arc<Stream> {
         let block = block_bytes as usize;

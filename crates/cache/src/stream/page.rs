@@ -27,7 +27,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// A page that shares the buffer of a cluster: `len` bytes from `start` of it.
+    /// Returns a page that shares the buffer of a cluster: `len` bytes from `start` of it.
     pub(super) fn arrived(at: u64, buf: Arc<AlignedBuf>, start: usize, len: usize, charge: usize) -> Self {
         Self {
             at,
@@ -40,7 +40,7 @@ impl Page {
         }
     }
 
-    /// A page without a valid byte.
+    /// Returns a page without a valid byte.
     pub(super) fn empty(at: u64, block: usize) -> Self {
         Self {
             at,
@@ -74,12 +74,12 @@ impl Page {
         self.dirty
     }
 
-    /// The write of it that is under way.
+    /// Returns the write of it that is under way.
     pub(super) fn in_flight(&self) -> Option<Arc<Flight>> {
         self.flight.clone().filter(|flight| !flight.has_landed())
     }
 
-    /// True while the device does not have what is here.
+    /// Returns true while the device does not have what is here.
     pub(super) fn is_pending(&self) -> bool {
         self.dirty || self.flight.as_ref().is_some_and(|flight| !flight.has_landed())
     }
@@ -89,17 +89,17 @@ impl Page {
         self.flight.take_if(|flight| flight.has_landed());
     }
 
-    /// True if `part` of the block is here.
+    /// Returns true if `part` of the block is here.
     pub(super) fn has(&self, part: &Range<usize>) -> bool {
         self.valid.start <= part.start && part.end <= self.valid.end
     }
 
-    /// True if `part` can be added so that the valid bytes stay one range.
+    /// Returns true if `part` can be added so that the valid bytes stay one range.
     pub(super) fn joins(&self, part: &Range<usize>) -> bool {
         self.valid.is_empty() || (part.start <= self.valid.end && self.valid.start <= part.end)
     }
 
-    /// The bytes of `part`, which [`Self::has`].
+    /// Returns the bytes of `part`, which [`Self::has`].
     pub(super) fn bytes(&self, part: Range<usize>) -> &[u8] {
         match &self.bytes {
             Bytes::Shared { buf, start } => &buf[start + part.start..start + part.end],
@@ -107,8 +107,8 @@ impl Page {
         }
     }
 
-    /// The bytes of `part`, which [`Self::joins`], to be filled with what the device has or with
-    /// new data.
+    /// Returns the bytes of `part`, which [`Self::joins`], to be filled with what the device has or
+    /// with new data.
     pub(super) fn fill(&mut self, part: Range<usize>, block: usize) -> &mut [u8] {
         if let Bytes::Shared { .. } = self.bytes {
             let mut own = vec![0; block];
@@ -145,7 +145,8 @@ impl Page {
         more
     }
 
-    /// Its bytes are on their way, or will never be; gives by how many bytes the device was behind.
+    /// Returns its bytes are on their way, or will never be; gives by how many bytes the device was
+    /// behind.
     pub(super) fn sent(&mut self, flight: Option<Arc<Flight>>) -> usize {
         self.dirty = false;
         self.flight = flight;

@@ -66,13 +66,13 @@ impl Pool {
         self.state.lock().lru.touch((id, block));
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(super) fn bytes(&self) -> usize {
         self.state.lock().bytes
     }
 
-    /// The block that was used longest ago, if more than `capacity` bytes would be held with
-    /// `more`.
+    /// Returns the block that was used longest ago, if more than `capacity` bytes would be held
+    /// with `more`.
     pub(super) fn victim(&self, capacity: usize, more: usize) -> Option<(Arc<Stream>, u64)> {
         let mut state = self.state.lock();
         while state.bytes + more > capacity {
@@ -106,7 +106,8 @@ impl Pool {
         self.state.lock().pending.len()
     }
 
-    /// All streams with data that the device does not have, in the order in which they were made.
+    /// Returns all streams with data that the device does not have, in the order in which they were
+    /// made.
     pub(super) fn pending(&self) -> Vec<Arc<Stream>> {
         self.state.lock().pending.values().cloned().collect()
     }
@@ -117,7 +118,7 @@ impl Pool {
         drop(pending);
     }
 
-    /// The device has everything of a stream, as far as the caller has seen.
+    /// Returns the device has everything of a stream, as far as the caller has seen.
     pub(super) fn settled(&self, stream: &Stream) -> Option<Arc<Stream>> {
         self.state.lock().pending.remove(&stream.id)
     }

@@ -118,8 +118,8 @@ impl Cache {
         }
     }
 
-    /// Blocks to read when `block` is missing: a cluster for a reader who reads on, what was asked
-    /// for otherwise.
+    /// Returns the blocks to read when `block` is missing: a cluster for a reader who reads on,
+    /// what was asked for otherwise.
     fn cluster_at(&self, stream: &Stream, call: &Reading, block: u64, expected: bool) -> u64 {
         let rest = call.end_block - block;
         let wanted = match (expected, self.settings.data.random_clusters) {
@@ -307,8 +307,8 @@ impl Cache {
         }
     }
 
-    /// What a page of `len` bytes takes of the capacity: nothing if it is a whole small file, which
-    /// stays with its inode.
+    /// Returns what a page of `len` bytes takes of the capacity: nothing if it is a whole small
+    /// file, which stays with its inode.
     pub(super) const fn charge(&self, stream: &Stream, block: u64, len: usize) -> usize {
         let small = block == 0 && len < stream.block && len <= self.settings.data.small_file_bytes;
         if small { 0 } else { len }
@@ -343,7 +343,7 @@ impl Cache {
 }
 
 impl Stream {
-    /// Where `block` is, from the bmap cache if it is known there.
+    /// Returns where `block` is, from the bmap cache if it is known there.
     fn extent<E>(
         &self,
         block: u64,
@@ -363,7 +363,7 @@ impl Stream {
 }
 
 impl State {
-    /// True if `block` is here or being read.
+    /// Returns true if `block` is here or being read.
     fn has(&self, block: u64) -> bool {
         self.pages.contains_key(&block) || self.reads.iter().any(|read| read.blocks.contains(&block))
     }

@@ -77,7 +77,7 @@ struct Model {
     places: Vec<Option<u64>>,
 }
 
-/// Blocks of the device, in the order in which files get them.
+/// Returns the blocks of the device, in the order in which files get them.
 fn space(random: &mut StdRng) -> Vec<u64> {
     let mut free: Vec<u64> = (1..3 * BLOCKS).rev().map(|n| n * BLOCK as u64).collect();
     if random.random_bool(0.3) {

@@ -78,7 +78,7 @@ impl File {
         tx.commit();
     }
 
-    /// What was asked of the device since the last call.
+    /// Returns what was asked of the device since the last call.
     fn log(&self) -> Vec<(Op, Range<u64>)> {
         std::mem::take(&mut *self.device.log.lock())
     }

@@ -56,7 +56,7 @@ impl Cache {
         Ok(())
     }
 
-    /// True for a large write of whole sectors that need not be kept.
+    /// Returns true for a large write of whole sectors that need not be kept.
     fn goes_straight(&self, space: Space, len: usize) -> bool {
         let data = &self.settings.data;
         let sector = self.device.info().sector_bytes as usize;
@@ -113,8 +113,8 @@ impl Cache {
         }
     }
 
-    /// The bytes of a block that must be here when `part` of it is: all of them if data is kept, or
-    /// whole sectors.
+    /// Returns the bytes of a block that must be here when `part` of it is: all of them if data is
+    /// kept, or whole sectors.
     fn around(&self, part: &Range<usize>, end: usize) -> Range<usize> {
         if self.settings.data.keep {
             return 0..end.max(part.end);
@@ -218,7 +218,7 @@ impl Cache {
         Ok(())
     }
 
-    /// What has to land first: a write of the same pages, or the oldest of too many.
+    /// Returns what has to land first: a write of the same pages, or the oldest of too many.
     fn obstacle(&self, state: &State, cluster: &[u64], bytes: usize) -> Option<Arc<Flight>> {
         let same = cluster.iter().find_map(|block| state.pages.get(block).and_then(Page::in_flight));
         same.or_else(|| {

@@ -73,12 +73,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A path without slashes at its end.
+/// Returns a path without slashes at its end.
 fn trimmed(path: &[u8]) -> &[u8] {
     &path[..path.len() - path.iter().rev().take_while(|&&b| b == b'/').count()]
 }
 
-/// The name that a copy in a directory gets.
+/// Returns the name that a copy in a directory gets.
 fn name_of(source: &Target) -> Result<Vec<u8>> {
     let (name, shown) = match source {
         Target::Local(path) => {

@@ -137,8 +137,8 @@ fn inner(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(report.exit_code()))
 }
 
-/// The device as the log makes it, in memory only if it is just a trial, and what the log says,
-/// where that matters.
+/// Returns the device as the log makes it, in memory only if it is just a trial, and what the log
+/// says, where that matters.
 fn recover(device: Arc<dyn Device>, trial: bool) -> spindle_vfs::Result<(Arc<dyn Device>, Option<String>)> {
     // What cannot be read is for the check to tell.
     let Ok(superblock) = Superblock::open(&*device) else { return Ok((device, None)) };

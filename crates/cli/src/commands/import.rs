@@ -150,7 +150,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The parameters of a new file system, which is to hold what is imported and nothing else.
+/// Returns the parameters of a new file system, which is to hold what is imported and nothing else.
 fn parameters(args: &Args, size_bytes: u64) -> Parameters {
     Parameters { snap_dir: false, ..args.fs.parameters(size_bytes) }
 }

@@ -129,7 +129,7 @@ pub fn check(args: &Args) -> Result<MountOptions> {
     Ok(options)
 }
 
-/// What the options say about the log.
+/// Returns what the options say about the log.
 fn log_use(options: &MountOptions) -> LogUse {
     match options.log {
         Some(false) => LogUse::Never,
@@ -138,7 +138,7 @@ fn log_use(options: &MountOptions) -> LogUse {
     }
 }
 
-/// What the options say about names and file data.
+/// Returns what the options say about names and file data.
 fn settings(options: &MountOptions) -> Settings {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let usual = DataSettings::THROUGH;

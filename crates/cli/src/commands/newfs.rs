@@ -178,7 +178,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The plan with the bytes of the log that is wanted.
+/// Returns the plan with the bytes of the log that is wanted.
 fn with_log(plan: Plan, wish: Option<LogSize>) -> Result<(Plan, Option<u64>)> {
     let Some(LogSize(asked)) = wish else { return Ok((plan, None)) };
     match log_bytes(&plan.layout, asked) {

@@ -232,7 +232,7 @@ impl Args {
     }
 }
 
-/// The settings by name, for programs.
+/// Returns the settings by name, for programs.
 fn named(superblock: &Superblock) -> BTreeMap<String, Value> {
     settings(superblock)
         .into_iter()
@@ -267,7 +267,7 @@ fn show(out: &mut Output, args: &Args, done: &Done) -> Result<()> {
     Ok(())
 }
 
-/// The option that sets a parameter.
+/// Returns the option that sets a parameter.
 const fn option(parameter: Parameter) -> char {
     match parameter {
         Parameter::Maxcontig => 'a',
@@ -282,7 +282,7 @@ const fn option(parameter: Parameter) -> char {
     }
 }
 
-/// A value with its unit; a volume name can hold anything until it is set here.
+/// Returns a value with its unit; a volume name can hold anything until it is set here.
 fn words(parameter: Parameter, value: &Value) -> String {
     match (parameter, value) {
         (Parameter::Label, Value::Word(name)) => format!("\"{}\"", text::printable(name.as_bytes())),

@@ -236,7 +236,7 @@ fn names(dir: &OwnedFd) -> rustix::io::Result<Vec<CString>> {
     Ok(names)
 }
 
-/// Where a file holds data.
+/// Returns where a file holds data.
 fn extents(fd: &OwnedFd, size: u64) -> rustix::io::Result<Vec<Range<u64>>> {
     let mut found = Vec::new();
     let mut at = 0;

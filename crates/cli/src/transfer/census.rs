@@ -20,7 +20,7 @@ impl CensusSink {
         Self { census, stack: vec![(Vec::new(), Vec::new())], bytes: 0 }
     }
 
-    /// The counts, and the bytes of data to move.
+    /// Returns the counts, and the bytes of data to move.
     pub fn counted(mut self) -> (Census, u64) {
         while let Some((_, names)) = self.stack.pop() {
             self.census.add_dir(names);
@@ -71,7 +71,8 @@ impl Sink for CensusSink {
     }
 }
 
-/// Bytes of one attribute on disk: a head of 7 bytes, the name, and the value, each padded to 8.
+/// Returns the bytes of one attribute on disk: a head of 7 bytes, the name, and the value, each
+/// padded to 8.
 fn attribute_bytes(name: &[u8], value: &[u8]) -> u64 {
     ((7 + name.len()).next_multiple_of(8) + value.len().next_multiple_of(8)) as u64
 }

@@ -124,7 +124,7 @@ impl<'a> ImageSink<'a> {
         Ok(())
     }
 
-    /// The directory of this name, behind a symbolic link too.
+    /// Returns the directory of this name, behind a symbolic link too.
     fn lookup_dir(&self, name: &[u8]) -> Result<Held<'a>> {
         let found = child(self.vfs, self.top(), name)?;
         let found = if found.attr().kind == FileKind::Symlink {
@@ -136,7 +136,7 @@ impl<'a> ImageSink<'a> {
         if found.is_dir() { Ok(found) } else { Err(Error::NotDirectory.into()) }
     }
 
-    /// What a path below the root names.
+    /// Returns what a path below the root names.
     fn resolve(&self, path: &[u8], follow: bool) -> Result<Held<'a>> {
         resolve(self.vfs, &[&self.root_path[..], b"/", path].concat(), follow)
     }
@@ -174,7 +174,7 @@ impl<'a> ImageSink<'a> {
         Ok(())
     }
 
-    /// The nearest time that the format can hold.
+    /// Returns the nearest time that the format can hold.
     fn in_range(&self, time: Timestamp) -> Timestamp {
         let (first, last) = self.fs.limits().time_range;
         if (first..=last).contains(&time.secs) {

@@ -140,13 +140,13 @@ pub struct ImageContent<'a> {
 }
 
 impl<'a> ImageContent<'a> {
-    /// The bytes of the regular file with these attributes, whose reference outlives this.
+    /// Returns the bytes of the regular file with these attributes, whose reference outlives this.
     pub fn new(fs: &'a dyn FileSystem, attr: &Attr) -> Self {
         let dense = attr.blocks512.saturating_mul(512) >= attr.size;
         Self { fs, ino: attr.ino, size: attr.size, at: 0, data_end: if dense { attr.size } else { 0 } }
     }
 
-    /// The first run of data at or after `offset`; empty at the end if there is none.
+    /// Returns the first run of data at or after `offset`; empty at the end if there is none.
     fn data_after(&self, offset: u64) -> Result<(u64, u64)> {
         let start = match self.fs.seek(self.ino, offset, Seek::Data) {
             Err(Error::NoSuchOffset) => self.size,

@@ -185,7 +185,7 @@ impl LocalSink {
         Ok(())
     }
 
-    /// Whether something is written where it is, and not replaced.
+    /// Returns whether something is written where it is, and not replaced.
     fn stays(&self, name: &OsStr) -> Result<bool> {
         if !self.through || !self.stack.is_empty() {
             return Ok(false);
@@ -256,7 +256,7 @@ impl LocalSink {
         Ok(())
     }
 
-    /// True for a regular file or a link to one.
+    /// Returns true for a regular file or a link to one.
     fn is_plain(&self, name: &OsStr) -> Result<bool> {
         let found = rustix::fs::statat(self.top(), name, AtFlags::empty())?;
         Ok(FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)

@@ -159,8 +159,8 @@ fn sorted_names(dir: &OwnedFd) -> Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// The extended attributes of the `user` name space; the others mean something to this machine
-/// only.
+/// Returns the extended attributes of the `user` name space; the others mean something to this
+/// machine only.
 fn xattrs(fd: &OwnedFd) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let list = match with_room(|room| flistxattr(fd, room)) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),
@@ -201,7 +201,7 @@ struct LocalContent {
 }
 
 impl LocalContent {
-    /// The first run of data at or after `offset`; empty at the end if there is none.
+    /// Returns the first run of data at or after `offset`; empty at the end if there is none.
     fn data_after(&self, offset: u64) -> Result<(u64, u64)> {
         let start = match rustix::fs::seek(&self.fd, SeekFrom::Data(offset)) {
             Err(Errno::NXIO) => self.size,

@@ -100,18 +100,18 @@ pub type Extents = Vec<(u64, u64)>;
 
 /// The bytes of a file, in order.
 pub trait Content {
-    /// The next stored bytes: fills the front of `buf` and says where in the file they belong and
-    /// how many they are. What lies between is a hole. `None` at the end.
+    /// Returns the next stored bytes: fills the front of `buf` and says where in the file they
+    /// belong and how many they are. What lies between is a hole. `None` at the end.
     fn next(&mut self, buf: &mut [u8]) -> Result<Option<(u64, usize)>>;
 
-    /// Where stored bytes are, if there are holes and this is known beforehand.
+    /// Returns where stored bytes are, if there are holes and this is known beforehand.
     fn extents(&mut self) -> Result<Option<Extents>> {
         Ok(None)
     }
 }
 
-/// All runs of data in a file of `size` bytes, from what gives start and end of the first one at or
-/// after an offset.
+/// Returns all runs of data in a file of `size` bytes, from what gives start and end of the first
+/// one at or after an offset.
 fn extents_of(size: u64, data_after: impl Fn(u64) -> Result<(u64, u64)>) -> Result<Extents> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -189,7 +189,7 @@ pub fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     path
 }
 
-/// The directory part and the last name of a path.
+/// Returns the directory part and the last name of a path.
 pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|&b| b == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
@@ -197,7 +197,7 @@ pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// The names of a path.
+/// Returns the names of a path.
 pub fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&b| b == b'/').filter(|name| !name.is_empty())
 }

@@ -19,12 +19,12 @@ const MAX_RECORDS: usize = 10_000;
 const MAX_RECORD_BYTES: usize = 16 << 20;
 
 impl Records {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
         self.by_key.get(key).map(Vec::as_slice)
     }
 
-    /// All of them, in the order of their keys.
+    /// Returns all of them, in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.by_key.iter().map(|(key, value)| (key.as_slice(), value.as_slice()))
     }
@@ -87,7 +87,7 @@ pub fn append(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     out.push(b'\n');
 }
 
-/// A number of plain digits.
+/// Returns a number of plain digits.
 pub fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -95,7 +95,7 @@ pub fn number(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// A list of numbers with commas between, at most `most`.
+/// Returns a list of numbers with commas between, at most `most`.
 pub fn numbers(list: &[u8], most: usize) -> Option<Vec<u64>> {
     if list.is_empty() {
         return Some(Vec::new());
@@ -104,7 +104,7 @@ pub fn numbers(list: &[u8], most: usize) -> Option<Vec<u64>> {
     if parts().nth(most).is_some() { None } else { parts().map(number).collect() }
 }
 
-/// A time in seconds with a fraction.
+/// Returns a time in seconds with a fraction.
 pub fn time(text: &[u8]) -> Option<Timestamp> {
     let (negative, text) = match text.strip_prefix(b"-") {
         Some(rest) => (true, rest),
@@ -127,7 +127,7 @@ pub fn time(text: &[u8]) -> Option<Timestamp> {
     })
 }
 
-/// A time as a record has it.
+/// Returns a time as a record has it.
 pub fn time_text(time: Timestamp) -> String {
     let (sign, secs, nanos) = match (time.secs < 0, time.nanos) {
         (false, nanos) => ("", time.secs.unsigned_abs(), nanos),

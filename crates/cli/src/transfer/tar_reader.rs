@@ -67,12 +67,12 @@ impl Extended {
 }
 
 impl TarReader {
-    /// Whatever comes from a stream, which is read to its end.
+    /// Returns whatever comes from a stream, which is read to its end.
     pub fn stream(stream: File) -> Self {
         Self { input: Input::Stream(buffered(stream)), at: 0 }
     }
 
-    /// A file.
+    /// Returns a file.
     pub fn file(path: &Path) -> Result<Self> {
         // A pipe without a writer is waited for where a signal can end it.
         let file =
@@ -226,7 +226,8 @@ impl TarReader {
         self.skip(left + padding)
     }
 
-    /// The map of GNU's own sparse format: four pieces in the header, more in blocks behind it.
+    /// Returns the map of GNU's own sparse format: four pieces in the header, more in blocks behind
+    /// it.
     fn gnu_extents(&mut self, header: &Header) -> Result<(u64, Extents)> {
         let gnu = header.as_gnu().ok_or_else(|| Failure::new("a sparse file without GNU's header"))?;
         let mut extents = Vec::new();
@@ -250,7 +251,7 @@ impl TarReader {
         Ok((gnu.real_size()?, extents))
     }
 
-    /// The map of a sparse file in pax's formats 0.0, 0.1 and 1.0.
+    /// Returns the map of a sparse file in pax's formats 0.0, 0.1 and 1.0.
     fn pax_extents(&mut self, extended: &Extended, stored: u64) -> Result<Option<(u64, Extents)>> {
         let record = |key: &str| extended.record(key);
         let wrong = || Failure::new("a sparse file whose map makes no sense");
@@ -362,7 +363,7 @@ fn ends_early() -> Failure {
     Failure::new("the stream ends in the middle of an entry")
 }
 
-/// What is known of an entry beside its content.
+/// Returns what is known of an entry beside its content.
 fn meta(header: &Header, extended: &Extended) -> Result<Meta> {
     let record = |key: &str| extended.record(key);
     let id = |key: &str, field: io::Result<u64>| -> Result<u32> {
@@ -451,7 +452,7 @@ fn check_extents(extents: &[(u64, u64)], size: u64, stored: u64) -> Result<()> {
     Ok(())
 }
 
-/// Names with `/` between, nothing else: no leading `/` or `./`, and no way up.
+/// Returns the names with `/` between, nothing else: no leading `/` or `./`, and no way up.
 fn normal(path: &[u8]) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(path.len());
     for name in path.split(|&b| b == b'/').filter(|name| !matches!(*name, b"" | b".")) {
@@ -471,7 +472,7 @@ fn until_nul(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Bytes up to the next whole block.
+/// Returns the bytes up to the next whole block.
 fn padded(size: u64) -> Result<u64> {
     size.checked_next_multiple_of(BLOCK as u64)
         .filter(|&n| i64::try_from(n).is_ok())
@@ -497,7 +498,7 @@ fn not_tar() -> Failure {
     Failure::new("not a tar header, or a damaged one (its sum is wrong)")
 }
 
-/// The program that made a stream that is not yet tar.
+/// Returns the program that made a stream that is not yet tar.
 fn compression(start: &[u8; BLOCK]) -> Option<&'static str> {
     const MAGICS: [(&[u8], &str); 5] = [
         (b"\x1f\x8b", "gzip"),

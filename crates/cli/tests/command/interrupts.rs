@@ -29,7 +29,7 @@ fn signal(child: &Child, name: &str) {
     assert!(done.unwrap().success());
 }
 
-/// A tree, and a tar stream of it that breaks off in the middle of its last file.
+/// Returns a tree, and a tar stream of it that breaks off in the middle of its last file.
 fn bench() -> Bench {
     let bench = Bench::new();
     bench.write("src/a", "a");

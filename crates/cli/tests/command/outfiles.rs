@@ -4,7 +4,7 @@
 use crate::support::Bench;
 use std::os::unix::fs::FileTypeExt;
 
-/// A directory with an image, and a file `a`.
+/// Returns a directory with an image, and a file `a`.
 fn bench() -> Bench {
     let bench = Bench::new();
     bench.ok("newfs -s 4m x.img");

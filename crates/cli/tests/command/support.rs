@@ -79,7 +79,7 @@ impl Bench {
         ran.out
     }
 
-    /// The JSON that a command gives.
+    /// Returns the JSON that a command gives.
     pub fn json(&self, words: &str) -> serde_json::Value {
         serde_json::from_str(&self.ok(words)).unwrap()
     }
@@ -97,8 +97,8 @@ impl Bench {
     }
 }
 
-/// Everything below a directory in words: kind and permissions, names, owner, size, time, path,
-/// target, content.
+/// Returns everything below a directory in words: kind and permissions, names, owner, size, time,
+/// path, target, content.
 pub fn listing(dir: &Path) -> Vec<String> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let mut found = Vec::new();

@@ -72,7 +72,7 @@ pub(super) enum Numbering {
     Bare,
 }
 
-/// Whether the bare disk has a label.
+/// Returns whether the bare disk has a label.
 pub(super) fn is_labelled(device: &dyn Device) -> Result<bool> {
     Ok(locate(device, 0, device.info().size_bytes)?.is_some())
 }
@@ -110,7 +110,7 @@ fn locate(device: &dyn Device, start: u64, size: u64) -> Result<Option<Raw>> {
     Ok(None)
 }
 
-/// The partitions of the label in `host`, called `prefix` and a letter.
+/// Returns the partitions of the label in `host`, called `prefix` and a letter.
 pub(super) fn read(
     device: &dyn Device,
     host: Host,
@@ -186,7 +186,7 @@ pub(super) fn read(
     Ok(Some(label))
 }
 
-/// The name of a partition's type; beyond 13 the systems agree on few.
+/// Returns the name of a partition's type; beyond 13 the systems agree on few.
 fn kind(fstype: u8) -> String {
     match fstype {
         FS_UNUSED => "unused",

@@ -63,7 +63,7 @@ const FREEBSD: &str = "516e7cb4-6ecf-11d6-8ff8-00022d09712b";
 /// `OpenBSD`'s slice with a disklabel inside.
 const OPENBSD: &str = "824cc7a0-36a8-11e3-890a-952519ad3f61";
 
-/// The partitions of the disk, if it has a GPT.
+/// Returns the partitions of the disk, if it has a GPT.
 pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
     let protected = mbr::protects_gpt(device)?;
     if protected == Some(false) {
@@ -102,7 +102,7 @@ pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
 /// A header that is whole, with the reason if it is not; no reason where nothing looks like one.
 type Copy<T> = std::result::Result<T, Option<&'static str>>;
 
-/// The header at a sector, and its bytes.
+/// Returns the header at a sector, and its bytes.
 fn header(device: &dyn Device, sector: u64, lba: u64) -> Result<Copy<(GptHeader, Vec<u8>)>> {
     let Some(offset) = lba.checked_mul(sector) else {
         return Ok(Err(None));
@@ -129,7 +129,7 @@ fn header(device: &dyn Device, sector: u64, lba: u64) -> Result<Copy<(GptHeader,
     Ok(Ok((header, bytes)))
 }
 
-/// The partitions of one copy of the GPT.
+/// Returns the partitions of one copy of the GPT.
 fn read_copy(device: &dyn Device, sector: u64, lba: u64) -> Result<Copy<Label>> {
     let header = match header(device, sector, lba)? {
         Ok((header, _)) => header,
@@ -198,7 +198,7 @@ fn add(label: &mut Label, number: usize, entry: &GptEntry, header: &GptHeader, s
     label.partitions.push(partition);
 }
 
-/// A GUID as people write it; its first three fields are little-endian on disk.
+/// Returns a GUID as people write it; its first three fields are little-endian on disk.
 fn guid_text(guid: &[u8; 16]) -> String {
     let node = u64::get(&guid[8..], Endian::Big);
     format!(

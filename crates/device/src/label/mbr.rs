@@ -37,14 +37,14 @@ const MAX_LOGICAL: usize = 128;
 /// A slice with its type.
 type Slice = (Partition, u8);
 
-/// Whether the first sector is a boot record with a slot for a GPT; none if it is no boot record in
-/// use.
+/// Returns whether the first sector is a boot record with a slot for a GPT; none if it is no boot
+/// record in use.
 pub(super) fn protects_gpt(device: &dyn Device) -> Result<Option<bool>> {
     let slots = slots_at(device, 0)?.filter(|slots| slots.iter().any(in_use));
     Ok(slots.map(|slots| slots.iter().any(|slot| slot.dp_typ == DOSPTYP_PMBR)))
 }
 
-/// The slices of the disk, if it has a master boot record.
+/// Returns the slices of the disk, if it has a master boot record.
 pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
     let Some(slots) = slots_at(device, 0)?.filter(|slots| slots.iter().any(in_use)) else {
         return Ok(None);
@@ -112,7 +112,7 @@ fn read_logical(
     Ok(Some("is too long"))
 }
 
-/// The slots of a boot sector, if that is what stands at `offset`.
+/// Returns the slots of a boot sector, if that is what stands at `offset`.
 fn slots_at(device: &dyn Device, offset: u64) -> Result<Option<[DosPartition; 4]>> {
     let Some(bytes) = bytes_at(device, offset, 512)? else {
         return Ok(None);
@@ -134,7 +134,7 @@ fn is_container(typ: u8) -> bool {
     matches!(typ, 0x05 | 0x0f | 0x85)
 }
 
-/// The slice of a slot whose sectors are counted from `base`.
+/// Returns the slice of a slot whose sectors are counted from `base`.
 fn slice(number: usize, base: u64, slot: &DosPartition, sector: u64) -> Slice {
     let partition = Partition {
         name: format!("s{number}"),
@@ -148,7 +148,7 @@ fn slice(number: usize, base: u64, slot: &DosPartition, sector: u64) -> Slice {
     (partition, slot.dp_typ)
 }
 
-/// What label a slice of this type may hold.
+/// Returns what label a slice of this type may hold.
 fn host(partition: &Partition, typ: u8) -> Option<Host> {
     let nested = match typ {
         // Also NetBSD's and OpenBSD's first type, whose labels count from the disk's start.

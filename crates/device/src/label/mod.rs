@@ -71,7 +71,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// The first byte behind it; also right where a hostile label makes it wrap.
+    /// Returns the first byte behind it; also right where a hostile label makes it wrap.
     fn end(&self) -> u64 {
         self.start_bytes.saturating_add(self.size_bytes)
     }
@@ -98,8 +98,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// The partition called `name`. The last letter alone will do where only one partition ends in
-    /// it: `a` for `s1a`.
+    /// Returns the partition called `name`. The last letter alone will do where only one partition
+    /// ends in it: `a` for `s1a`.
     ///
     /// # Errors
     /// [`Error::Unusable`] if there is none, or if it has a problem.

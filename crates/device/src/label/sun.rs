@@ -43,7 +43,7 @@ pub(super) const SECTOR_BYTES: u64 = 512;
 /// Index of the partition that is the disk by custom.
 const RAW_PART: usize = 2;
 
-/// The partitions of the disk, if it has a Sun label.
+/// Returns the partitions of the disk, if it has a Sun label.
 pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
     let Some(bytes) = bytes_at(device, 0, SunDisklabel::SIZE)? else {
         return Ok(None);
@@ -87,7 +87,7 @@ pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
     Ok(Some(label))
 }
 
-/// The name of a tag.
+/// Returns the name of a tag.
 pub(super) fn kind(tag: u16) -> String {
     match tag {
         0 => "unassigned",

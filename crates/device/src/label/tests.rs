@@ -22,7 +22,7 @@ fn disk(parts: &[(u64, Vec<u8>)]) -> MemoryDevice {
     device
 }
 
-/// A boot record or extended table: type, start and length of each slot.
+/// Returns a boot record or extended table: type, start and length of each slot.
 fn mbr(slots: &[(u8, u32, u32)]) -> Vec<u8> {
     let mut bytes = vec![0; 512];
     for (i, &(typ, start, size)) in slots.iter().enumerate() {
@@ -36,7 +36,7 @@ fn mbr(slots: &[(u8, u32, u32)]) -> Vec<u8> {
     bytes
 }
 
-/// A disklabel: size, offset, type of each partition; `high` are OpenBSD's high bits of all
+/// Returns a disklabel: size, offset, type of each partition; `high` are OpenBSD's high bits of all
 /// offsets.
 fn bsd(parts: &[(u32, u32, u8)], big: bool, high: Option<u16>) -> Vec<u8> {
     let mut bytes = vec![0; 148 + 16 * parts.len()];
@@ -64,7 +64,7 @@ fn bsd(parts: &[(u32, u32, u8)], big: bool, high: Option<u16>) -> Vec<u8> {
     bytes
 }
 
-/// The header and entries of a GPT: type GUID, first and last sector of each entry.
+/// Returns the header and entries of a GPT: type GUID, first and last sector of each entry.
 fn gpt(my: u64, other: u64, entries_at: u64, parts: &[([u8; 16], u64, u64)]) -> (Vec<u8>, Vec<u8>) {
     let mut entries = vec![0; 128 * 128];
     for (i, (guid, first, last)) in parts.iter().enumerate() {
@@ -90,7 +90,7 @@ fn gpt(my: u64, other: u64, entries_at: u64, parts: &[([u8; 16], u64, u64)]) -> 
 const UFS: [u8; 16] = *b"\xb6\x7c\x6e\x51\xcf\x6e\xd6\x11\x8f\xf8\x00\x02\x2d\x09\x71\x2b";
 const LABELLED: [u8; 16] = *b"\xb4\x7c\x6e\x51\xcf\x6e\xd6\x11\x8f\xf8\x00\x02\x2d\x09\x71\x2b";
 
-/// A whole disk with a GPT, primary and backup.
+/// Returns a whole disk with a GPT, primary and backup.
 fn gpt_disk(parts: &[([u8; 16], u64, u64)]) -> MemoryDevice {
     let (primary, entries) = gpt(1, DISK - 1, 2, parts);
     let (backup, _) = gpt(DISK - 1, 1, DISK - 33, parts);
@@ -98,7 +98,8 @@ fn gpt_disk(parts: &[([u8; 16], u64, u64)]) -> MemoryDevice {
     disk(&[(0, protective), (1, primary), (2, entries.clone()), (DISK - 33, entries), (DISK - 1, backup)])
 }
 
-/// A Sun label with 10 sectors in a cylinder: tag, first cylinder and sectors of each partition.
+/// Returns a Sun label with 10 sectors in a cylinder: tag, first cylinder and sectors of each
+/// partition.
 fn sun(parts: &[(u16, u32, u32)]) -> Vec<u8> {
     let mut bytes = vec![0; 512];
     put(&mut bytes, 128, &1_u32.to_be_bytes());
@@ -117,7 +118,7 @@ fn sun(parts: &[(u16, u32, u32)]) -> Vec<u8> {
     bytes
 }
 
-/// A Solaris table of contents: tag, first sector and sectors of each partition.
+/// Returns a Solaris table of contents: tag, first sector and sectors of each partition.
 fn vtoc(parts: &[(u16, u32, u32)]) -> Vec<u8> {
     let mut bytes = vec![0; 512];
     put(&mut bytes, 12, &0x600d_deee_u32.to_le_bytes());

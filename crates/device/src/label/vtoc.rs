@@ -34,7 +34,7 @@ structure! {
     }
 }
 
-/// The partitions inside a slice called `prefix`, if it has a table of contents.
+/// Returns the partitions inside a slice called `prefix`, if it has a table of contents.
 pub(super) fn read(device: &dyn Device, host: Host, prefix: &str) -> Result<Option<Label>> {
     let Some(bytes) = bytes_at(device, host.start + sun::SECTOR_BYTES, X86Vtoc::SIZE)? else {
         return Ok(None);

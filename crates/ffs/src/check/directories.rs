@@ -248,7 +248,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The name at byte `offset` of a directory.
+    /// Returns the name at byte `offset` of a directory.
     fn entry_name(&mut self, ino: u32, offset: u64) -> Option<String> {
         let layout = self.layout;
         let dir = &self.state.dirs[self.state.dir(ino)?];

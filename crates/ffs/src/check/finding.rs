@@ -27,25 +27,25 @@ macro_rules! findings {
             /// The names of all kinds of findings.
             pub const KINDS: &'static [&'static str] = &[$(stringify!($name)),*];
 
-            /// The name of its kind.
+            /// Returns the name of its kind.
             #[must_use]
             pub const fn kind(&self) -> &'static str {
                 match self { $(Self::$name { .. } => stringify!($name),)* }
             }
 
-            /// The phase that finds it.
+            /// Returns the phase that finds it.
             #[must_use]
             pub const fn phase(&self) -> Phase {
                 match self { $(Self::$name { .. } => Phase::$phase,)* }
             }
 
-            /// How much it weighs.
+            /// Returns how much it weighs.
             #[must_use]
             pub const fn severity(&self) -> Severity {
                 match self { $(Self::$name { .. } => Severity::$severity,)* }
             }
 
-            /// The inode whose path tells a user where this is.
+            /// Returns the inode whose path tells a user where this is.
             #[must_use]
             #[allow(unused_variables, unreachable_code, clippy::match_same_arms)] // One arm for each kind, from the table.
             pub const fn inode(&self) -> Option<u32> {

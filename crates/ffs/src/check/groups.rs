@@ -245,9 +245,9 @@ impl Checker<'_> {
         }
     }
 
-    /// What the cylinders of a group should be, if they are not. Systems differ on the last group
-    /// (see `docs/DIALECTS.md`); where nobody knows whose it is, all that one of them wants is
-    /// right.
+    /// Returns what the cylinders of a group should be, if they are not. Systems differ on the last
+    /// group (see `docs/DIALECTS.md`); where nobody knows whose it is, all that one of them wants
+    /// is right.
     fn wrong_ncyl(&self, cgx: u32, found: i64) -> Option<i64> {
         let (layout, fs) = (self.layout, &self.superblock.fs);
         let cpg = i64::from(fs.fs_old_cpg);

@@ -60,7 +60,7 @@ impl Checker<'_> {
         }
     }
 
-    /// How many inodes of a group were ever initialised; `None` if the group cannot say.
+    /// Returns how many inodes of a group were ever initialised; `None` if the group cannot say.
     fn initialised(&mut self, cgx: u32) -> Option<u32> {
         let layout = self.layout;
         if layout.version == Version::Ufs1 {
@@ -319,7 +319,7 @@ impl Checker<'_> {
     }
 }
 
-/// What makes an inode one that can only be cleared.
+/// Returns what makes an inode one that can only be cleared.
 fn impossible(layout: &Layout, ino: u32, node: &Node) -> Option<Finding> {
     if !node.known_kind(layout) {
         return Some(Finding::BadMode { ino, mode: node.mode });
@@ -390,7 +390,8 @@ pub(super) fn bad_address(layout: &Layout, frag: u64, frags: u32) -> Option<BadA
         .then_some(BadAddress::Metadata)
 }
 
-/// True if a block looks like inodes: all free and blank, or of known kinds with sizes in range.
+/// Returns true if a block looks like inodes: all free and blank, or of known kinds with sizes in
+/// range.
 fn plausible(layout: &Layout, block: &[u8]) -> bool {
     block.chunks_exact(layout.inode_size()).all(|bytes| {
         let node = Node::decode(layout, bytes);

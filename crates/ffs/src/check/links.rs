@@ -84,7 +84,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The inodes of NetBSD's journal and quotas, which have no names.
+    /// Returns the inodes of NetBSD's journal and quotas, which have no names.
     fn nameless_inodes(&self) -> Vec<u64> {
         if self.superblock.dialect != Dialect::NetBsd {
             return Vec::new();

@@ -141,14 +141,14 @@ pub struct Report {
 }
 
 impl Report {
-    /// True if there is no damage; notes do not count.
+    /// Returns true if there is no damage; notes do not count.
     #[must_use]
     pub const fn is_clean(&self) -> bool {
         self.damages == 0
     }
 
-    /// The exit code of `fsck(8)`: 0 without damage, 4 with damage left. Errors of [`check`] itself
-    /// are [`EXIT_OPERATIONAL`].
+    /// Returns the exit code of `fsck(8)`: 0 without damage, 4 with damage left. Errors of
+    /// [`check`] itself are [`EXIT_OPERATIONAL`].
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         if self.is_clean() { 0 } else { 4 }

@@ -83,12 +83,12 @@ impl Node {
         }
     }
 
-    /// The kind, 0 for a free inode.
+    /// Returns the kind, 0 for a free inode.
     pub(super) fn kind(&self) -> u8 {
         (self.mode >> 12).to_le_bytes()[0]
     }
 
-    /// A kind that this format knows.
+    /// Returns a kind that this format knows.
     pub(super) fn known_kind(&self, layout: &Layout) -> bool {
         use kind::{BLK, CHR, DIR, FIFO, LNK, REG, SHAD, SOCK};
         match self.kind() {
@@ -102,8 +102,8 @@ impl Node {
         self.flags & SF_SNAPSHOT != 0
     }
 
-    /// A symbolic link that stands in the pointers. Solaris and systems without a limit tell by the
-    /// absence of blocks.
+    /// Returns a symbolic link that stands in the pointers. Solaris and systems without a limit
+    /// tell by the absence of blocks.
     pub(super) fn is_short_link(&self, layout: &Layout) -> bool {
         let limit = match (layout.inode_format, layout.fs_maxsymlinklen) {
             (InodeFormat::New, 1..) => {
@@ -115,18 +115,18 @@ impl Node {
         self.kind() == kind::LNK && self.blocks == 0 && self.size < limit
     }
 
-    /// The target of a short symbolic link, whose inode stands in `bytes`.
+    /// Returns the target of a short symbolic link, whose inode stands in `bytes`.
     pub(super) fn short_target<'a>(&self, layout: &Layout, bytes: &'a [u8]) -> &'a [u8] {
         let start = inline_start(layout);
         &bytes[start..start + index(self.size).min(inline_capacity(layout))]
     }
 
-    /// True if the pointers point at blocks.
+    /// Returns true if the pointers point at blocks.
     pub(super) fn has_blocks(&self, layout: &Layout) -> bool {
         matches!(self.kind(), kind::DIR | kind::REG | kind::LNK | kind::SHAD) && !self.is_short_link(layout)
     }
 
-    /// A free inode as it should be: nothing in it that could be taken for a file.
+    /// Returns a free inode as it should be: nothing in it that could be taken for a file.
     pub(super) fn is_blank(&self) -> bool {
         self.mode == 0 && self.size == 0 && self.db == [0; NDADDR] && self.ib == [0; NIADDR]
     }

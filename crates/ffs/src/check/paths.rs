@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 1000;
 type Names = HashMap<u32, (u32, String)>;
 
 impl Checker<'_> {
-    /// The paths of those of `wanted` that have one.
+    /// Returns the paths of those of `wanted` that have one.
     pub(super) fn paths(&mut self, wanted: impl Iterator<Item = u32>) -> HashMap<u32, String> {
         let wanted: HashSet<u32> = wanted.collect();
         let mut names = Names::new();

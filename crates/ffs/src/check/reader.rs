@@ -17,8 +17,8 @@ impl<'a> Reader<'a> {
         Self { device, window: Vec::new(), start: 0, bytes_read: 0 }
     }
 
-    /// The bytes `at..at + len`. If they are not at hand, up to `ahead` bytes are read in their
-    /// place; when that fails, just these.
+    /// Returns the bytes `at..at + len`. If they are not at hand, up to `ahead` bytes are read in
+    /// their place; when that fails, just these.
     pub(super) fn read(&mut self, at: u64, len: usize, ahead: usize) -> Result<&[u8]> {
         let info = self.device.info();
         if at.checked_add(len as u64).is_none_or(|end| end > info.size_bytes) {

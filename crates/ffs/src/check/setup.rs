@@ -16,7 +16,7 @@ use crate::superblock::Superblock;
 use spindle_device::Device;
 use spindle_vfs::{Error, Result};
 
-/// The superblock to start from, and the byte of the replica if it is one.
+/// Returns the superblock to start from, and the byte of the replica if it is one.
 pub(super) fn find_superblock(
     device: &dyn Device,
     options: &Options,

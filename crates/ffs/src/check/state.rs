@@ -29,7 +29,7 @@ impl BlockMap {
         (start..end).for_each(|frag| self.set(frag));
     }
 
-    /// The bits of `frags` (at most 8) fragments from `frag`, which must not cross a word.
+    /// Returns the bits of `frags` (at most 8) fragments from `frag`, which must not cross a word.
     pub(super) fn bits(&self, frag: u64, frags: u32) -> u8 {
         let bits = self.0[index(frag / 64)] >> (frag % 64);
         bits.to_le_bytes()[0] & mask(frags)
@@ -41,7 +41,7 @@ impl BlockMap {
     }
 }
 
-/// The lowest `n` bits of a byte, `n` at most 8.
+/// Returns the lowest `n` bits of a byte, `n` at most 8.
 pub(super) const fn mask(n: u32) -> u8 {
     ((1_u16 << n) - 1).to_le_bytes()[0]
 }
@@ -123,7 +123,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The state before phase 1: only the file system's own structures are held.
+    /// Returns the state before phase 1: only the file system's own structures are held.
     pub(super) fn new(layout: &Layout) -> Self {
         let mut used = BlockMap::new(layout.fs_size);
         for cgx in 0..layout.fs_ncg {
@@ -144,7 +144,7 @@ impl State {
         }
     }
 
-    /// The state of an inode; a free one for those never initialised.
+    /// Returns the state of an inode; a free one for those never initialised.
     pub(super) fn inode(&self, layout: &Layout, ino: u32) -> InodeState {
         let (cgx, n) = (ino / layout.fs_ipg, ino % layout.fs_ipg);
         self.inodes.get(cgx as usize).and_then(|group| group.get(n as usize)).copied().unwrap_or_default()
@@ -155,7 +155,7 @@ impl State {
         self.inodes.get_mut(cgx as usize)?.get_mut(n as usize)
     }
 
-    /// The row of a directory in [`Self::dirs`].
+    /// Returns the row of a directory in [`Self::dirs`].
     pub(super) fn dir(&self, ino: u32) -> Option<usize> {
         self.dirs.binary_search_by_key(&ino, |dir| dir.ino).ok()
     }

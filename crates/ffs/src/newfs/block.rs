@@ -75,7 +75,7 @@ impl GroupBlocks {
         Self { templates, ncyl, hashed: fs.fs_metackhash & crate::ondisk::CK_CYLGRP != 0 }
     }
 
-    /// The counts of group `cgx`.
+    /// Returns the counts of group `cgx`.
     pub fn counts(&self, layout: &Layout, cgx: u32) -> Csum {
         self.templates.get(&kind(layout, cgx)).map_or_else(Csum::default, |t| t.counts)
     }

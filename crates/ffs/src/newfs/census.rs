@@ -35,9 +35,9 @@ pub struct Census {
 }
 
 impl Census {
-    /// An empty census for the block and fragment size that `parameters` ask for. Where the default
-    /// sizes of a dialect depend on the size of the file system, `size_bytes` is the guess they are
-    /// taken from.
+    /// Returns an empty census for the block and fragment size that `parameters` ask for. Where the
+    /// default sizes of a dialect depend on the size of the file system, `size_bytes` is the guess
+    /// they are taken from.
     ///
     /// # Errors
     /// [`ParameterError`] if the parameters are not possible by themselves.
@@ -111,13 +111,13 @@ impl Census {
         self.add_tail(bytes % self.bsize);
     }
 
-    /// Inodes counted.
+    /// Returns the inodes counted.
     #[must_use]
     pub const fn inodes(&self) -> u64 {
         self.inodes
     }
 
-    /// Bytes of the blocks counted.
+    /// Returns the bytes of the blocks counted.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.blocks * self.bsize
@@ -171,7 +171,7 @@ impl Census {
         }
     }
 
-    /// True if a new file system of this plan holds everything and still has its reserve.
+    /// Returns true if a new file system of this plan holds everything and still has its reserve.
     fn held_by(&self, plan: &Plan, inodes: bool) -> bool {
         let totals = plan.totals();
         let free = |n: i64| u64::try_from(n).unwrap_or(0);
@@ -272,8 +272,8 @@ pub fn fit(parameters: &Parameters, census: &Census) -> Result<Plan> {
     Ok(denser.chain([plan]).min_by_key(Plan::size_bytes).unwrap_or(data_only))
 }
 
-/// The smallest size by bisection. More space can hold less where a group more begins, so what is
-/// returned is the smallest among those looked at, in steps of a block.
+/// Returns the smallest size by bisection. More space can hold less where a group more begins, so
+/// what is returned is the smallest among those looked at, in steps of a block.
 fn smallest(wishes: &Parameters, census: &Census, inodes: bool) -> Result<Plan> {
     let attempt = |blocks: u64| {
         let parameters = Parameters { size_bytes: blocks.saturating_mul(census.bsize), ..wishes.clone() };

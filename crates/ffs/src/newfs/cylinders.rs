@@ -69,7 +69,7 @@ pub(super) struct Cylinders {
 }
 
 impl Cylinders {
-    /// Bytes of the superblock with its tables.
+    /// Returns the bytes of the superblock with its tables.
     pub fn superblock_bytes(&self) -> usize {
         self.tables.as_ref().map_or(FS_SPACE, Tables::bytes)
     }
@@ -92,7 +92,7 @@ impl Cutter<'_> {
         self.bytes(cpg) / u64::from(self.frame.fsize)
     }
 
-    /// Inodes of a group, at least one block of them.
+    /// Returns the inodes of a group, at least one block of them.
     fn ipg(&self, cpg: u32) -> u64 {
         let frame = self.frame;
         let inopb = u64::from(frame.inopb);
@@ -104,7 +104,7 @@ impl Cutter<'_> {
         if self.wishes.static_tables { ipg.min(STATIC_MAXIPG) } else { ipg }
     }
 
-    /// A third of a block for the map of inodes, and 16 bits with a sign for their number.
+    /// Returns a third of a block for the map of inodes, and 16 bits with a sign for their number.
     fn max_ipg(&self) -> u64 {
         if self.wishes.static_tables {
             STATIC_MAXIPG
@@ -114,7 +114,7 @@ impl Cutter<'_> {
         }
     }
 
-    /// Bytes of the group block (`CGSIZE`).
+    /// Returns the bytes of the group block (`CGSIZE`).
     fn cg_bytes(&self, cpg: u32) -> u64 {
         let fpg = self.fpg(cpg);
         if self.wishes.static_tables {
@@ -138,12 +138,12 @@ impl Cutter<'_> {
             + self.ipg(cpg) / u64::from(self.frame.inopb) * u64::from(self.frame.frag)
     }
 
-    /// Fragments from the start of group `cgx` to its data.
+    /// Returns the fragments from the start of group `cgx` to its data.
     fn structures(&self, cpg: u32, cgx: u64) -> u64 {
         u64::from(self.cgoffset) * (cgx & u64::from(!self.cgmask)) + self.dblkno(cpg)
     }
 
-    /// True if the group whose structures are shifted most still has room for data.
+    /// Returns true if the group whose structures are shifted most still has room for data.
     fn structures_fit(&self, cpg: u32, ncg: u64) -> bool {
         self.structures(cpg, u64::from(!self.cgmask).min(ncg.saturating_sub(1))) < self.fpg(cpg)
     }
@@ -291,7 +291,7 @@ pub(super) fn groups(
     Ok((groups, cylinders))
 }
 
-/// The tables of one cycle, if they can be expressed and fit the superblock.
+/// Returns the tables of one cycle, if they can be expressed and fit the superblock.
 fn tables(rotation: &Rotation, frag: u32, is_static: bool) -> Option<Tables> {
     let (cpc, nrpos) = (rotation.fs_old_cpc, rotation.fs_old_nrpos);
     let blocks = rotation.blocks_per_cycle(frag);

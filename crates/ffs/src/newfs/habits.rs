@@ -25,7 +25,7 @@ pub(super) struct Habits {
 }
 
 impl Habits {
-    /// The row of a system.
+    /// Returns the row of a system.
     pub const fn of(dialect: Dialect) -> Self {
         let newer = Self {
             flags_updated: true,

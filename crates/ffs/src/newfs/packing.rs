@@ -28,12 +28,12 @@ struct Packing<'a> {
 }
 
 impl Packing<'_> {
-    /// Inodes for a group of `fpg` fragments.
+    /// Returns the inodes for a group of `fpg` fragments.
     fn ipg(&self, fpg: u64) -> u64 {
         (fpg * self.inodes).div_ceil(self.per_frags).next_multiple_of(self.frame.inopb.into())
     }
 
-    /// Bytes of the group block (`CGSIZE`).
+    /// Returns the bytes of the group block (`CGSIZE`).
     fn cg_bytes(&self, fpg: u64) -> u64 {
         let clusters = u64::from(self.frame.contigsumsize);
         let old_counts = if self.ufs1 { 4 + 2 } else { 0 };
@@ -42,13 +42,13 @@ impl Packing<'_> {
         CG_HEAD + old_counts + self.ipg(fpg).div_ceil(8) + fpg.div_ceil(8) + cluster_bytes
     }
 
-    /// Fragments that the structures of a group with this many fragments take.
+    /// Returns the fragments that the structures of a group with this many fragments take.
     fn overhead(&self, fpg: u64) -> u64 {
         let frame = self.frame;
         u64::from(frame.iblkno) + self.ipg(fpg) / u64::from(frame.inopb) * u64::from(frame.frag)
     }
 
-    /// The fewest fragments that hold a group's structures and keep the density.
+    /// Returns the fewest fragments that hold a group's structures and keep the density.
     fn least_fpg(&self, fs_size: u64) -> u64 {
         let frame = self.frame;
         let frag = u64::from(frame.frag);
@@ -63,8 +63,8 @@ impl Packing<'_> {
         fpg
     }
 
-    /// True if groups of `fpg` fragments hold their structures, the last one too, and the first
-    /// also the summaries and the first directories.
+    /// Returns true if groups of `fpg` fragments hold their structures, the last one too, and the
+    /// first also the summaries and the first directories.
     fn fits(&self, fpg: u64, fs_size: u64) -> bool {
         let frag = u64::from(self.frame.frag);
         let overhead = self.overhead(fpg);

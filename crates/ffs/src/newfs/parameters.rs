@@ -414,7 +414,7 @@ impl Parameters {
         Ok(resolved)
     }
 
-    /// Where only one of the two was asked for, the other follows it.
+    /// Returns where only one of the two was asked for, the other follows it.
     fn block_sizes(&self, defaults: &Defaults) -> Result<(u32, u32)> {
         let least = self.sector_bytes.max(DEV_BSIZE);
         let fsize = match (self.fsize, self.bsize) {
@@ -451,7 +451,7 @@ impl Parameters {
         Ok(label)
     }
 
-    /// The geometry where this system's file systems have one.
+    /// Returns the geometry where this system's file systems have one.
     fn disk(&self, dialect: Dialect) -> Result<Option<Disk>> {
         let g = &self.geometry;
         let real = matches!(dialect, Dialect::Bsd43 | Dialect::Bsd44 | Dialect::Sun { .. });

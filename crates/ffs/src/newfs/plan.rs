@@ -86,13 +86,13 @@ impl Plan {
         Ok(Self { fs, dialect: wishes.dialect, wishes, cylinders, directories, blocks, layout, notes })
     }
 
-    /// Bytes that the file system takes on its device.
+    /// Returns the bytes that the file system takes on its device.
     #[must_use]
     pub const fn size_bytes(&self) -> u64 {
         self.layout.byte(Frag(self.layout.fs_size))
     }
 
-    /// The counts of the new file system.
+    /// Returns the counts of the new file system.
     #[must_use]
     pub fn totals(&self) -> CsumTotal {
         let mut total = CsumTotal::default();
@@ -112,12 +112,12 @@ impl Plan {
         self.wishes.minfree
     }
 
-    /// Byte addresses of the superblock copies, for the user to note.
+    /// Returns the byte addresses of the superblock copies, for the user to note.
     pub fn replicas(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.layout.fs_ncg).map(|cgx| self.layout.byte(self.layout.cgsblock(cgx)))
     }
 
-    /// The superblock as newfs lays it out, with the counts and times still zero.
+    /// Returns the superblock as newfs lays it out, with the counts and times still zero.
     #[must_use]
     pub const fn superblock(&self) -> &Fs {
         &self.fs
@@ -125,7 +125,7 @@ impl Plan {
 }
 
 impl fmt::Display for Plan {
-    /// Two lines: sizes, and groups.
+    /// Returns two lines: sizes, and groups.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let layout = &self.layout;
         let kibibytes = |frags: u64| layout.byte(Frag(frags)) >> 10;
@@ -153,7 +153,8 @@ impl fmt::Display for Plan {
     }
 }
 
-/// The superblock's bytes: the structure, what Solaris keeps elsewhere, and the tables over it.
+/// Returns the superblock's bytes: the structure, what Solaris keeps elsewhere, and the tables over
+/// it.
 pub(super) fn encode(fs: &Fs, cylinders: Option<&Cylinders>, wishes: &Resolved) -> Vec<u8> {
     let mut raw = vec![0; SBLOCKSIZE];
     let mut fs = *fs;
@@ -187,7 +188,7 @@ pub(super) fn encode(fs: &Fs, cylinders: Option<&Cylinders>, wishes: &Resolved) 
     raw
 }
 
-/// A number that the checks before have kept small, as the structure's signed field.
+/// Returns a number that the checks before have kept small, as the structure's signed field.
 fn int(n: impl TryInto<i32>) -> i32 {
     n.try_into().unwrap_or(i32::MAX)
 }

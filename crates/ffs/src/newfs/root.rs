@@ -35,8 +35,8 @@ pub(super) struct Directory {
     entries: Vec<(u32, &'static str)>,
 }
 
-/// The directories of a new file system whose first group has its first `reserved` fragments in
-/// use.
+/// Returns the directories of a new file system whose first group has its first `reserved`
+/// fragments in use.
 pub(super) fn directories(wishes: &Resolved, reserved: u64) -> Vec<Directory> {
     let frag = u64::from(wishes.bsize / wishes.fsize);
     let first = Frag(reserved.next_multiple_of(frag));
@@ -79,7 +79,7 @@ pub(super) fn directories(wishes: &Resolved, reserved: u64) -> Vec<Directory> {
 }
 
 impl Directory {
-    /// The contents: the entries in the first chunk, the others empty.
+    /// Returns the contents: the entries in the first chunk, the others empty.
     pub fn contents(&self, layout: &Layout) -> Vec<u8> {
         let endian = layout.endian;
         let mut bytes = vec![0; self.size.next_multiple_of(layout.fs_fsize) as usize];

@@ -32,7 +32,7 @@ const DI_GEN_UFS2: usize = 80;
 /// Requests kept under way.
 const IN_FLIGHT: usize = 8;
 
-/// Inodes of a group that newfs initialises.
+/// Returns the inodes of a group that newfs initialises.
 pub(super) fn initialised_inodes(layout: &Layout) -> u32 {
     match layout.version {
         Version::Ufs1 => layout.fs_ipg,
@@ -152,7 +152,7 @@ fn check_device(plan: &Plan, device: &dyn Device) -> Result<()> {
     Ok(())
 }
 
-/// A random number that is neither zero nor negative, as every BSD takes it.
+/// Returns a random number that is neither zero nor negative, as every BSD takes it.
 fn positive(random: &mut dyn RngCore) -> i32 {
     (random.next_u32() >> 1).max(1).cast_signed()
 }

@@ -23,7 +23,7 @@ structure! {
     }
 }
 
-/// Bytes that an entry with a name of `namlen` bytes needs (`DIRSIZ`).
+/// Returns the bytes that an entry with a name of `namlen` bytes needs (`DIRSIZ`).
 #[must_use]
 pub const fn dirsiz(namlen: usize) -> usize {
     (DIRECT_HEADER + namlen + 1).next_multiple_of(4)

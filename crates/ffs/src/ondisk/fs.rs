@@ -298,19 +298,19 @@ structure! {
 }
 
 impl Fs {
-    /// Tracks in a cylinder.
+    /// Returns the tracks in a cylinder.
     #[must_use]
     pub const fn fs_ntrak(&self) -> i32 {
         self.fs_spare2
     }
 
-    /// Byte offset of the table of first blocks by rotational position.
+    /// Returns the byte offset of the table of first blocks by rotational position.
     #[must_use]
     pub const fn fs_postbloff(&self) -> i32 {
         self.fs_spare5[0]
     }
 
-    /// Byte offset of the table of next blocks at the same rotational position.
+    /// Returns the byte offset of the table of next blocks at the same rotational position.
     #[must_use]
     pub const fn fs_rotbloff(&self) -> i32 {
         self.fs_spare5[1]

@@ -78,7 +78,7 @@ fn within(parameter: Parameter, value: u32, range: &RangeInclusive<u32>) -> Resu
 }
 
 impl Tuning {
-    /// The parameters that it changes.
+    /// Returns the parameters that it changes.
     fn asked(&self) -> impl Iterator<Item = Parameter> {
         let asked = [
             self.maxcontig.is_some(),
@@ -94,7 +94,7 @@ impl Tuning {
         Parameter::ALL.into_iter().zip(asked).filter_map(|(parameter, asked)| asked.then_some(parameter))
     }
 
-    /// True if it changes nothing.
+    /// Returns true if it changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.asked().next().is_none()
@@ -247,7 +247,7 @@ fn refusal(objections: &[Objection]) -> Error {
     Error::unsupported(format!("it cannot be written: {}", joined(|o| &o.reason)), joined(|o| &o.remedy))
 }
 
-/// Bytes of a superblock in whole sectors.
+/// Returns the bytes of a superblock in whole sectors.
 fn written_bytes(superblock: &Superblock, device: &dyn Device) -> usize {
     let sector = device.info().sector_bytes as usize;
     (superblock.layout.fs_sbsize as usize).next_multiple_of(sector).min(SBLOCKSIZE)
@@ -266,8 +266,8 @@ fn check_room(superblock: &Superblock, device: &dyn Device) -> Result<()> {
     Ok(())
 }
 
-/// The reserve from which on each system's own tools recommend to save time (`MINFREE` of its
-/// `fs.h`).
+/// Returns the reserve from which on each system's own tools recommend to save time (`MINFREE` of
+/// its `fs.h`).
 const fn roomy_percent(dialect: Dialect) -> i32 {
     match dialect {
         Dialect::FreeBsd => 8,

@@ -44,7 +44,7 @@ impl Parameter {
         Self::SoftUpdates,
     ];
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl Parameter {
         }
     }
 
-    /// The unit of its values with the blank before it, empty where they have none.
+    /// Returns the unit of its values with the blank before it, empty where they have none.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
@@ -96,7 +96,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// The values of all parameters that this format has.
+/// Returns the values of all parameters that this format has.
 #[must_use]
 pub fn settings(superblock: &Superblock) -> Vec<(Parameter, Value)> {
     Parameter::ALL
@@ -123,7 +123,7 @@ pub(super) fn lacks(superblock: &Superblock, parameter: Parameter) -> Option<Str
     }
 }
 
-/// The value of a parameter, wherever this format keeps it.
+/// Returns the value of a parameter, wherever this format keeps it.
 pub(super) fn value(superblock: &Superblock, parameter: Parameter) -> Value {
     let fs = &superblock.fs;
     match parameter {

@@ -92,7 +92,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity of a superblock of at most [`SUPERBLOCK_SECTORS`].
+    /// Returns the identity of a superblock of at most [`SUPERBLOCK_SECTORS`].
     #[must_use]
     pub fn of(superblock: &[u8]) -> Self {
         const SECTOR: usize = 1 << DEV_BSHIFT;
@@ -131,10 +131,10 @@ impl Stamp {
     /// The letters `SpS2`.
     pub const MAGIC: u32 = 0x5370_5332;
 
-    /// What the superblock that is found is to this log. A write of ours that was cut short, or
-    /// never reached the device, leaves each sector as it was before or as it was to be. Anything
-    /// else was written by another system, whatever time it says: NetBSD does not set the time with
-    /// each write.
+    /// Returns what the superblock that is found is to this log. A write of ours that was cut
+    /// short, or never reached the device, leaves each sector as it was before or as it was to be.
+    /// Anything else was written by another system, whatever time it says: NetBSD does not set the
+    /// time with each write.
     #[must_use]
     pub fn standing(&self, found: Identity) -> Standing {
         let Self { before, after } = self;
@@ -162,7 +162,7 @@ impl WcHeader {
         self.stamp_hash = self.hash();
     }
 
-    /// The stamp of a log that stands at `at`, if we have written it.
+    /// Returns the stamp of a log that stands at `at`, if we have written it.
     #[must_use]
     pub fn stamp(&self, at: u64) -> Option<Stamp> {
         let identity = |sums| Identity { sectors: self.stamp_sectors, sums };
@@ -187,7 +187,7 @@ pub fn header_at(block: &[u8]) -> Option<(WcHeader, Endian)> {
         .find(|(header, _)| header.wc_type == WAPBL_WC_HEADER)
 }
 
-/// A list of blocks or inodes in one log block, without what may follow it.
+/// Returns a list of blocks or inodes in one log block, without what may follow it.
 #[must_use]
 pub fn list_block(kind: u32, total_bytes: usize, words: [u32; 2], block: usize, endian: Endian) -> Vec<u8> {
     let mut bytes = vec![0; block];

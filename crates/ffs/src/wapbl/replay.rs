@@ -44,24 +44,24 @@ impl Replay {
         Ok(replay)
     }
 
-    /// True if there is nothing to replay.
+    /// Returns true if there is nothing to replay.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty() && self.inodes.is_empty()
     }
 
-    /// Blocks of [`DEV_BSIZE`] whose content is newer here.
+    /// Returns the blocks of [`DEV_BSIZE`] whose content is newer here.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.blocks.len()
     }
 
-    /// The inodes without names, with their modes.
+    /// Returns the inodes without names, with their modes.
     pub fn orphans(&self) -> impl Iterator<Item = (u32, u16)> {
         self.inodes.iter().map(|&(ino, mode)| (ino, u16::try_from(mode).unwrap_or(0)))
     }
 
-    /// The stamp, if we have written the log.
+    /// Returns the stamp, if we have written the log.
     #[must_use]
     pub fn stamp(&self) -> Option<Stamp> {
         self.header.stamp(self.ring.at)
@@ -126,8 +126,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Every run of blocks whose content is newer here, in the order of their addresses: address in
-    /// bytes, content.
+    /// Returns every run of blocks whose content is newer here, in the order of their addresses:
+    /// address in bytes, content.
     ///
     /// # Errors
     /// [`Error::Corrupt`] for one outside the device; device errors.
@@ -187,8 +187,8 @@ impl Replay {
         Ok(device.flush()?)
     }
 
-    /// The device as it is after [`Self::replay`], without a write: for looking at what must not be
-    /// changed.
+    /// Returns the device as it is after [`Self::replay`], without a write: for looking at what
+    /// must not be changed.
     ///
     /// # Errors
     /// As [`Self::changes`].
@@ -199,14 +199,14 @@ impl Replay {
     }
 }
 
-/// The entries of a list of blocks: address in units of [`DEV_BSIZE`], bytes.
+/// Returns the entries of a list of blocks: address in units of [`DEV_BSIZE`], bytes.
 fn extents(entries: &[u8], endian: Endian) -> impl Iterator<Item = (u64, u64)> {
     entries.chunks_exact(BLOCK_ENTRY).map(move |entry| {
         (u64::get(entry, endian), u64::from(u32::get(&entry[12..], endian)) / DEV_BSIZE * DEV_BSIZE)
     })
 }
 
-/// The header with the greater generation.
+/// Returns the header with the greater generation.
 fn newest_header(device: &dyn Device, at: u64, len: u64) -> Result<(WcHeader, Endian)> {
     const LARGEST_BLOCK: u64 = 1 << 16;
     let none = |what: &str| Error::corrupt(what, format!("log at byte {at}"));

@@ -20,13 +20,13 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Bytes of the smallest ring that is read, with log blocks of `block` bytes.
+    /// Returns the bytes of the smallest ring that is read, with log blocks of `block` bytes.
     #[must_use]
     pub const fn least(block: u64) -> u64 {
         32 * block
     }
 
-    /// The ring of a new log of `len` bytes at byte `at`.
+    /// Returns the ring of a new log of `len` bytes at byte `at`.
     #[must_use]
     pub const fn new(at: u64, len: u64, block: u64) -> Self {
         let circ_off = 2 * block;
@@ -34,7 +34,7 @@ impl Ring {
         Self { at, len, block, circ_off, circ_size }
     }
 
-    /// The ring that a header describes, within a log of `len` bytes at byte `at`.
+    /// Returns the ring that a header describes, within a log of `len` bytes at byte `at`.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if it does not fit.
@@ -63,26 +63,27 @@ impl Ring {
         Ok(ring)
     }
 
-    /// True for a place where a record can begin.
+    /// Returns true for a place where a record can begin.
     #[must_use]
     pub const fn holds(&self, place: u64) -> bool {
         place >= self.circ_off && place < self.circ_off + self.circ_size && place.is_multiple_of(self.block)
     }
 
-    /// The place `bytes` after `place`, around the end; `place` 0 stands for the beginning. At most
-    /// once around.
+    /// Returns the place `bytes` after `place`, around the end; `place` 0 stands for the beginning.
+    /// At most once around.
     #[must_use]
     pub const fn advance(&self, place: u64, bytes: u64) -> u64 {
         self.circ_off + (place.saturating_sub(self.circ_off) + bytes) % self.circ_size
     }
 
-    /// The place `bytes` before `place`, which is in the ring; at most once around.
+    /// Returns the place `bytes` before `place`, which is in the ring; at most once around.
     #[must_use]
     pub const fn back(&self, place: u64, bytes: u64) -> u64 {
         self.advance(place, self.circ_size - bytes % self.circ_size)
     }
 
-    /// Bytes from `tail` to `head`, which stands for a full ring if they are the same and not 0.
+    /// Returns the bytes from `tail` to `head`, which stands for a full ring if they are the same
+    /// and not 0.
     #[must_use]
     pub const fn used(&self, head: u64, tail: u64) -> u64 {
         if head == 0 && tail == 0 {
@@ -94,8 +95,8 @@ impl Ring {
         }
     }
 
-    /// The one or two parts of the device that `len` bytes at `place` take: address, and where in
-    /// the bytes.
+    /// Returns the one or two parts of the device that `len` bytes at `place` take: address, and
+    /// where in the bytes.
     fn parts(&self, place: u64, len: u64) -> [(u64, std::ops::Range<usize>); 2] {
         let place = place.max(self.circ_off);
         let first = len.min(self.circ_off + self.circ_size - place);

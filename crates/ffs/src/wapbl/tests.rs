@@ -26,8 +26,8 @@ struct Model {
 }
 
 impl Model {
-    /// What a recovery may find, if the list need not be exact: all orphans, and others that once
-    /// were.
+    /// Returns what a recovery may find, if the list need not be exact: all orphans, and others
+    /// that once were.
     fn accepts(&self, found: &BTreeMap<u32, u16>, exact: bool) -> bool {
         let all = self.inodes.iter().all(|(ino, mode)| found.get(ino) == Some(mode));
         all && (!exact || found.len() == self.inodes.len())

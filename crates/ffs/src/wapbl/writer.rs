@@ -75,22 +75,22 @@ struct Orphans {
 }
 
 impl Orphans {
-    /// True if the next commit has to write the whole list: a short one, of no more than `few`,
-    /// whenever it is out of date; a longer one when most of it is, so that listing costs each
-    /// orphan a constant.
+    /// Returns true if the next commit has to write the whole list: a short one, of no more than
+    /// `few`, whenever it is out of date; a longer one when most of it is, so that listing costs
+    /// each orphan a constant.
     fn is_due(&self, exact: bool, few: usize) -> bool {
         let tolerable = if exact || self.all.len() <= few { 0 } else { self.all.len() };
         self.relist || self.stale > tolerable
     }
 
-    /// True if replaying needs a list.
+    /// Returns true if replaying needs a list.
     fn is_needed(&self) -> bool {
         !self.all.is_empty()
     }
 }
 
 impl Wapbl {
-    /// A new, empty log, durable when this returns.
+    /// Returns a new, empty log, durable when this returns.
     ///
     /// # Errors
     /// Device errors.
@@ -142,27 +142,28 @@ impl Wapbl {
         Self { device, clock, ring, endian: replay.endian, exact_orphans, state: Mutex::new(state) }
     }
 
-    /// Where it is.
+    /// Returns where it is.
     pub(crate) const fn ring(&self) -> &Ring {
         &self.ring
     }
 
-    /// Bytes of the largest list of orphans: a share of the ring that is always kept free for one.
+    /// Returns the bytes of the largest list of orphans: a share of the ring that is always kept
+    /// free for one.
     fn list_room(&self) -> u64 {
         (self.ring.circ_size / 8 / self.ring.block).max(2) * self.ring.block
     }
 
-    /// The most orphans that it can list, but for a few that several threads make at once.
+    /// Returns the most orphans that it can list, but for a few that several threads make at once.
     pub(crate) fn most_orphans(&self) -> usize {
         (index(self.list_room() / self.ring.block) - 1) * self.entries(INODE_ENTRY)
     }
 
-    /// True if a log of `bytes`, in blocks of `block`, can take every operation.
+    /// Returns true if a log of `bytes`, in blocks of `block`, can take every operation.
     pub(crate) fn is_enough(bytes: u64, block: u64) -> bool {
         limit_bytes(&Ring::new(0, bytes, block)) >= OPERATION_SECTORS * index(block)
     }
 
-    /// Bytes of the smallest log that can take every operation, in blocks of `block`.
+    /// Returns the bytes of the smallest log that can take every operation, in blocks of `block`.
     pub(crate) fn least_bytes(block: u64) -> u64 {
         let mut bytes = block;
         while !Self::is_enough(bytes, block) {
@@ -262,7 +263,7 @@ impl Wapbl {
         self.write_records(state, &records)
     }
 
-    /// The records of an epoch, with what has to be listed of the orphans.
+    /// Returns the records of an epoch, with what has to be listed of the orphans.
     fn records(&self, state: &State, changes: &Changes) -> Composed {
         let orphans = &state.orphans;
         let mut records = Records::new(self.ring.block, self.endian);
@@ -296,27 +297,27 @@ impl Wapbl {
         self.write_header(state)
     }
 
-    /// Bytes that still count once a checkpoint has its way.
+    /// Returns the bytes that still count once a checkpoint has its way.
     fn kept(&self, state: &State) -> u64 {
         if state.orphans.relist { self.list_bytes(state.orphans.all.len()) } else { state.used }
     }
 
-    /// Entries of `size` bytes in a block of a list.
+    /// Returns the entries of `size` bytes in a block of a list.
     fn entries(&self, size: usize) -> usize {
         (index(self.ring.block) - LIST_ENTRIES) / size
     }
 
-    /// Bytes of a list of `inodes`.
+    /// Returns the bytes of a list of `inodes`.
     fn list_bytes(&self, inodes: usize) -> u64 {
         self.lists(inodes, INODE_ENTRY)
     }
 
-    /// Bytes of the blocks that `count` entries of `size` bytes take.
+    /// Returns the bytes of the blocks that `count` entries of `size` bytes take.
     fn lists(&self, count: usize, size: usize) -> u64 {
         count.div_ceil(self.entries(size)).max(1) as u64 * self.ring.block
     }
 
-    /// The most that the records of an epoch can take, in bytes.
+    /// Returns the most that the records of an epoch can take, in bytes.
     fn bytes_of(&self, changes: &Changes) -> u64 {
         let content: u64 = changes.changed.iter().map(|change| change.bytes.len() as u64).sum();
         // What a record has too little to fill its last block is less than a block.
@@ -364,7 +365,7 @@ impl Log for Wapbl {
     }
 }
 
-/// The most bytes of changes that an epoch may have in a log with this ring.
+/// Returns the most bytes of changes that an epoch may have in a log with this ring.
 ///
 /// Three lists of orphans may be there: the one that counts, the one that the epoch writes, and
 /// room for one more. Of the rest each sector may be a change of its own, with its entry in a list,

@@ -16,7 +16,7 @@ fn report(device: &dyn Device) -> Report {
     check(device, &Options::default(), &mut |_| {}).expect("the check runs")
 }
 
-/// What the check finds, as lines; nothing in a good image.
+/// Returns what the check finds, as lines; nothing in a good image.
 fn damage(report: &Report) -> Vec<String> {
     report.findings.iter().filter(|f| f.severity == Severity::Damage).map(ToString::to_string).collect()
 }
@@ -39,7 +39,8 @@ fn real_systems() {
     }
 }
 
-/// A tree with small and large files, directories with and without fragments, links of every kind.
+/// Returns a tree with small and large files, directories with and without fragments, links of
+/// every kind.
 fn tree() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let root = dir.path();

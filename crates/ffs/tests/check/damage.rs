@@ -194,7 +194,7 @@ const OPENBSD_SPACE: &[&str] = &[
     "RotationalBlocks",
 ];
 
-/// What systems before UFS2 compare between all superblocks.
+/// Returns what systems before UFS2 compare between all superblocks.
 fn old_size(i: &mut Image, at: u64) -> Want {
     i.add(at, 1);
     let last = i.layout().fs_ncg - 1;
@@ -261,8 +261,8 @@ const SUN: &[(&str, Plant)] = &[("an access control list with too many links", |
     )
 })];
 
-/// A file at the first free inode of group 0 that no name leads to; the group's accounts do not
-/// know it.
+/// Returns a file at the first free inode of group 0 that no name leads to; the group's accounts do
+/// not know it.
 fn nameless(i: &mut Image) -> u32 {
     let ino = i.find_inode(3, |i, at| i.get::<u16>(at) == 0);
     i.put(i.inode(ino), 0o100_600_u16);
@@ -303,13 +303,13 @@ fn free_beyond(i: &mut Image, offset: u64, per: u32, map: &str) -> Want {
     only(json!({"finding": "FreeBeyondEnd", "cgx": cgx, "map": map, "bit": bit}))
 }
 
-/// A field of the superblock that has to be what others make it.
+/// Returns a field of the superblock that has to be what others make it.
 fn constant(i: &mut Image, at: u64, field: &str) -> Want {
     i.put(i.sb() + at, i.get::<u64>(i.sb() + at) + 2);
     only(json!({"finding": "SuperblockField", "field": field}))
 }
 
-/// A field of a group that has to be what others make it.
+/// Returns a field of a group that has to be what others make it.
 fn in_group(i: &mut Image, cgx: u32, at: u64, field: &str) -> Want {
     i.add(i.cg(cgx) + at, 1);
     only(json!({"finding": "GroupField", "cgx": cgx, "field": field}))
@@ -336,7 +336,7 @@ const NETBSD1: &[(&str, Plant)] = &[
     }),
 ];
 
-/// True if `found` has every member of `want`, in objects inside as well.
+/// Returns true if `found` has every member of `want`, in objects inside as well.
 fn matches(found: &Value, want: &Value) -> bool {
     match want {
         Value::Object(members) => members.iter().all(|(key, want)| matches(&found[key], want)),

@@ -14,27 +14,27 @@ use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 
-/// The bytes that a command writes.
+/// Returns the bytes that a command writes.
 pub fn run(command: &mut Command) -> Vec<u8> {
     let out = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}: run the set-up script"));
     assert!(out.status.success(), "{command:?}: {}", String::from_utf8_lossy(&out.stderr));
     out.stdout
 }
 
-/// How many inodes the independent listing of a real image names.
+/// Returns how many inodes the independent listing of a real image names.
 pub fn listed(listing: &str) -> u64 {
     let inodes: HashSet<_> = listing.lines().skip(1).filter_map(|line| line.split('\t').nth(9)).collect();
     inodes.len() as u64
 }
 
-/// An image that `makefs` makes of a directory.
+/// Returns an image that `makefs` makes of a directory.
 pub fn makefs(tree: &Path, options: &[&str]) -> MemoryDevice {
     let out = tempfile::NamedTempFile::new().expect("a temporary file");
     run(Command::new("/usr/sbin/makefs").args(["-t", "ffs"]).args(options).arg(out.path()).arg(tree));
     MemoryDevice::from_bytes(&std::fs::read(out.path()).expect("makefs wrote it"))
 }
 
-/// A new file system.
+/// Returns a new file system.
 pub fn new(parameters: &Parameters) -> MemoryDevice {
     let device = MemoryDevice::new(parameters.size_bytes);
     let plan = Plan::new(parameters).unwrap_or_else(|e| panic!("{parameters:?}: {e}"));
@@ -74,22 +74,22 @@ impl Image {
         self.put(at, self.get::<i32>(at) + by);
     }
 
-    /// Byte of the standard superblock.
+    /// Returns the byte of the standard superblock.
     pub fn sb(&self) -> u64 {
         self.layout().fs_sblockloc
     }
 
-    /// Byte of a replica.
+    /// Returns the byte of a replica.
     pub fn replica(&self, cgx: u32) -> u64 {
         self.layout().byte(self.layout().cgsblock(cgx))
     }
 
-    /// Byte of a group block.
+    /// Returns the byte of a group block.
     pub fn cg(&self, cgx: u32) -> u64 {
         self.layout().byte(self.layout().cgtod(cgx))
     }
 
-    /// Byte of an inode.
+    /// Returns the byte of an inode.
     pub fn inode(&self, ino: u32) -> u64 {
         let (block, offset) = self.layout().ino_to_fsba(ino);
         self.layout().byte(block) + offset as u64
@@ -99,13 +99,13 @@ impl Image {
         self.layout().version == Version::Ufs2
     }
 
-    /// Byte of direct pointer `n` (12 and up: indirect ones) of an inode, which is as wide as an
-    /// address.
+    /// Returns the byte of direct pointer `n` (12 and up: indirect ones) of an inode, which is as
+    /// wide as an address.
     pub fn pointer(&self, ino: u32, n: u64) -> u64 {
         self.inode(ino) + if self.is_ufs2() { 112 + 8 * n } else { 40 + 4 * n }
     }
 
-    /// What that pointer holds.
+    /// Returns what that pointer holds.
     pub fn block(&self, ino: u32, n: u64) -> u64 {
         let at = self.pointer(ino, n);
         if self.is_ufs2() { self.get(at) } else { self.get::<u32>(at).into() }
@@ -115,7 +115,7 @@ impl Image {
         self.get(self.inode(ino) + if self.is_ufs2() { 16 } else { 8 })
     }
 
-    /// Byte on the device of the entry `name` of a directory.
+    /// Returns the byte on the device of the entry `name` of a directory.
     pub fn entry_of(&self, dir: u32, name: &str) -> Option<u64> {
         let layout = self.layout();
         let bsize = u64::from(layout.fs_bsize);
@@ -138,7 +138,7 @@ impl Image {
         None
     }
 
-    /// The inode and the place of the entry that a path leads to.
+    /// Returns the inode and the place of the entry that a path leads to.
     pub fn lookup(&self, path: &str) -> (u32, u64) {
         path.split('/').fold((2, 0), |(dir, _), name| {
             let at = self.entry_of(dir, name).unwrap_or_else(|| panic!("{path}: no {name}"));
@@ -161,12 +161,12 @@ impl Image {
         self.put(at + 244, hash);
     }
 
-    /// The lowest inode from `from` on that satisfies `is`, given its byte.
+    /// Returns the lowest inode from `from` on that satisfies `is`, given its byte.
     pub fn find_inode(&self, from: u32, is: impl Fn(&Self, u64) -> bool) -> u32 {
         (from..self.layout().inodes()).find(|&ino| is(self, self.inode(ino))).expect("there is one")
     }
 
-    /// What the check reports.
+    /// Returns what the check reports.
     pub fn check(&self) -> Report {
         let device =
             Faulty { inner: MemoryDevice::from_bytes(&self.bytes), unreadable: self.unreadable.clone() };

@@ -10,7 +10,7 @@ pub struct Want {
     pub also: &'static [&'static str],
 }
 
-/// One finding and nothing else.
+/// Returns one finding and nothing else.
 pub fn only(finding: Value) -> Want {
     Want { exactly: vec![finding], also: &[] }
 }
@@ -53,7 +53,7 @@ const ROOTLESS: &[&str] = &[
     "Totals",
 ];
 
-/// What a broken entry gives: the rest of its chunk is lost.
+/// Returns what a broken entry gives: the rest of its chunk is lost.
 fn broken(i: &Image, at: u64, why: &str) -> Want {
     let dir = i.ino("dir");
     let offset = at - i.block(dir, 0) * 1024;

@@ -246,7 +246,7 @@ fn audit_as_freebsd(superblock: &Superblock, what: &str) {
     }
 }
 
-/// The directory's names with their inodes, and its link count.
+/// Returns the directory's names with their inodes, and its link count.
 pub fn list(device: &dyn Device, superblock: &Superblock, ino: u32) -> (i16, Vec<(u32, String)>) {
     let layout = &superblock.layout;
     let (at, offset) = layout.ino_to_fsba(ino);

@@ -52,7 +52,7 @@ impl Store {
     }
 }
 
-/// The first free run of exactly `want` fragments within one block.
+/// Returns the first free run of exactly `want` fragments within one block.
 fn find(group: &GroupMut<'_>, ndblk: u32, frag: u32, want: u32) -> Option<u32> {
     if want == frag {
         return (0..ndblk).step_by(frag as usize).find(|&bno| group.view().is_block(bno));
@@ -71,8 +71,8 @@ fn find(group: &GroupMut<'_>, ndblk: u32, frag: u32, want: u32) -> Option<u32> {
     })
 }
 
-/// Blocks of a dense file with its indirect blocks, by walking every block; and the fragments of
-/// its tail.
+/// Returns the blocks of a dense file with its indirect blocks, by walking every block; and the
+/// fragments of its tail.
 fn pieces(size: u64, bsize: u64, fsize: u64, nindir: u64) -> (u64, u32) {
     let blocks = size.div_ceil(bsize);
     let tail = if blocks <= 12 { size % bsize } else { 0 };

@@ -10,7 +10,7 @@ use spindle_ffs::ondisk::Cg;
 use spindle_ffs::{Dialect, GroupMap, Superblock};
 use spindle_ondisk::Endian;
 
-/// The byte orders a dialect has.
+/// Returns the byte orders a dialect has.
 fn orders(dialect: Option<Dialect>) -> Vec<Endian> {
     match dialect {
         Some(Dialect::Sun { x86: true }) => vec![Endian::Little],

@@ -11,7 +11,7 @@ mod wishes;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-/// The random numbers of a test, from a seed printed with the command that repeats it.
+/// Returns the random numbers of a test, from a seed printed with the command that repeats it.
 fn seeded(test: &str) -> StdRng {
     let seed = spindle_vfs::random::seed();
     println!("SPINDLE_SEED={seed} cargo test -p spindle-ffs --test newfs {test}");

@@ -153,7 +153,7 @@ fn malformed(_: Malformed) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the kernel sent what is no request")
 }
 
-/// The next message; none when the kernel has unmounted.
+/// Returns the next message; none when the kernel has unmounted.
 fn receive<'a>(device: &File, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
     let len = loop {
         match read(device, buffer) {

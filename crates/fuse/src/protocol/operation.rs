@@ -24,7 +24,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The header of a request, and what follows it.
+    /// Returns the header of a request, and what follows it.
     pub(super) fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
         let mut fields = Fields(bytes);
         let len = fields.u32()?;
@@ -175,7 +175,7 @@ fn size(value: u32) -> Result<usize, Malformed> {
 }
 
 impl<'a> Operation<'a> {
-    /// The operation of this kind with these arguments.
+    /// Returns the operation of this kind with these arguments.
     pub(super) fn parse(kind: u32, arguments: &'a [u8]) -> Result<Self, Malformed> {
         let mut f = Fields(arguments);
         Ok(match kind {
@@ -268,7 +268,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// What FORGET and `BATCH_FORGET` give back, if that is what it is.
+/// Returns what FORGET and `BATCH_FORGET` give back, if that is what it is.
 pub(super) fn forgets(request: &Request, arguments: &[u8]) -> Result<Option<Vec<(NodeId, u64)>>, Malformed> {
     let mut f = Fields(arguments);
     match request.opcode {
@@ -319,7 +319,7 @@ mod tests {
     use super::*;
     use crate::protocol::wire::Builder;
 
-    /// A request of this kind as the kernel sends it.
+    /// Returns a request of this kind as the kernel sends it.
     fn message(opcode: u32, arguments: &[u8]) -> Vec<u8> {
         let len = u32::try_from(40 + arguments.len()).unwrap();
         let head = Builder::default().u32(len).u32(opcode).u64(7).u64(5).u32(1000).u32(100).u32(42).u32(0);

@@ -28,7 +28,7 @@ impl<'a> Fields<'a> {
         self.bytes(8)?.try_into().map(u64::from_ne_bytes).map_err(|_| Malformed)
     }
 
-    /// Bytes up to a NUL, which is passed over.
+    /// Returns the bytes up to a NUL, which is passed over.
     pub(super) fn name(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.0.iter().position(|&byte| byte == 0).ok_or(Malformed)?;
         let name = self.bytes(len)?;

@@ -20,7 +20,7 @@ impl Observed {
         Self { observer, last_handle: AtomicU64::new(0) }
     }
 
-    /// True if there is anyone to tell.
+    /// Returns true if there is anyone to tell.
     pub(super) fn is_on(&self) -> bool {
         self.observer.is_some()
     }
@@ -55,7 +55,7 @@ impl Observed {
 }
 
 impl Inner {
-    /// What a name leads to, if someone will be told that it went.
+    /// Returns what a name leads to, if someone will be told that it went.
     pub(super) fn before(&self, dir: Ino, name: &[u8]) -> Option<Attr> {
         if !self.observed.is_on() {
             return None;
@@ -81,7 +81,7 @@ impl Inner {
     }
 }
 
-/// Who sent a request.
+/// Returns who sent a request.
 pub(super) fn caller(req: &Request) -> Caller {
     Caller { user: req.uid(), process: req.pid() }
 }

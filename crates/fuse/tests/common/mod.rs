@@ -40,8 +40,8 @@ impl Drop for Watchdog {
     }
 }
 
-/// Whether mounted tests can run: not without `/dev/fuse` or root. Where `CI` is set that is a
-/// failure.
+/// Returns whether mounted tests can run: not without `/dev/fuse` or root. Where `CI` is set that
+/// is a failure.
 pub fn can_mount() -> bool {
     let possible = Path::new("/dev/fuse").exists() && nix::unistd::geteuid().is_root();
     assert!(possible || std::env::var_os("CI").is_none(), "mounted tests need root and /dev/fuse");

@@ -268,7 +268,7 @@ fn a_killed_daemon_is_noticed() {
     assert!(!place.is_mounted());
 }
 
-/// The lock of an image.
+/// Returns the lock of an image.
 fn lock(image: &Path) -> Result<Flock<File>, nix::Error> {
     let file = File::options().write(true).open(image).unwrap();
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error)
@@ -440,7 +440,7 @@ fn mappings() {
     umount(&place.mount_point).unwrap();
 }
 
-/// Whether `fusermount3` is there. Where `CI` is set it must be.
+/// Returns whether `fusermount3` is there. Where `CI` is set it must be.
 fn has_fusermount() -> bool {
     let found = Command::new("fusermount3").arg("-V").output().is_ok();
     assert!(found || std::env::var_os("CI").is_none(), "this needs fusermount3");

@@ -68,13 +68,13 @@ impl Daemon {
         Ok(Self { child, directory, live, _watchdog: watchdog })
     }
 
-    /// Where it is mounted.
+    /// Returns where it is mounted.
     #[must_use]
     pub fn path(&self) -> std::path::PathBuf {
         self.directory.path().join("mount")
     }
 
-    /// The process number.
+    /// Returns the process number.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -118,7 +118,7 @@ impl Daemon {
         kill_process(pid, signal).map_err(Failure::of("spindle mount"))
     }
 
-    /// True if all its threads are stopped: none is amid a write.
+    /// Returns true if all its threads are stopped: none is amid a write.
     fn stands_still(&self) -> Result<bool> {
         let fail = |error| Failure::new(format!("threads of the daemon: {error}"));
         for task in fs::read_dir(format!("/proc/{}/task", self.child.id())).map_err(fail)? {

@@ -82,7 +82,7 @@ impl Model {
         self.name = Name::Sure;
     }
 
-    /// What is wrong with `bytes`, if a crash has left them.
+    /// Returns what is wrong with `bytes`, if a crash has left them.
     fn cannot_be(&self, bytes: &[u8]) -> Option<String> {
         let cuts = self.changes.iter().filter_map(|change| match change {
             Change::Cut(length) => Some(*length),
@@ -121,7 +121,7 @@ impl Model {
 }
 
 impl Data {
-    /// What it does follows from the seed.
+    /// Returns what it does follows from the seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { seed, record: Mutex::default() }

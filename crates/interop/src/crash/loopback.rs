@@ -19,7 +19,7 @@ impl Loopback {
         Ok(Self(String::from_utf8_lossy(&said).trim_end().into()))
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0

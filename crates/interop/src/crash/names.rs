@@ -159,7 +159,7 @@ impl Tree {
         self.nodes.iter().map(|(path, node)| (path.clone(), look(node))).collect()
     }
 
-    /// The directories, the top one as an empty path.
+    /// Returns the directories, the top one as an empty path.
     fn directories(&self) -> impl Iterator<Item = &str> {
         let below = self.nodes.iter().filter(|(_, node)| **node == Node::Directory);
         std::iter::once("").chain(below.map(|(path, _)| path.as_str()))
@@ -239,7 +239,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// A name that was never used, in any directory.
+    /// Returns a name that was never used, in any directory.
     fn new_path(&mut self) -> String {
         self.made += 1;
         let width = self.rng.random_range(1..60);
@@ -296,7 +296,7 @@ impl Worker<'_> {
 }
 
 impl Names {
-    /// What its `threads` do follows from the seed.
+    /// Returns what its `threads` do follows from the seed.
     #[must_use]
     pub fn new(threads: usize, seed: u64) -> Self {
         let record = (0..threads).map(|_| Mutex::default()).collect();
@@ -343,7 +343,7 @@ impl Load for Names {
 struct Histories(Vec<History>);
 
 impl History {
-    /// The least and the greatest number of operations that give what is in `directory`.
+    /// Returns the least and the greatest number of operations that give what is in `directory`.
     fn moments(&self, directory: &Path) -> Result<(usize, usize)> {
         let mut found = BTreeMap::new();
         match look(directory, "", &mut found) {
@@ -399,7 +399,7 @@ impl Look {
     }
 }
 
-/// How what was found differs from what would be expected.
+/// Returns how what was found differs from what would be expected.
 fn differences(expected: &BTreeMap<String, Look>, found: &BTreeMap<String, Look>) -> Vec<String> {
     let missing =
         expected.iter().filter(|(path, look)| found.get(*path) != Some(look)).map(|(path, look)| {

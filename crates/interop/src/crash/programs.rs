@@ -35,7 +35,7 @@ impl Database {
         Self { journal, synchronous, committed: Mutex::new(0) }
     }
 
-    /// The `n`th transaction, which in the end prints `n`; the first makes the tables.
+    /// Returns the `n`th transaction, which in the end prints `n`; the first makes the tables.
     fn transaction(n: u64) -> String {
         if n == 1 {
             return format!(
@@ -56,7 +56,7 @@ impl Database {
     }
 }
 
-/// Rows that the `n`th transaction adds.
+/// Returns the rows that the `n`th transaction adds.
 fn parts(n: u64) -> u64 {
     1 + (n - 1) % 13
 }

@@ -32,7 +32,7 @@ struct Versions {
 }
 
 impl Versions {
-    /// The version's bytes: its number, and what follows from it.
+    /// Returns the version's bytes: its number, and what follows from it.
     fn content(&self, version: u64) -> Vec<u8> {
         let mut rng = SmallRng::seed_from_u64(self.seed ^ version);
         let mut bytes = vec![0; rng.random_range(8..SIZE_LIMIT)];

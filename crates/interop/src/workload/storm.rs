@@ -138,7 +138,7 @@ impl Worker {
         self.home.join(&self.names[place].0)
     }
 
-    /// A name that was never used, of a length between 3 and 40.
+    /// Returns a name that was never used, of a length between 3 and 40.
     fn new_name(&mut self) -> String {
         self.made += 1;
         let width = self.rng.random_range(1..38);
@@ -285,7 +285,7 @@ impl Worker {
         if right { Ok(()) } else { Err(io::Error::other(format!("{}: wrong {what}", self.names[place].0))) }
     }
 
-    /// What must be there.
+    /// Returns what must be there.
     fn listing(&self) -> Listing {
         let mut directories = 0;
         let mut listing = Listing::new();

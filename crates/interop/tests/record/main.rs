@@ -17,7 +17,7 @@ fn record(script: &str) -> Vec<String> {
     record_with(&[], script)
 }
 
-/// The same, with options of the recorder.
+/// Returns the same, with options of the recorder.
 fn record_with(options: &[&str], script: &str) -> Vec<String> {
     let directory = TempDir::new().unwrap();
     let path = directory.path().canonicalize().unwrap();
@@ -30,7 +30,7 @@ fn record_with(options: &[&str], script: &str) -> Vec<String> {
     shown(&trace, &work)
 }
 
-/// The events of a trace, of files below `work`.
+/// Returns the events of a trace, of files below `work`.
 fn shown(trace: &Path, work: &Path) -> Vec<String> {
     let text = String::from_utf8(spindle([Path::new("trace"), Path::new("show"), trace]).unwrap()).unwrap();
     let below = format!("{}/", work.display());
@@ -38,7 +38,7 @@ fn shown(trace: &Path, work: &Path) -> Vec<String> {
     text.lines().map(|line| plain(line).replace(&below, "").replace(&itself, "\".\"")).collect()
 }
 
-/// A line of `trace show` without what is not the same each time.
+/// Returns a line of `trace show` without what is not the same each time.
 fn plain(line: &str) -> String {
     let changing = ["open=", "device=", "inode=", "user=", "process=", "command="];
     let words = line.split(' ').skip(1);

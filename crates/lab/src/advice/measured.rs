@@ -77,8 +77,8 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The least size that saves [`ENOUGH`] of the disk accesses that the largest saves, with
-    /// delayed writes; and its counts.
+    /// Returns the least size that saves [`ENOUGH`] of the disk accesses that the largest saves,
+    /// with delayed writes; and its counts.
     #[must_use]
     pub fn enough(&self) -> Option<&(u64, Counted)> {
         let ios = |counts: &Counted| disk(&counts[WRITES.len() - 1]);
@@ -91,7 +91,7 @@ impl Cache {
         self.sizes.iter().find(|(_, counts)| accesses.saturating_sub(ios(counts)) as f64 >= wanted)
     }
 
-    /// What was counted with this size.
+    /// Returns what was counted with this size.
     #[must_use]
     pub fn at(&self, size: u64) -> Option<&Counted> {
         self.sizes.iter().find(|(found, _)| *found == size).map(|(_, counts)| counts)
@@ -146,7 +146,7 @@ impl Measured {
         Ok(Self { findings, names, population: survey(&sizes), caches, selected, shown, dirty })
     }
 
-    /// Everything as sections of a report: how files are used, caches, and last the advice.
+    /// Returns everything as sections of a report: how files are used, caches, and last the advice.
     #[must_use]
     pub fn sections(&self, advice: &[super::Advice], paper: bool) -> Vec<Section> {
         let mut sections =
@@ -162,7 +162,8 @@ impl Measured {
     }
 }
 
-/// The caches of the usual block, those that are of any use, with a row for every fourth size.
+/// Returns the caches of the usual block, those that are of any use, with a row for every fourth
+/// size.
 fn shown(simulated: &mut Simulated) -> Outcome {
     let Simulated { lots, .. } = simulated;
     lots.truncate(1);
@@ -172,13 +173,13 @@ fn shown(simulated: &mut Simulated) -> Outcome {
     table::shown(simulated, &rows)
 }
 
-/// A size of cache: two for each doubling.
+/// Returns a size of cache: two for each doubling.
 fn doubling(half: u32) -> u64 {
     let size = 1u64 << (half / 2);
     if half.is_multiple_of(2) { size } else { size / 2 * 3 }
 }
 
-/// Cells with the policies of writing of each size together.
+/// Returns the cells with the policies of writing of each size together.
 fn by_size(cells: &[Cell]) -> Vec<(u64, Counted)> {
     let of = |cells: &[Cell]| {
         Some((
@@ -189,7 +190,7 @@ fn by_size(cells: &[Cell]) -> Vec<(u64, Counted)> {
     cells.chunks(WRITES.len()).filter_map(of).collect()
 }
 
-/// The organisations of [`BLOCKS`], each with fragments and then without.
+/// Returns the organisations of [`BLOCKS`], each with fragments and then without.
 pub fn organisations() -> Vec<Organisation> {
     let fast = |bsize, fsize| Organisation::Fast { bsize, fsize, ufs2: true, short_links: true };
     BLOCKS.into_iter().flat_map(|block| [fast(block, block / 8), fast(block, block)]).collect()

@@ -25,7 +25,7 @@ pub struct Advice {
     pub because: String,
 }
 
-/// All that the trace says.
+/// Returns all that the trace says.
 #[must_use]
 pub fn advise(measured: &Measured) -> Vec<Advice> {
     rules::ALL.iter().filter_map(|rule| rule(measured)).collect()

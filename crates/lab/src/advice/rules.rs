@@ -29,7 +29,7 @@ const SECTOR: u64 = 512;
 /// Bytes of a UFS2 inode, and of an entry of a directory with a name of ordinary length.
 const PER_FILE: u64 = 256 + 32;
 
-/// A part of a whole in percent; 0 of nothing.
+/// Returns a part of a whole in percent; 0 of nothing.
 fn percent(part: u64, whole: u64) -> f64 {
     100.0 * share(part, whole).unwrap_or(0.0)
 }
@@ -39,7 +39,8 @@ const fn delayed(counts: &Counted) -> &Counts {
     &counts[WRITES.len() - 1]
 }
 
-/// The caches of the usual block, the least size of one that is enough, and what it counted.
+/// Returns the caches of the usual block, the least size of one that is enough, and what it
+/// counted.
 fn enough(measured: &Measured) -> Option<(&Cache, u64, &Counted)> {
     let cache = measured.caches.first()?;
     let (size, counts) = cache.enough()?;

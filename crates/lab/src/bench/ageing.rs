@@ -95,8 +95,8 @@ pub struct Ageing {
 }
 
 impl Ageing {
-    /// Nothing used yet; later up to `level` of the space for users, from 0 to 1: there after every
-    /// [`CLEANED_EVERY`] days.
+    /// Returns nothing used yet; later up to `level` of the space for users, from 0 to 1: there
+    /// after every [`CLEANED_EVERY`] days.
     pub fn new(seed: u64, sizes: Sizes, level: f64) -> Self {
         Self {
             sizes,
@@ -221,8 +221,8 @@ impl Ageing {
         Ok(())
     }
 
-    /// Where the next directory goes: a third of them into the root as long as there is room, the
-    /// others into those before them.
+    /// Returns where the next directory goes: a third of them into the root as long as there is
+    /// room, the others into those before them.
     fn parent(&mut self) -> Option<usize> {
         let n = self.directories.len();
         if self.in_root < MOST_BELOW && self.random.random_range(0..3) == 0 || n == 0 {
@@ -324,7 +324,7 @@ impl Ageing {
     }
 }
 
-/// A disk with a file system that was filled and used for some days.
+/// Returns a disk with a file system that was filled and used for some days.
 ///
 /// # Errors
 /// As the file system.
@@ -352,7 +352,7 @@ fn name(number: u64) -> String {
     format!("f{number}")
 }
 
-/// The part that is in use of the space that users may use, as `df` tells it.
+/// Returns the part that is in use of the space that users may use, as `df` tells it.
 ///
 /// # Errors
 /// As the file system.

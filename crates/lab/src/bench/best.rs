@@ -50,12 +50,12 @@ pub struct Streamed {
 }
 
 impl Best {
-    /// The best for a disk.
+    /// Returns the best for a disk.
     pub const fn on(disk: Disk) -> Self {
         Self { disk, allocation: Allocation::Runs, naming: Naming::Delayed, cluster: CLUSTER }
     }
 
-    /// A new file system.
+    /// Returns a new file system.
     ///
     /// # Errors
     /// When it does not fit.
@@ -90,7 +90,7 @@ impl Best {
         Ok(Subject::Fast(Arc::new(Ffs::open(device, clock, &options)?)))
     }
 
-    /// One that was filled up to `level` of its space and used for some days.
+    /// Returns one that was filled up to `level` of its space and used for some days.
     ///
     /// # Errors
     /// As the file system.

@@ -17,7 +17,7 @@ pub fn bsd(bsize: usize) -> Settings {
     }
 }
 
-/// The same hardware with clusters of `cluster_bytes` and all that came with them in 1991.
+/// Returns the same hardware with clusters of `cluster_bytes` and all that came with them in 1991.
 pub fn clustered(cluster_bytes: usize) -> Settings {
     Settings { data: DataSettings::clustered(cluster_bytes, VAX_BUFFERS), ..bsd(cluster_bytes) }
 }
@@ -50,7 +50,7 @@ pub const RUNS: [Run; 4] = [
 ];
 
 impl Run {
-    /// The settings of `SunOS` for this run.
+    /// Returns the settings of `SunOS` for this run.
     pub fn settings(&self) -> Settings {
         Settings {
             capacity_bytes: 1 << 20,
@@ -64,7 +64,7 @@ impl Run {
         }
     }
 
-    /// Blocks of 8192 bytes in a cluster.
+    /// Returns the blocks of 8192 bytes in a cluster.
     pub fn maxcontig(&self) -> u32 {
         u32::try_from(self.cluster_bytes / 8192).unwrap_or(1)
     }

@@ -23,8 +23,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The presets `host` and `disk`, with `store` on the disk, and the classic disk sort in the
-    /// driver.
+    /// Returns the presets `host` and `disk`, with `store` on the disk, and the classic disk sort
+    /// in the driver.
     ///
     /// # Errors
     /// When there is no such preset.
@@ -102,7 +102,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Bytes per second.
+    /// Returns the bytes per second.
     #[allow(clippy::cast_precision_loss)] // A rate.
     pub fn bytes_per_second(&self) -> f64 {
         self.bytes as f64 / self.elapsed.as_secs_f64().max(1e-9)

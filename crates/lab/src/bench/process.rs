@@ -17,12 +17,12 @@ pub struct Process<'a> {
 }
 
 impl<'a> Process<'a> {
-    /// A user's program, which moves `request` bytes with each call.
+    /// Returns a user's program, which moves `request` bytes with each call.
     pub fn new(fs: &'a dyn FileSystem, clock: &'a dyn Clock, request: usize) -> Self {
         Self { fs, clock, by: Privilege::User, buffer: vec![b'x'; request] }
     }
 
-    /// The same as root, who may use the reserve.
+    /// Returns the same as root, who may use the reserve.
     pub const fn with_reserve(mut self) -> Self {
         self.by = Privilege::Root;
         self

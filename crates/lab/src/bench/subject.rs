@@ -43,7 +43,7 @@ impl Disk {
     /// from its capacity.
     pub const IBM_0661: Self = Self { rpm: 4316, sectors: 48, tracks: 14, cylinders: 1199 };
 
-    /// All of it, in bytes.
+    /// Returns all of it, in bytes.
     pub const fn bytes(&self) -> u64 {
         self.sectors as u64 * self.tracks as u64 * self.cylinders as u64 * 512
     }
@@ -54,8 +54,8 @@ impl Kind {
     /// Capricorn: the free list is "initially ordered for optimal access", as the 1984 paper says.
     pub const BEST_INTERLEAVE: u16 = 6;
 
-    /// The old file system of 4.1BSD, with blocks of 1024 bytes. Its free list begins with every
-    /// `interleave`th block of a cylinder.
+    /// Returns the old file system of 4.1BSD, with blocks of 1024 bytes. Its free list begins with
+    /// every `interleave`th block of a cylinder.
     pub fn old(disk: Disk, interleave: u16) -> Self {
         let cylinder = u16::try_from(disk.sectors * disk.tracks / 2).unwrap_or(u16::MAX);
         Self::Old(spindle_v7::newfs::Parameters {
@@ -64,8 +64,8 @@ impl Kind {
         })
     }
 
-    /// The fast file system of 4.2BSD: blocks, fragments, a rotational delay in milliseconds, a
-    /// reserve of 10 %.
+    /// Returns the fast file system of 4.2BSD: blocks, fragments, a rotational delay in
+    /// milliseconds, a reserve of 10 %.
     pub fn fast_1984(disk: Disk, bsize: u32, fsize: u32, rotdelay_ms: u32) -> Self {
         Self::Fast(Box::new(Parameters {
             format: Format::Old,
@@ -85,7 +85,7 @@ impl Kind {
         }))
     }
 
-    /// The same without a rotational delay, for clusters of `maxcontig` blocks.
+    /// Returns the same without a rotational delay, for clusters of `maxcontig` blocks.
     pub fn fast_clustered(disk: Disk, bsize: u32, fsize: u32, maxcontig: u32) -> Self {
         match Self::fast_1984(disk, bsize, fsize, 0) {
             Self::Fast(parameters) => {
@@ -184,7 +184,7 @@ impl Subject {
         }
     }
 
-    /// Where a file lies.
+    /// Returns where a file lies.
     ///
     /// # Errors
     /// As the file system.
@@ -195,8 +195,8 @@ impl Subject {
         }
     }
 
-    /// Mean length in bytes of the extents of some files: bytes over extents. 0 for empty files
-    /// alone.
+    /// Returns the mean length in bytes of the extents of some files: bytes over extents. 0 for
+    /// empty files alone.
     ///
     /// # Errors
     /// As the file system.
@@ -212,7 +212,7 @@ impl Subject {
         Ok(if count == 0 { 0.0 } else { bytes as f64 / count as f64 })
     }
 
-    /// The bytes of the device in which inodes stand.
+    /// Returns the bytes of the device in which inodes stand.
     pub fn inode_areas(&self) -> Vec<Range<u64>> {
         match self {
             Self::Old(fs) => {

@@ -50,8 +50,8 @@ fn write(subject: &Subject, bytes: u64) -> Result<Ino> {
     Ok(ino)
 }
 
-/// Mean extent of the largest file on a partition of its own, with so many cylinders to a group; 0
-/// for newfs's own choice.
+/// Returns the mean extent of the largest file on a partition of its own, with so many cylinders to
+/// a group; 0 for newfs's own choice.
 fn best(cylinders_per_group: u32) -> Result<f64> {
     let Kind::Fast(mut parameters) = Kind::sunos(disk(EMPTY_CYLINDERS), 15, 0) else { return Ok(0.0) };
     parameters.geometry.cpg = Some(cylinders_per_group).filter(|&cpg| cpg > 0);
@@ -62,7 +62,7 @@ fn best(cylinders_per_group: u32) -> Result<f64> {
     Ok(subject.mean_extent([write(&subject, BEST_BYTES)?])? / 1024.0)
 }
 
-/// Mean extents of a file in the last 15 % of a /home over time: days of use and KB.
+/// Returns the mean extents of a file in the last 15 % of a /home over time: days of use and KB.
 fn worst(progress: &dyn Progress) -> Result<Vec<(f64, f64)>> {
     let kind = Kind::sunos(disk(HOME_CYLINDERS), 15, 0);
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(disk(HOME_CYLINDERS).bytes()));

@@ -39,7 +39,7 @@ const PAPER: [[f64; 5]; 4] = [
 const PAPER_RATIOS: [[f64; 5]; 3] =
     [[2.00, 1.71, 1.72, 1.04, 1.05], [2.15, 1.74, 1.73, 1.05, 1.06], [2.15, 1.89, 1.89, 1.04, 0.83]];
 
-/// A new file system with the file on it, and its number.
+/// Returns a new file system with the file on it, and its number.
 fn prepared(run: Run) -> Result<(Kind, MemoryDevice, Ino)> {
     let kind = Kind::sunos(Disk::IBM_0661, run.maxcontig(), run.rotdelay_ms);
     let store = Arc::new(MemoryDevice::new(Disk::IBM_0661.bytes()));
@@ -69,7 +69,7 @@ fn measured(
     })
 }
 
-/// What the paper leaves unknown about one figure of it.
+/// Returns what the paper leaves unknown about one figure of it.
 fn note(run: &str, kind: &str) -> Option<&'static str> {
     match (run, kind) {
         ("A" | "B" | "C", "FRU") => Some(UNSORTED),
@@ -78,7 +78,7 @@ fn note(run: &str, kind: &str) -> Option<&'static str> {
     }
 }
 
-/// The five rates of a run.
+/// Returns the five rates of a run.
 fn rates(run: Run, progress: &mut dyn FnMut(usize)) -> Result<[Rate; 5]> {
     let (kind, store, file) = prepared(run)?;
     let mut blocks: Vec<u64> = (0..FILE / REQUEST).map(|n| n * REQUEST).collect();

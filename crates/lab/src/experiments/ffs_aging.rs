@@ -144,7 +144,7 @@ pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
     Ok(Outcome { tables: vec![compared(&lives), over_time(&lives)], figures, findings: findings() })
 }
 
-/// What the paper says in its text.
+/// Returns what the paper says in its text.
 fn compared(lives: &[Life]) -> Table {
     let (old, new) = (&lives[0], &lives[1]);
     let mut table = Table::new("What the paper says", ["", "figure"].map(|name| Column::new(name, 2)));

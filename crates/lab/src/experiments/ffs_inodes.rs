@@ -44,7 +44,7 @@ enum History {
 impl History {
     const ALL: [(Self, &str); 2] = [(Self::AtOnce, "made at once"), (Self::OverAMonth, "made over a month")];
 
-    /// Entries made on a day.
+    /// Returns the entries made on a day.
     const fn on(self, day: u32) -> u32 {
         match self {
             Self::AtOnce if day + 1 == DAYS => ENTRIES,

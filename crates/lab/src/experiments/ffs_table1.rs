@@ -57,8 +57,8 @@ fn population(enough: impl Fn(u64, u64) -> bool) -> Vec<Vec<u64>> {
     directories
 }
 
-/// The paper's population: as many files of published sizes as its second row asks for, and the
-/// rest in large files.
+/// Returns the paper's population: as many files of published sizes as its second row asks for, and
+/// the rest in large files.
 fn berkeley() -> Vec<Vec<u64>> {
     // A directory of some 13 entries wastes 281 bytes of its first 512 on average.
     let mut directories = population(|_, ends| ends >= ENDS * 92 / 100);
@@ -68,7 +68,7 @@ fn berkeley() -> Vec<Vec<u64>> {
     directories
 }
 
-/// The name of a file; all are of the same length.
+/// Returns the name of a file; all are of the same length.
 fn name(n: usize) -> String {
     format!("file{n:04}")
 }
@@ -146,7 +146,7 @@ pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
     })
 }
 
-/// The arithmetic against file systems that the shipped code made and filled.
+/// Returns the arithmetic against file systems that the shipped code made and filled.
 #[allow(clippy::cast_precision_loss)] // Megabytes.
 fn made() -> Result<Table> {
     let mut directories = population(|data, _| data >= SAMPLE);
@@ -174,7 +174,7 @@ fn made() -> Result<Table> {
     Ok(table)
 }
 
-/// The file system of an organisation, if there ever was one.
+/// Returns the file system of an organisation, if there ever was one.
 fn kind(organisation: Organisation) -> Option<Kind> {
     match organisation {
         Organisation::Old { block: 512 } => {

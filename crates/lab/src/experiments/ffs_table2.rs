@@ -134,7 +134,7 @@ pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
     Ok(with_factors(tables.map(|(table, _)| table), &ratios))
 }
 
-/// The tables, and how much faster the new file system is.
+/// Returns the tables, and how much faster the new file system is.
 fn with_factors(tables: [Table; 2], rates: &[(f64, f64)]) -> Outcome {
     let columns = ["over old 1024", "reading", "writing"].map(|name| Column::new(name, 1));
     let mut factors = Table::new("How many times as fast as the old file system", columns);

@@ -25,13 +25,13 @@ fn hourly(found: &Findings, paper: &Trace, kind: Kind) -> Comparison {
     Comparison::new(paper.count(kind).unwrap_or(0.0) / paper.hours, ours, RATES)
 }
 
-/// A share of the paper's, and ours, in percent.
+/// Returns a share of the paper's, and ours, in percent.
 fn points(paper: f64, part: u64, whole: u64) -> Comparison {
     let (theirs, ours) = (100.0 * paper, 100.0 * real(part) / real(whole.max(1)));
     Comparison::new(theirs, ours, POINTS / theirs)
 }
 
-/// A mean of the paper's with its deviation, and ours.
+/// Returns a mean of the paper's with its deviation, and ours.
 fn within((mean, deviation): (f64, f64), ours: f64) -> Comparison {
     Comparison::new(mean, ours, deviation / mean)
 }

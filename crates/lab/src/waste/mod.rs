@@ -50,7 +50,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// All of it.
+    /// Returns all of it.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.data + self.inodes + self.indirect + self.maps
@@ -66,7 +66,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// An empty survey of these organisations.
+    /// Returns an empty survey of these organisations.
     #[must_use]
     pub fn new(organisations: &[Organisation]) -> Self {
         Self {
@@ -91,18 +91,18 @@ impl Survey {
         self.objects
     }
 
-    /// Bytes of data counted: what they would take end to end.
+    /// Returns the bytes of data counted: what they would take end to end.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// What each organisation takes, in the order they were asked for.
+    /// Returns what each organisation takes, in the order they were asked for.
     pub fn usage(&self) -> impl Iterator<Item = (Organisation, Usage)> + '_ {
         self.usage.iter().map(|&(organisation, usage)| (organisation, organisation.with_maps(usage)))
     }
 
-    /// Space beyond the data, in percent of the data; 0 without any data.
+    /// Returns the space beyond the data, in percent of the data; 0 without any data.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // Percentages.
     pub fn percent_waste(&self, usage: &Usage) -> f64 {
@@ -113,7 +113,7 @@ impl Survey {
     }
 }
 
-/// The data of an object, end to end.
+/// Returns the data of an object, end to end.
 fn data_bytes(object: Object<'_>) -> u64 {
     match object {
         Object::File(size) | Object::Symlink(size) => size,

@@ -75,8 +75,8 @@ impl fmt::Display for Organisation {
 }
 
 impl Organisation {
-    /// What to ask of newfs for such a file system on a disk of `size_bytes`; none for what is not
-    /// of the new kind.
+    /// Returns what to ask of newfs for such a file system on a disk of `size_bytes`; none for what
+    /// is not of the new kind.
     #[must_use]
     pub fn parameters(&self, size_bytes: u64) -> Option<Parameters> {
         let &Self::Fast { bsize, fsize, ufs2, short_links } = self else { return None };
@@ -114,8 +114,8 @@ impl Organisation {
         shape.add_data(size, extents, usage);
     }
 
-    /// The usage with superblocks and maps, which stand to the rest as in a new file system on a
-    /// disk of 1 GiB.
+    /// Returns the usage with superblocks and maps, which stand to the rest as in a new file system
+    /// on a disk of 1 GiB.
     pub(super) fn with_maps(&self, mut usage: Usage) -> Usage {
         let layout =
             self.parameters(DISK).and_then(|parameters| Plan::new(&parameters).ok()).map(|plan| plan.layout);
@@ -207,8 +207,8 @@ struct Pointers {
 }
 
 impl Pointers {
-    /// The indirect blocks that lead to the blocks `lbns` and were not counted. Calls come with
-    /// rising ranges.
+    /// Returns the indirect blocks that lead to the blocks `lbns` and were not counted. Calls come
+    /// with rising ranges.
     fn count(&mut self, shape: &Shape, lbns: Range<u64>) -> u64 {
         let n = shape.nindir;
         let mut counted = 0;

@@ -10,8 +10,8 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// The axis on which all points and marks have room. What is not above 0 stands at its left
-    /// end.
+    /// Returns the axis on which all points and marks have room. What is not above 0 stands at its
+    /// left end.
     pub(super) fn of(unit: Unit, series: &[Series], marks: &[Mark]) -> Self {
         let points = series.iter().flat_map(|series| series.points.iter().map(|p| p.0));
         let values = || points.clone().chain(marks.iter().map(|mark| mark.x)).filter(|&x| x > 0.0);
@@ -26,7 +26,7 @@ impl Axis {
         Self { unit, low, high: high.max(low + 1.0) }
     }
 
-    /// Where a value stands, between `low` and `high`.
+    /// Returns where a value stands, between `low` and `high`.
     pub(super) fn place(&self, value: f64) -> f64 {
         let exponent = match self.unit {
             Unit::Bytes => value.log2(),
@@ -35,12 +35,12 @@ impl Axis {
         exponent.clamp(self.low, self.high)
     }
 
-    /// The same as a part of the whole, from 0 to 1.
+    /// Returns the same as a part of the whole, from 0 to 1.
     pub(super) fn part(&self, value: f64) -> f64 {
         (self.place(value) - self.low) / (self.high - self.low)
     }
 
-    /// Where its ticks stand, no more than `most` of them.
+    /// Returns where its ticks stand, no more than `most` of them.
     pub(super) fn ticks(&self, most: u32) -> Vec<f64> {
         let steps: &[f64] = match self.unit {
             Unit::Bytes => &[1.0, 2.0, 5.0, 10.0],
@@ -53,7 +53,7 @@ impl Axis {
         ticks.take_while(|&tick| tick <= self.high).collect()
     }
 
-    /// What stands at a tick.
+    /// Returns what stands at a tick.
     pub(super) fn label(&self, tick: f64) -> String {
         match self.unit {
             Unit::Bytes => bytes(tick.exp2()),
@@ -62,12 +62,12 @@ impl Axis {
     }
 }
 
-/// A number of bytes, short.
+/// Returns a number of bytes, short.
 fn bytes(value: f64) -> String {
     scaled(value, &[(1.0, "B"), (1024.0, "KiB"), (1024.0, "MiB"), (1024.0, "GiB"), (1024.0, "TiB")])
 }
 
-/// A time, short.
+/// Returns a time, short.
 fn seconds(value: f64) -> String {
     scaled(value * 1e9, &[(1.0, "ns"), (1e3, "µs"), (1e3, "ms"), (1e3, "s")])
 }

@@ -4,8 +4,8 @@
 use crate::outcome::{Cell, Figure, Measured, Plot, Series, Table};
 use std::fmt::Write;
 
-/// A table as CSV. A column with shares, deviations or a paper's figures is followed by columns for
-/// these.
+/// Returns a table as CSV. A column with shares, deviations or a paper's figures is followed by
+/// columns for these.
 #[must_use]
 pub fn csv(table: &Table) -> String {
     let mut out = String::new();
@@ -22,7 +22,7 @@ pub fn csv(table: &Table) -> String {
     out
 }
 
-/// A figure as CSV: a line for each point of a curve, or for each group of bars.
+/// Returns a figure as CSV: a line for each point of a curve, or for each group of bars.
 #[must_use]
 pub fn figure_csv(figure: &Figure) -> String {
     let mut out = String::new();

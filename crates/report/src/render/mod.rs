@@ -20,8 +20,8 @@ use std::fmt::Write;
 /// Columns of text on which everything is written.
 pub const WIDTH: usize = 100;
 
-/// An outcome as text: tables, figures, findings, and how its comparisons came out. Each part
-/// begins with an empty line.
+/// Returns an outcome as text: tables, figures, findings, and how its comparisons came out. Each
+/// part begins with an empty line.
 #[must_use]
 pub fn text(outcome: &Outcome) -> String {
     let mut out = String::new();
@@ -67,14 +67,14 @@ pub fn sections(sections: &[Section]) -> String {
     out
 }
 
-/// True if the heading of a section is that of the only thing in it.
+/// Returns true if the heading of a section is that of the only thing in it.
 fn says_the_same(section: &Section) -> bool {
     let tables = section.outcome.tables.iter().map(|table| &table.title);
     let mut titles = tables.chain(section.outcome.figures.iter().map(|figure| &figure.title));
     titles.next() == Some(&section.title)
 }
 
-/// How the comparisons came out, in a line: held, explained, outside.
+/// Returns how the comparisons came out, in a line: held, explained, outside.
 #[must_use]
 pub fn summary([held, explained, outside]: [usize; 3]) -> String {
     let mut out = format!("{} of {} figures within tolerance", held, held + explained + outside);

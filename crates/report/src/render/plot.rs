@@ -11,7 +11,7 @@ const LINES: usize = 18;
 /// The marks of the curves, in order.
 const MARKS: [char; 8] = ['●', '○', '▲', '△', '◆', '◇', '■', '□'];
 
-/// A figure as text.
+/// Returns a figure as text.
 #[must_use]
 pub fn plot(figure: &Figure) -> String {
     let body = match &figure.plot {
@@ -22,7 +22,7 @@ pub fn plot(figure: &Figure) -> String {
     format!("{}\n\n{body}", wrapped(&figure.title, "  "))
 }
 
-/// A number with as many digits as a reader of an axis needs.
+/// Returns a number with as many digits as a reader of an axis needs.
 pub(super) fn label(number: f64) -> String {
     let text = match number.abs() {
         n if n >= 100.0 => format!("{number:.0}"),
@@ -32,7 +32,7 @@ pub(super) fn label(number: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// The least of 1, 2, 2.5 or 5 times a power of ten that is not below `n`.
+/// Returns the least of 1, 2, 2.5 or 5 times a power of ten that is not below `n`.
 pub(super) fn round_up(n: f64) -> f64 {
     if n <= 0.0 {
         return 1.0;
@@ -45,7 +45,7 @@ pub(super) fn round_up(n: f64) -> f64 {
         .unwrap_or(n)
 }
 
-/// The ends of both axes: across from the first to the last point, upwards from 0.
+/// Returns the ends of both axes: across from the first to the last point, upwards from 0.
 pub(super) fn extent(series: &[Series]) -> (f64, f64, f64) {
     let points = || series.iter().flat_map(|series| &series.points);
     let low = points().map(|p| p.0).fold(f64::INFINITY, f64::min);
@@ -54,7 +54,7 @@ pub(super) fn extent(series: &[Series]) -> (f64, f64, f64) {
     if low < high { (low, high, top) } else { (0.0, 1.0, top) }
 }
 
-/// The height of a curve at `x`, between its points.
+/// Returns the height of a curve at `x`, between its points.
 fn height(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let next = points.partition_point(|p| p.0 < x);
     let &(x1, y1) = points.get(next)?;
@@ -89,7 +89,7 @@ impl Grid {
         }
     }
 
-    /// The area with its axis upwards and a line below.
+    /// Returns the area with its axis upwards and a line below.
     fn text(&self, y: &str, top: &str) -> String {
         let mut out = format!("  {y}\n");
         for (n, line) in self.0.iter().enumerate() {
@@ -189,7 +189,7 @@ fn bars(y: &str, groups: &[String], series: &[(String, Vec<f64>)]) -> String {
     out
 }
 
-/// A bar of so many characters, to an eighth.
+/// Returns a bar of so many characters, to an eighth.
 fn bar(length: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = as_usize(length * 8.0);

@@ -28,7 +28,7 @@ const COLOURS: [RGBColor; 8] = [
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
 
-/// A figure as the text of an SVG file.
+/// Returns a figure as the text of an SVG file.
 ///
 /// # Errors
 /// [`Error`] when the drawing library cannot.

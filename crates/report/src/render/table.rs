@@ -14,7 +14,7 @@ const RATIO: usize = 2;
 /// The cells of one row of text, by column and sub-column.
 type Line = Vec<Vec<String>>;
 
-/// A table as text, with its notes below.
+/// Returns a table as text, with its notes below.
 #[must_use]
 pub fn table(table: &Table) -> String {
     let mut notes: Vec<&str> = Vec::new();
@@ -72,7 +72,7 @@ pub fn table(table: &Table) -> String {
     out
 }
 
-/// The texts of a row; what its notes say is entered in `notes`.
+/// Returns the texts of a row; what its notes say is entered in `notes`.
 fn line<'a>(table: &'a Table, row: &'a Row, notes: &mut Vec<&'a str>) -> Line {
     let mut mark = |note: &'a str| {
         let known = notes.iter().position(|&other| other == note);
@@ -111,8 +111,8 @@ fn digits(number: f64, column: &Column) -> String {
     format!("{number:.*}", column.decimals)
 }
 
-/// A number with so many digits behind the point, and a comma before every third digit of a long
-/// one.
+/// Returns a number with so many digits behind the point, and a comma before every third digit of a
+/// long one.
 pub(super) fn grouped(number: f64, decimals: usize) -> String {
     let text = format!("{number:.decimals$}");
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
@@ -132,7 +132,7 @@ pub(super) fn grouped(number: f64, decimals: usize) -> String {
     out + rest
 }
 
-/// A number with what belongs to it.
+/// Returns a number with what belongs to it.
 pub(crate) fn measured(found: &Measured) -> String {
     let mut text = grouped(found.value, found.decimals);
     if let Some(deviation) = found.deviation {
@@ -145,7 +145,7 @@ pub(crate) fn measured(found: &Measured) -> String {
     text
 }
 
-/// The widths of the sub-columns of column `c`.
+/// Returns the widths of the sub-columns of column `c`.
 fn widths(table: &Table, body: &[Line], triple: &[bool], c: usize) -> Vec<usize> {
     let len = |text: &str| text.chars().count();
     let head = len(&table.columns[c].name);
@@ -171,7 +171,7 @@ fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + GAP.len() * (widths.len() - 1)
 }
 
-/// True if a column holds words, which start at the left.
+/// Returns true if a column holds words, which start at the left.
 fn is_text(table: &Table, c: usize) -> bool {
     table.rows.iter().any(|row| matches!(row.cells[c], Cell::Text(_)))
 }

@@ -55,7 +55,7 @@ pub struct Mechanism {
 }
 
 impl Mechanism {
-    /// The mechanism of a rotating disk.
+    /// Returns the mechanism of a rotating disk.
     ///
     /// # Errors
     /// When a figure is out of its range.
@@ -83,7 +83,7 @@ impl Mechanism {
         Arm { track: self.geometry.place(0).0 }
     }
 
-    /// Time to bring the heads to a track.
+    /// Returns the time to bring the heads to a track.
     #[must_use]
     pub fn reach(&self, arm: Arm, op: Op, track: Track) -> Time {
         let distance = arm.track.cylinder.abs_diff(track.cylinder);
@@ -98,7 +98,7 @@ impl Mechanism {
         self.transfer(arm, op, sector, count, from, self.zero_latency && op == Op::Read)
     }
 
-    /// The same, in the order of the sectors.
+    /// Returns the same, in the order of the sectors.
     #[must_use]
     pub fn in_order(&self, arm: Arm, op: Op, sector: u64, count: u64, from: Time) -> Motion {
         self.transfer(arm, op, sector, count, from, false)
@@ -130,8 +130,8 @@ impl Mechanism {
         motion
     }
 
-    /// How far reading on from `sector`, without a pause since `from`, has got by `until`, of
-    /// `count` sectors at most.
+    /// Returns how far reading on from `sector`, without a pause since `from`, has got by `until`,
+    /// of `count` sectors at most.
     #[must_use]
     pub fn progress(&self, arm: Arm, sector: u64, count: u64, from: Time, until: Time) -> Progress {
         let mut reached = Progress { sectors: 0, end: from, arm };

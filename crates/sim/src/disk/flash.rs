@@ -54,7 +54,7 @@ pub struct Flash {
 }
 
 impl Flash {
-    /// The disk that `spec` describes.
+    /// Returns the disk that `spec` describes.
     ///
     /// # Errors
     /// When a figure is out of its range.
@@ -131,7 +131,7 @@ impl Flash {
         self.sectors
     }
 
-    /// Bytes per sector.
+    /// Returns the bytes per sector.
     pub const fn sector_bytes(&self) -> u32 {
         self.sector_bytes
     }
@@ -201,7 +201,8 @@ impl Flash {
 }
 
 impl Way {
-    /// True if the transfer begins where one of the latest ended; remembers where this one ends.
+    /// Returns true if the transfer begins where one of the latest ended; remembers where this one
+    /// ends.
     fn follows(&mut self, transfer: &Transfer) -> bool {
         let found = self.ends.iter().position(|end| *end == transfer.sector);
         let place = found.unwrap_or_else(|| {
@@ -223,7 +224,7 @@ impl Way {
     }
 }
 
-/// Where a stripe has come to lie after many rewrites: anywhere, but always the same.
+/// Returns where a stripe has come to lie after many rewrites: anywhere, but always the same.
 fn scattered(stripe: u64) -> u64 {
     let mixed = (stripe ^ (stripe >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ (mixed >> 29)

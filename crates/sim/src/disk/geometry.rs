@@ -61,8 +61,8 @@ pub struct Pass {
 }
 
 impl Geometry {
-    /// The geometry that `spec` describes; skews that it leaves out cover `switch` (one head to the
-    /// next) and `step` (one cylinder to the next).
+    /// Returns the geometry that `spec` describes; skews that it leaves out cover `switch` (one
+    /// head to the next) and `step` (one cylinder to the next).
     ///
     /// # Errors
     /// When a figure is out of its range.
@@ -125,32 +125,32 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// Sectors of the whole disk.
+    /// Returns the sectors of the whole disk.
     #[must_use]
     pub const fn sectors(&self) -> u64 {
         self.sectors
     }
 
-    /// Time of a revolution.
+    /// Returns the time of a revolution.
     #[must_use]
     pub const fn revolution(&self) -> Time {
         Time(self.revolution_ns)
     }
 
-    /// Sectors of a track of the cylinder.
+    /// Returns the sectors of a track of the cylinder.
     #[must_use]
     pub fn per_track(&self, track: Track) -> u64 {
         self.zones[track.zone].per_track
     }
 
-    /// The sectors of an outermost cylinder: what a driver takes for its geometry.
+    /// Returns the sectors of an outermost cylinder: what a driver takes for its geometry.
     #[must_use]
     pub fn sectors_per_cylinder(&self) -> u64 {
         self.zones[0].per_track * u64::from(self.heads)
     }
 
-    /// The track of a sector and its number on the track. A sector behind the last is taken for the
-    /// last.
+    /// Returns the track of a sector and its number on the track. A sector behind the last is taken
+    /// for the last.
     #[must_use]
     pub fn place(&self, sector: u64) -> (Track, u64) {
         let sector = sector.min(self.sectors - 1);
@@ -163,7 +163,7 @@ impl Geometry {
         (self.track(zone, cylinder, head), index)
     }
 
-    /// The track after this one; after the last, the last.
+    /// Returns the track after this one; after the last, the last.
     #[must_use]
     pub fn after(&self, track: Track) -> Track {
         if track.head + 1 < self.heads {
@@ -206,7 +206,8 @@ impl Geometry {
         pass
     }
 
-    /// The same for a drive that begins with whatever of them passes first (zero-latency access).
+    /// Returns the same for a drive that begins with whatever of them passes first (zero-latency
+    /// access).
     #[must_use]
     pub fn pass_in_any_order(&self, track: Track, index: u64, count: u64, from: Time) -> Pass {
         let pass = self.pass(track, index, count, from);
@@ -225,7 +226,7 @@ impl Geometry {
         Pass { begin, end: begin + Time(self.revolution_ns) }
     }
 
-    /// How many of `count` sectors that pass as [`Self::pass`] says have passed by `until`.
+    /// Returns how many of `count` sectors that pass as [`Self::pass`] says have passed by `until`.
     #[must_use]
     pub fn passed(&self, track: Track, index: u64, count: u64, from: Time, until: Time) -> u64 {
         let pass = self.pass(track, index, count, from);
@@ -243,7 +244,7 @@ impl Geometry {
         (0..=guess).rev().find(|n| self.length(zone, slot, *n).0 <= gone).unwrap_or(0)
     }
 
-    /// The first moment from `from` on at which the slot begins.
+    /// Returns the first moment from `from` on at which the slot begins.
     fn wait(&self, zone: &Zone, slot: u64, from: Time) -> Time {
         let phase = from.0 % self.revolution_ns;
         let start = slot * self.revolution_ns / zone.per_track;
@@ -251,7 +252,7 @@ impl Geometry {
         from + Time(wait)
     }
 
-    /// Time of `count` slots from `slot` on.
+    /// Returns the time of `count` slots from `slot` on.
     fn length(&self, zone: &Zone, slot: u64, count: u64) -> Time {
         let edge = |slot: u64| slot * self.revolution_ns / zone.per_track;
         Time(edge(slot + count) - edge(slot))
@@ -264,7 +265,8 @@ impl Zone {
     }
 }
 
-/// The slot of each of `count` sectors that lie `step` apart: each takes the next one that is free.
+/// Returns the slot of each of `count` sectors that lie `step` apart: each takes the next one that
+/// is free.
 fn interleaved(count: u64, step: u64) -> Vec<u32> {
     #[expect(clippy::cast_possible_truncation, reason = "a track has at most 100000")]
     let count = count as usize;

@@ -66,7 +66,7 @@ pub struct ReadBuffer {
 }
 
 impl ReadBuffer {
-    /// An empty buffer of `count` segments of `capacity` sectors that reads on by at most
+    /// Returns an empty buffer of `count` segments of `capacity` sectors that reads on by at most
     /// `read_ahead`.
     #[must_use]
     pub fn new(count: u32, capacity: u64, read_ahead: u64) -> Self {
@@ -74,7 +74,7 @@ impl ReadBuffer {
         Self { segments, capacity, read_ahead: read_ahead.min(capacity), stream: None, requests: 0 }
     }
 
-    /// What there is at `now` of the sectors from `start` to `end`.
+    /// Returns what there is at `now` of the sectors from `start` to `end`.
     pub fn look_up(&mut self, mechanism: &Mechanism, start: u64, end: u64, now: Time) -> Held {
         self.read_on(mechanism, now);
         self.requests += 1;
@@ -128,15 +128,15 @@ impl ReadBuffer {
         self.stream = Some(Stream { segment: index, from: at, limit: end + self.read_ahead, arm });
     }
 
-    /// The heads are needed elsewhere at `now`: reading on ends, and they are found here.
+    /// Returns the heads are needed elsewhere at `now`: reading on ends, and they are found here.
     pub fn interrupt(&mut self, mechanism: &Mechanism, now: Time) -> Option<Arm> {
         self.read_on(mechanism, now);
         self.stream.take().map(|stream| stream.arm)
     }
 
-    /// The sectors from `start` to `end` are being written at `now`: what the buffer has of them is
-    /// stale. Where reading on would have to go back for them, it ends, and the heads are found
-    /// here.
+    /// Returns the sectors from `start` to `end` are being written at `now`: what the buffer has of
+    /// them is stale. Where reading on would have to go back for them, it ends, and the heads are
+    /// found here.
     pub fn invalidate(&mut self, mechanism: &Mechanism, start: u64, end: u64, now: Time) -> Option<Arm> {
         self.read_on(mechanism, now);
         let mut arm = None;

@@ -44,7 +44,7 @@ pub struct Rotating {
 }
 
 impl Rotating {
-    /// The disk that `spec` describes, idle, with its heads on cylinder 0.
+    /// Returns the disk that `spec` describes, idle, with its heads on cylinder 0.
     ///
     /// # Errors
     /// When a part is missing or a figure is out of its range.
@@ -110,22 +110,22 @@ impl Rotating {
         self.mechanism.geometry.sectors()
     }
 
-    /// Bytes per sector.
+    /// Returns the bytes per sector.
     pub const fn sector_bytes(&self) -> u32 {
         self.sector_bytes
     }
 
-    /// Sectors of an outermost cylinder.
+    /// Returns the sectors of an outermost cylinder.
     pub fn sectors_per_cylinder(&self) -> u64 {
         self.mechanism.geometry.sectors_per_cylinder()
     }
 
-    /// Time of a revolution.
+    /// Returns the time of a revolution.
     pub const fn revolution(&self) -> Time {
         self.mechanism.geometry.revolution()
     }
 
-    /// The sector after the last one transferred.
+    /// Returns the sector after the last one transferred.
     pub const fn head(&self) -> u64 {
         self.head
     }
@@ -187,7 +187,7 @@ impl Rotating {
         service
     }
 
-    /// The buffer or the write cache has it.
+    /// Returns the buffer or the write cache has it.
     fn hit(&mut self, now: Time, transfer: &Transfer) -> Service {
         let bus = self.on_bus(transfer.sectors);
         if let Some(buffer) = &mut self.buffer {
@@ -215,8 +215,8 @@ impl Rotating {
         service
     }
 
-    /// Data from `next` on come from the platters by `motion`, those before are in the buffer; all
-    /// go to the host.
+    /// Returns the data from `next` on come from the platters by `motion`, those before are in the
+    /// buffer; all go to the host.
     fn deliver(&mut self, now: Time, ready: Time, transfer: &Transfer, motion: Motion, next: u64) -> Service {
         let (start, end) = (transfer.sector, transfer.end());
         let on_bus = self.on_bus(transfer.sectors);
@@ -308,8 +308,8 @@ impl Rotating {
         }
     }
 
-    /// What the write cache gives to the platters next: at most a track at once, so that a read
-    /// need not wait long.
+    /// Returns what the write cache gives to the platters next: at most a track at once, so that a
+    /// read need not wait long.
     fn next_run(&mut self) -> Option<(u64, u64)> {
         let most = self.mechanism.geometry.per_track(self.arm.track);
         self.cache.as_mut()?.take_next(self.head, most)
@@ -345,13 +345,13 @@ impl Rotating {
         self.head = head;
     }
 
-    /// Time of so many sectors on the bus.
+    /// Returns the time of so many sectors on the bus.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and within a day")]
     fn on_bus(&self, sectors: u32) -> Time {
         Time((f64::from(sectors) * f64::from(self.sector_bytes) * self.bus_ns) as u64)
     }
 
-    /// Time of one sector under the head.
+    /// Returns the time of one sector under the head.
     fn slot_time(&self, arm: Arm) -> Time {
         Time(self.revolution().0 / self.mechanism.geometry.per_track(arm.track))
     }

@@ -21,7 +21,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// The curve of a disk of `cylinders` with these seek times in milliseconds.
+    /// Returns the curve of a disk of `cylinders` with these seek times in milliseconds.
     ///
     /// # Errors
     /// When the times are out of order, or no curve that never falls passes through them.
@@ -43,7 +43,7 @@ impl Curve {
         Ok(Self { min: min_ms, root, line })
     }
 
-    /// Time to move over `distance` cylinders.
+    /// Returns the time to move over `distance` cylinders.
     #[must_use]
     pub fn time(&self, distance: u32) -> Time {
         if distance == 0 {

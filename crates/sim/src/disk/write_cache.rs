@@ -14,25 +14,25 @@ pub struct WriteCache {
 }
 
 impl WriteCache {
-    /// An empty cache for `capacity` sectors.
+    /// Returns an empty cache for `capacity` sectors.
     #[must_use]
     pub const fn new(capacity: u64) -> Self {
         Self { runs: BTreeMap::new(), sectors: 0, capacity }
     }
 
-    /// True if nothing waits to be written.
+    /// Returns true if nothing waits to be written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// True if `sectors` more fit.
+    /// Returns true if `sectors` more fit.
     #[must_use]
     pub const fn has_room(&self, sectors: u64) -> bool {
         self.sectors + sectors <= self.capacity
     }
 
-    /// True if a request of `sectors` can fit at all.
+    /// Returns true if a request of `sectors` can fit at all.
     #[must_use]
     pub const fn accepts(&self, sectors: u64) -> bool {
         sectors <= self.capacity
@@ -49,7 +49,7 @@ impl WriteCache {
         self.sectors += end - start;
     }
 
-    /// True if all of the sectors from `start` to `end` are here.
+    /// Returns true if all of the sectors from `start` to `end` are here.
     #[must_use]
     pub fn holds(&self, start: u64, end: u64) -> bool {
         self.runs.range(..=start).next_back().is_some_and(|(_, to)| *to >= end)

@@ -116,7 +116,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Number<T> {
     }
 }
 
-/// All figures of a file with their origins.
+/// Returns all figures of a file with their origins.
 ///
 /// # Errors
 /// When a figure names a source that is not in `[sources]`.

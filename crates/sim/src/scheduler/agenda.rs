@@ -104,7 +104,7 @@ impl State {
         self.events.push(Reverse(event));
     }
 
-    /// The thread that is to run next, if one is ready.
+    /// Returns the thread that is to run next, if one is ready.
     pub(super) fn pick(&mut self) -> Option<usize> {
         match &mut self.random {
             Some(random) if !self.ready.is_empty() => {

@@ -10,12 +10,12 @@ use spindle_sim::{Time, Transfer};
 /// nothing more.
 pub const SEED: u64 = 1984;
 
-/// A preset.
+/// Returns a preset.
 pub fn spec(name: &str) -> Spec {
     Library::built_in().unwrap().disk(name).unwrap().clone()
 }
 
-/// A disk.
+/// Returns a disk.
 pub fn disk(name: &str) -> Disk {
     Disk::new(&spec(name)).unwrap()
 }

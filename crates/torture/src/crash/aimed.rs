@@ -28,13 +28,13 @@ impl Aim {
     pub const ALL: [Self; 5] =
         [Self::IndirectReused, Self::DirectoryReused, Self::LogWraps, Self::LogFull, Self::Overwritten];
 
-    /// Those that show something on a file system with these limits.
+    /// Returns those that show something on a file system with these limits.
     pub fn on(limits: &Limits) -> impl Iterator<Item = Self> {
         let xattrs = limits.xattrs;
         Self::ALL.into_iter().filter(move |aim| xattrs || *aim != Self::LogFull)
     }
 
-    /// What is done.
+    /// Returns what is done.
     pub(super) fn steps(self) -> Vec<Step> {
         let durable = match self {
             Self::IndirectReused => {
@@ -81,7 +81,8 @@ fn write(path: &str, offset: u64, len: usize) -> Op {
     Op::Write(path.into(), offset, len)
 }
 
-/// Operations that are made durable together, in turn: `made` makes metadata, `gone` takes it away.
+/// Returns the operations that are made durable together, in turn: `made` makes metadata, `gone`
+/// takes it away.
 fn reuse(made: Vec<Op>, gone: Vec<Op>) -> Vec<Vec<Op>> {
     // Without an indirect block of their own, all over what is free: a file's group is its
     // directory's.

@@ -70,7 +70,7 @@ impl std::str::FromStr for Id {
     }
 }
 
-/// The command that repeats a state.
+/// Returns the command that repeats a state.
 #[must_use]
 pub fn repeat(id: &Id) -> String {
     format!("SPINDLE_CRASH={id} make torture")
@@ -124,7 +124,7 @@ impl Report {
         }
     }
 
-    /// The broken promises, with the commands that repeat them.
+    /// Returns the broken promises, with the commands that repeat them.
     #[must_use]
     pub fn told(&self) -> String {
         let told = self.violations.iter();
@@ -159,7 +159,7 @@ impl Base {
         Self { image, idle: Mutex::new(Vec::new()) }
     }
 
-    /// A workload's findings; `story` is told what happens.
+    /// Returns a workload's findings; `story` is told what happens.
     fn run(&self, name: &Name, only: Option<&[Point]>, tell: bool) -> Findings {
         let idle = self.idle.lock().pop();
         let device = idle.unwrap_or_else(|| Arc::new(self.image.recorder()));
@@ -197,7 +197,7 @@ impl Explorer {
         Self { formats: formats.collect(), log }
     }
 
-    /// The workloads that are always done: format and name.
+    /// Returns the workloads that are always done: format and name.
     fn fixed(&self) -> Vec<(usize, Name)> {
         let mut fixed = Vec::new();
         let syncs = 0..operation::Sync::ALL.len();
@@ -220,7 +220,7 @@ impl Explorer {
         fixed
     }
 
-    /// A workload by lot.
+    /// Returns a workload by lot.
     fn lot(&self, rng: &mut SmallRng) -> (usize, Name) {
         let format = if rng.random() { 0 } else { rng.random_range(0..self.formats.len()) };
         let entries = catalogue(&self.formats[format].logged.image.limits).len();

@@ -63,12 +63,12 @@ impl System {
         Self::Solaris,
     ];
 
-    /// True if it checks what was not left clean before it mounts it.
+    /// Returns true if it checks what was not left clean before it mounts it.
     const fn checks(self) -> bool {
         matches!(self, Self::FreeBsd | Self::FreeBsdReset | Self::OpenBsd | Self::Solaris)
     }
 
-    /// True if it would mount a file system of this dialect.
+    /// Returns true if it would mount a file system of this dialect.
     const fn mounts(self, dialect: Dialect) -> bool {
         match self {
             Self::Solaris => matches!(dialect, Dialect::Sun { .. }),
@@ -77,7 +77,7 @@ impl System {
         }
     }
 
-    /// What it does in its session.
+    /// Returns what it does in its session.
     fn operations(self) -> Vec<Op> {
         let name = |name: &str| name.to_owned();
         let rename = Op::Rename(name("bar"), name("theirs"), RenameMode::Replace);
@@ -150,8 +150,8 @@ pub fn session(device: &Arc<Recorder>, system: System) -> Result<Option<Tree>, S
     Ok(Some(tree))
 }
 
-/// A session of NetBSD with the log in its place. Its log is ours but for the stamp, which it does
-/// not know.
+/// Returns a session of NetBSD with the log in its place. Its log is ours but for the stamp, which
+/// it does not know.
 fn logged(device: &Arc<Recorder>, system: System, place: Option<LogPlace>) -> Result<Tree, String> {
     let told = |e: spindle_vfs::Error| format!("{system}: {e}");
     let clock = images::clock();
@@ -180,7 +180,7 @@ fn logged(device: &Arc<Recorder>, system: System, place: Option<LogPlace>) -> Re
     Ok(tree)
 }
 
-/// True if a check finds more than that the file system is in use.
+/// Returns true if a check finds more than that the file system is in use.
 fn is_damaged(device: &dyn Device) -> bool {
     let options = Options { limit: 10, ..Options::default() };
     let report = check(device, &options, &mut |_| ());

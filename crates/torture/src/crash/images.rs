@@ -47,7 +47,7 @@ pub enum Mounting {
 }
 
 impl Mounting {
-    /// What the cache is told.
+    /// Returns what the cache is told.
     fn settings(self) -> Settings {
         let plain = Settings { capacity_bytes: 1 << 20, dirty_limit_bytes: 256 << 10, ..Settings::default() };
         match self {
@@ -61,7 +61,7 @@ impl Mounting {
         }
     }
 
-    /// True if time goes on between operations.
+    /// Returns true if time goes on between operations.
     #[must_use]
     pub fn ticks(self) -> bool {
         self == Self::Plain
@@ -84,7 +84,7 @@ pub struct Image {
     pub mounting: Mounting,
 }
 
-/// The formats, the most important one first.
+/// Returns the formats, the most important one first.
 #[must_use]
 pub fn shapes() -> Vec<Shape> {
     let size = 1 << 20;
@@ -146,7 +146,7 @@ pub fn shapes() -> Vec<Shape> {
     ]
 }
 
-/// The operations that make the tree.
+/// Returns the operations that make the tree.
 #[must_use]
 pub fn tree(limits: &Limits) -> Vec<Op> {
     let file = |path: &str| Op::Create(path.into(), FileKind::Regular);
@@ -177,7 +177,7 @@ pub fn tree(limits: &Limits) -> Vec<Op> {
     ops
 }
 
-/// The model of a file system with the tree in it.
+/// Returns the model of a file system with the tree in it.
 ///
 /// # Panics
 /// If the tree cannot be made.
@@ -235,7 +235,7 @@ pub fn open_as(
     Ffs::open(device, clock, &options)
 }
 
-/// The clock of all images.
+/// Returns the clock of all images.
 #[must_use]
 pub fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(MADE))
@@ -272,19 +272,19 @@ impl Image {
         Ok(limits)
     }
 
-    /// A device that holds it.
+    /// Returns a device that holds it.
     #[must_use]
     pub fn device(&self) -> MemoryDevice {
         MemoryDevice::from_bytes(&self.bytes).with_sectors(self.sector_bytes)
     }
 
-    /// A device that holds it, and keeps a journal.
+    /// Returns a device that holds it, and keeps a journal.
     #[must_use]
     pub fn recorder(&self) -> Recorder {
         Recorder::new(self.bytes.clone(), self.sector_bytes)
     }
 
-    /// What is in it.
+    /// Returns what is in it.
     ///
     /// # Panics
     /// If it cannot be read.

@@ -87,7 +87,7 @@ impl Sync {
     pub const ALL: [Self; 4] = [Self::None, Self::Fsync, Self::Fdatasync, Self::All];
 }
 
-/// The bytes of write `serial`.
+/// Returns the bytes of write `serial`.
 #[must_use]
 pub fn bytes_of(serial: u64, len: usize) -> Vec<u8> {
     // Never zero: a zero byte is one that nobody wrote.
@@ -115,13 +115,13 @@ pub struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    /// A driver that has nothing open.
+    /// Returns a driver that has nothing open.
     #[must_use]
     pub const fn new(fs: &'a dyn FileSystem) -> Self {
         Self { fs, open: BTreeMap::new() }
     }
 
-    /// The tree, with the files that are held open.
+    /// Returns the tree, with the files that are held open.
     ///
     /// # Errors
     /// The first of the file system's, with its path.
@@ -129,12 +129,12 @@ impl<'a> Driver<'a> {
         Tree::of(self.fs, self.held())
     }
 
-    /// The inodes that are open.
+    /// Returns the inodes that are open.
     pub fn held(&self) -> impl Iterator<Item = Ino> {
         self.open.values().copied()
     }
 
-    /// The inode at a path, or that an open file is.
+    /// Returns the inode at a path, or that an open file is.
     ///
     /// # Errors
     /// Those of looking it up.
@@ -223,7 +223,7 @@ impl<'a> Driver<'a> {
         .map(|()| 0)
     }
 
-    /// The file that an operation was about, after it: what [`Sync::Fsync`] makes durable.
+    /// Returns the file that an operation was about, after it: what [`Sync::Fsync`] makes durable.
     ///
     /// # Errors
     /// Those of looking it up.

@@ -145,7 +145,7 @@ impl Tree {
         (self.nodes, self.identities) = sorted.unzip();
     }
 
-    /// How another tree differs from this one, bytes and all.
+    /// Returns how another tree differs from this one, bytes and all.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut differences = compare(&other.nodes, &self.nodes);
@@ -160,7 +160,7 @@ impl Tree {
         differences
     }
 
-    /// The nodes of one file.
+    /// Returns the nodes of one file.
     fn names_of(&self, identity: Identity) -> impl Iterator<Item = &Node> {
         self.nodes.iter().zip(&self.identities).filter(move |(_, id)| **id == identity).map(|(node, _)| node)
     }
@@ -207,7 +207,7 @@ impl History {
         self.versions.push(tree);
     }
 
-    /// The number of the last version.
+    /// Returns the number of the last version.
     ///
     /// # Panics
     /// Without any.
@@ -223,14 +223,14 @@ impl History {
         self.promises.len()
     }
 
-    /// The promises given, in order.
+    /// Returns the promises given, in order.
     #[must_use]
     pub fn promises(&self) -> &[Promise] {
         &self.promises
     }
 
-    /// The versions that may be found when `promises` promises had been given and the operation to
-    /// version `latest` had begun.
+    /// Returns the versions that may be found when `promises` promises had been given and the
+    /// operation to version `latest` had begun.
     #[must_use]
     pub fn range(&self, promises: usize, latest: usize) -> RangeInclusive<usize> {
         let all = self.promises[..promises].iter().filter(|promise| promise.of == Promised::All);
@@ -265,8 +265,8 @@ impl History {
         ))
     }
 
-    /// How a tree differs from version `k`; `None` if it does not. The bytes of the file `except`
-    /// are not looked at.
+    /// Returns how a tree differs from version `k`; `None` if it does not. The bytes of the file
+    /// `except` are not looked at.
     #[must_use]
     pub fn differs(&self, found: &Tree, k: usize, except: Option<Ino>) -> Option<String> {
         let expected = &self.versions[k];
@@ -283,7 +283,7 @@ impl History {
         (!differences.is_empty()).then(|| differences.join("\n"))
     }
 
-    /// What speaks against version `k`.
+    /// Returns what speaks against version `k`.
     fn differences(&self, found: &Tree, k: usize, promises: usize, latest: usize) -> Vec<String> {
         let mut differences = compare(&found.nodes, &self.versions[k].nodes);
         if !differences.is_empty() {
@@ -307,7 +307,8 @@ impl History {
         differences
     }
 
-    /// How version `k`, which is older, breaks a promise about the names and attributes of a file.
+    /// Returns how version `k`, which is older, breaks a promise about the names and attributes of
+    /// a file.
     fn breach(&self, k: usize, promise: &Promise) -> Option<String> {
         let (then, now) = (&self.versions[promise.version], &self.versions[k]);
         let kept = match promise.of {
@@ -324,7 +325,7 @@ impl History {
         (!kept).then(|| format!("version {k} does not keep {promise:?}"))
     }
 
-    /// Bytes that the file had at none of the versions.
+    /// Returns the bytes that the file had at none of the versions.
     fn foreign(
         &self,
         path: &str,
@@ -368,7 +369,7 @@ impl History {
     }
 }
 
-/// How two lists of nodes differ.
+/// Returns how two lists of nodes differ.
 fn compare(found: &[Node], expected: &[Node]) -> Vec<String> {
     if found == expected {
         return Vec::new();

@@ -92,7 +92,7 @@ impl Dice {
     }
 }
 
-/// The steps for a seed; with `full`, on a file system that a first file nearly fills.
+/// Returns the steps for a seed; with `full`, on a file system that a first file nearly fills.
 pub(super) fn steps(seed: u64, limits: &Limits, full: bool) -> Vec<Step> {
     let mut dice = Dice { rng: SmallRng::seed_from_u64(seed) };
     let model = images::model(limits, images::clock());

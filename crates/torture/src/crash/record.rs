@@ -41,7 +41,7 @@ impl Recording {
         Ok(Self { events, history, written })
     }
 
-    /// What was done and what went to the device, for people.
+    /// Returns what was done and what went to the device, for people.
     #[must_use]
     pub fn story(&self, workload: &Workload) -> String {
         story(&self.events, |mark| match mark {
@@ -53,7 +53,7 @@ impl Recording {
     }
 }
 
-/// What went to a device, for people, with what is to be said of the marks.
+/// Returns what went to a device, for people, with what is to be said of the marks.
 pub(super) fn story(events: &[Event], mark: impl Fn(Mark) -> String) -> String {
     let line = |(at, event): (usize, &Event)| match event {
         Event::Write(write) => Some(format!("{at}: write {} bytes at {}", write.bytes.len(), write.offset)),
@@ -115,7 +115,7 @@ fn both(
     if same { Ok(done.ok()) } else { Err(format!("{op}: {done:?}, unlike the model")) }
 }
 
-/// What `sync` after `op` promises; a file without a name has nothing to be found by.
+/// Returns what `sync` after `op` promises; a file without a name has nothing to be found by.
 fn promised(model: &ModelFs, driver: &Driver<'_>, op: &Op, sync: Sync) -> Result<Option<Promised>, String> {
     if sync == Sync::All {
         return Ok(Some(Promised::All));
@@ -131,7 +131,7 @@ pub(crate) fn open(device: Arc<dyn Device>, clock: Arc<ManualClock>, log: LogUse
     writable(images::open(device, clock, log))
 }
 
-/// A file system that was opened for writing, or why it was not.
+/// Returns a file system that was opened for writing, or why it was not.
 fn writable(opened: spindle_vfs::Result<Ffs>) -> Result<Ffs, String> {
     let fs = opened.map_err(|e| format!("open: {e}"))?;
     if fs.read_only() {
@@ -141,7 +141,7 @@ fn writable(opened: spindle_vfs::Result<Ffs>) -> Result<Ffs, String> {
     Ok(fs)
 }
 
-/// What a panic said.
+/// Returns what a panic said.
 pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words").into()

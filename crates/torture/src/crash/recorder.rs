@@ -68,7 +68,7 @@ struct State {
 }
 
 impl Recorder {
-    /// A device that holds `bytes`, and writes `sector_bytes` wholly or not at all.
+    /// Returns a device that holds `bytes`, and writes `sector_bytes` wholly or not at all.
     ///
     /// # Panics
     /// If they are not whole sectors.
@@ -95,7 +95,7 @@ impl Recorder {
         }
     }
 
-    /// Bytes that are written wholly or not at all.
+    /// Returns the bytes that are written wholly or not at all.
     #[must_use]
     pub const fn sector(&self) -> usize {
         self.info.sector_bytes as usize
@@ -106,13 +106,13 @@ impl Recorder {
         self.state.lock().journal.push(Event::Mark(mark));
     }
 
-    /// Entries in the journal.
+    /// Returns the entries in the journal.
     #[must_use]
     pub fn position(&self) -> usize {
         self.state.lock().journal.len()
     }
 
-    /// The journal from an entry on, as if that was the first.
+    /// Returns the journal from an entry on, as if that was the first.
     #[must_use]
     pub fn since(&self, position: usize) -> Vec<Event> {
         let from_here = |event: &Event| match event {
@@ -141,7 +141,7 @@ impl Recorder {
         self.state.lock().put(offset, bytes.into());
     }
 
-    /// A number that tells contents apart which were reached from the same start.
+    /// Returns a number that tells contents apart which were reached from the same start.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.state.lock().fingerprint
@@ -154,13 +154,13 @@ impl Recorder {
         state.allowance = allowance;
     }
 
-    /// The books since the last [`Self::allow`].
+    /// Returns the books since the last [`Self::allow`].
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.state.lock().usage
     }
 
-    /// Everything on the device.
+    /// Returns everything on the device.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.state.lock().bytes.clone()
@@ -183,7 +183,7 @@ fn index(n: u64) -> usize {
     usize::try_from(n).expect("the device is in memory")
 }
 
-/// A number for a piece of the device with its contents.
+/// Returns a number for a piece of the device with its contents.
 fn piece_hash(at: usize, bytes: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let start = (at as u64 + 1).wrapping_mul(ODD);
@@ -194,7 +194,7 @@ fn piece_hash(at: usize, bytes: &[u8]) -> u64 {
 }
 
 impl State {
-    /// The sum of the pieces' numbers over a range.
+    /// Returns the sum of the pieces' numbers over a range.
     fn hash(&self, range: std::ops::Range<usize>) -> u64 {
         let pieces = self.bytes[range.clone()].chunks_exact(PIECE).enumerate();
         pieces.fold(0, |sum: u64, (n, bytes)| sum.wrapping_add(piece_hash(range.start / PIECE + n, bytes)))

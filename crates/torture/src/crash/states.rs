@@ -32,7 +32,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// True if sector `n` of `sectors` is in it.
+    /// Returns true if sector `n` of `sectors` is in it.
     #[must_use]
     pub const fn has(self, n: usize, sectors: usize) -> bool {
         match self {
@@ -107,7 +107,7 @@ impl Shape {
     }
 }
 
-/// The ways in which one write of `sectors` is torn.
+/// Returns the ways in which one write of `sectors` is torn.
 fn tears(sectors: usize, rng: &mut SmallRng) -> Vec<Part> {
     let mut parts = match sectors {
         0 | 1 => vec![],
@@ -127,8 +127,8 @@ fn tears(sectors: usize, rng: &mut SmallRng) -> Vec<Part> {
     parts
 }
 
-/// The states to look at after the last write of `window` was started; at most `most`, by lot but
-/// for the plainest, always the same for the same arguments.
+/// Returns the states to look at after the last write of `window` was started; at most `most`, by
+/// lot but for the plainest, always the same for the same arguments.
 #[must_use]
 pub fn states(window: &[Shape], seed: u64, most: usize) -> Vec<State> {
     let rng = &mut SmallRng::seed_from_u64(seed);

@@ -40,7 +40,7 @@ pub struct Depth {
 }
 
 impl Depth {
-    /// The depth for a workload.
+    /// Returns the depth for a workload.
     #[must_use]
     pub const fn of(name: &Name) -> Self {
         match name {
@@ -111,7 +111,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// A workload that went wrong without any crash.
+    /// Returns a workload that went wrong without any crash.
     #[must_use]
     pub fn broken(what: String) -> Self {
         Self { violations: vec![(Vec::new(), what)], ..Self::default() }
@@ -144,7 +144,7 @@ pub struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    /// A trial of the run of the workload `name`.
+    /// Returns a trial of the run of the workload `name`.
     #[must_use]
     pub fn new(recording: &'a Recording, name: &Name, device: Arc<Recorder>) -> Self {
         let mut hasher = DefaultHasher::new();
@@ -157,7 +157,7 @@ impl<'a> Trial<'a> {
         mixed ^ (mixed >> 32)
     }
 
-    /// One state in `share`, by its content.
+    /// Returns one state in `share`, by its content.
     fn falls_to(&self, share: u64) -> bool {
         self.device.fingerprint().is_multiple_of(share)
     }

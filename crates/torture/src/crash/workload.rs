@@ -85,7 +85,7 @@ pub struct Workload {
     pub steps: Vec<Step>,
 }
 
-/// The operations that sequences are made of, each as few as show something of its own.
+/// Returns the operations that sequences are made of, each as few as show something of its own.
 #[must_use]
 pub fn catalogue(limits: &Limits) -> Vec<Vec<Op>> {
     use FallocateMode::{Allocate, PunchHole, ZeroRange};
@@ -162,7 +162,7 @@ pub fn catalogue(limits: &Limits) -> Vec<Vec<Op>> {
 }
 
 impl Workload {
-    /// The workload of this name on a file system with these limits.
+    /// Returns the workload of this name on a file system with these limits.
     ///
     /// # Panics
     /// If the name speaks of entries that the catalogue does not have.
@@ -303,7 +303,7 @@ impl Script<'_> {
     }
 }
 
-/// What is at a path of the catalogue to begin with.
+/// Returns what is at a path of the catalogue to begin with.
 fn usual(path: &str) -> Need {
     match path {
         "A" | "B" | "D" | "A/C" => Need::Directory,

@@ -55,7 +55,7 @@ impl FromStr for Id {
 }
 
 impl Id {
-    /// The command that repeats it.
+    /// Returns the command that repeats it.
     #[must_use]
     pub fn repeat(&self) -> String {
         format!("SPINDLE_FAULT={self} cargo test -p spindle-torture --test faults -- torture_ --nocapture")
@@ -91,7 +91,7 @@ impl Report {
         self.violations.extend(violations.into_iter().map(|(id, what)| (id, what, self.faults)));
     }
 
-    /// The broken promises, with the commands that repeat them.
+    /// Returns the broken promises, with the commands that repeat them.
     #[must_use]
     pub fn told(&self) -> String {
         let told = self.violations.iter();
@@ -115,7 +115,7 @@ impl Campaign {
         Self { images: shapes().iter().map(|shape| Image::new(shape, log)).collect() }
     }
 
-    /// The workload with a number, in the campaign with this seed.
+    /// Returns the workload with a number, in the campaign with this seed.
     fn lot(&self, seed: u64, number: u64) -> (&Image, Name) {
         let rng = &mut SmallRng::seed_from_u64(seed.rotate_left(32) ^ number);
         let image = &self.images[rng.random_range(0..self.images.len())];

@@ -44,7 +44,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// The requests of one kind.
+    /// Returns the requests of one kind.
     #[must_use]
     pub const fn among(&self, among: Among) -> u64 {
         match among {
@@ -118,8 +118,8 @@ impl State {
 }
 
 impl FaultyDevice {
-    /// A device that holds what `medium` holds; `seed` decides what a plan leaves open: which
-    /// sectors, which bits, where to.
+    /// Returns a device that holds what `medium` holds; `seed` decides what a plan leaves open:
+    /// which sectors, which bits, where to.
     #[must_use]
     pub fn new(medium: &MemoryDevice, plan: Plan, seed: u64) -> Self {
         Self {
@@ -137,13 +137,13 @@ impl FaultyDevice {
         }
     }
 
-    /// What was asked so far.
+    /// Returns what was asked so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.state.lock().counts
     }
 
-    /// What is found when the medium is opened next, by a healthy device.
+    /// Returns what is found when the medium is opened next, by a healthy device.
     ///
     /// # Panics
     /// Never: the writes were in range when they were made.
@@ -164,7 +164,7 @@ impl FaultyDevice {
         medium
     }
 
-    /// True if more was asked for than the allowance.
+    /// Returns true if more was asked for than the allowance.
     #[must_use]
     pub fn exhausted(&self) -> bool {
         self.counts().among(Among::All) > MOST_REQUESTS

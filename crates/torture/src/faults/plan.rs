@@ -76,7 +76,7 @@ impl Fault {
         }
     }
 
-    /// The requests that it can happen to.
+    /// Returns the requests that it can happen to.
     #[must_use]
     pub const fn among(self) -> Among {
         match self {
@@ -91,8 +91,8 @@ impl Fault {
         }
     }
 
-    /// True if whoever asked is told. Then nothing may be lost that was acknowledged; else only
-    /// sanity is asked for.
+    /// Returns true if whoever asked is told. Then nothing may be lost that was acknowledged; else
+    /// only sanity is asked for.
     #[must_use]
     pub const fn is_reported(self) -> bool {
         !matches!(self, Self::FlippedRead | Self::LostWrite | Self::MisdirectedWrite | Self::IdleFlush)

@@ -39,7 +39,8 @@ impl<'a> Running<'a> {
         Self { device, plan, tries: length.saturating_add(1).min(MOST_TRIES), tell }
     }
 
-    /// True once nothing may be changed any more: a write or a flush has failed and we were told.
+    /// Returns true once nothing may be changed any more: a write or a flush has failed and we were
+    /// told.
     fn latched(&self) -> bool {
         self.device.counts().told > 0
     }
@@ -73,7 +74,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// True if nothing fails any more.
+    /// Returns true if nothing fails any more.
     fn is_over(&self) -> bool {
         let Plan { fault, requests, .. } = self.plan;
         self.device.counts().among(fault.among()) >= requests.end
@@ -138,7 +139,7 @@ impl<'a> Running<'a> {
         Ok(reached)
     }
 
-    /// True if an operation that succeeds changes something.
+    /// Returns true if an operation that succeeds changes something.
     fn changes(driver: &Driver<'_>, op: &Op) -> bool {
         match op {
             Op::Open(..) | Op::Close(_) => false,
@@ -151,8 +152,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// How the tree in memory differs from what it was before operation `n`, which has failed;
-    /// bytes that it was going to write are not looked at.
+    /// Returns how the tree in memory differs from what it was before operation `n`, which has
+    /// failed; bytes that it was going to write are not looked at.
     fn unlike(&self, driver: &Driver<'_>, trial: &Trial, n: usize) -> Option<String> {
         let op = &trial.workload.steps[n].op;
         let written = matches!(op, Op::Write(..)).then(|| driver.subject(op).ok()).flatten();
@@ -212,7 +213,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// What was refused before explains that something is missing now, and nothing else.
+    /// Returns what was refused before explains that something is missing now, and nothing else.
     fn explained(op: &Op, error: &Error, latched: bool) -> Result<bool, String> {
         if latched && !matches!(error, Error::Corrupt { .. }) {
             Ok(false)

@@ -143,8 +143,8 @@ impl Trial {
         Ok(trial)
     }
 
-    /// The cases to look at: each request struck by each fault that can happen to it, or `most` of
-    /// them.
+    /// Returns the cases to look at: each request struck by each fault that can happen to it, or
+    /// `most` of them.
     #[must_use]
     pub fn cases(&self, most: usize, rng: &mut SmallRng) -> Vec<Case> {
         let mut cases = Vec::new();
@@ -243,7 +243,7 @@ impl Trial {
     }
 }
 
-/// A device that holds a medium, and to which nothing happens.
+/// Returns a device that holds a medium, and to which nothing happens.
 fn healthy(medium: &MemoryDevice) -> Arc<FaultyDevice> {
     Arc::new(FaultyDevice::new(medium, Plan::NONE, 0))
 }
@@ -265,7 +265,7 @@ fn recover(device: &Arc<FaultyDevice>) -> Result<Tree, String> {
     Ok(tree)
 }
 
-/// The steps that can be done, one after the other, before one is refused.
+/// Returns the steps that can be done, one after the other, before one is refused.
 fn possible(image: &Image, workload: &Workload) -> Result<usize, String> {
     let fs = open(healthy(&image.device()), images::clock(), LogUse::IfThere)?;
     let mut driver = Driver::new(&fs);
@@ -275,7 +275,8 @@ fn possible(image: &Image, workload: &Workload) -> Result<usize, String> {
     Ok(refused.unwrap_or(workload.steps.len()))
 }
 
-/// How many promises had been given before the first step and after each, the unmount's apart.
+/// Returns how many promises had been given before the first step and after each, the unmount's
+/// apart.
 fn promises(recording: &Recording) -> Vec<usize> {
     let mut counts = vec![0];
     for event in &recording.events {
@@ -291,7 +292,7 @@ fn promises(recording: &Recording) -> Vec<usize> {
     counts
 }
 
-/// A clock for after a run.
+/// Returns a clock for after a run.
 fn later() -> Arc<ManualClock> {
     let clock = images::clock();
     clock.advance(1000);

@@ -106,7 +106,7 @@ impl Series {
         Self { length, now: 0, begin: 0, open: [(0, 0); 2], active, throughput, done: Windows::default() }
     }
 
-    /// The window of a moment `since` the beginning.
+    /// Returns the window of a moment `since` the beginning.
     fn at(&self, since: i64) -> i64 {
         // Most often that of the event before, which is known without a division.
         if (0..self.length).contains(&(since - self.begin)) {
@@ -149,7 +149,7 @@ impl Series {
         self.done.peak = self.done.peak.max(rate);
     }
 
-    /// What is known of all whole windows.
+    /// Returns what is known of all whole windows.
     fn finish(mut self) -> Windows {
         if self.now > 0 {
             self.close(self.open[0], 1);

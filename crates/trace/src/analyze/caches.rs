@@ -24,7 +24,7 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// What Table I wants to be simulated; together it wants all columns of numbers.
+    /// Returns what Table I wants to be simulated; together it wants all columns of numbers.
     #[must_use]
     pub fn lanes() -> Vec<Lane> {
         let lane = |block| Lane {
@@ -38,7 +38,7 @@ impl Caches {
         BLOCKS.map(lane).into()
     }
 
-    /// What came of simulating [`Caches::lanes`].
+    /// Returns what came of simulating [`Caches::lanes`].
     #[must_use]
     pub fn of(lots: &[Lot]) -> Self {
         let cells = || lots.iter().flat_map(|lot| &lot.cells).filter(|cell| cell.counts.accesses() > 0);
@@ -56,7 +56,7 @@ impl Caches {
         Self { saved, best: best(SMALL).zip(best(LARGE)) }
     }
 
-    /// The two sentences; with what the paper says, if that is wanted.
+    /// Returns the two sentences; with what the paper says, if that is wanted.
     #[must_use]
     pub fn sentences(&self, paper: bool) -> Vec<String> {
         let then = |text: &str| if paper { format!(" (1985: {text})") } else { String::new() };

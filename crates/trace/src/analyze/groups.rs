@@ -31,7 +31,7 @@ impl Dimension {
     /// All.
     pub const ALL: [Self; 3] = [Self::User, Self::Program, Self::Directory];
 
-    /// What it is called.
+    /// Returns what it is called.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -88,7 +88,7 @@ pub struct Amounts {
 }
 
 impl Amounts {
-    /// Bytes read and written.
+    /// Returns the bytes read and written.
     #[must_use]
     pub const fn moved(&self) -> u64 {
         self.amounts[Measure::Read as usize].saturating_add(self.amounts[Measure::Written as usize])
@@ -101,7 +101,7 @@ pub(super) trait Charge {
     type Tag: Clone;
     /// Begins a batch, whose words mean something else than those of the one before.
     fn begin(&mut self, batch: &Batch);
-    /// Who caused an event.
+    /// Returns who caused an event.
     fn who(&mut self, event: &Event, batch: &Batch) -> Self::Tag;
     /// Charges an amount.
     fn charge(&mut self, who: &Self::Tag, measure: Measure, amount: u64);
@@ -149,7 +149,7 @@ impl Names {
     }
 }
 
-/// The directory of a path; empty if it is not known.
+/// Returns the directory of a path; empty if it is not known.
 fn directory(path: &str) -> &str {
     match path.rfind('/') {
         Some(0) => "/",

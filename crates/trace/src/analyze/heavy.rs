@@ -51,12 +51,12 @@ impl Heavy {
         self.missed = self.missed.saturating_add(median);
     }
 
-    /// What is known of a name: at most [`Heavy::missed`] less than it has.
+    /// Returns what is known of a name: at most [`Heavy::missed`] less than it has.
     pub(super) fn of(&self, name: &str) -> u64 {
         self.counts.get(name).copied().unwrap_or(0)
     }
 
-    /// What all have.
+    /// Returns what all have.
     pub(super) const fn total(&self) -> u64 {
         self.total
     }
@@ -66,7 +66,8 @@ impl Heavy {
         self.missed
     }
 
-    /// The names of those who have the most, in this order; equal ones in that of their names.
+    /// Returns the names of those who have the most, in this order; equal ones in that of their
+    /// names.
     pub(super) fn top(&self, most: usize) -> Vec<Arc<str>> {
         let mut all: Vec<_> = self.counts.iter().collect();
         all.sort_unstable_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));

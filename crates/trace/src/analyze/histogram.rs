@@ -107,25 +107,25 @@ impl Histogram {
         self.most = self.most.max(other.most);
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// What all values weigh.
+    /// Returns what all values weigh.
     #[must_use]
     pub const fn weight(&self) -> u64 {
         self.weight
     }
 
-    /// The greatest value, exactly; 0 if there is none.
+    /// Returns the greatest value, exactly; 0 if there is none.
     #[must_use]
     pub const fn most(&self) -> u64 {
         self.most
     }
 
-    /// The mean of the values, exactly; 0 if there is none.
+    /// Returns the mean of the values, exactly; 0 if there is none.
     #[must_use]
     pub fn mean(&self) -> f64 {
         // Rounding to 53 bits does not matter to a mean.
@@ -133,7 +133,7 @@ impl Histogram {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// The total of what is counted.
+    /// Returns the total of what is counted.
     #[must_use]
     pub const fn total(&self, by: By) -> u64 {
         match by {
@@ -142,7 +142,7 @@ impl Histogram {
         }
     }
 
-    /// The buckets that are not empty, from small to large.
+    /// Returns the buckets that are not empty, from small to large.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> {
         self.buckets.iter().enumerate().filter(|(_, bucket)| bucket.0 > 0).map(|(at, &(count, weight))| {
             let to = if at + 1 < BUCKETS { lower(at + 1) } else { u64::MAX };
@@ -150,8 +150,8 @@ impl Histogram {
         })
     }
 
-    /// How much of what is counted lies below `value`; within a bucket it is taken to be spread
-    /// evenly.
+    /// Returns how much of what is counted lies below `value`; within a bucket it is taken to be
+    /// spread evenly.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // A share is not better known than to 53 bits.
     pub fn below(&self, value: u64, by: By) -> f64 {
@@ -163,16 +163,16 @@ impl Histogram {
         below
     }
 
-    /// The share of what is counted, from 0 to 1, that lies below `value`; nothing if there is
-    /// nothing.
+    /// Returns the share of what is counted, from 0 to 1, that lies below `value`; nothing if there
+    /// is nothing.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn share_below(&self, value: u64, by: By) -> Option<f64> {
         (self.total(by) > 0).then(|| self.below(value, by) / self.total(by) as f64)
     }
 
-    /// The value below which the share `part` (from 0 to 1) of what is counted lies, to 0.8 %;
-    /// nothing if there is nothing.
+    /// Returns the value below which the share `part` (from 0 to 1) of what is counted lies, to 0.8
+    /// %; nothing if there is nothing.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn quantile(&self, part: f64, by: By) -> Option<u64> {
@@ -193,7 +193,7 @@ impl Histogram {
 }
 
 impl Bucket {
-    /// What is counted in it.
+    /// Returns what is counted in it.
     #[must_use]
     pub const fn amount(&self, by: By) -> u64 {
         match by {
@@ -202,7 +202,7 @@ impl Bucket {
         }
     }
 
-    /// The value that stands for all in it.
+    /// Returns the value that stands for all in it.
     #[must_use]
     pub const fn middle(&self) -> u64 {
         self.from + (self.to - self.from - 1) / 2

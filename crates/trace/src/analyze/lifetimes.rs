@@ -59,7 +59,7 @@ impl Lives {
 }
 
 impl Lifetimes {
-    /// All lives of which the end is known, or known not to have come: what shares are of.
+    /// Returns all lives of which the end is known, or known not to have come: what shares are of.
     #[must_use]
     pub fn all(&self) -> Lives {
         Lives {
@@ -119,7 +119,8 @@ impl<T> Default for Alive<T> {
 }
 
 impl<T: Clone> Alive<T> {
-    /// A file is opened: that begins a life if it is new or was cut, and then perhaps ends one.
+    /// Returns a file is opened: that begins a life if it is new or was cut, and then perhaps ends
+    /// one.
     pub(super) fn opened(&mut self, event: &Event, created: bool, tag: &T) -> Option<Ended<T>> {
         if created {
             self.found.lost += u64::from(self.files.contains_key(&event.file));
@@ -149,7 +150,7 @@ impl<T: Clone> Alive<T> {
         ended
     }
 
-    /// A file was cut or extended to a size.
+    /// Returns a file was cut or extended to a size.
     pub(super) fn truncated(&mut self, event: &Event, tag: &T) -> Option<Ended<T>> {
         if event.size == 0 {
             let maker = self.files.get(&event.file).map_or(0, |life| life.maker);
@@ -161,7 +162,7 @@ impl<T: Clone> Alive<T> {
         None
     }
 
-    /// A run wrote to a file.
+    /// Returns a run wrote to a file.
     pub(super) fn written(&mut self, event: &Event) -> Option<Ended<T>> {
         let Entry::Occupied(mut entry) = self.files.entry(event.file) else { return None };
         self.found.written = self.found.written.saturating_add(event.written);
@@ -174,7 +175,7 @@ impl<T: Clone> Alive<T> {
         None
     }
 
-    /// The last name of a file went.
+    /// Returns the last name of a file went.
     pub(super) fn unlinked(&mut self, event: &Event) -> Option<Ended<T>> {
         let life = self.files.get_mut(&event.file)?;
         if life.maker != 0 {
@@ -184,8 +185,8 @@ impl<T: Clone> Alive<T> {
         self.end(event.file, event.time, End::Deleted)
     }
 
-    /// An access ended. Only those that could write, and the last of a file without a name, can
-    /// matter.
+    /// Returns an access ended. Only those that could write, and the last of a file without a name,
+    /// can matter.
     pub(super) fn closed<A>(&mut self, access: &Access<A>, event: &Event) -> Option<Ended<T>> {
         let last = event.flags.has(Flags::LAST);
         if !last && !access.created && !access.flags.has(Flags::TRUNCATED) {

@@ -80,19 +80,19 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// All events, those that tell of what was open before with them.
+    /// Returns all events, those that tell of what was open before with them.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.events.iter().sum::<u64>() + self.open_before
     }
 
-    /// Number of events of a kind.
+    /// Returns the number of events of a kind.
     #[must_use]
     pub const fn count(&self, kind: Kind) -> u64 {
         self.events[kind as usize]
     }
 
-    /// Bytes read and written.
+    /// Returns the bytes read and written.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.read.saturating_add(self.written)
@@ -153,8 +153,8 @@ pub fn analyze(source: &mut dyn Source, progress: impl FnMut(Option<f64>)) -> Re
     Pass::new(Nobody).all(source, progress)
 }
 
-/// The same, and who does it, by each of these dimensions the `top` largest of each measure. By
-/// program it wants the column of commands, too, by directory those of paths.
+/// Returns the same, and who does it, by each of these dimensions the `top` largest of each
+/// measure. By program it wants the column of commands, too, by directory those of paths.
 ///
 /// # Errors
 /// Those of the source.

@@ -25,7 +25,7 @@ impl Default for Show {
     }
 }
 
-/// A share as a percentage in a sentence.
+/// Returns a share as a percentage in a sentence.
 pub(super) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "an unknown part".into(), |share| format!("{:.1} %", share * 100.0))
 }
@@ -40,7 +40,7 @@ fn count(n: u64) -> Measured {
 }
 
 impl Findings {
-    /// All tables and figures.
+    /// Returns all tables and figures.
     #[must_use]
     pub fn sections(&self, show: &Show) -> Vec<Section> {
         let mut sections =
@@ -105,7 +105,7 @@ impl Findings {
         }
     }
 
-    /// Bytes per second over the whole trace.
+    /// Returns the bytes per second over the whole trace.
     #[must_use]
     pub fn throughput(&self) -> f64 {
         let seconds = self.totals.seconds();
@@ -288,7 +288,7 @@ impl Findings {
         ]
     }
 
-    /// What the paper did not have to ask.
+    /// Returns what the paper did not have to ask.
     fn beyond(&self) -> Section {
         let today = &self.today;
         let totals = &self.totals;
@@ -338,7 +338,7 @@ impl Findings {
     }
 }
 
-/// Who does it, by one dimension.
+/// Returns who does it, by one dimension.
 fn by(group: &Group, top: usize) -> Section {
     let name = group.by.name();
     let heads = [name, "opens", "MB read", "MB written", "created", "deleted", "MB died young"];

@@ -138,14 +138,14 @@ pub const TRACES: [Trace; 3] = [
 ];
 
 impl Trace {
-    /// Number of events of the kinds that are told: 98.5 % of all records, and what the paper's
-    /// shares are of.
+    /// Returns the number of events of the kinds that are told: 98.5 % of all records, and what the
+    /// paper's shares are of.
     #[must_use]
     pub fn told(&self) -> f64 {
         self.events.iter().map(|(_, count)| count).sum()
     }
 
-    /// Number of events of a kind; nothing for kinds that were not recorded then.
+    /// Returns the number of events of a kind; nothing for kinds that were not recorded then.
     #[must_use]
     pub fn count(&self, kind: Kind) -> Option<f64> {
         self.events.iter().find(|(of, _)| *of == kind).map(|&(_, count)| count)

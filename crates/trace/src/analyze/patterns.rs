@@ -96,7 +96,7 @@ impl Patterns {
         }
     }
 
-    /// All modes together.
+    /// Returns all modes together.
     #[must_use]
     pub fn all(&self) -> Orders {
         let mut all = Orders::default();

@@ -106,7 +106,7 @@ impl Blocks {
         }
     }
 
-    /// The time of the first event: where the intervals of a flush begin.
+    /// Returns the time of the first event: where the intervals of a flush begin.
     #[must_use]
     pub const fn start(&self) -> Option<i64> {
         self.start
@@ -126,7 +126,7 @@ impl Blocks {
         self.unknown_programs
     }
 
-    /// True if no run is half done.
+    /// Returns true if no run is half done.
     #[must_use]
     pub const fn is_idle(&self) -> bool {
         self.rest.is_none()

@@ -71,14 +71,14 @@ impl Counts {
         self.disk_reads + self.disk_writes
     }
 
-    /// The paper's miss ratio: disk accesses in parts of accesses of blocks. 0 without any.
+    /// Returns the paper's miss ratio: disk accesses in parts of accesses of blocks. 0 without any.
     #[must_use]
     pub fn miss_ratio(&self) -> f64 {
         share(self.ios(), self.accesses()).unwrap_or(0.0)
     }
 
-    /// The part of the written blocks that never went to the disk, because they were written again
-    /// or deleted before.
+    /// Returns the part of the written blocks that never went to the disk, because they were
+    /// written again or deleted before.
     #[must_use]
     pub fn never_written(&self) -> f64 {
         share(self.writes.saturating_sub(self.disk_writes + self.left), self.writes).unwrap_or(0.0)

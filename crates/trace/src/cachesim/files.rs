@@ -70,7 +70,7 @@ impl File {
         }
     }
 
-    /// True if somebody has it open or it has blocks.
+    /// Returns true if somebody has it open or it has blocks.
     pub fn is_used(&self) -> bool {
         self.opens > 0 || !self.is_empty()
     }
@@ -79,8 +79,8 @@ impl File {
         self.head.iter().chain(&self.middle).all(|&number| number == NONE) && self.rest.is_none()
     }
 
-    /// The numbers of the blocks from some block up to `index` on, and which that is; `end` is how
-    /// far they are wanted.
+    /// Returns the numbers of the blocks from some block up to `index` on, and which that is; `end`
+    /// is how far they are wanted.
     fn slots(&mut self, index: u64, end: u64) -> (&mut [u32], u64) {
         // What is below GROUP fits.
         match usize::try_from(index) {
@@ -111,12 +111,12 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// The file of this name, perhaps as one of which nothing is known.
+    /// Returns the file of this name, perhaps as one of which nothing is known.
     pub fn file(&mut self, id: FileId) -> &mut File {
         self.by_id.entry(id).or_insert(File::UNKNOWN)
     }
 
-    /// The file of this name, if anything is known of it.
+    /// Returns the file of this name, if anything is known of it.
     pub fn known(&mut self, id: FileId) -> Option<&mut File> {
         self.by_id.get_mut(&id)
     }

@@ -27,7 +27,7 @@ impl Flushes {
         self.blocks.push(block);
     }
 
-    /// The blocks on the list, if there has been a flush by now; the list is then empty.
+    /// Returns the blocks on the list, if there has been a flush by now; the list is then empty.
     #[inline]
     pub fn due(&mut self, now: i64) -> impl Iterator<Item = u32> {
         let due = now >= self.next;

@@ -26,19 +26,19 @@ impl Ages {
         self.counts[Self::OVER.partition_point(|&seconds| seconds.saturating_mul(10) < tenths)] += 1;
     }
 
-    /// How many there were.
+    /// Returns how many there were.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// True if there were none.
+    /// Returns true if there were none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The part that lasted longer than `OVER[which]`.
+    /// Returns the part that lasted longer than `OVER[which]`.
     #[must_use]
     pub fn over(&self, which: usize) -> f64 {
         share(self.counts.iter().skip(which + 1).sum(), self.len()).unwrap_or(0.0)
@@ -72,7 +72,7 @@ impl Writing {
         Self { policy, since: Vec::new(), listed: Vec::new(), flushes, outcome: Outcome::default() }
     }
 
-    /// A block becomes clean: false if it was.
+    /// Returns a block becomes clean: false if it was.
     fn clean(&mut self, block: u32, now: u32) -> bool {
         let since = self.since.get_mut(block as usize).map_or(0, std::mem::take);
         if since > 0 {
@@ -129,7 +129,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// An empty cache of `capacity` blocks.
+    /// Returns an empty cache of `capacity` blocks.
     #[must_use]
     pub fn new(policy: PolicyName, capacity: NonZeroU32, writes: &[Write]) -> Self {
         Self {
@@ -206,8 +206,9 @@ impl Model {
         self.since[block as usize] = self.now;
     }
 
-    /// What the cache did until the trace's last event, at `end`, for each policy of writing in
-    /// their order, and how long blocks stayed in it (those that are there at the end: until then).
+    /// Returns what the cache did until the trace's last event, at `end`, for each policy of
+    /// writing in their order, and how long blocks stayed in it (those that are there at the end:
+    /// until then).
     #[must_use]
     pub fn finish(mut self, end: i64) -> (Vec<Outcome>, Ages) {
         self.proceed(end);

@@ -51,7 +51,7 @@ const LANE_AGES: usize = LANE_PROGRAMS + 1;
 /// The cache of which the text tells how long blocks stay.
 const AGED: u64 = 4 * MBYTE;
 
-/// What the paper simulated.
+/// Returns what the paper simulated.
 #[must_use]
 pub fn lanes() -> Vec<Lane> {
     let curve = (1..=64).map(|quarter| quarter * MBYTE / 4);
@@ -115,15 +115,15 @@ impl Figures {
         Self { table_6: table_6.to_vec(), table_7: table_7.collect(), text }
     }
 
-    /// All comparisons.
+    /// Returns all comparisons.
     pub fn comparisons(&self) -> impl Iterator<Item = &Comparison> {
         let tables = self.table_6.iter().chain(&self.table_7).flatten();
         tables.chain(self.text.iter().map(|(_, comparison)| comparison))
     }
 }
 
-/// The paper's tables and figures for the rest of a trace; `beside`: with the paper's own figures,
-/// which are of one trace of 1985.
+/// Returns the paper's tables and figures for the rest of a trace; `beside`: with the paper's own
+/// figures, which are of one trace of 1985.
 ///
 /// # Errors
 /// What the source fails with.
@@ -131,7 +131,7 @@ pub fn tables(source: &mut dyn Source, beside: bool, progress: &dyn Fn(Option<f6
     Ok(shown(&simulate(source, &lanes(), progress)?, beside))
 }
 
-/// What came out for [`lanes`], as tables and figures.
+/// Returns what came out for [`lanes`], as tables and figures.
 #[must_use]
 pub fn shown(simulated: &Simulated, beside: bool) -> Outcome {
     let figures = Figures::of(simulated);

@@ -68,7 +68,8 @@ impl Writing {
         }
     }
 
-    /// A block whose depth is within size number `held` and not below is accessed or deleted.
+    /// Returns a block whose depth is within size number `held` and not below is accessed or
+    /// deleted.
     fn settle(&mut self, block: u32, held: usize, sizes: usize) -> u16 {
         let level = self.levels[block as usize];
         if usize::from(level) >= held || level >= LISTED {
@@ -177,8 +178,8 @@ impl Stack {
         }
     }
 
-    /// What each cache did until the trace's last event, at `end`, by policy of writing and size,
-    /// in their orders.
+    /// Returns what each cache did until the trace's last event, at `end`, by policy of writing and
+    /// size, in their orders.
     #[must_use]
     pub fn finish(mut self, end: i64) -> Vec<Vec<Counts>> {
         let sizes = self.sizes.len();

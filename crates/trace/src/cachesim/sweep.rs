@@ -65,7 +65,8 @@ pub struct Lot {
 }
 
 impl Lot {
-    /// The cell of a size and a policy of writing, for lanes with one policy of replacement.
+    /// Returns the cell of a size and a policy of writing, for lanes with one policy of
+    /// replacement.
     #[must_use]
     pub fn cell(&self, size: u64, write: Write) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.size == size && cell.write == write)
@@ -237,7 +238,7 @@ pub fn simulate(
     Ok(Simulated { lots, info: source.info(), events, span })
 }
 
-/// Every one of the first with every one of the second.
+/// Returns every one of the first with every one of the second.
 fn pairs<'a, A, B>(first: &'a [A], second: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
     first.iter().flat_map(move |a| second.iter().map(move |b| (a, b)))
 }
@@ -263,7 +264,7 @@ fn check(lane: &Lane) -> Result<()> {
     Ok(())
 }
 
-/// Blocks of each size of a lane, ascending, each once.
+/// Returns the blocks of each size of a lane, ascending, each once.
 fn capacities(lane: &Lane) -> Vec<u32> {
     let mut sizes: Vec<u32> = lane.sizes.iter().map(|&size| capacity(lane, size)).collect();
     sizes.sort_unstable();
@@ -275,7 +276,7 @@ fn capacity(lane: &Lane, size: u64) -> u32 {
     u32::try_from(size / u64::from(lane.block)).unwrap_or(u32::MAX)
 }
 
-/// The caches of a lane, which has been checked.
+/// Returns the caches of a lane, which has been checked.
 fn made(lane: &Lane, number: usize, feed: usize) -> Vec<Runner> {
     let mut runners = Vec::new();
     for &policy in &lane.policies {

@@ -9,7 +9,7 @@ use spindle_report::number::{real, share};
 use spindle_report::outcome::{Cell, Column, Figure, Plot, Series, Table};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A size as the paper writes it.
+/// Returns a size as the paper writes it.
 pub(super) fn kbytes(size: u64) -> String {
     let kbytes = size / 1024;
     if size.is_multiple_of(1024) && kbytes.is_multiple_of(1024) {
@@ -21,7 +21,7 @@ pub(super) fn kbytes(size: u64) -> String {
     }
 }
 
-/// The miss ratio over the size of the cache, for a lot with one policy of replacement.
+/// Returns the miss ratio over the size of the cache, for a lot with one policy of replacement.
 pub(super) fn series(name: &str, lot: &Lot, write: Write) -> Series {
     let cells = lot.cells.iter().filter(|cell| cell.write == write);
     curve(name.into(), cells)
@@ -34,8 +34,8 @@ fn curve<'a>(name: String, cells: impl Iterator<Item = &'a Found>) -> Series {
     Series { name, points }
 }
 
-/// What came out for any lanes, as one table, with a picture for each lane. Sizes in `rows` have a
-/// row of the table; the picture has all.
+/// Returns what came out for any lanes, as one table, with a picture for each lane. Sizes in `rows`
+/// have a row of the table; the picture has all.
 #[must_use]
 pub fn shown(simulated: &Simulated, rows: &[u64]) -> Outcome {
     let lots = &simulated.lots;
@@ -75,7 +75,7 @@ pub fn shown(simulated: &Simulated, rows: &[u64]) -> Outcome {
     Outcome { tables: vec![table], figures, findings: findings(simulated) }
 }
 
-/// Seconds in the largest unit that fits.
+/// Returns the seconds in the largest unit that fits.
 fn duration(seconds: u32) -> String {
     match seconds {
         s if s % 3600 == 0 => format!("{} h", s / 3600),
@@ -84,8 +84,8 @@ fn duration(seconds: u32) -> String {
     }
 }
 
-/// The miss ratio over sizes of caches for blocks of one size; none where every cache has one size
-/// only.
+/// Returns the miss ratio over sizes of caches for blocks of one size; none where every cache has
+/// one size only.
 fn figure(block: u32, cells: &[&Found]) -> Option<Figure> {
     let mut kinds: Vec<(PolicyName, Write)> = Vec::new();
     for cell in cells {

@@ -35,12 +35,12 @@ impl Histogram {
         self.hits.len()
     }
 
-    /// The size at the end of a bucket, counted from 1.
+    /// Returns the size at the end of a bucket, counted from 1.
     pub(super) fn size(&self, bucket: usize) -> u64 {
         (bucket as f64 * self.width).round() as u64
     }
 
-    /// Where the last bucket ends, in blocks.
+    /// Returns where the last bucket ends, in blocks.
     pub(super) fn end(&self) -> u64 {
         self.size(self.hits.len())
     }
@@ -62,7 +62,7 @@ impl Histogram {
     }
 }
 
-/// The standard error of the mean of what `parts` say; none say 0.
+/// Returns the standard error of the mean of what `parts` say; none say 0.
 pub(super) fn standard_error(parts: &[Histogram], size: u64) -> f64 {
     let ratios: Vec<f64> = parts.iter().map(|part| part.miss_ratio(size)).collect();
     if ratios.len() < 2 {

@@ -32,14 +32,14 @@ impl Curve {
         self.whole.requests()
     }
 
-    /// The size from which on nothing changes any more, in blocks: of an exact curve the most
-    /// blocks that there were at a time.
+    /// Returns the size from which on nothing changes any more, in blocks: of an exact curve the
+    /// most blocks that there were at a time.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.whole.end()
     }
 
-    /// True if everything was counted.
+    /// Returns true if everything was counted.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.parts.is_empty()
@@ -53,22 +53,23 @@ impl Curve {
         (self.at(size) * self.requests() as f64).round() as u64
     }
 
-    /// The miss ratio with a cache of `size` blocks; of no requests, 0.
+    /// Returns the miss ratio with a cache of `size` blocks; of no requests, 0.
     #[must_use]
     pub fn at(&self, size: u64) -> f64 {
         self.whole.miss_ratio(size)
     }
 
-    /// The smallest size of which a sample can tell, in blocks: what stands behind one block of a
-    /// part of it. Of smaller caches it is only known that they miss no less. 1 of an exact curve.
+    /// Returns the smallest size of which a sample can tell, in blocks: what stands behind one
+    /// block of a part of it. Of smaller caches it is only known that they miss no less. 1 of an
+    /// exact curve.
     #[must_use]
     pub fn resolution(&self) -> u64 {
         self.parts.first().map_or(1, |part| part.size(1))
     }
 
-    /// The standard error of [`Self::at`]; 0 of an exact curve. From [`Self::resolution`] on it is
-    /// estimated from how much disjoint parts of the sample differ. Below, the miss ratio is
-    /// somewhere between that at the resolution and 1: the error is that of not knowing where.
+    /// Returns the standard error of [`Self::at`]; 0 of an exact curve. From [`Self::resolution`]
+    /// on it is estimated from how much disjoint parts of the sample differ. Below, the miss ratio
+    /// is somewhere between that at the resolution and 1: the error is that of not knowing where.
     #[must_use]
     pub fn error(&self, size: u64) -> f64 {
         let resolution = self.resolution();
@@ -90,17 +91,17 @@ impl Curve {
         sizes
     }
 
-    /// The size above which more memory brings little, in blocks, and how far the curve lies below
-    /// the straight line there (0 to 1): the point farthest below the line from the curve's start
-    /// to its end, both axes taken from 0 to 1 (Kneedle of Satopää et al., 2011, with the whole
-    /// curve as it is). None if no size is below that line.
+    /// Returns the size above which more memory brings little, in blocks, and how far the curve
+    /// lies below the straight line there (0 to 1): the point farthest below the line from the
+    /// curve's start to its end, both axes taken from 0 to 1 (Kneedle of Satopää et al., 2011, with
+    /// the whole curve as it is). None if no size is below that line.
     #[must_use]
     pub fn knee(&self) -> Option<(u64, f64)> {
         knee::farthest_below(self)
     }
 }
 
-/// The curve of all requests, counted one by one.
+/// Returns the curve of all requests, counted one by one.
 ///
 /// # Errors
 /// As reading the trace does.

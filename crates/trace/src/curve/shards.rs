@@ -39,7 +39,7 @@ pub enum Rate {
     Blocks(NonZeroU32),
 }
 
-/// The curve of a sample of the blocks, with an estimate of its error.
+/// Returns the curve of a sample of the blocks, with an estimate of its error.
 ///
 /// # Errors
 /// As reading the trace does; as [`Shards::new`] and [`Shards::curve`].
@@ -77,7 +77,7 @@ pub struct Shards {
 }
 
 impl Shards {
-    /// An empty sample.
+    /// Returns an empty sample.
     ///
     /// # Errors
     /// [`Error::Refused`] for a share that is none.
@@ -107,7 +107,7 @@ impl Shards {
         })
     }
 
-    /// How many blocks stand behind one of the sample.
+    /// Returns how many blocks stand behind one of the sample.
     #[expect(clippy::cast_precision_loss)] // 53 bits are enough for a rate.
     fn scale(&self) -> f64 {
         HASHES / (self.threshold as f64 + 1.0)
@@ -156,7 +156,7 @@ impl Shards {
         }
     }
 
-    /// The curve of what was seen.
+    /// Returns the curve of what was seen.
     ///
     /// # Errors
     /// [`Error::Refused`] if no block got into one of the eight parts of the sample.
@@ -173,8 +173,8 @@ impl Shards {
     }
 }
 
-/// The part of the sample that a block is in: by bits that the threshold, which looks at the upper
-/// ones, does not depend on.
+/// Returns the part of the sample that a block is in: by bits that the threshold, which looks at
+/// the upper ones, does not depend on.
 #[expect(clippy::cast_possible_truncation)] // The lowest bits are what is wanted.
 const fn part(hash: u64) -> usize {
     hash as u8 as usize % PARTS as usize

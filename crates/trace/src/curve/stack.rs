@@ -39,8 +39,8 @@ impl Default for Stack {
 }
 
 impl Stack {
-    /// Block `key` is used: LRU caches of at least this many blocks have it, none of them if it is
-    /// not in the stack.
+    /// Uses block `key`: LRU caches of at least this many blocks have it, none of
+    /// them if it is not in the stack.
     ///
     /// # Panics
     /// With 2^30 blocks.
@@ -69,23 +69,23 @@ impl Stack {
         depth
     }
 
-    /// How deep block `key` lies, which is not used by this: LRU caches of at least this many
-    /// blocks have it, none of them if it is not in the stack.
+    /// Returns how deep block `key` lies, which is not used by this: LRU caches of at least this
+    /// many blocks have it, none of them if it is not in the stack.
     #[must_use]
     pub fn depth(&self, key: u32) -> Option<u32> {
         let place = self.places.get(key as usize).copied().filter(|&place| place != NOWHERE);
         place.map(|place| self.line.depth(place))
     }
 
-    /// The data of block `key` is gone. False if it was not in the stack.
+    /// Returns the data of block `key` is gone. False if it was not in the stack.
     pub fn remove(&mut self, key: u32) -> bool {
         let place = self.take(key);
         self.holes.extend(place);
         place.is_some()
     }
 
-    /// Block `key` is not to be considered any more, as if it had never been. False if it was not
-    /// in the stack.
+    /// Forgets block `key`, as if it had never been. False if
+    /// it was not in the stack.
     pub fn forget(&mut self, key: u32) -> bool {
         let place = self.take(key);
         if let Some(place) = place {
@@ -127,14 +127,14 @@ struct Line {
 
 #[expect(clippy::cast_possible_truncation)] // Places are fewer than 2^31: `new` sees to it.
 impl Line {
-    /// An empty line of at least so many places.
+    /// Returns an empty line of at least so many places.
     fn new(places: usize) -> Self {
         assert!(places < 1 << 31, "stack distances of 2^30 blocks are not for this machine");
         let blocks = places.div_ceil(BITS);
         Self { words: vec![0; blocks * WORDS], tree: vec![0; blocks + 1], len: 0, set: 0, last: 0 }
     }
 
-    /// A line that begins with `set` bits set and has as many places again, or more.
+    /// Returns a line that begins with `set` bits set and has as many places again, or more.
     fn filled(set: usize) -> Self {
         let mut line = Self::new((2 * set).max(SHORTEST));
         for _ in 0..set {
@@ -147,7 +147,7 @@ impl Line {
         self.len == self.words.len() * 64
     }
 
-    /// The place that is pushed next.
+    /// Returns the place that is pushed next.
     const fn next(&self) -> u32 {
         self.len as u32
     }
@@ -186,7 +186,7 @@ impl Line {
         }
     }
 
-    /// How many bits are set from `place` to the end.
+    /// Returns how many bits are set from `place` to the end.
     #[inline]
     fn depth(&self, place: u32) -> u32 {
         let block = place as usize / BITS;
@@ -199,7 +199,7 @@ impl Line {
         self.set as u32 - before - self.within(place)
     }
 
-    /// How many bits are set before `place` in its 512.
+    /// Returns how many bits are set before `place` in its 512.
     #[inline]
     fn within(&self, place: u32) -> u32 {
         let (block, bit) = (place as usize / BITS, place as usize % BITS);
@@ -219,7 +219,7 @@ impl Line {
         self.words.chunks(WORDS).map(&mut count).collect()
     }
 
-    /// How many bits are set before `place`.
+    /// Returns how many bits are set before `place`.
     fn rank(&self, ranks: &[u32], place: u32) -> u32 {
         ranks[place as usize / BITS] + self.within(place)
     }

@@ -8,7 +8,7 @@ use spindle_cache::policy::Replacement;
 use spindle_cache::policy::replacement::Lru;
 use std::num::NonZeroU32;
 
-/// A seed: the one asked for, or a new one.
+/// Returns a seed: the one asked for, or a new one.
 fn seed(test: &str) -> u64 {
     let asked =
         std::env::var("SPINDLE_SEED").ok().map(|text| text.parse().expect("SPINDLE_SEED is a number"));
@@ -21,7 +21,7 @@ fn cases() -> u64 {
     std::env::var("SPINDLE_CASES").map_or(60, |text| text.parse().expect("SPINDLE_CASES is a number"))
 }
 
-/// The misses of LRU caches of the sizes from 1 on, each simulated.
+/// Returns the misses of LRU caches of the sizes from 1 on, each simulated.
 fn misses(requests: &[Request<u32>], sizes: u32) -> Vec<u64> {
     let misses = |size| {
         let mut lru = Lru::new(NonZeroU32::new(size).unwrap());

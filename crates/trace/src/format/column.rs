@@ -23,7 +23,7 @@ impl Columns {
     /// Everything.
     pub const ALL: Self = Self((1 << COLUMNS.len()) - 1);
 
-    /// True if the column of this number is among them.
+    /// Returns true if the column of this number is among them.
     pub(super) const fn has(self, number: usize) -> bool {
         self.0 >> number & 1 == 1
     }

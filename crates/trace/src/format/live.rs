@@ -40,7 +40,8 @@ impl Live {
         Ok(live)
     }
 
-    /// What comes next out of `queue`, nothing when it is closed; makes checkpoints meanwhile.
+    /// Returns what comes next out of `queue`, nothing when it is closed; makes checkpoints
+    /// meanwhile.
     ///
     /// # Errors
     /// [`crate::Error::Io`].

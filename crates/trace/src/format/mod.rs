@@ -43,7 +43,7 @@ pub const SCHEMA: &str = "message event {
     REQUIRED BYTE_ARRAY new_path (STRING);
 }";
 
-/// The schema, understood.
+/// Returns the schema, understood.
 fn schema() -> parquet::schema::types::Type {
     parquet::schema::parser::parse_message_type(SCHEMA).expect("the schema is well-formed")
 }

@@ -27,7 +27,8 @@ impl Prefix {
         Ok(Self { file, len })
     }
 
-    /// True if it ends as Parquet files do: it was finished, or nothing came after a checkpoint.
+    /// Returns true if it ends as Parquet files do: it was finished, or nothing came after a
+    /// checkpoint.
     pub(super) fn has_end(&self) -> Result<bool> {
         let mut magic = [0; MAGIC.len()];
         if self.len < 8 {
@@ -37,7 +38,7 @@ impl Prefix {
         Ok(&magic == MAGIC)
     }
 
-    /// What ends with the last directory of row groups.
+    /// Returns what ends with the last directory of row groups.
     pub(super) fn last_checkpoint(self) -> Result<Option<SerializedFileReader<Self>>> {
         let (mut end, mut chances) = (self.len, Self::CHANCES);
         while end > 0 {

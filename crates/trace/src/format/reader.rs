@@ -42,7 +42,7 @@ struct Group {
 }
 
 impl Reader {
-    /// True if the file begins as Parquet files do.
+    /// Returns true if the file begins as Parquet files do.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -122,19 +122,19 @@ impl Reader {
         })
     }
 
-    /// Number of events in the file.
+    /// Returns the number of events in the file.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.file.metadata().file_metadata().num_rows().try_into().unwrap_or(0)
     }
 
-    /// True if there are none.
+    /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The row group with events left, opened if need be.
+    /// Returns the row group with events left, opened if need be.
     fn group(&mut self) -> Result<Option<Group>> {
         if let Some(group) = self.open.take().filter(|group| group.left > 0) {
             return Ok(Some(group));

@@ -5,7 +5,7 @@ use crate::{Batch, Error, Event, FileId, Flags, Info, Kind, Source, open};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// Events with anything in every field.
+/// Returns the events with anything in every field.
 fn anything(count: usize, seed: u64) -> Batch {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut batch = Batch::default();
@@ -36,7 +36,7 @@ fn anything(count: usize, seed: u64) -> Batch {
     batch
 }
 
-/// An event with its words, to compare across batches.
+/// Returns an event with its words, to compare across batches.
 fn told(batch: &Batch, event: &Event) -> (Event, [String; 3]) {
     let words = [event.command, event.path, event.new_path].map(|symbol| batch.names.word(symbol).to_owned());
     let [command, path, new_path] = Default::default();

@@ -141,7 +141,7 @@ impl Writer {
     }
 }
 
-/// What a trace says of itself.
+/// Returns what a trace says of itself.
 fn pairs(info: &Info) -> Vec<KeyValue> {
     let told = [
         (key::VERSION, VERSION.to_string()),
@@ -191,7 +191,7 @@ fn write_columns(
     Ok(())
 }
 
-/// What went wrong in writing: nearly always the system's own error.
+/// Returns what went wrong in writing: nearly always the system's own error.
 fn problem(path: &Path, error: ParquetError) -> Error {
     let text = error.to_string();
     let source = match error {

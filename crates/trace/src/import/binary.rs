@@ -80,7 +80,7 @@ pub(super) enum Op {
 }
 
 impl Op {
-    /// What the number says: everything that changes an object writes it.
+    /// Returns what the number says: everything that changes an object writes it.
     pub(super) const fn from_number(number: u64) -> Self {
         match number {
             1 | 2 | 12 => Self::Read,
@@ -90,7 +90,7 @@ impl Op {
         }
     }
 
-    /// What a word says: libCacheSim's own, and those of traces of disks.
+    /// Returns what a word says: libCacheSim's own, and those of traces of disks.
     pub(super) fn from_word(word: &str) -> Self {
         let known = |words: &[&str]| words.iter().any(|known| known.eq_ignore_ascii_case(word));
         if known(&["get", "gets", "read", "r", "rd"]) {
@@ -106,7 +106,7 @@ impl Op {
         }
     }
 
-    /// The event of a request for an object of this many bytes.
+    /// Returns the event of a request for an object of this many bytes.
     pub(super) fn event(self, time: i64, file: FileId, size: u64) -> Event {
         let size = size.min(i64::MAX as u64);
         let event = Event { time, file, calls: 1, kind: Kind::Run, ..Event::default() };
@@ -136,8 +136,8 @@ impl Field {
         }
     }
 
-    /// Its value; what is negative or a fraction loses that, as numbers of objects, bytes and
-    /// seconds have neither.
+    /// Returns its value; what is negative or a fraction loses that, as numbers of objects, bytes
+    /// and seconds have neither.
     fn value(self, record: &[u8]) -> u64 {
         // A fraction is cut off, and what is out of range becomes the nearest end: `as` says so of
         // floating point.
@@ -223,12 +223,12 @@ impl Decode for Objects {
     }
 }
 
-/// Seconds as the time of an event.
+/// Returns the seconds as the time of an event.
 pub(super) fn nanoseconds(seconds: u64) -> Option<i64> {
     i64::try_from(seconds).ok()?.checked_mul(1_000_000_000)
 }
 
-/// What is to be said of requests for objects.
+/// Returns what is to be said of requests for objects.
 pub(super) fn notes(has_op: bool, unknown: u64) -> Vec<String> {
     let mut notes = vec!["an object is a file: its id the inode, its size the run from 0".to_owned()];
     if !has_op {

@@ -88,7 +88,7 @@ fn parse(line: &str) -> Result<Option<Request<'_>>, String> {
     }))
 }
 
-/// A device number as Linux's `makedev(3)` packs it for programs.
+/// Returns a device number as Linux's `makedev(3)` packs it for programs.
 pub(super) fn device_number(major: u32, minor: u32) -> u64 {
     let (major, minor) = (u64::from(major), u64::from(minor));
     (major & 0xfff) << 8 | (major & !0xfff) << 32 | minor & 0xff | (minor & !0xff) << 12

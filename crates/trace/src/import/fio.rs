@@ -185,7 +185,7 @@ struct Log {
     trims: u64,
 }
 
-/// Time in ns, direction, bytes and offset of a line.
+/// Returns the time in ns, direction, bytes and offset of a line.
 fn transfer(line: &str) -> Result<(i64, u32, u64, u64), String> {
     let fields: Vec<_> = line.split(',').collect();
     let [time, _value, direction, bytes, offset, ..] = fields[..] else {

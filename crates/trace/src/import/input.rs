@@ -74,17 +74,17 @@ impl Input {
         Ok(Self { path: path.to_owned(), start: start.into(), reader, count, len })
     }
 
-    /// What it is called in messages.
+    /// Returns what it is called in messages.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The first bytes, decompressed.
+    /// Returns the first bytes, decompressed.
     pub(crate) fn start(&self) -> Arc<[u8]> {
         Arc::clone(&self.start)
     }
 
-    /// The part of the file that has been read, if its length is known.
+    /// Returns the part of the file that has been read, if its length is known.
     pub(crate) fn progress(&self) -> Option<f64> {
         // Rounding does not matter to a progress bar.
         #[allow(clippy::cast_precision_loss)]
@@ -124,7 +124,7 @@ impl Input {
         Ok(have > 0)
     }
 
-    /// An error of the system is one, others come from what decompresses.
+    /// Returns an error of the system is one, others come from what decompresses.
     fn fail(&self, place: &str, error: std::io::Error) -> Error {
         if error.raw_os_error().is_some() {
             Error::io(&self.path, error)

@@ -90,7 +90,7 @@ impl<'a> Settings<'a> {
         Ok(Self(pairs))
     }
 
-    /// The last value of a setting.
+    /// Returns the last value of a setting.
     fn get(&self, name: &str) -> Option<&'a str> {
         self.0.iter().rev().find(|(known, _)| *known == name).map(|&(_, value)| value)
     }
@@ -132,7 +132,7 @@ pub(crate) fn open(path: &Path, format: Option<&str>) -> Result<Box<dyn Source>>
     (format.open)(input, &Settings::parse(format, settings)?)
 }
 
-/// The complete lines of the start of a text, at most `count`; none if it is not text.
+/// Returns the complete lines of the start of a text, at most `count`; none if it is not text.
 fn lines(start: &[u8], count: usize) -> Vec<String> {
     if start.contains(&0) {
         return Vec::new();

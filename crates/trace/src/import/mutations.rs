@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::path::Path;
 
-/// All events of a trace with these contents.
+/// Returns all events of a trace with these contents.
 pub(super) fn events(content: impl AsRef<[u8]>, format: Option<&str>) -> Result<(Batch, Info)> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("foreign");
@@ -15,7 +15,7 @@ pub(super) fn events(content: impl AsRef<[u8]>, format: Option<&str>) -> Result<
     read(&path, format)
 }
 
-/// All events of a file.
+/// Returns all events of a file.
 pub(super) fn read(path: &Path, format: Option<&str>) -> Result<(Batch, Info)> {
     let mut source = open_as(path, format, Columns::ALL)?;
     let (mut all, mut batch) = (Batch::default(), Batch::default());
@@ -25,12 +25,12 @@ pub(super) fn read(path: &Path, format: Option<&str>) -> Result<(Batch, Info)> {
     Ok((all, source.info()))
 }
 
-/// The message of a trace that cannot be read.
+/// Returns the message of a trace that cannot be read.
 pub(super) fn failure(content: impl AsRef<[u8]>, format: Option<&str>) -> String {
     events(content, format).expect_err("this cannot be read").to_string()
 }
 
-/// A good sample of each format, with what must be said of it.
+/// Returns a good sample of each format, with what must be said of it.
 fn samples() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("strace", super::strace::tests::SAMPLE.into()),

@@ -6,7 +6,7 @@ use crate::{Batch, Error, Info, Result, Source};
 
 /// What the records of a format mean.
 pub(super) trait Decode {
-    /// Bytes of a record, at least one.
+    /// Returns the bytes of a record, at least one.
     fn len(&self) -> usize;
 
     /// Adds the events of a record of [`Decode::len`] bytes.
@@ -15,7 +15,7 @@ pub(super) trait Decode {
     /// What is wrong with it, as a part of a sentence.
     fn record(&mut self, record: &[u8], out: &mut Batch) -> std::result::Result<(), String>;
 
-    /// What is to be known of the trace so far.
+    /// Returns what is to be known of the trace so far.
     fn info(&self) -> Info;
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Records<D> {
 }
 
 impl<D: Decode> Records<D> {
-    /// The records behind the first `skip` bytes.
+    /// Returns the records behind the first `skip` bytes.
     pub(super) fn new(mut input: Input, skip: usize, decode: D) -> Result<Self> {
         input.record(0, &mut vec![0; skip])?;
         Ok(Self { record: vec![0; decode.len()], input, decode, offset: skip as u64, ended: false })

@@ -20,7 +20,7 @@ pub(super) trait Decode {
     /// Called when `out` has been given away and is empty again.
     fn given(&mut self) {}
 
-    /// What is to be known of the trace so far.
+    /// Returns what is to be known of the trace so far.
     fn info(&self) -> Info;
 }
 
@@ -67,7 +67,7 @@ impl<D: Decode> Source for Lines<D> {
     }
 }
 
-/// A number of a column, by name.
+/// Returns a number of a column, by name.
 pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> std::result::Result<T, String> {
     text.trim().parse().map_err(|_| format!("{what} is {:?}, not a number that fits", shown(text)))
 }

@@ -41,7 +41,7 @@ const LAYOUTS: [Layout; 2] = [
     Layout { version: 1, len: 32, version_at: 14, command: 12, bytes: 4, block: 16, time: 24 },
 ];
 
-/// The version that the first two records agree on.
+/// Returns the version that the first two records agree on.
 fn version(start: &[u8]) -> Option<Layout> {
     LAYOUTS.into_iter().find(|layout| {
         let records: Vec<_> = start.chunks_exact(layout.len).take(2).collect();

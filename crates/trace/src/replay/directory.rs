@@ -16,7 +16,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The directory `path`, which is made if it is not there.
+    /// Returns the directory `path`, which is made if it is not there.
     ///
     /// # Errors
     /// [`Error::Refused`] if there is anything in it, so that nobody's files are touched;

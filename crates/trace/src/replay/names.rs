@@ -17,13 +17,13 @@ pub struct Name {
 }
 
 impl Name {
-    /// The directory in which it is.
+    /// Returns the directory in which it is.
     #[must_use]
     pub fn directory(self) -> String {
         format!("d{}", self.file / IN_DIRECTORY)
     }
 
-    /// Its name there.
+    /// Returns its name there.
     #[must_use]
     pub fn leaf(self) -> String {
         format!("f{}.{}", self.file, self.generation)
@@ -49,8 +49,8 @@ pub(super) enum Found {
 }
 
 impl Names {
-    /// The file of an event. A file that is made over one that is alive is another one (the trace
-    /// has lost the end of that).
+    /// Returns the file of an event. A file that is made over one that is alive is another one (the
+    /// trace has lost the end of that).
     pub fn find(&mut self, event: &Event) -> Found {
         let names = matches!(event.kind, Kind::Mkdir | Kind::Rmdir) || event.flags.has(Flags::DIRECTORY);
         if names || event.kind == Kind::Unlink && !event.flags.has(Flags::LAST) {
@@ -72,7 +72,7 @@ impl Names {
         self.living.remove(&file);
     }
 
-    /// The file's next name.
+    /// Returns the file's next name.
     pub fn rename(&mut self, file: FileId) -> Option<Name> {
         let name = self.living.get_mut(&file)?;
         name.generation += 1;
@@ -80,7 +80,7 @@ impl Names {
     }
 }
 
-/// The size that a file had before the first event that speaks of it.
+/// Returns the size that a file had before the first event that speaks of it.
 pub(super) const fn size_before(event: &Event) -> u64 {
     match event.kind {
         // What an open, a deletion and a load tell is the size before; what is read was there.
@@ -90,9 +90,9 @@ pub(super) const fn size_before(event: &Event) -> u64 {
     }
 }
 
-/// The files that must be there before the rest of a trace can be replayed, with their sizes in
-/// bytes: those that the trace speaks of without making them. What is in memory is an entry for
-/// each.
+/// Returns the files that must be there before the rest of a trace can be replayed, with their
+/// sizes in bytes: those that the trace speaks of without making them. What is in memory is an
+/// entry for each.
 ///
 /// # Errors
 /// As the source.

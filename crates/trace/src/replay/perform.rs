@@ -58,7 +58,7 @@ impl<T: Target + std::fmt::Debug> std::fmt::Debug for Replay<'_, T> {
 }
 
 impl<'a, T: Target> Replay<'a, T> {
-    /// A replay on a target that has the [`super::population`] of the trace.
+    /// Returns a replay on a target that has the [`super::population`] of the trace.
     pub fn new(target: T, clock: &'a dyn Clock, settings: Settings) -> Self {
         Self {
             target,

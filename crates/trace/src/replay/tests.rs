@@ -13,8 +13,8 @@ use std::time::Duration;
 
 const FLAT: Settings = Settings { pace: Pace::Flat, request: 4096, shift: Duration::ZERO };
 
-/// The sizes of the files that are there at the end, in the order in which the trace first speaks
-/// of them.
+/// Returns the sizes of the files that are there at the end, in the order in which the trace first
+/// speaks of them.
 fn naive(events: &[Event]) -> Vec<u64> {
     let mut living: HashMap<FileId, usize> = HashMap::new();
     let mut sizes: Vec<Option<u64>> = Vec::new();
@@ -84,7 +84,7 @@ fn replayed(events: &[Event]) -> (Vec<u64>, Timings) {
     (sizes(dir.path()), timings)
 }
 
-/// A trace of a few files in which everything happens.
+/// Returns a trace of a few files in which everything happens.
 fn random(rng: &mut StdRng) -> Vec<Event> {
     let (mut events, mut open, mut named): (Vec<Event>, Vec<Event>, Vec<FileId>) = Default::default();
     let mut next = 0;

@@ -36,8 +36,8 @@ pub struct Events<S> {
 }
 
 impl<S: Source> Events<S> {
-    /// The requests of a trace, of which the columns `kind`, `device`, `inode`, `position`, `read`,
-    /// `written` and `flags` are needed.
+    /// Returns the requests of a trace, of which the columns `kind`, `device`, `inode`, `position`,
+    /// `read`, `written` and `flags` are needed.
     pub fn new(source: S, unit: Unit) -> Self {
         Self { source, unit, batch: Batch::default(), done: 0, rest: (FileId::default(), 0..0) }
     }

@@ -30,7 +30,7 @@ pub enum Request<B> {
 }
 
 impl<B> Request<B> {
-    /// The same of another name of the block.
+    /// Returns the same of another name of the block.
     #[inline]
     pub fn map<C>(self, name: impl FnOnce(B) -> C) -> Request<C> {
         match self {
@@ -56,7 +56,7 @@ pub trait Requests {
     /// As reading the trace does.
     fn next(&mut self, batch: &mut Vec<Request<Self::Block>>) -> Result<bool>;
 
-    /// How much of the trace has been given, from 0 to 1, if that is known.
+    /// Returns how much of the trace has been given, from 0 to 1, if that is known.
     fn progress(&self) -> Option<f64> {
         None
     }

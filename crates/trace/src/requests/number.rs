@@ -18,12 +18,12 @@ pub struct Numbered<R: Requests> {
 }
 
 impl<R: Requests> Numbered<R> {
-    /// Numbers the blocks of these requests.
+    /// Returns the numbers the blocks of these requests.
     pub(super) fn new(requests: R) -> Self {
         Self { requests, named: Vec::new(), numbers: HashMap::default(), free: Vec::new() }
     }
 
-    /// How many blocks have numbers now.
+    /// Returns how many blocks have numbers now.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.numbers.len()
@@ -33,7 +33,7 @@ impl<R: Requests> Numbered<R> {
 impl<R: Requests<Block: Eq + Hash>> Requests for Numbered<R> {
     type Block = u32;
 
-    /// Blocks that nobody has used cannot go: such requests are left out.
+    /// Returns the blocks that nobody has used cannot go: such requests are left out.
     ///
     /// # Panics
     /// With 2^32 blocks.

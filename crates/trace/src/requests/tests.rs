@@ -4,7 +4,7 @@ use super::*;
 use crate::{Batch, Event, FileId, Info, Kind, Source};
 use std::num::NonZeroU64;
 
-/// Everything that `requests` has.
+/// Returns everything that `requests` has.
 fn all<R: Requests>(mut requests: R) -> Result<Vec<Request<R::Block>>> {
     let (mut batch, mut all) = (Vec::new(), Vec::new());
     while requests.next(&mut batch)? {

@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Nanoseconds of so many seconds.
+/// Returns the nanoseconds of so many seconds.
 #[allow(clippy::cast_possible_truncation)] // Saturates, and is meant to.
 pub fn nanos(seconds: f64) -> i64 {
     (seconds * 1e9) as i64
@@ -43,8 +43,8 @@ struct Run {
 }
 
 impl Way {
-    /// What an event of such a run says, if it is one of its own and leaves the file's position
-    /// where it is.
+    /// Returns what an event of such a run says, if it is one of its own and leaves the file's
+    /// position where it is.
     const fn apart(self) -> Option<Flags> {
         match self {
             Self::Calls => None,
@@ -148,7 +148,7 @@ struct Lists {
 }
 
 impl Lists {
-    /// Files of a class as an actor sees them, or nothing if they are to be made.
+    /// Returns the files of a class as an actor sees them, or nothing if they are to be made.
     fn get<'a>(&'a mut self, actor: &'a mut Actor, class: usize, owner: Owner) -> Option<&'a mut List> {
         match owner {
             Owner::Command => Some(actor.own(class)),
@@ -159,7 +159,7 @@ impl Lists {
 }
 
 impl Stage {
-    /// An empty one.
+    /// Returns an empty one.
     pub fn new(plan: Plan, timing: Timing, random: StdRng) -> Self {
         let files = Files::new(plan.programs);
         Self { plan, random, files, out: Batch::default(), timing, lists: Lists::default(), opens: 0 }
@@ -217,8 +217,8 @@ impl Stage {
         step.gap.as_ref().unwrap_or(&self.timing.gap).draw(&mut self.random)
     }
 
-    /// Files of a class as an actor sees them, and chance; the files are made when they are first
-    /// needed.
+    /// Returns the files of a class as an actor sees them, and chance; the files are made when they
+    /// are first needed.
     fn list<'a>(&'a mut self, actor: &'a mut Actor, class: usize) -> (&'a mut List, &'a mut StdRng) {
         let (owner, wanted) = (self.plan.classes[class].of, self.plan.classes[class].files);
         if self.lists.get(actor, class, owner).is_none() {
@@ -244,14 +244,14 @@ impl Stage {
         }
     }
 
-    /// A file of a class that was there before, as large as such files are.
+    /// Returns a file of a class that was there before, as large as such files are.
     fn old_file(&mut self, user: u32, class: usize) -> File {
         let directory = self.plan.directory(class, user);
         let size = self.plan.classes[class].size.count(&mut self.random);
         self.files.add(|n| format!("{directory}/{n}").into(), size)
     }
 
-    /// The file to which an actor's step is done.
+    /// Returns the file to which an actor's step is done.
     fn choose(&mut self, actor: &mut Actor) -> Option<File> {
         let ready = self.ready(actor);
         let (class, all, done, copy) = (ready.class, ready.step.all, actor.done, actor.copy);
@@ -272,7 +272,7 @@ impl Stage {
         }
     }
 
-    /// A file of a class that an actor has used before, if one is left.
+    /// Returns a file of a class that an actor has used before, if one is left.
     fn again(&mut self, actor: &mut Actor, class: usize) -> Option<File> {
         let files = &mut self.files;
         actor.used.retain(|&(_, file, inode)| files.at(file).inode == inode && !files.at(file).gone);
@@ -432,7 +432,7 @@ impl Stage {
         seconds
     }
 
-    /// What a step will do to its file.
+    /// Returns what a step will do to its file.
     fn runs(&mut self, actor: &Actor, file: File) -> VecDeque<Run> {
         let ready = &self.plan.scripts[actor.script].steps[actor.step];
         let (step, class) = (&ready.step, &self.plan.classes[ready.class]);
@@ -585,7 +585,7 @@ impl Stage {
         self.emit(actor, now, event);
     }
 
-    /// An event that names a file.
+    /// Returns an event that names a file.
     fn about(&mut self, file: File) -> Event {
         let state = self.files.at(file);
         let file = FileId { device: DEVICE, inode: state.inode };
@@ -599,8 +599,8 @@ impl Stage {
     }
 }
 
-/// Which piece the run of this number out of `count` is, if it is one. Runs share the pieces out
-/// among them, so that with as many of each the order is that of the model.
+/// Returns which piece the run of this number out of `count` is, if it is one. Runs share the
+/// pieces out among them, so that with as many of each the order is that of the model.
 #[allow(clippy::cast_precision_loss)] // Small numbers.
 fn piece<'a>(pieces: &'a [Piece], number: u64, count: u64, random: &mut impl Rng) -> Option<&'a Piece> {
     if pieces.is_empty() {

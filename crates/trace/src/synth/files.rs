@@ -44,7 +44,7 @@ pub struct Files {
 const DIRECTORIES: usize = 1 << 10;
 
 impl Files {
-    /// None yet; the numbers up to `taken` are others'.
+    /// Returns none yet; the numbers up to `taken` are others'.
     pub fn new(taken: u64) -> Self {
         Self { next_inode: taken, ..Self::default() }
     }
@@ -70,7 +70,7 @@ impl Files {
         self.at(file).path = path(self.next_inode);
     }
 
-    /// The name of a directory that is made, or of the last one, which is removed.
+    /// Returns the name of a directory that is made, or of the last one, which is removed.
     pub fn directory(&mut self, made: bool) -> String {
         let known = if made { None } else { self.directories.pop() };
         let number = known.unwrap_or_else(|| {
@@ -84,7 +84,7 @@ impl Files {
         format!("/made/{number}")
     }
 
-    /// What is known of it.
+    /// Returns what is known of it.
     pub fn at(&mut self, file: File) -> &mut State {
         &mut self.states[file.0 as usize]
     }
@@ -111,7 +111,7 @@ impl Files {
         gone
     }
 
-    /// Number of files that are kept.
+    /// Returns the number of files that are kept.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.states.len() - self.free.len()
@@ -119,7 +119,7 @@ impl Files {
 }
 
 impl State {
-    /// Where the next access by position begins: at a record below the file's size.
+    /// Returns where the next access by position begins: at a record below the file's size.
     pub fn record(&mut self, class: &Class, random: &mut impl Rng) -> u64 {
         if class.record == 0 {
             return if self.size == 0 { 0 } else { random.random_range(0..self.size) };
@@ -144,7 +144,8 @@ impl State {
         (u64::from(self.records[0]) * class.record).min(self.size)
     }
 
-    /// The same where the ranks of records were measured: `records` are then those that were used.
+    /// Returns the same where the ranks of records were measured: `records` are then those that
+    /// were used.
     fn measured_record(&mut self, class: &Class, count: u64, random: &mut impl Rng) -> u64 {
         let (used, all) = (self.records.len(), usize::try_from(count).unwrap_or(usize::MAX));
         let place = class.records.measured(used, all.max(used + 1), random).unwrap_or(used);
@@ -169,7 +170,7 @@ pub struct List {
 }
 
 impl List {
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.files.len()
     }
@@ -185,8 +186,8 @@ impl List {
         self.unused += 1;
     }
 
-    /// The next to be used; it is then in front. With a law for its rank, none of the `taken` that
-    /// were used last if there are others.
+    /// Returns the next to be used; it is then in front. With a law for its rank, none of the
+    /// `taken` that were used last if there are others.
     pub fn next(&mut self, taken: usize, recency: &Recency, random: &mut impl Rng) -> Option<File> {
         if self.files.is_empty() {
             return None;
@@ -213,7 +214,7 @@ impl List {
         place.is_some()
     }
 
-    /// The one at a place, counted from the one used last; the order stays.
+    /// Returns the one at a place, counted from the one used last; the order stays.
     pub fn nth(&self, place: usize) -> Option<File> {
         self.files.get(place).copied()
     }
@@ -241,8 +242,8 @@ impl List {
 }
 
 impl Recency {
-    /// The place of the next of `all` things, of which the first `used` have been used, if it was
-    /// measured.
+    /// Returns the place of the next of `all` things, of which the first `used` have been used, if
+    /// it was measured.
     fn measured(&self, used: usize, all: usize, random: &mut impl Rng) -> Option<usize> {
         let ranks = self.ranks.as_ref()?;
         if used == 0 || random.random::<f64>() < self.fresh {

@@ -69,8 +69,8 @@ pub struct Synthesis {
 }
 
 impl Synthesis {
-    /// A trace of what happens on the machine that `model` describes. The same seed makes the same
-    /// trace.
+    /// Returns a trace of what happens on the machine that `model` describes. The same seed makes
+    /// the same trace.
     #[must_use]
     pub fn new(model: Model, length: Length, seed: u64) -> Self {
         let stage = Stage::new(Plan::new(&model), model.timing.clone(), StdRng::seed_from_u64(seed));
@@ -211,8 +211,9 @@ impl Synthesis {
         self.queue_at(now + nanos(pause), at);
     }
 
-    /// Seconds from the end of a script to the next of the same role, if there is one. A daemon's
-    /// period counts from its beginning, so what its round took does not matter: rounds are short.
+    /// Returns the seconds from the end of a script to the next of the same role, if there is one.
+    /// A daemon's period counts from its beginning, so what its round took does not matter: rounds
+    /// are short.
     fn after(&mut self, role: Role) -> Option<f64> {
         match role {
             Role::User { .. } => Some(self.model.users.think.draw(&mut self.stage.random)),
@@ -237,7 +238,7 @@ impl Synthesis {
         }
     }
 
-    /// What a user does next; none if it goes on by itself while the user thinks.
+    /// Returns what a user does next; none if it goes on by itself while the user thinks.
     fn command(&mut self, user: u32) -> Option<Actor> {
         let scripts = &self.stage.plan.scripts[..self.stage.plan.commands];
         let script = weighted(scripts.iter().map(|script| script.weight), &mut self.stage.random);
@@ -258,7 +259,7 @@ impl Synthesis {
         }
     }
 
-    /// Number of files and actors in memory.
+    /// Returns the number of files and actors in memory.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.stage.files.len() + self.waiting.len()

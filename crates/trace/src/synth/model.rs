@@ -349,13 +349,13 @@ impl Model {
         ("c4", include_str!("models/c4.toml")),
     ];
 
-    /// The text of the built-in model of that name.
+    /// Returns the text of the built-in model of that name.
     #[must_use]
     pub fn built_in(name: &str) -> Option<&'static str> {
         Self::BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
     }
 
-    /// The model as a file: what [`Model::parse`] reads.
+    /// Returns the model as a file: what [`Model::parse`] reads.
     ///
     /// # Errors
     /// [`Error::Refused`] for a number that a file cannot hold.

@@ -77,7 +77,7 @@ impl Plan {
         }
     }
 
-    /// The directory of a class, for a user.
+    /// Returns the directory of a class, for a user.
     pub fn directory(&self, class: usize, user: u32) -> String {
         let class = &self.classes[class];
         match class.of {

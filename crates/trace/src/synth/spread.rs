@@ -107,19 +107,19 @@ fn logarithmic(low: f64, high: f64, part: f64) -> f64 {
     ((low + 1.0).ln() * (1.0 - part) + (high + 1.0).ln() * part).exp() - 1.0
 }
 
-/// A whole number near it.
+/// Returns a whole number near it.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Saturates, and is meant to.
 pub fn whole(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// A number of the standard normal distribution (Box and Muller, 1958).
+/// Returns a number of the standard normal distribution (Box and Muller, 1958).
 fn normal(random: &mut impl Rng) -> f64 {
     let (radius, angle): (f64, f64) = (1.0 - random.random::<f64>(), random.random());
     (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
 }
 
-/// The number of one of some weights, drawn in their proportion. The sum must not be 0.
+/// Returns the number of one of some weights, drawn in their proportion. The sum must not be 0.
 pub fn weighted(weights: impl Iterator<Item = f64> + Clone, random: &mut impl Rng) -> usize {
     let mut left = random.random::<f64>() * weights.clone().sum::<f64>();
     let mut last = 0;
@@ -135,9 +135,9 @@ pub fn weighted(weights: impl Iterator<Item = f64> + Clone, random: &mut impl Rn
     last
 }
 
-/// A rank below `count`, from 0, where rank r has a weight of about `(r + offset) ^ -exponent`:
-/// which of things that stand in the order of their last use is used next. By inversion, so that it
-/// costs the same for any count.
+/// Returns a rank below `count`, from 0, where rank r has a weight of about `(r + offset) ^
+/// -exponent`: which of things that stand in the order of their last use is used next. By
+/// inversion, so that it costs the same for any count.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Ranks are small.
 pub fn rank(count: usize, offset: f64, exponent: f64, random: &mut impl Rng) -> usize {
     let (n, u) = (count as f64, random.random::<f64>());

@@ -100,7 +100,7 @@ impl State {
         }
     }
 
-    /// The name of a file, from the root of the machine; empty if it is not known.
+    /// Returns the name of a file, from the root of the machine; empty if it is not known.
     fn path(&self, ino: Ino) -> String {
         let mut parts = Vec::new();
         let mut at = ino;
@@ -122,7 +122,7 @@ impl State {
         }
     }
 
-    /// What all events of a file have.
+    /// Returns what all events of a file have.
     fn event(&self, time: i64, by: Caller, command: &str, ino: Ino, out: &mut Batch) -> Event {
         Event {
             time,
@@ -235,7 +235,7 @@ impl State {
     }
 }
 
-/// What the system calls the program of a process; nothing where that cannot be had.
+/// Returns what the system calls the program of a process; nothing where that cannot be had.
 fn command(process: u32) -> String {
     match process {
         0 => String::new(),

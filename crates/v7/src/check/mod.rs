@@ -108,14 +108,14 @@ pub struct Report {
 }
 
 impl Report {
-    /// True if there is no damage; notes do not count.
+    /// Returns true if there is no damage; notes do not count.
     #[must_use]
     pub const fn is_clean(&self) -> bool {
         self.damages == 0
     }
 
-    /// The exit code of `fsck(8)`: 0 without damage, 4 with damage left. Errors of [`check`] itself
-    /// are 8.
+    /// Returns the exit code of `fsck(8)`: 0 without damage, 4 with damage left. Errors of
+    /// [`check`] itself are 8.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         if self.is_clean() { 0 } else { 4 }
@@ -234,7 +234,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A block, or zeros if it cannot be read.
+    /// Returns a block, or zeros if it cannot be read.
     fn block(&mut self, block: Block) -> Vec<u8> {
         let mut bytes = vec![0; self.layout.bsize()];
         if let Err(error) = self.device.read_at(self.layout.byte(block), &mut bytes) {
@@ -281,7 +281,7 @@ impl<'a> Checker<'a> {
         free.len()
     }
 
-    /// The path of an inode, if one leads to it.
+    /// Returns the path of an inode, if one leads to it.
     fn path(&self, mut ino: u16) -> Option<String> {
         let mut names = Vec::new();
         while ino != crate::layout::ROOT_INO {

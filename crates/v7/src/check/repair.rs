@@ -173,8 +173,8 @@ impl Image<'_> {
         }
     }
 
-    /// The places for entries in the blocks that the inode of a directory names itself: block,
-    /// offset, what is there; also those behind its end.
+    /// Returns the places for entries in the blocks that the inode of a directory names itself:
+    /// block, offset, what is there; also those behind its end.
     fn places(&self, di: &Dinode) -> Result<Vec<(Block, u64, Direct)>> {
         let mut places = Vec::new();
         for (n, &raw) in di.addr[..NDIRECT].iter().enumerate() {
@@ -191,7 +191,7 @@ impl Image<'_> {
         Ok(places)
     }
 
-    /// The inode of `/lost+found`, if there is one.
+    /// Returns the inode of `/lost+found`, if there is one.
     fn lost_and_found(&self) -> Result<Option<u16>> {
         let places = self.places(&self.inode(ROOT_INO)?)?;
         let found = places.into_iter().map(|(_, _, direct)| direct);

@@ -27,7 +27,7 @@ pub struct Victim {
     pub other: u16,
 }
 
-/// The bytes of `/dir/file`.
+/// Returns the bytes of `/dir/file`.
 pub fn contents() -> Vec<u8> {
     (0..=250).cycle().take(200_000).collect()
 }

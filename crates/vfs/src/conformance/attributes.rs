@@ -112,7 +112,7 @@ pub(super) fn owners_up_to_the_limit(b: &mut Bench<'_>) {
     }
 }
 
-/// The time as a format of this granularity keeps it.
+/// Returns the time as a format of this granularity keeps it.
 fn rounded(b: &Bench<'_>, time: Timestamp) -> Timestamp {
     Timestamp::new(time.secs, time.nanos - time.nanos % b.limits().time_granularity_ns)
 }

@@ -46,7 +46,7 @@ pub(super) fn pattern(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// A node of `kind` with permission `0o644` and owner 0.
+/// Returns a node of `kind` with permission `0o644` and owner 0.
 pub(super) fn node(kind: FileKind) -> NewNode<'static> {
     let target: &[u8] = if kind == FileKind::Symlink { b"target" } else { b"" };
     NewNode { kind, perm: 0o644, uid: 0, gid: 0, rdev: Rdev::default(), target }
@@ -81,7 +81,7 @@ impl<'a> Bench<'a> {
         !self.harness.lacks().contains(&feature)
     }
 
-    /// The file system, for threads.
+    /// Returns the file system, for threads.
     pub(super) fn shared(&self) -> Arc<dyn FileSystem> {
         self.fs.clone().expect("mounted")
     }
@@ -106,14 +106,14 @@ impl<'a> Bench<'a> {
         self.make(dir, name, FileKind::Directory)
     }
 
-    /// The attributes of a name, without keeping a reference.
+    /// Returns the attributes of a name, without keeping a reference.
     pub(super) fn peek(&self, dir: Ino, name: impl AsRef<[u8]>) -> Result<Attr> {
         let attr = self.lookup(dir, name.as_ref())?;
         self.forget(attr.ino, 1);
         Ok(attr)
     }
 
-    /// What a name means; panics if there is no such name.
+    /// Returns what a name means; panics if there is no such name.
     #[track_caller]
     pub(super) fn at(&self, dir: Ino, name: impl AsRef<[u8]>) -> Ino {
         self.peek(dir, name).expect("the name exists").ino
@@ -175,7 +175,7 @@ impl<'a> Bench<'a> {
         self.setattr(ino, set, Privilege::Root).expect("setattr")
     }
 
-    /// All entries but `.` and `..`, with their cookies.
+    /// Returns all entries but `.` and `..`, with their cookies.
     #[track_caller]
     pub(super) fn list(&self, dir: Ino) -> Vec<(Vec<u8>, Ino, u64)> {
         let mut entries = Vec::new();
@@ -189,7 +189,7 @@ impl<'a> Bench<'a> {
         entries
     }
 
-    /// The names of a directory, sorted.
+    /// Returns the names of a directory, sorted.
     #[track_caller]
     pub(super) fn sorted(&self, dir: Ino) -> Vec<Vec<u8>> {
         let mut names: Vec<_> = self.list(dir).into_iter().map(|entry| entry.0).collect();
@@ -197,7 +197,7 @@ impl<'a> Bench<'a> {
         names
     }
 
-    /// Free space in bytes and free inodes, when everything has reached the disk.
+    /// Returns free space in bytes and free inodes, when everything has reached the disk.
     #[track_caller]
     pub(super) fn free(&self) -> (u64, u64) {
         self.sync().expect("sync");
@@ -205,7 +205,7 @@ impl<'a> Bench<'a> {
         (stat.bfree * u64::from(stat.frsize), stat.ffree)
     }
 
-    /// True if a file can have `size` bytes here.
+    /// Returns true if a file can have `size` bytes here.
     pub(super) fn fits(&self, size: u64) -> bool {
         size <= self.limits().file_size_max
     }

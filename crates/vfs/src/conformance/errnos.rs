@@ -2,7 +2,7 @@
 
 use crate::Result;
 
-/// The error number, 0 for success.
+/// Returns the error number, 0 for success.
 pub(crate) fn errno<T>(result: &Result<T>) -> i32 {
     result.as_ref().err().map_or(0, crate::Error::errno)
 }

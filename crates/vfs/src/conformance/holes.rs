@@ -82,7 +82,7 @@ pub(super) fn far_files_give_all_space_back(b: &mut Bench<'_>) {
     }
 }
 
-/// The ranges of data as `seek` tells them, checked for order.
+/// Returns the ranges of data as `seek` tells them, checked for order.
 fn data_ranges(b: &Bench<'_>, file: Ino) -> Vec<(u64, u64)> {
     let size = b.size(file);
     let mut ranges = Vec::new();

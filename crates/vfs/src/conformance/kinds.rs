@@ -6,7 +6,7 @@ use crate::{FallocateMode, FileKind, Ino, NewNode, Privilege, Rdev, Seek, SetAtt
 
 const ROOT: Privilege = Privilege::Root;
 
-/// The kinds that can be made here.
+/// Returns the kinds that can be made here.
 fn kinds(b: &Bench<'_>) -> Vec<FileKind> {
     let mut kinds = vec![FileKind::Regular, FileKind::Directory, FileKind::BlockDevice, FileKind::CharDevice];
     if b.limits().symlink_max > 0 {

@@ -14,7 +14,7 @@ enum Target {
     FullDirectory,
 }
 
-/// What moving `kind` onto `target` gives: the error number, or 0.
+/// Returns what moving `kind` onto `target` gives: the error number, or 0.
 fn expected(kind: FileKind, target: Target) -> i32 {
     match (kind, target) {
         (_, Target::Nothing) | (FileKind::Directory, Target::Other(FileKind::Directory)) => 0,

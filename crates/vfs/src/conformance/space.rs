@@ -194,8 +194,8 @@ pub(super) fn a_full_disk_makes_whole_names_or_none(b: &mut Bench<'_>) {
     assert_eq!(b.free(), before);
 }
 
-/// Everything that can be seen of a file system but access times: each object with its path,
-/// attributes, names, bytes, target and extended attributes, and what is free.
+/// Returns everything that can be seen of a file system but access times: each object with its
+/// path, attributes, names, bytes, target and extended attributes, and what is free.
 fn snapshot(b: &Bench<'_>) -> Vec<String> {
     let mut seen = vec![format!("{:?}", b.free())];
     let mut below = vec![(String::new(), b.root())];

@@ -17,7 +17,7 @@ impl Ranges {
         self.held.is_empty()
     }
 
-    /// The holders that keep `owner` from locking `range`.
+    /// Returns the holders that keep `owner` from locking `range`.
     pub(super) fn conflicts(
         &self,
         owner: LockOwner,
@@ -31,7 +31,7 @@ impl Ranges {
         })
     }
 
-    /// The first holder that keeps `owner` from locking `range`.
+    /// Returns the first holder that keeps `owner` from locking `range`.
     pub(super) fn conflict(&self, owner: LockOwner, range: ByteRange, kind: LockKind) -> Option<&LockHolder> {
         self.conflicts(owner, range, kind).min_by_key(|held| held.range.start)
     }

@@ -15,29 +15,29 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// No blocks, each of `size` bytes.
+    /// Returns no blocks, each of `size` bytes.
     pub(super) const fn new(size: u64) -> Self {
         Self { size, stored: BTreeMap::new() }
     }
 
-    /// Blocks held.
+    /// Returns the blocks held.
     pub(super) fn count(&self) -> u64 {
         self.stored.len() as u64
     }
 
-    /// The numbers of the blocks that `bytes` touches.
+    /// Returns the numbers of the blocks that `bytes` touches.
     fn touched(&self, bytes: &Range<u64>) -> Range<u64> {
         if bytes.is_empty() { 0..0 } else { bytes.start / self.size..bytes.end.div_ceil(self.size) }
     }
 
-    /// How many blocks writing to `bytes` would add.
+    /// Returns how many blocks writing to `bytes` would add.
     pub(super) fn missing(&self, bytes: &Range<u64>) -> u64 {
         let touched = self.touched(bytes);
         let held = self.stored.range(touched.clone()).count() as u64;
         touched.end - touched.start - held
     }
 
-    /// The end of the part of `bytes` that can be written with `more` new blocks at most.
+    /// Returns the end of the part of `bytes` that can be written with `more` new blocks at most.
     pub(super) fn reach(&self, bytes: &Range<u64>, mut more: u64) -> u64 {
         for number in self.touched(bytes) {
             if !self.stored.contains_key(&number) {
@@ -121,7 +121,8 @@ impl Blocks {
         self.zero(&(size..end));
     }
 
-    /// The next data or hole from `offset` on in a file of `end` bytes; `offset` is below `end`.
+    /// Returns the next data or hole from `offset` on in a file of `end` bytes; `offset` is below
+    /// `end`.
     pub(super) fn seek(&self, offset: u64, end: u64, what: Seek) -> Option<u64> {
         let first = offset / self.size;
         match what {

@@ -9,7 +9,7 @@ use crate::{
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
-/// True for `.` and `..`.
+/// Returns true for `.` and `..`.
 fn is_dots(name: &[u8]) -> bool {
     name == b"." || name == b".."
 }

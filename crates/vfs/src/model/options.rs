@@ -46,8 +46,8 @@ impl Default for ModelOptions {
 }
 
 impl ModelOptions {
-    /// The limits of an old file system: names of 14 bytes, no symbolic links, seconds, 16-bit
-    /// owners.
+    /// Returns the limits of an old file system: names of 14 bytes, no symbolic links, seconds,
+    /// 16-bit owners.
     #[must_use]
     pub fn old() -> Self {
         let limits = Limits {

@@ -50,7 +50,7 @@ impl Names {
         }
     }
 
-    /// The entries from cookie `from` on: cookie, name, inode.
+    /// Returns the entries from cookie `from` on: cookie, name, inode.
     pub(super) fn from(&self, from: u64) -> impl Iterator<Item = (u64, &[u8], Ino)> {
         self.by_cookie.range(from..).map(|(cookie, (name, ino))| (*cookie, name.as_slice(), *ino))
     }
@@ -87,7 +87,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// No inodes; the first one made gets the number `first`.
+    /// Returns no inodes; the first one made gets the number `first`.
     pub(super) const fn new(first: Ino) -> Self {
         Self {
             inodes: BTreeMap::new(),
@@ -98,7 +98,7 @@ impl Tree {
         }
     }
 
-    /// A number that is not in use.
+    /// Returns a number that is not in use.
     pub(super) fn new_ino(&mut self) -> Ino {
         self.freed.pop_first().unwrap_or_else(|| {
             let ino = self.next_ino;
@@ -107,17 +107,17 @@ impl Tree {
         })
     }
 
-    /// The inode, if it is in use.
+    /// Returns the inode, if it is in use.
     pub(super) fn get(&self, ino: Ino) -> Result<&Inode> {
         self.inodes.get(&ino).ok_or(Error::Stale)
     }
 
-    /// The inode, to change it.
+    /// Returns the inode, to change it.
     pub(super) fn get_mut(&mut self, ino: Ino) -> Result<&mut Inode> {
         self.inodes.get_mut(&ino).ok_or(Error::Stale)
     }
 
-    /// The names of a directory.
+    /// Returns the names of a directory.
     pub(super) fn names(&self, dir: Ino) -> Result<&Names> {
         match &self.get(dir)?.body {
             Body::Directory(names) => Ok(names),
@@ -125,7 +125,7 @@ impl Tree {
         }
     }
 
-    /// The names of a directory, to change them.
+    /// Returns the names of a directory, to change them.
     pub(super) fn names_mut(&mut self, dir: Ino) -> Result<&mut Names> {
         match &mut self.get_mut(dir)?.body {
             Body::Directory(names) => Ok(names),
@@ -133,7 +133,7 @@ impl Tree {
         }
     }
 
-    /// The blocks of a regular file.
+    /// Returns the blocks of a regular file.
     pub(super) fn blocks(&self, ino: Ino) -> Result<&Blocks> {
         let inode = self.get(ino)?;
         match &inode.body {
@@ -155,7 +155,7 @@ impl Tree {
         Ok(())
     }
 
-    /// True if `below` is `dir` or lies in it at any depth.
+    /// Returns true if `below` is `dir` or lies in it at any depth.
     pub(super) fn is_within(&self, below: Ino, dir: Ino) -> Result<bool> {
         let mut at = below;
         loop {
@@ -182,7 +182,7 @@ impl Tree {
         }
     }
 
-    /// What contradicts the invariants; a right model has none.
+    /// Returns what contradicts the invariants; a right model has none.
     pub(super) fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();
         let mut links: HashMap<Ino, u32> = HashMap::new();

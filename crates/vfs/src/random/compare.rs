@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 /// Bytes compared at a time.
 const CHUNK: usize = 64 * 1024;
 
-/// The entries of a directory but `.` and `..`, sorted by name.
+/// Returns the entries of a directory but `.` and `..`, sorted by name.
 pub(super) fn list(fs: &dyn FileSystem, dir: Ino) -> Vec<(Vec<u8>, Ino, FileKind)> {
     let mut names = Vec::new();
     fs.readdir(dir, 0, &mut |entry| {

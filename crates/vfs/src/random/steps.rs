@@ -79,7 +79,7 @@ impl Run<'_> {
         if self.rng.random_bool(0.5) { Privilege::User } else { Privilege::Root }
     }
 
-    /// An offset: near a border, anywhere in the first megabyte, or, seldom, far away.
+    /// Returns an offset: near a border, anywhere in the first megabyte, or, seldom, far away.
     fn offset(&mut self) -> u64 {
         let max = self.real.limits().file_size_max;
         let offset = match self.rng.random_range(0..20) {

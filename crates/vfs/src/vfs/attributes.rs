@@ -56,7 +56,7 @@ impl Vfs {
         }
     }
 
-    /// The value of an extended attribute.
+    /// Returns the value of an extended attribute.
     pub fn getxattr(&self, cred: &Cred<'_>, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         self.permit_xattr(cred, ino, name, Access::READ)?;
         self.fs.getxattr(ino, name)

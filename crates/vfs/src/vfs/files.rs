@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub struct HandleId(pub u64);
 
 impl HandleId {
-    /// The owner of this open file's whole-file lock.
+    /// Returns the owner of this open file's whole-file lock.
     #[must_use]
     pub const fn lock_owner(self) -> LockOwner {
         LockOwner(self.0)
@@ -86,7 +86,7 @@ struct Open {
 pub(super) struct OpenFiles(Mutex<Open>);
 
 impl OpenFiles {
-    /// How many of these references are to be given back now.
+    /// Returns how many of these references are to be given back now.
     pub(super) fn defer_forget(&self, ino: Ino, count: u64) -> u64 {
         match self.0.lock().inodes.get_mut(&ino) {
             Some(shared) => {
@@ -97,12 +97,12 @@ impl OpenFiles {
         }
     }
 
-    /// The lock under which the end of an open file is moved.
+    /// Returns the lock under which the end of an open file is moved.
     pub(super) fn append_lock(&self, ino: Ino) -> Option<Arc<RwLock<()>>> {
         self.0.lock().inodes.get(&ino).map(|shared| shared.append.clone())
     }
 
-    /// True if `handle` is open for writing `ino`.
+    /// Returns true if `handle` is open for writing `ino`.
     pub(super) fn may_write(&self, handle: HandleId, ino: Ino) -> bool {
         self.0.lock().handles.get(&handle).is_some_and(|file| file.ino == ino && file.flags.write)
     }
@@ -118,7 +118,7 @@ impl OpenFiles {
         handle
     }
 
-    /// An open file, which stays in use until [`Self::release`].
+    /// Returns an open file, which stays in use until [`Self::release`].
     fn enter(&self, handle: HandleId) -> Result<OpenFile> {
         let mut open = self.0.lock();
         let file = open.handles.get(&handle).cloned().ok_or(Error::BadHandle)?;
@@ -133,7 +133,7 @@ impl OpenFiles {
         Ok(self.0.lock().handles.remove(&handle).ok_or(Error::BadHandle)?.ino)
     }
 
-    /// One user of an inode is done; the references that are now to be given back.
+    /// Returns one user of an inode is done; the references that are now to be given back.
     fn release(&self, ino: Ino) -> u64 {
         let mut open = self.0.lock();
         let Some(shared) = open.inodes.get_mut(&ino) else { return 0 };
@@ -240,12 +240,13 @@ impl Vfs {
         self.locks.unlock_range(ino, owner, crate::ByteRange::ALL);
     }
 
-    /// The inode of an open file.
+    /// Returns the inode of an open file.
     pub fn handle_ino(&self, handle: HandleId) -> Result<Ino> {
         Ok(self.file(handle)?.ino)
     }
 
-    /// An open file for writing. A kernel that caches writes may read and write with any handle.
+    /// Returns an open file for writing. A kernel that caches writes may read and write with any
+    /// handle.
     fn to_write(&self, handle: HandleId) -> Result<InUse<'_>> {
         let file = self.file(handle)?;
         if file.flags.write || !self.checks() { Ok(file) } else { Err(Error::BadHandle) }
@@ -293,7 +294,7 @@ impl Vfs {
         self.fs.fallocate(file.ino, mode, offset, len, file.by)
     }
 
-    /// The next data or hole of an open file.
+    /// Returns the next data or hole of an open file.
     pub fn seek(&self, handle: HandleId, offset: u64, what: Seek) -> Result<u64> {
         self.fs.seek(self.file(handle)?.ino, offset, what)
     }

@@ -27,7 +27,7 @@ impl Vfs {
         Ok(())
     }
 
-    /// The attributes of a name, without keeping a reference.
+    /// Returns the attributes of a name, without keeping a reference.
     fn peek(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
         let attr = self.fs.lookup(dir, name)?;
         self.forget(attr.ino, 1);
@@ -144,7 +144,7 @@ impl Vfs {
         }
     }
 
-    /// The target of a symbolic link; anyone who reached it may read it.
+    /// Returns the target of a symbolic link; anyone who reached it may read it.
     pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
         self.fs.readlink(ino)
     }

@@ -25,13 +25,13 @@ pub struct Arc {
 }
 
 impl Arc {
-    /// An empty cache of `capacity` blocks.
+    /// Returns an empty cache of `capacity` blocks.
     #[must_use]
     pub fn new(capacity: NonZeroU32) -> Self {
         Self { capacity: capacity.get() as usize, target: 0.0, lists: Placed::new() }
     }
 
-    /// The paper's REPLACE, if the cache is full.
+    /// Returns the paper's REPLACE, if the cache is full.
     fn replace(&mut self, hit_b2: bool) -> Option<u32> {
         if self.len() < self.capacity {
             return None;
@@ -100,7 +100,7 @@ impl Replacement for Arc {
     }
 }
 
-/// A number of blocks, which is below 2^33.
+/// Returns a number of blocks, which is below 2^33.
 #[expect(clippy::cast_precision_loss)]
 const fn real(blocks: usize) -> f64 {
     blocks as f64

@@ -22,7 +22,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// An empty cache of `capacity` blocks.
+    /// Returns an empty cache of `capacity` blocks.
     #[must_use]
     pub fn new(capacity: NonZeroU32) -> Self {
         Self { capacity: capacity.get() as usize, blocks: Placed::new() }

@@ -34,7 +34,8 @@ pub struct Lirs {
 }
 
 impl Lirs {
-    /// An empty cache of `capacity` blocks, with the paper's `Lhirs` of 1 % of them, at least 1.
+    /// Returns an empty cache of `capacity` blocks, with the paper's `Lhirs` of 1 % of them, at
+    /// least 1.
     #[must_use]
     pub fn new(capacity: NonZeroU32) -> Self {
         let capacity = capacity.get() as usize;

@@ -12,7 +12,7 @@ pub struct Lru {
 }
 
 impl Lru {
-    /// An empty cache of `capacity` blocks.
+    /// Returns an empty cache of `capacity` blocks.
     #[must_use]
     pub fn new(capacity: NonZeroU32) -> Self {
         Self { capacity: capacity.get() as usize, order: Lists::new() }

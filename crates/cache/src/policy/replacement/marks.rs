@@ -5,7 +5,7 @@
 pub(super) struct Marks(Vec<u8>);
 
 impl Marks {
-    /// The mark of `key`.
+    /// Returns the mark of `key`.
     #[inline]
     pub(super) fn get(&self, key: u32) -> u8 {
         self.0.get(key as usize).copied().unwrap_or(0)

@@ -37,24 +37,24 @@ use std::str::FromStr;
 
 /// A replacement policy for blocks that are named by small numbers.
 pub trait Replacement {
-    /// Block `key` is used: true if it was there. If not it is there now, and `evicted` is told
-    /// each block that had to leave for it.
+    /// Uses block `key`, and returns true if it was there. If not it is there now, and `evicted`
+    /// is told each block that had to leave for it.
     ///
     /// # Panics
     /// With a number close to 2^32.
     fn access(&mut self, key: u32, evicted: impl FnMut(u32)) -> bool;
 
-    /// Block `key` is gone (its file was deleted): it leaves without being evicted. False if it was
-    /// not there.
+    /// Removes block `key` (its file was deleted): it leaves without being evicted.
+    /// False if it was not there.
     fn remove(&mut self, key: u32) -> bool;
 
-    /// True if block `key` is there.
+    /// Returns true if block `key` is there.
     fn contains(&self, key: u32) -> bool;
 
-    /// Blocks that are there.
+    /// Returns the blocks that are there.
     fn len(&self) -> usize;
 
-    /// True if no block is there.
+    /// Returns true if no block is there.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -73,13 +73,13 @@ macro_rules! policies {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The name, as users write it.
+            /// Returns the name, as users write it.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What it does, in a line.
+            /// Returns what it does, in a line.
             #[must_use]
             pub const fn summary(self) -> &'static str {
                 match self { $(Self::$variant => $summary,)* }
@@ -93,14 +93,14 @@ macro_rules! policies {
         }
 
         impl Policy {
-            /// The policy of this name for a cache of `capacity` blocks, with the parameters that
-            /// its paper gives it.
+            /// Returns the policy of this name for a cache of `capacity` blocks, with the
+            /// parameters that its paper gives it.
             #[must_use]
             pub fn new(name: PolicyName, capacity: NonZeroU32) -> Self {
                 match name { $(PolicyName::$variant => Self::$variant($variant::new(capacity)),)* }
             }
 
-            /// Its name.
+            /// Returns its name.
             #[must_use]
             pub const fn name(&self) -> PolicyName {
                 match self { $(Self::$variant(_) => PolicyName::$variant,)* }

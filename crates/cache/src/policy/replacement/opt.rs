@@ -22,7 +22,7 @@ impl Opt {
     /// For a block that is not used again before it is removed.
     pub const NEVER: u64 = u64::MAX;
 
-    /// An empty cache of `capacity` blocks.
+    /// Returns an empty cache of `capacity` blocks.
     #[must_use]
     pub fn new(capacity: NonZeroU32) -> Self {
         Self {
@@ -34,9 +34,9 @@ impl Opt {
         }
     }
 
-    /// Block `key` is used, and will be again at `next`, in whatever increases with each access:
-    /// true if it was there. If not it is there now, and `evicted` is told each block that had to
-    /// leave for it.
+    /// Uses block `key`, which will be used again at `next`, in whatever increases with
+    /// each access: true if it was there. If not it is there now, and `evicted` is told each block
+    /// that had to leave for it.
     pub fn access(&mut self, key: u32, next: u64, mut evicted: impl FnMut(u32)) -> bool {
         let hit = self.contains(key);
         if !hit {
@@ -84,13 +84,13 @@ impl Opt {
         self.present.get(key) != 0
     }
 
-    /// Blocks that are there.
+    /// Returns the blocks that are there.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// True if no block is there.
+    /// Returns true if no block is there.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0

@@ -26,13 +26,13 @@ impl<const N: usize> Placed<N> {
         Self { marks: Marks::default(), lists: Lists::new() }
     }
 
-    /// The list that `key` is in.
+    /// Returns the list that `key` is in.
     #[inline]
     pub(super) fn list(&self, key: u32) -> u8 {
         self.marks.get(key) & ((1 << NOTE) - 1)
     }
 
-    /// What is noted of `key`: 0 since it came to its list, unless something else was.
+    /// Returns what is noted of `key`: 0 since it came to its list, unless something else was.
     #[inline]
     pub(super) fn note(&self, key: u32) -> u8 {
         self.marks.get(key) >> NOTE
@@ -44,7 +44,7 @@ impl<const N: usize> Placed<N> {
         self.marks.set(key, self.list(key) | note << NOTE);
     }
 
-    /// How many numbers are in a list.
+    /// Returns how many numbers are in a list.
     #[inline]
     pub(super) fn len(&self, list: u8) -> usize {
         self.lists.len(list.into())
@@ -78,13 +78,13 @@ impl<const N: usize> Placed<N> {
         list
     }
 
-    /// The number at the back of a list.
+    /// Returns the number at the back of a list.
     #[inline]
     pub(super) fn back(&self, list: u8) -> Option<u32> {
         self.lists.back(list.into())
     }
 
-    /// The number before `key`, towards the front of its list.
+    /// Returns the number before `key`, towards the front of its list.
     #[inline]
     pub(super) fn before(&self, key: u32) -> Option<u32> {
         self.lists.before(key)

@@ -26,8 +26,8 @@ pub struct S3Fifo {
 }
 
 impl S3Fifo {
-    /// An empty cache of `capacity` blocks, with the paper's 10 % of them (at least 1) for the
-    /// small queue, and as many ghosts as the main queue has blocks.
+    /// Returns an empty cache of `capacity` blocks, with the paper's 10 % of them (at least 1) for
+    /// the small queue, and as many ghosts as the main queue has blocks.
     #[must_use]
     pub fn new(capacity: NonZeroU32) -> Self {
         let capacity = capacity.get() as usize;

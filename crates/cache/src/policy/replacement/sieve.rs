@@ -22,7 +22,7 @@ pub struct Sieve {
 }
 
 impl Sieve {
-    /// An empty cache of `capacity` blocks.
+    /// Returns an empty cache of `capacity` blocks.
     #[must_use]
     pub fn new(capacity: NonZeroU32) -> Self {
         Self { capacity: capacity.get() as usize, blocks: Placed::new(), hand: None }

@@ -22,15 +22,15 @@ pub struct TwoQ {
 }
 
 impl TwoQ {
-    /// An empty cache of `capacity` blocks, with the paper's `Kin` of 25 % of them and `Kout` of 50
-    /// %, each at least 1.
+    /// Returns an empty cache of `capacity` blocks, with the paper's `Kin` of 25 % of them and
+    /// `Kout` of 50 %, each at least 1.
     #[must_use]
     pub fn new(capacity: NonZeroU32) -> Self {
         let capacity = capacity.get() as usize;
         Self { capacity, kin: (capacity / 4).max(1), kout: (capacity / 2).max(1), lists: Placed::new() }
     }
 
-    /// The paper's `reclaimfor`.
+    /// Returns the paper's `reclaimfor`.
     fn reclaim(&mut self) -> Option<u32> {
         if self.len() < self.capacity {
             return None;

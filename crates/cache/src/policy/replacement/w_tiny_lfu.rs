@@ -32,7 +32,7 @@ pub struct WTinyLfu {
 }
 
 impl WTinyLfu {
-    /// An empty cache of `capacity` blocks: a window of 1 % (at least 1), of the rest 80 %
+    /// Returns an empty cache of `capacity` blocks: a window of 1 % (at least 1), of the rest 80 %
     /// protected.
     #[must_use]
     pub fn new(capacity: NonZeroU32) -> Self {

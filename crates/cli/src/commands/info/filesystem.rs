@@ -124,7 +124,7 @@ impl LogInfo {
     }
 }
 
-/// Who wrote a log last.
+/// Returns who wrote a log last.
 fn writer(replay: &Replay) -> &'static str {
     if replay.stamp().is_some() { "Spindle" } else { "NetBSD" }
 }
@@ -309,7 +309,7 @@ impl FileSystemInfo {
     }
 }
 
-/// The names of flags; what is bit 8 to one system is not to another.
+/// Returns the names of flags; what is bit 8 to one system is not to another.
 fn flag_names(dialect: Dialect, bits: u32) -> Vec<&'static str> {
     let netbsd = dialect == Dialect::NetBsd;
     [

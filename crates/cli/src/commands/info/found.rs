@@ -32,7 +32,7 @@ impl FoundInfo {
         }
     }
 
-    /// What speaks against writing.
+    /// Returns what speaks against writing.
     pub fn objections(&self) -> &[Objection] {
         match self {
             Self::Ffs(info) => &info.objections,

@@ -78,7 +78,7 @@ pub fn read(
     Ok(found)
 }
 
-/// The runs of set bits among the first `len`, each as first and last.
+/// Returns the runs of set bits among the first `len`, each as first and last.
 fn runs(map: &[u8], len: u32) -> Vec<(u32, u32)> {
     let mut found: Vec<(u32, u32)> = Vec::new();
     for n in (0..len).filter(|&n| isset(map, n)) {

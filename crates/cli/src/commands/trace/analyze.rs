@@ -148,7 +148,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Each table and figure as CSV, under the name of its section.
+/// Returns each table and figure as CSV, under the name of its section.
 fn tables(sections: &[Section]) -> impl Iterator<Item = (&str, String)> {
     sections.iter().flat_map(|section| {
         let tables = section.outcome.tables.iter().map(render::csv);
@@ -157,7 +157,7 @@ fn tables(sections: &[Section]) -> impl Iterator<Item = (&str, String)> {
     })
 }
 
-/// The page of `spindle trace COMMAND`.
+/// Returns the page of `spindle trace COMMAND`.
 pub fn html(trace: &Path, command: &str, findings: &Findings, sections: &[Section]) -> Result<String> {
     let totals = &findings.totals;
     let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();

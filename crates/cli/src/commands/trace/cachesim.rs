@@ -157,7 +157,7 @@ fn pass(args: &Args, lanes: &[Lane], what: &'static str) -> Result<Simulated> {
     Ok(simulate(&mut *source, lanes, &|done| bar.fraction(done))?)
 }
 
-/// The caches that are asked for, and the sizes that have a row of the table.
+/// Returns the caches that are asked for, and the sizes that have a row of the table.
 fn lanes(args: &Args) -> Result<(Vec<Lane>, Vec<u64>)> {
     let lane = |block: u32, sizes: &[u64], policies: &[PolicyName], ages| Lane {
         block,
@@ -208,7 +208,7 @@ fn lanes(args: &Args) -> Result<(Vec<Lane>, Vec<u64>)> {
     Ok((lanes, rows))
 }
 
-/// A line for each cache.
+/// Returns a line for each cache.
 fn csv(simulated: &Simulated) -> String {
     let mut out = String::from(
         "block,cache,policy,write,reads,writes,disk_reads,disk_writes,deleted_dirty,left_dirty,miss_ratio\n",

@@ -149,7 +149,7 @@ fn tell(done: &Done) {
     }
 }
 
-/// The number of an account.
+/// Returns the number of an account.
 fn account(name: &str) -> Result<u32> {
     if let Ok(number) = name.parse() {
         return Ok(number);

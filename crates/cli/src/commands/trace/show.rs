@@ -41,7 +41,7 @@ struct Told<'a> {
     words: std::collections::BTreeMap<&'static str, &'a str>,
 }
 
-/// The fields that are numbers, in the order in which they are told.
+/// Returns the fields that are numbers, in the order in which they are told.
 fn numbers(event: &Event) -> impl Iterator<Item = (&'static str, u64)> {
     [
         ("open", event.open),

@@ -91,7 +91,7 @@ fn events(text: &str) -> std::result::Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| "that is too many".into())
 }
 
-/// The model that is meant, and its text.
+/// Returns the model that is meant, and its text.
 fn model(args: &Args) -> Result<(Model, String)> {
     let (text, name) = match (&args.model, &args.like) {
         (Some(path), _) => {
@@ -106,7 +106,7 @@ fn model(args: &Args) -> Result<(Model, String)> {
     Ok((Model::parse(&text, &name)?, text))
 }
 
-/// The model of a trace.
+/// Returns the model of a trace.
 fn fitted(trace: &Path) -> Result<(Model, String)> {
     if !trace.exists() {
         let names = Model::BUILT_IN.map(|model| model.0).join(", ");
@@ -125,7 +125,7 @@ fn fitted(trace: &Path) -> Result<(Model, String)> {
     Ok((model, text))
 }
 
-/// What is told of two traces.
+/// Returns what is told of two traces.
 fn checked(target: &Path, made: &Path) -> Result<Vec<Section>> {
     let bar = Progress::of_parts("analysing");
     let [target, made] = [target, made].map(|path| {

@@ -4,12 +4,12 @@ use crate::crash::operation::{Driver, Op};
 use spindle_vfs::FileSystem;
 use spindle_vfs::model::{ModelFs, ModelOptions};
 
-/// A history of some operations, and the model after them.
+/// Returns a history of some operations, and the model after them.
 fn history(ops: &[Op]) -> (History, ModelFs) {
     history_from(0, ops)
 }
 
-/// The same with another first serial number.
+/// Returns the same with another first serial number.
 fn history_from(serial: u64, ops: &[Op]) -> (History, ModelFs) {
     let limits = ModelOptions::default().limits;
     let model = images::model(&limits, images::clock());

@@ -2,13 +2,13 @@ use super::*;
 
 const SECTOR: u64 = 512;
 
-/// A device of 64 sectors that hold their numbers.
+/// Returns a device of 64 sectors that hold their numbers.
 fn device(plan: &str) -> FaultyDevice {
     let bytes: Vec<u8> = (0..64).flat_map(|n| [n; 512]).collect();
     FaultyDevice::new(&MemoryDevice::from_bytes(&bytes), plan.parse().unwrap(), 1)
 }
 
-/// The number in each sector of what the next one finds.
+/// Returns the number in each sector of what the next one finds.
 fn found(device: &FaultyDevice, unflushed: Unflushed) -> Vec<u8> {
     device.medium(unflushed).to_bytes().chunks(512).map(|sector| sector[0]).collect()
 }

@@ -32,7 +32,7 @@ fn analysed(events: Vec<Event>) -> Findings {
     analyze(&mut Given(Some(batch), Info::default()), |_| ()).unwrap()
 }
 
-/// An event at a time in ms, of the file and the open of the same number.
+/// Returns an event at a time in ms, of the file and the open of the same number.
 fn event(ms: i64, kind: Kind, file: u64, flags: Flags) -> Event {
     let id = FileId { device: 1, inode: file };
     Event {

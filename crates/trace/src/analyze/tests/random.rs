@@ -6,7 +6,7 @@ use crate::FileId;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// A trace of a few files, users and opens, in which everything meets everything.
+/// Returns a trace of a few files, users and opens, in which everything meets everything.
 fn random(rng: &mut StdRng) -> Vec<Event> {
     let mut events = Vec::new();
     let mut open: Vec<Event> = Vec::new();
@@ -78,7 +78,7 @@ fn random(rng: &mut StdRng) -> Vec<Event> {
     events
 }
 
-/// The events, a line each.
+/// Returns the events, a line each.
 fn told(events: &[Event]) -> String {
     let line = |e: &Event| {
         let (file, kind) = (e.file.inode, e.kind.name());

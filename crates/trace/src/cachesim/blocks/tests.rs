@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// An event of file 1, at `time`.
+/// Returns an event of file 1, at `time`.
 pub(crate) fn event(time: i64, kind: Kind, flags: Flags) -> Event {
     Event { time, kind, flags, file: FileId { device: 1, inode: 1 }, open: 1, ..Event::default() }
 }
@@ -19,7 +19,7 @@ fn open(size: u64) -> Event {
     Event { size, ..event(0, Kind::Open, Flags::READ | Flags::WRITE) }
 }
 
-/// What comes of events: numbers of blocks behind `r`, `m`, `w` or `d`.
+/// Returns what comes of events: numbers of blocks behind `r`, `m`, `w` or `d`.
 fn done(events: &[Event], programs: bool) -> String {
     let mut blocks = Blocks::new(100, programs);
     let (mut at, mut accesses, mut out) = (0, Vec::new(), Vec::new());

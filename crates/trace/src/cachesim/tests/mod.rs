@@ -19,8 +19,8 @@ fn lane(block: u32, sizes: &[u64], writes: &[Write]) -> Lane {
     Lane { block, programs: false, sizes, policies, writes, ages: false }
 }
 
-/// What caches of one block size make of events, by size and policy of writing: by both engines,
-/// which must agree.
+/// Returns what caches of one block size make of events, by size and policy of writing: by both
+/// engines, which must agree.
 fn counts(events: &[Event], lane: &Lane) -> Vec<Counts> {
     let run = |ages| {
         let lanes = [Lane { ages, ..lane.clone() }];
@@ -32,7 +32,7 @@ fn counts(events: &[Event], lane: &Lane) -> Vec<Counts> {
     stack
 }
 
-/// A run of a file, ended by a seek, which says nothing of sizes.
+/// Returns a run of a file, ended by a seek, which says nothing of sizes.
 fn run(second: i64, inode: u64, position: u64, read: u64, written: u64) -> Event {
     let file = FileId { device: 1, inode };
     Event {

@@ -93,7 +93,7 @@ fn binary_with_a_format_string() {
     }
 }
 
-/// An lcs file of two requests, of which fields are as in libCacheSim's converter.
+/// Returns an lcs file of two requests, of which fields are as in libCacheSim's converter.
 pub(crate) fn lcs() -> Vec<u8> {
     let mut header = vec![0; 1024];
     let magic = 0x1234_5678_9abc_def0_u64.to_le_bytes();

@@ -88,7 +88,7 @@ struct At<'a> {
 }
 
 impl At<'_> {
-    /// The name in an argument, absolute if that can be had.
+    /// Returns the name in an argument, absolute if that can be had.
     fn name(&mut self, call: &Call<'_>, (directory, name): Named) -> Option<String> {
         let name = text(call.arg(name))?;
         let base = match directory.map(|directory| descriptor(call.arg(directory))) {
@@ -451,7 +451,7 @@ impl At<'_> {
     }
 }
 
-/// The size in a `stat` structure of a regular file.
+/// Returns the size in a `stat` structure of a regular file.
 fn regular_size(structure: &str) -> Option<u64> {
     let mode = field(structure, "st_mode").or_else(|| field(structure, "stx_mode"))?;
     let size = field(structure, "st_size").or_else(|| field(structure, "stx_size"))?;

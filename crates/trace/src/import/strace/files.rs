@@ -33,7 +33,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// The file of this name, met before or new; true if it is new.
+    /// Returns the file of this name, met before or new; true if it is new.
     pub(super) fn named(&mut self, name: &str) -> (Number, bool) {
         if let Some(&number) = self.by_name.get(name) {
             return (number, false);
@@ -44,7 +44,7 @@ impl Files {
         (number, true)
     }
 
-    /// A file that has no name.
+    /// Returns a file that has no name.
     pub(super) fn nameless(&mut self) -> Number {
         self.last += 1;
         self.known.insert(self.last, Known::default());
@@ -55,7 +55,7 @@ impl Files {
         self.by_name.contains_key(name)
     }
 
-    /// What is known of a file; what is told of one that is gone is forgotten at once.
+    /// Returns what is known of a file; what is told of one that is gone is forgotten at once.
     pub(super) fn get(&mut self, number: Number) -> &mut Known {
         self.known.entry(number).or_default()
     }
@@ -110,8 +110,8 @@ impl Files {
     }
 }
 
-/// A name without `.`, `..` and doubled slashes, beginning where `base` says if it is relative and
-/// that is known.
+/// Returns a name without `.`, `..` and doubled slashes, beginning where `base` says if it is
+/// relative and that is known.
 pub(super) fn absolute(base: Option<&str>, name: &str) -> String {
     let whole = match base {
         Some(base) if !name.starts_with('/') => format!("{base}/{name}"),

@@ -97,8 +97,8 @@ impl State {
         self.tasks.get_mut(&process)?.pending.take()
     }
 
-    /// The task, which may be new: then its parent is one that is just making a child, if there is
-    /// such.
+    /// Returns the task, which may be new: then its parent is one that is just making a child, if
+    /// there is such.
     pub(super) fn task(&mut self, process: u32) -> &mut Task {
         if !self.tasks.contains_key(&process) {
             let forks = |head: &str| ["clone", "fork", "vfork"].iter().any(|name| head.starts_with(name));
@@ -246,7 +246,7 @@ impl State {
         }
     }
 
-    /// The open file behind an argument; one that nobody saw being opened is told of now.
+    /// Returns the open file behind an argument; one that nobody saw being opened is told of now.
     pub(super) fn open_of(&mut self, process: u32, arg: &str, who: &Who, out: &mut Batch) -> Option<u64> {
         let (fd, label) = descriptor(arg)?;
         let fd = fd?;
@@ -438,7 +438,7 @@ impl State {
         }
     }
 
-    /// What is to be said of what was not to be had.
+    /// Returns what is to be said of what was not to be had.
     pub(super) fn notes(&self) -> Vec<String> {
         let Counts { unknown_descriptors, unseen_transfers, taken_for_new, relative } = self.counts;
         [
@@ -474,7 +474,7 @@ pub(super) fn tell(
     out.events.push(complete(all));
 }
 
-/// True for names that are of devices, as far as a name tells.
+/// Returns true for names that are of devices, as far as a name tells.
 pub(super) fn is_device(path: &str) -> bool {
     path.starts_with("/dev/") && !path.starts_with("/dev/shm/")
 }

@@ -145,40 +145,40 @@ impl<'a> Call<'a> {
         Some(Self { name, args, result, took })
     }
 
-    /// The number that it returned, if it did not fail.
+    /// Returns the number that it returned, if it did not fail.
     pub(super) fn returned(&self) -> Option<u64> {
         let end = self.result.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.result.len());
         possible(self.result[..end].parse().ok()?)
     }
 
-    /// The bytes that it moved: no call of Linux moves 2 GiB or more.
+    /// Returns the bytes that it moved: no call of Linux moves 2 GiB or more.
     pub(super) fn moved(&self) -> Option<u64> {
         self.returned().filter(|bytes| i32::try_from(*bytes).is_ok())
     }
 
-    /// True if it did not fail; an address, too, is a success.
+    /// Returns true if it did not fail; an address, too, is a success.
     pub(super) fn succeeded(&self) -> bool {
         self.result.starts_with(|c: char| c.is_ascii_digit())
     }
 
-    /// An argument; the empty text if it is not there.
+    /// Returns an argument; the empty text if it is not there.
     pub(super) fn arg(&self, number: usize) -> &'a str {
         self.args.get(number).copied().unwrap_or("")
     }
 
-    /// An argument that is a number, decimal, octal or hexadecimal, and not negative.
+    /// Returns an argument that is a number, decimal, octal or hexadecimal, and not negative.
     pub(super) fn number(&self, number: usize) -> Option<u64> {
         integer(self.arg(number))
     }
 }
 
-/// Seconds in front of a closing bracket, in nanoseconds.
+/// Returns the seconds in front of a closing bracket, in nanoseconds.
 fn duration(text: &str) -> Option<i64> {
     let (seconds, fraction) = text.strip_suffix('>')?.split_once('.')?;
     seconds.parse::<i64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos(fraction)?)
 }
 
-/// A number as strace writes it.
+/// Returns a number as strace writes it.
 pub(super) fn integer(text: &str) -> Option<u64> {
     possible(match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok()?,
@@ -186,7 +186,7 @@ pub(super) fn integer(text: &str) -> Option<u64> {
     })
 }
 
-/// A size or a position as a system can have it, signed with 64 bits.
+/// Returns a size or a position as a system can have it, signed with 64 bits.
 fn possible(number: u64) -> Option<u64> {
     i64::try_from(number).is_ok().then_some(number)
 }
@@ -220,7 +220,7 @@ fn arguments(text: &str) -> Option<(Vec<&str>, &str)> {
     None
 }
 
-/// The place of the quote that closes the one at `at`.
+/// Returns the place of the quote that closes the one at `at`.
 fn quoted(bytes: &[u8], at: usize) -> Option<usize> {
     let mut at = at + 1;
     while *bytes.get(at)? != b'"' {
@@ -229,13 +229,14 @@ fn quoted(bytes: &[u8], at: usize) -> Option<usize> {
     Some(at)
 }
 
-/// True if the bracket at `at` follows a descriptor, and is not a shift.
+/// Returns true if the bracket at `at` follows a descriptor, and is not a shift.
 fn opens_label(bytes: &[u8], at: usize) -> bool {
     let before = at.checked_sub(1).map(|before| bytes[before]);
     before.is_some_and(|byte| byte.is_ascii_digit() || byte == b'D') && bytes.get(at + 1) != Some(&b'<')
 }
 
-/// The place of the bracket that closes the label opened at `at`: labels nest, and hold arrows.
+/// Returns the place of the bracket that closes the label opened at `at`: labels nest, and hold
+/// arrows.
 fn label_end(bytes: &[u8], at: usize) -> Option<usize> {
     let mut depth = 0_u32;
     for (place, &byte) in bytes.iter().enumerate().skip(at) {
@@ -263,7 +264,8 @@ pub(super) enum Label {
     Other,
 }
 
-/// A descriptor: its number (nothing for `AT_FDCWD`), and what it refers to. Nothing if it is none.
+/// Returns a descriptor: its number (nothing for `AT_FDCWD`), and what it refers to. Nothing if it
+/// is none.
 pub(super) fn descriptor(text: &str) -> Option<(Option<i32>, Label)> {
     let (number, label) = match text.find('<') {
         Some(at) => (&text[..at], &text[at..]),
@@ -286,7 +288,8 @@ pub(super) fn descriptor(text: &str) -> Option<(Option<i32>, Label)> {
     Some((number, label))
 }
 
-/// The text between quotes, without escapes; nothing for what is no such text, or was cut short.
+/// Returns the text between quotes, without escapes; nothing for what is no such text, or was cut
+/// short.
 pub(super) fn text(arg: &str) -> Option<String> {
     let inside = arg.strip_prefix('"')?.strip_suffix('"')?;
     Some(unescaped(inside))
@@ -332,7 +335,7 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// The value of a field of a structure that strace shows, such as `st_size=12`.
+/// Returns the value of a field of a structure that strace shows, such as `st_size=12`.
 pub(super) fn field<'a>(structure: &'a str, name: &str) -> Option<&'a str> {
     let at = structure.find(&format!("{name}="))? + name.len() + 1;
     let rest = &structure[at..];

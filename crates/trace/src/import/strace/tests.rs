@@ -37,7 +37,7 @@ what is this line
 100  1700000000.000026 +++ killed by SIGKILL +++
 "#;
 
-/// What an event tells, without time and who.
+/// Returns what an event tells, without time and who.
 fn told(batch: &Batch, event: &Event) -> String {
     let mut text = event.kind.name().to_owned();
     for (flag, name) in Flags::ALL {

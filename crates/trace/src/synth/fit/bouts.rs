@@ -51,7 +51,7 @@ impl Ranks {
         }
     }
 
-    /// How many uses were counted.
+    /// Returns how many uses were counted.
     pub fn count(&self) -> u64 {
         self.again.count() + self.fresh
     }
@@ -263,7 +263,7 @@ impl<'a> Pass<'a> {
         usage.alive -= 1;
     }
 
-    /// The bout of an event's process.
+    /// Returns the bout of an event's process.
     fn bout(&mut self, event: &Event, batch: &Batch) -> u64 {
         let who = (event.user, event.process);
         if let Some(&number) = self.current.get(&who) {
@@ -576,7 +576,7 @@ impl Tag {
     }
 }
 
-/// What was done with an open file of a class that had `size` bytes at its close.
+/// Returns what was done with an open file of a class that had `size` bytes at its close.
 fn deed(access: &Access<Tag>, class: u32, size: u64) -> Deed {
     let both = access.mode() == Mode::Both;
     let pattern = access.pattern(size);

@@ -119,7 +119,7 @@ fn assemble(name: &str, pass: Pass<'_>, classes: &Classes) -> Model {
     }
 }
 
-/// Names for all classes: where they are and what they end in, with a number.
+/// Returns the names for all classes: where they are and what they end in, with a number.
 fn class_names(classes: &Classes) -> Vec<String> {
     let letters = |text: &str| -> String {
         let last = text.rsplit('/').next().unwrap_or_default();

@@ -50,12 +50,12 @@ pub struct Sight<'a> {
 }
 
 impl<'a> Sight<'a> {
-    /// True for the kinds of event with which a file may be first seen.
+    /// Returns true for the kinds of event with which a file may be first seen.
     pub const fn names(kind: Kind) -> bool {
         matches!(kind, Kind::Open | Kind::Create | Kind::Unlink | Kind::Truncate | Kind::Rename)
     }
 
-    /// What an event tells of its file.
+    /// Returns what an event tells of its file.
     pub fn new(event: &Event, batch: &'a Batch) -> Self {
         Self {
             path: batch.names.word(event.path),
@@ -66,7 +66,7 @@ impl<'a> Sight<'a> {
     }
 }
 
-/// A name with `#` in the place of digits.
+/// Returns a name with `#` in the place of digits.
 fn general(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
@@ -93,7 +93,7 @@ impl Group {
         }
     }
 
-    /// The one that it belongs to if it is not worth a class.
+    /// Returns the one that it belongs to if it is not worth a class.
     fn above(&self) -> Option<Self> {
         let mut above = self.clone();
         if let Some((parent, _)) = self.directory.rsplit_once('/') {
@@ -123,7 +123,7 @@ impl Tally {
         }
     }
 
-    /// Bytes of a record: nine of ten runs begin at a multiple of it.
+    /// Returns the bytes of a record: nine of ten runs begin at a multiple of it.
     fn record(&self) -> u64 {
         let all: u64 = self.aligned.iter().map(|&n| u64::from(n)).sum();
         let mut left = 0;
@@ -225,7 +225,7 @@ impl Census {
         }
     }
 
-    /// The classes, when all events have been seen.
+    /// Returns the classes, when all events have been seen.
     pub fn finish(mut self) -> Classes {
         self.reduce(GROUPS);
         let all: f64 = self.groups.iter().map(|group| group.1.weight).sum();
@@ -251,7 +251,7 @@ impl Census {
     }
 }
 
-/// The number of the group, or of the nearest above that there is.
+/// Returns the number of the group, or of the nearest above that there is.
 fn nearest(numbers: &HashMap<Group, u32, RandomState>, group: Group) -> u32 {
     std::iter::successors(Some(group), Group::above)
         .find_map(|group| numbers.get(&group))
@@ -277,7 +277,7 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// The class of a file that is seen for the first time.
+    /// Returns the class of a file that is seen for the first time.
     pub fn of(&self, file: FileId, sight: Sight<'_>) -> u32 {
         let heavy = self.files.get(&file).filter(|_| !sight.made && !sight.folder);
         heavy.copied().unwrap_or_else(|| nearest(&self.groups, Group::of(sight)))

@@ -118,7 +118,7 @@ impl Runs {
         }
     }
 
-    /// How many there were.
+    /// Returns how many there were.
     pub fn count(&self) -> u64 {
         self.moved[0] + self.pieces.iter().map(|piece| piece.1).sum::<u64>()
     }

@@ -66,12 +66,12 @@ impl Sketch {
         }
     }
 
-    /// How many values there are.
+    /// Returns how many values there are.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.1).sum()
     }
 
-    /// The mean of the values; 0 if there are none.
+    /// Returns the mean of the values; 0 if there are none.
     pub fn mean(&self) -> f64 {
         let sum: f64 = self.buckets.iter().map(|bucket| bucket.2).sum();
         sum / self.count().max(1) as f64
@@ -102,7 +102,7 @@ impl Sketch {
     }
 }
 
-/// A number to six digits, as a file shows it.
+/// Returns a number to six digits, as a file shows it.
 pub fn short(value: f64) -> f64 {
     if value == 0.0 {
         return 0.0;

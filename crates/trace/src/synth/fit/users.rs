@@ -73,22 +73,22 @@ impl Watch {
         self.span.map(|(first, last)| last - first).filter(|&length| length > 0).unwrap_or(SECOND)
     }
 
-    /// The same, in hours.
+    /// Returns the same, in hours.
     pub fn hours(&self) -> f64 {
         self.length() as f64 / HOUR as f64
     }
 
-    /// How many bouts an account had.
+    /// Returns how many bouts an account had.
     pub fn bouts(&self, account: u32) -> u64 {
         self.users.get(&account).map_or(0, |known| known.bouts)
     }
 
-    /// How many accounts there are.
+    /// Returns how many accounts there are.
     pub fn accounts(&self) -> usize {
         self.users.len()
     }
 
-    /// The users of a model, without accounts that are none.
+    /// Returns the users of a model, without accounts that are none.
     pub fn finish(mut self, others: &BTreeSet<u32>) -> Users {
         let length = self.length();
         self.users.retain(|account, _| !others.contains(account));
@@ -128,8 +128,8 @@ impl Watch {
         }
     }
 
-    /// How much is done in each hour of the day, if the trace knows a day. Its beginning is the
-    /// beginning of synthetic traces.
+    /// Returns how much is done in each hour of the day, if the trace knows a day. Its beginning is
+    /// the beginning of synthetic traces.
     fn day(&self, length: i64) -> Vec<f64> {
         if length < 23 * HOUR + HOUR / 2 {
             return vec![1.0; 24];
@@ -147,7 +147,7 @@ impl Watch {
         day.iter().map(|part| short(part / most)).collect()
     }
 
-    /// The exponent of what users do over their rank.
+    /// Returns the exponent of what users do over their rank.
     fn inequality(&self) -> f64 {
         let mut bouts: Vec<f64> = self.users.values().map(|known| known.bouts as f64).collect();
         bouts.sort_by(|a, b| b.total_cmp(a));
@@ -162,8 +162,8 @@ impl Watch {
     }
 }
 
-/// What must be offered to so many places that `carried` of them are taken on average: Erlang's
-/// formula, turned round by halving.
+/// Returns what must be offered to so many places that `carried` of them are taken on average:
+/// Erlang's formula, turned round by halving.
 fn offered(places: u32, carried: f64) -> f64 {
     let (mut low, mut high) = (0.0, 200.0 * f64::from(places));
     for _ in 0..60 {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 struct Through(Vfs);
 
-/// The asker with this privilege.
+/// Returns the asker with this privilege.
 fn cred(by: Privilege) -> Cred<'static> {
     if by == Privilege::Root { Cred::root() } else { Cred::user(1, 1) }
 }

@@ -7,13 +7,13 @@ use naive::{naive, remove};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// The policy of `name` for `capacity` blocks.
+/// Returns the policy of `name` for `capacity` blocks.
 fn policy(name: PolicyName, capacity: u32) -> Policy {
     Policy::new(name, NonZeroU32::new(capacity).unwrap())
 }
 
-/// What was evicted, access by access; a hit is told as the block itself, which a miss cannot
-/// evict.
+/// Returns what was evicted, access by access; a hit is told as the block itself, which a miss
+/// cannot evict.
 fn evicted(policy: &mut Policy, keys: &[u32]) -> Vec<Vec<u32>> {
     let access = |&key: &u32| {
         let mut gone = Vec::new();
@@ -24,7 +24,7 @@ fn evicted(policy: &mut Policy, keys: &[u32]) -> Vec<Vec<u32>> {
     keys.iter().map(access).collect()
 }
 
-/// What `evicted` gives, from a line: `-` for nothing.
+/// Returns what `evicted` gives, from a line: `-` for nothing.
 fn log(line: &str) -> Vec<Vec<u32>> {
     line.split(' ').map(|word| word.parse().into_iter().collect()).collect()
 }
@@ -111,7 +111,7 @@ fn w_tiny_lfu_by_hand() {
     assert_eq!(evicted(&mut policy(PolicyName::WTinyLfu, 3), &keys), log("- - - 1 3 4 5 2 1"));
 }
 
-/// A seed: the one asked for, or a new one.
+/// Returns a seed: the one asked for, or a new one.
 fn seed(test: &str) -> u64 {
     let asked =
         std::env::var("SPINDLE_SEED").ok().map(|text| text.parse().expect("SPINDLE_SEED is a number"));
@@ -188,7 +188,7 @@ fn next_uses(stream: &[Result<u32, u32>]) -> Vec<u64> {
     stream.iter().enumerate().map(next).collect()
 }
 
-/// The misses of the best that can be done, by trying everything.
+/// Returns the misses of the best that can be done, by trying everything.
 fn fewest_misses(stream: &[Result<u32, u32>], capacity: usize, there: &mut Vec<u32>) -> usize {
     let [step, rest @ ..] = stream else { return 0 };
     let key = match *step {

@@ -18,7 +18,7 @@ fn take(list: &mut List, key: u32) -> bool {
 pub(super) trait Naive {
     /// As `Replacement::access`, with the evicted blocks.
     fn access(&mut self, key: u32) -> (bool, Vec<u32>);
-    /// The lists: those of blocks that are there, and those of blocks that were.
+    /// Returns the lists: those of blocks that are there, and those of blocks that were.
     fn lists(&mut self) -> (Vec<&mut List>, Vec<&mut List>);
     /// Whatever else is known of a block is forgotten.
     fn forget(&mut self, _key: u32) {}
@@ -34,7 +34,7 @@ pub(super) fn remove(policy: &mut dyn Naive, key: u32) -> bool {
     present.into_iter().any(|list| take(list, key))
 }
 
-/// The naive policy of this name.
+/// Returns the naive policy of this name.
 pub(super) fn naive(name: PolicyName, c: usize) -> Box<dyn Naive> {
     match name {
         PolicyName::Lru => Box::new(Queue { c, list: List::new(), moves: true }),
@@ -116,7 +116,7 @@ struct Sieve {
 }
 
 impl Sieve {
-    /// The next newer block than `key`.
+    /// Returns the next newer block than `key`.
     fn newer(&self, key: u32) -> Option<u32> {
         let place = self.list.iter().position(|&k| k == key).unwrap();
         place.checked_sub(1).map(|place| self.list[place])
