@@ -335,7 +335,7 @@ impl Ffs {
                     return Ok(Progress::Partial(reached));
                 }
                 if stop == end {
-                    zeroed.iter().try_for_each(|run| self.zero_stored(tx, inode, &state.di, run.clone()))?;
+                    self.zero_stored(tx, inode, &state.di, zeroed)?;
                 }
                 Ok(Progress::Done(reached))
             });
@@ -433,8 +433,8 @@ impl Ffs {
                 if freed_from > whole.start {
                     return Ok(Progress::Partial(freed_from));
                 }
-                self.zero_stored(tx, inode, &state.di, range.start..whole.start * bsize)?;
-                self.zero_stored(tx, inode, &state.di, whole.end * bsize..range.end)?;
+                let ends = [range.start..whole.start * bsize, whole.end * bsize..range.end];
+                self.zero_stored(tx, inode, &state.di, &ends)?;
                 Ok(Progress::Done(freed_from))
             })?;
             end = freed.split().0;
@@ -470,7 +470,7 @@ impl Ffs {
             let stop = range.end.min(at.saturating_add(FILL_BYTES));
             self.transact(&mut *state, |tx, state| {
                 self.store_modified(tx, inode, state)?;
-                self.zero_stored(tx, inode, &state.di, at..stop)
+                self.zero_stored(tx, inode, &state.di, std::slice::from_ref(&(at..stop)))
             })?;
             at = stop;
         }
@@ -484,29 +484,32 @@ impl Ffs {
         self.store(tx, inode.ino, &state.di)
     }
 
-    /// Zeroes the stored bytes of a range. A block that is zeroed in part is kept whole for a
-    /// rollback, which must not have to read; such blocks come first, because only they can fail.
-    fn zero_stored(&self, tx: &Tx<'_>, inode: &Inode, di: &Dinode, range: Range<u64>) -> Result<()> {
+    /// Zeroes the stored bytes of some ranges. A block that is zeroed in part is kept whole for a
+    /// rollback, which must not have to read; such blocks of all ranges come first, because only
+    /// they can fail.
+    fn zero_stored(&self, tx: &Tx<'_>, inode: &Inode, di: &Dinode, ranges: &[Range<u64>]) -> Result<()> {
         let mut whole = Vec::new();
-        let mut at = range.start;
-        while at < range.end {
-            let lbn = self.layout.lblkno(at);
-            let start = lbn.0 << self.layout.fs_bshift;
-            let stop = range.end.min((lbn.0 + 1) << self.layout.fs_bshift);
-            if let Some(frag) = self.bmap(inode.ino, di, lbn, 1)?.at {
-                let end = start + u64::from(self.layout.blksize(di.size, lbn));
-                let byte = self.layout.byte(frag) + self.layout.blkoff(at) as u64;
-                let space = Space { offset: at, at: byte, end };
-                if at > start || stop < end.min(di.size) {
-                    let all = Space { offset: start, at: self.layout.byte(frag), end };
-                    let former = self.read_space(&inode.stream, all)?;
-                    tx.restore_data_on_rollback(&inode.stream, all, former);
-                    self.cache.write(&inode.stream, tx, space, &vec![0; index(stop - at)])?;
-                } else {
-                    whole.push((space, index(stop - at)));
+        for range in ranges {
+            let mut at = range.start;
+            while at < range.end {
+                let lbn = self.layout.lblkno(at);
+                let start = lbn.0 << self.layout.fs_bshift;
+                let stop = range.end.min((lbn.0 + 1) << self.layout.fs_bshift);
+                if let Some(frag) = self.bmap(inode.ino, di, lbn, 1)?.at {
+                    let end = start + u64::from(self.layout.blksize(di.size, lbn));
+                    let byte = self.layout.byte(frag) + self.layout.blkoff(at) as u64;
+                    let space = Space { offset: at, at: byte, end };
+                    if at > start || stop < end.min(di.size) {
+                        let all = Space { offset: start, at: self.layout.byte(frag), end };
+                        let former = self.read_space(&inode.stream, all)?;
+                        tx.restore_data_on_rollback(&inode.stream, all, former);
+                        self.cache.write(&inode.stream, tx, space, &vec![0; index(stop - at)])?;
+                    } else {
+                        whole.push((space, index(stop - at)));
+                    }
                 }
+                at = stop;
             }
-            at = stop;
         }
         whole
             .into_iter()
