@@ -8,7 +8,9 @@
 //!
 //! ```no_run
 //! # use std::{path::Path, process::ExitCode, sync::Arc};
-//! # fn open_image(_: &str) -> Result<Arc<dyn spindle_vfs::FileSystem>, spindle_fuse::Error> { Err(spindle_fuse::Error::State(String::new())) }
+//! # fn open_image(_: &str) -> Result<Arc<dyn spindle_vfs::FileSystem>, spindle_fuse::Error> {
+//! #     Err(spindle_fuse::Error::State(String::new()))
+//! # }
 //! use spindle_fuse::{MountOptions, Mode, launch, serve};
 //! fn main() -> ExitCode {
 //!     launch(Mode::Daemon, "spindle mount", |signals, ready| {

@@ -96,8 +96,8 @@ impl Sample {
 mod tests {
     use super::*;
 
-    /// Promise: an image counts as there with its listing only; what is not there is told in one
-    /// line, with its number and the folder.
+    /// Promise: an image counts as there with its listing only; one line says how many are not
+    /// there, and the folder.
     #[test]
     fn missing_images_are_counted() {
         let folder = std::env::temp_dir().join(format!("spindle-samples-{}", std::process::id()));
