@@ -102,7 +102,8 @@ const NOUNS: &[&str] = &[
     "Words",
 ];
 
-/// Returns true if a comment begins with a verb in the third person, or names what it is the same as.
+/// Returns true if a comment begins with a verb in the third person, or names what it is the same
+/// as.
 fn begins_with_a_verb(comment: &str) -> bool {
     let word = comment.split([' ', ',', ':', '.', ';']).next().unwrap_or("");
     let verb = word.ends_with('s') && word.chars().all(char::is_alphabetic) && !NOUNS.contains(&word);
