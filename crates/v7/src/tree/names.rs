@@ -1,11 +1,12 @@
 //! Names: made, linked, removed. The inode is settled before the entry that leads to it.
 
-use crate::attr::id;
-use crate::dir::is_name;
-use crate::inode::{Dinode, Inode};
-use crate::mount::V7;
-use crate::ondisk::DIRSIZ;
-use crate::tx::Tx;
+use crate::format::dinode::Dinode;
+use crate::format::entry::is_name;
+use crate::format::ondisk::DIRSIZ;
+use crate::tree::attr::id;
+use crate::tree::inode::Inode;
+use crate::tree::mount::V7;
+use crate::volume::tx::Tx;
 use spindle_vfs::{Attr, Error, FileKind, Ino, NewNode, Result};
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +14,7 @@ impl V7 {
     /// Most names of one file. The inode counts to 32767, but `dcheck` counts names in a signed
     /// byte; System V stops at its `MAXLINK`.
     pub(crate) const fn link_max(&self) -> u16 {
-        if self.layout.format.is_sysv() { 1000 } else { 127 }
+        if self.layout().format.is_sysv() { 1000 } else { 127 }
     }
 
     /// Returns a directory's inode.
@@ -31,7 +32,7 @@ impl V7 {
                 let byte = |n: u32| u8::try_from(n).map(u32::from).map_err(|_| Error::Overflow);
                 di.addr[0] = byte(node.rdev.major)? << 8 | byte(node.rdev.minor)?;
             }
-            FileKind::Fifo if self.layout.format.is_sysv() => {}
+            FileKind::Fifo if self.layout().format.is_sysv() => {}
             FileKind::Fifo | FileKind::Socket | FileKind::Symlink => return Err(Error::NotSupported),
         }
         let now = self.now();
@@ -50,11 +51,11 @@ impl V7 {
 
     /// Allocates an inode, and if it is a directory its first block.
     fn make_inode(&self, tx: &Tx<'_>, mut di: Dinode, parent: u16) -> Result<(u16, Dinode)> {
-        let ino = self.alloc_inode(tx, &di)?;
+        let ino = self.volume.alloc_inode(tx, &di)?;
         if di.is_directory() {
             self.dir_init(tx, ino, &mut di, parent)?;
         }
-        self.store(tx, ino, &di)?;
+        self.volume.store(tx, ino, &di)?;
         Ok((ino, di))
     }
 
@@ -75,13 +76,13 @@ impl V7 {
         if directory && dir_state.di.nlink >= self.link_max() {
             return Err(Error::TooManyLinks);
         }
-        self.transact(&mut *dir_state, |tx, dir_state| {
+        self.volume.transact(&mut *dir_state, |tx, dir_state| {
             let place = self.dir_reserve(tx, dir.ino, &mut dir_state.di)?;
             let (ino, di) = self.make_inode(tx, di, dir.ino)?;
             self.dir_enter(tx, dir.ino, &dir_state.di, place, name, ino)?;
             self.note_modified(&mut dir_state.di);
             dir_state.di.nlink += u16::from(directory);
-            self.store(tx, dir.ino, &dir_state.di)?;
+            self.volume.store(tx, dir.ino, &dir_state.di)?;
             let inode = self.enter_new(ino, di);
             self.inodes.reference(&inode);
             let state = inode.state.read();
@@ -110,14 +111,14 @@ impl V7 {
         if state.di.nlink >= self.link_max() {
             return Err(Error::TooManyLinks);
         }
-        self.transact((&mut *dir_state, &mut *state), |tx, (dir_state, state)| {
+        self.volume.transact((&mut *dir_state, &mut *state), |tx, (dir_state, state)| {
             let place = self.dir_reserve(tx, dir.ino, &mut dir_state.di)?;
             self.dir_enter(tx, dir.ino, &dir_state.di, place, name, inode.ino)?;
             let now = self.now();
             (dir_state.di.mtime, dir_state.di.ctime, state.di.ctime) = (now, now, now);
             state.di.nlink += 1;
-            self.store(tx, dir.ino, &dir_state.di)?;
-            self.store(tx, inode.ino, &state.di)?;
+            self.volume.store(tx, dir.ino, &dir_state.di)?;
+            self.volume.store(tx, inode.ino, &state.di)?;
             self.inodes.reference(&inode);
             Ok(self.attr(&inode, state))
         })
@@ -145,15 +146,15 @@ impl V7 {
             if directory && !self.dir_is_empty(child.ino, &state.di)? {
                 return Err(Error::NotEmpty);
             }
-            self.transact((&mut *dir_state, &mut *state), |tx, (dir_state, state)| {
+            self.volume.transact((&mut *dir_state, &mut *state), |tx, (dir_state, state)| {
                 self.dir_point(tx, dir.ino, &dir_state.di, found.place, 0)?;
                 let now = self.now();
                 (dir_state.di.mtime, dir_state.di.ctime, state.di.ctime) = (now, now, now);
                 // A directory's own name, its "." and its ".." in the parent go together.
                 state.di.nlink = if directory { 0 } else { state.di.nlink.saturating_sub(1) };
                 dir_state.di.nlink = dir_state.di.nlink.saturating_sub(directory.into());
-                self.store(tx, dir.ino, &dir_state.di)?;
-                self.store(tx, child.ino, &state.di)
+                self.volume.store(tx, dir.ino, &dir_state.di)?;
+                self.volume.store(tx, child.ino, &state.di)
             })?;
             drop(state);
             child

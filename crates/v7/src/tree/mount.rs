@@ -6,17 +6,17 @@
 //! the reasons ([`V7::read_only_reasons`]). A free list that leads astray is such a reason, because
 //! it decides where everything goes; it is followed to its end at every mount.
 
-use crate::format::Format;
-use crate::freelist::{Space, walk};
-use crate::inode::{InodeTable, seconds};
-use crate::layout::{Layout, ROOT_INO};
-use crate::superblock::Superblock;
+use crate::format::free_list::walk;
+use crate::format::kind::Format;
+use crate::format::layout::{Layout, ROOT_INO};
+use crate::format::superblock::Superblock;
+use crate::tree::inode::InodeTable;
+use crate::volume::Volume;
 use spindle_cache::{Cache, Settings};
 use spindle_clock::{Clock, Mutex};
 use spindle_device::Device;
 use spindle_vfs::{AtimePolicy, Error, Objection, Result};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How to open a file system.
 #[derive(Clone, Debug, Default)]
@@ -35,20 +35,13 @@ pub struct OpenOptions {
 
 /// A mounted old file system.
 pub struct V7 {
-    pub(crate) layout: Layout,
-    pub(crate) cache: Cache,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) space: Mutex<Space>,
+    pub(crate) volume: Volume,
     pub(crate) inodes: InodeTable,
     /// Held while the tree's shape may change: a rename or removal of a directory.
     pub(crate) rename_lock: Mutex<()>,
     pub(crate) atime: AtimePolicy,
     objections: Vec<Objection>,
-    read_only: AtomicBool,
-    /// The device says "in use".
-    marked: Mutex<bool>,
     was_clean: bool,
-    damaged: AtomicBool,
 }
 
 impl V7 {
@@ -82,25 +75,16 @@ impl V7 {
             objections.push(Objection { reason: error.to_string(), remedy, overridable: false });
         }
         let forced = options.force && objections.iter().all(|objection| objection.overridable);
-        let space = Space { free_blocks: free.len(), free, free_inodes: 0, superblock };
+        let read_only = options.read_only || device_read_only || !(objections.is_empty() || forced);
+        let volume = Volume::open(layout, superblock, free, cache, clock, read_only)?;
         let v7 = Self {
-            cache,
-            clock,
-            space: Mutex::new(space),
+            volume,
             inodes: InodeTable::default(),
             rename_lock: Mutex::new(()),
             atime: options.atime,
             was_clean: objections.is_empty(),
-            read_only: AtomicBool::new(
-                options.read_only || device_read_only || !(objections.is_empty() || forced),
-            ),
             objections,
-            marked: Mutex::new(false),
-            damaged: AtomicBool::new(false),
-            layout,
         };
-        let free_inodes = v7.count_free_inodes()?;
-        v7.space.lock().free_inodes = free_inodes;
         let root = v7.iget(ROOT_INO).map_err(|e| Error::corrupt(e.to_string(), "root directory"))?;
         if !root.is_directory {
             return Err(Error::corrupt(format!("inode {ROOT_INO} is not a directory"), "root directory"));
@@ -117,72 +101,22 @@ impl V7 {
     /// Returns the checked geometry, with the format.
     #[must_use]
     pub const fn layout(&self) -> &Layout {
-        &self.layout
+        &self.volume.layout
     }
 
     /// Returns the super-block as it is now.
     #[must_use]
     pub fn superblock(&self) -> Superblock {
-        self.space.lock().current()
-    }
-
-    /// Returns true if nothing can be changed.
-    pub(crate) fn is_read_only(&self) -> bool {
-        self.read_only.load(Ordering::Relaxed)
-    }
-
-    /// The device says "in use" before anything else is changed.
-    pub(crate) fn mark_in_use(&self) -> Result<()> {
-        if self.is_read_only() {
-            return Err(Error::ReadOnly);
-        }
-        let mut marked = self.marked.lock();
-        if !*marked {
-            self.write_superblock(false)?;
-            *marked = true;
-        }
-        Ok(())
-    }
-
-    /// Begins a transaction of the cache; there is no log that it could have to wait for.
-    pub(crate) fn begin(&self) -> Result<spindle_cache::Tx<'_>> {
-        let without_log = || Error::corrupt("a log where there is none", "cache");
-        self.cache.begin(0)?.ok_or_else(without_log)
-    }
-
-    /// Writes all that has changed, and the super-block saying whether all is done.
-    fn write_superblock(&self, clean: bool) -> Result<()> {
-        let tx = self.begin()?;
-        let mut space = self.space.lock();
-        space.superblock.set_clean(clean, seconds(self.clock.now()));
-        self.put_superblock(&tx, &space)?;
-        drop(space);
-        tx.commit();
-        Ok(self.cache.sync()?)
-    }
-
-    /// Notes damage that an operation met, so that the file system is not called clean.
-    pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
-        if let Err(Error::Corrupt { what, place }) = &result
-            && !self.note_damage()
-        {
-            log::error!("{place}: {what}: run a check");
-        }
-        result
-    }
-
-    /// Notes that the file system is damaged; true if that was known.
-    pub(crate) fn note_damage(&self) -> bool {
-        self.damaged.swap(true, Ordering::Relaxed)
+        self.volume.space.lock().current()
     }
 
     /// Makes everything durable.
     pub(crate) fn sync_all(&self) -> Result<()> {
-        if self.is_read_only() {
+        if self.volume.is_read_only() {
             return Ok(());
         }
         self.store_access_times()?;
-        if *self.marked.lock() { self.write_superblock(false) } else { Ok(()) }
+        if self.volume.is_marked() { self.volume.write_superblock(false) } else { Ok(()) }
     }
 
     /// Writes the access times that reading has changed.
@@ -196,9 +130,9 @@ impl V7 {
             if let Some(atime) = pending
                 && state.di.mode != 0
             {
-                self.transact(&mut *state, |tx, state| {
+                self.volume.transact(&mut *state, |tx, state| {
                     state.di.atime = atime;
-                    self.store(tx, inode.ino, &state.di)
+                    self.volume.store(tx, inode.ino, &state.di)
                 })?;
             }
             state.atime_pending.lock().take();
@@ -208,19 +142,19 @@ impl V7 {
 
     /// Writes everything, marks the file system clean, and changes nothing any more.
     pub(crate) fn close(&self) -> Result<()> {
-        if self.is_read_only() {
+        if self.volume.is_read_only() {
             return Ok(());
         }
         // One file that cannot be freed must not keep the others' changes from the device.
         let mut freed = Ok(());
         for inode in self.inodes.all() {
-            freed = freed.and(self.note(self.free_orphan(&inode)));
+            freed = freed.and(self.volume.note(self.free_orphan(&inode)));
         }
         self.sync_all()?;
-        self.read_only.store(true, Ordering::Relaxed);
-        let clean = self.was_clean && !self.damaged.load(Ordering::Relaxed);
-        if *self.marked.lock() && clean {
-            self.write_superblock(true)?;
+        self.volume.end_changes();
+        let clean = self.was_clean && !self.volume.is_damaged();
+        if self.volume.is_marked() && clean {
+            self.volume.write_superblock(true)?;
         }
         freed
     }

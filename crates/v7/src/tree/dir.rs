@@ -2,12 +2,12 @@
 //! is free for the next name. Entries never move and directories never shrink, so the byte offset
 //! of an entry is a stable cookie.
 
-use crate::inode::Dinode;
-use crate::layout::{Block, index};
-use crate::mount::V7;
-use crate::ondisk::{DIRSIZ, Direct, ENTRY_SIZE};
-use crate::tx::Tx;
-use spindle_ondisk::{Endian, Field};
+use crate::format::dinode::Dinode;
+use crate::format::entry::Entry;
+use crate::format::layout::{Block, index};
+use crate::format::ondisk::{DIRSIZ, Direct, ENTRY_SIZE};
+use crate::tree::mount::V7;
+use crate::volume::tx::Tx;
 use spindle_vfs::{Error, Result};
 use std::ops::ControlFlow;
 
@@ -17,38 +17,6 @@ pub(crate) struct Found {
     /// Byte offset of its entry.
     pub(crate) place: u64,
     pub(crate) ino: u16,
-}
-
-/// Returns the name of an entry: all 14 bytes, or those before the first zero.
-pub(crate) fn name_of(d_name: &[u8]) -> &[u8] {
-    d_name.split(|&byte| byte == 0).next().unwrap_or_default()
-}
-
-/// An entry as it stands in its block: most are looked at only to be passed over.
-pub(crate) struct Entry<'a> {
-    bytes: &'a [u8],
-    endian: Endian,
-}
-
-impl<'a> Entry<'a> {
-    pub(crate) fn ino(&self) -> u16 {
-        u16::get(self.bytes, self.endian)
-    }
-
-    pub(crate) fn name(&self) -> &'a [u8] {
-        name_of(&self.bytes[2..])
-    }
-
-    /// Returns true if it is in use and has this name.
-    fn is(&self, name: &[u8]) -> bool {
-        let d_name = &self.bytes[2..];
-        d_name.starts_with(name) && d_name.get(name.len()).is_none_or(|&byte| byte == 0) && self.ino() != 0
-    }
-}
-
-/// Returns true for what can be a name.
-pub(crate) fn is_name(name: &[u8]) -> bool {
-    !name.is_empty() && !name.contains(&b'/')
 }
 
 impl V7 {
@@ -64,15 +32,15 @@ impl V7 {
         let end = di.size - di.size % ENTRY_SIZE as u64;
         let mut at = from.next_multiple_of(ENTRY_SIZE as u64);
         while at < end {
-            let (lbn, start) = self.layout.split(at);
-            let run = self.bmap(ino, di, lbn)?;
-            let next = (lbn.0 + run.blocks) * u64::from(self.layout.format.bsize);
+            let (lbn, start) = self.layout().split(at);
+            let run = self.volume.bmap(ino, di, lbn)?;
+            let next = (lbn.0 + run.blocks) * u64::from(self.layout().format.bsize);
             if let Some(block) = run.at {
-                let buffer = self.metadata(block)?;
+                let buffer = self.volume.metadata(block)?;
                 let bytes = buffer.read();
                 let stop = start + index(end.min(next) - at);
                 for (n, bytes) in bytes[start..stop].chunks_exact(ENTRY_SIZE).enumerate() {
-                    let entry = Entry { bytes, endian: self.layout.format.endian };
+                    let entry = Entry { bytes, endian: self.layout().format.endian };
                     if let ControlFlow::Break(found) = look(at + (n * ENTRY_SIZE) as u64, &entry) {
                         return Ok(Some(found));
                     }
@@ -103,22 +71,22 @@ impl V7 {
             return Ok(place);
         }
         let place = di.size - di.size % ENTRY_SIZE as u64;
-        if place + ENTRY_SIZE as u64 > self.layout.file_size_max() {
+        if place + ENTRY_SIZE as u64 > self.layout().file_size_max() {
             return Err(Error::TooBig);
         }
-        let placed = self.place(tx, ino, di, self.layout.split(place).0)?;
+        let placed = self.volume.place(tx, ino, di, self.layout().split(place).0)?;
         if placed.fresh {
-            self.cache.get_new(self.layout.byte(placed.at), self.layout.bsize(), None, tx)?;
+            self.volume.cache.get_new(self.layout().byte(placed.at), self.layout().bsize(), None, tx)?;
         }
         di.size = place + ENTRY_SIZE as u64;
         self.dir_put(tx, ino, di, place, Direct { d_ino: 0, d_name: [0; DIRSIZ] })?;
-        self.store(tx, ino, di)?;
+        self.volume.store(tx, ino, di)?;
         Ok(place)
     }
 
     fn entry_block(&self, ino: u16, di: &Dinode, place: u64) -> Result<(Block, usize)> {
-        let (lbn, offset) = self.layout.split(place);
-        let block = self.bmap(ino, di, lbn)?.at;
+        let (lbn, offset) = self.layout().split(place);
+        let block = self.volume.bmap(ino, di, lbn)?.at;
         let block = block
             .ok_or_else(|| Error::corrupt("a hole", format!("directory inode {ino}, offset {place}")))?;
         Ok((block, offset))
@@ -127,7 +95,7 @@ impl V7 {
     fn dir_put(&self, tx: &Tx<'_>, ino: u16, di: &Dinode, place: u64, entry: Direct) -> Result<()> {
         let (block, offset) = self.entry_block(ino, di, place)?;
         let range = offset..offset + ENTRY_SIZE;
-        entry.encode(self.metadata(block)?.write(tx).bytes_mut(range), self.layout.format.endian);
+        entry.encode(self.volume.metadata(block)?.write(tx).bytes_mut(range), self.layout().format.endian);
         Ok(())
     }
 
@@ -157,7 +125,7 @@ impl V7 {
         target: u16,
     ) -> Result<()> {
         let (block, offset) = self.entry_block(ino, di, place)?;
-        let old = Direct::decode(&self.metadata(block)?.read()[offset..], self.layout.format.endian);
+        let old = Direct::decode(&self.volume.metadata(block)?.read()[offset..], self.layout().format.endian);
         self.dir_put(tx, ino, di, place, Direct { d_ino: target, ..old })
     }
 

@@ -6,11 +6,12 @@
 //! both the order of the locks (an ancestor first) and whether a directory would end below itself.
 //! All other renames lock one directory and then files in the order of their numbers.
 
-use crate::inode::{Dinode, Inode, State};
-use crate::layout::ROOT_INO;
-use crate::mount::V7;
-use crate::names::{check_alive, check_name, dangling};
-use crate::tx::Tx;
+use crate::format::dinode::Dinode;
+use crate::format::layout::ROOT_INO;
+use crate::tree::inode::{Inode, State};
+use crate::tree::mount::V7;
+use crate::tree::names::{check_alive, check_name, dangling};
+use crate::volume::tx::Tx;
 use spindle_cache::Restore;
 use spindle_clock::{MutexGuard, RwLockWriteGuard};
 use spindle_vfs::{Error, Ino, RenameMode, Result};
@@ -183,7 +184,7 @@ impl V7 {
         if moves_up && dirs.to().di.nlink >= self.link_max() {
             return Err(Error::TooManyLinks);
         }
-        self.transact((dirs, &mut *source), |tx, (dirs, source)| {
+        self.volume.transact((dirs, &mut *source), |tx, (dirs, source)| {
             let (to_ino, name) = (what.to.dir.ino, what.to.name);
             let place = self.dir_reserve(tx, to_ino, &mut dirs.to().di)?;
             self.dir_enter(tx, to_ino, &dirs.to().di, place, name, what.source.1.ino)?;
@@ -203,7 +204,7 @@ impl V7 {
         if what.source_is_dir && !self.dir_is_empty(target.1.ino, &old.di)? {
             return Err(Error::NotEmpty);
         }
-        self.transact((dirs, &mut *source, &mut *old), |tx, (dirs, source, old)| {
+        self.volume.transact((dirs, &mut *source, &mut *old), |tx, (dirs, source, old)| {
             let to_ino = what.to.dir.ino;
             self.dir_point(tx, to_ino, &dirs.to().di, target.0, what.source.1.ino)?;
             self.dir_point(tx, what.from.dir.ino, &dirs.from.di, what.source.0, 0)?;
@@ -219,7 +220,7 @@ impl V7 {
                 old.di.nlink = old.di.nlink.saturating_sub(1);
             }
             old.di.ctime = self.now();
-            self.store(tx, target.1.ino, &old.di)?;
+            self.volume.store(tx, target.1.ino, &old.di)?;
             self.finish_rename(tx, dirs, what, source)
         })
     }
@@ -238,7 +239,7 @@ impl V7 {
             return Err(Error::TooManyLinks);
         }
         let (mut source, mut other) = lock_both(what.source.1, target.1);
-        self.transact((dirs, &mut *source, &mut *other), |tx, (dirs, source, other)| {
+        self.volume.transact((dirs, &mut *source, &mut *other), |tx, (dirs, source, other)| {
             let (from_ino, to_ino) = (what.from.dir.ino, what.to.dir.ino);
             self.dir_point(tx, to_ino, &dirs.to().di, target.0, what.source.1.ino)?;
             self.dir_point(tx, from_ino, &dirs.from.di, what.source.0, target.1.ino)?;
@@ -254,7 +255,7 @@ impl V7 {
                 dirs.from.di.nlink = dirs.from.di.nlink.saturating_add_signed(-change);
             }
             other.di.ctime = self.now();
-            self.store(tx, target.1.ino, &other.di)?;
+            self.volume.store(tx, target.1.ino, &other.di)?;
             self.finish_rename(tx, dirs, what, source)
         })
     }
@@ -277,12 +278,12 @@ impl V7 {
     ) -> Result<()> {
         let now = self.now();
         source.di.ctime = now;
-        self.store(tx, what.source.1.ino, &source.di)?;
+        self.volume.store(tx, what.source.1.ino, &source.di)?;
         (dirs.from.di.mtime, dirs.from.di.ctime) = (now, now);
-        self.store(tx, what.from.dir.ino, &dirs.from.di)?;
+        self.volume.store(tx, what.from.dir.ino, &dirs.from.di)?;
         let to = dirs.to();
         (to.di.mtime, to.di.ctime) = (now, now);
-        self.store(tx, what.to.dir.ino, &to.di)
+        self.volume.store(tx, what.to.dir.ino, &to.di)
     }
 }
 
