@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 /// What an inode holds.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Dinode {
+pub struct Dinode {
     pub(crate) mode: u16,
     pub(crate) nlink: u16,
     pub(crate) uid: u16,

@@ -4,10 +4,12 @@ use crate::format::dinode::{Dinode, seconds};
 use crate::tree::inode::{Inode, State};
 use crate::tree::mount::V7;
 use spindle_clock::Timestamp;
+use spindle_tree::{Operations, Tree};
 use spindle_vfs::{Attr, Error, FileKind, Ino, Result, SetAttr, SetTime};
 
 impl V7 {
-    pub(crate) fn attr(&self, inode: &Inode, state: &State) -> Attr {
+    /// Returns the attributes of a file.
+    pub(crate) fn attributes_of(&self, inode: &Inode, state: &State) -> Attr {
         let di = &state.di;
         Attr {
             ino: Ino(inode.ino.into()),
@@ -26,26 +28,6 @@ impl V7 {
             ctime: di.ctime,
             birthtime: None,
             flags: 0,
-        }
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        storable(self.volume.clock.now())
-    }
-
-    /// Notes that a file's data has changed, or a directory's names.
-    pub(crate) fn note_modified(&self, di: &mut Dinode) {
-        let now = self.now();
-        (di.mtime, di.ctime) = (now, now);
-    }
-
-    /// Notes that a file was read.
-    pub(crate) fn touch(&self, state: &State) {
-        let now = self.now();
-        let mut pending = state.atime_pending.lock();
-        let due = self.atime.is_due(pending.unwrap_or(state.di.atime), state.di.mtime, state.di.ctime, now);
-        if due && !self.volume.is_read_only() {
-            *pending = Some(now);
         }
     }
 
@@ -87,13 +69,13 @@ impl V7 {
                 *state.atime_pending.lock() = None;
             }
             self.volume.store(tx, inode.ino, &state.di)?;
-            Ok(self.attr(&inode, state))
+            Ok(self.attributes_of(&inode, state))
         })
     }
 }
 
 /// Returns a time as the disk can keep it.
-fn storable(time: Timestamp) -> Timestamp {
+pub(crate) fn storable(time: Timestamp) -> Timestamp {
     Timestamp::new(seconds(time).into(), 0)
 }
 

@@ -8,16 +8,9 @@ use crate::format::layout::{Block, index};
 use crate::format::ondisk::{DIRSIZ, Direct, ENTRY_SIZE};
 use crate::tree::mount::V7;
 use crate::volume::tx::Tx;
+use spindle_tree::Found;
 use spindle_vfs::{Error, Result};
 use std::ops::ControlFlow;
-
-/// A name found.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
-    /// Byte offset of its entry.
-    pub(crate) place: u64,
-    pub(crate) ino: u16,
-}
 
 impl V7 {
     /// Passes every entry from byte `from` on, used or not, with its offset to `look` until that
@@ -52,7 +45,7 @@ impl V7 {
     }
 
     /// Finds a name.
-    pub(crate) fn dir_find(&self, ino: u16, di: &Dinode, name: &[u8]) -> Result<Option<Found>> {
+    pub(crate) fn find_entry(&self, ino: u16, di: &Dinode, name: &[u8]) -> Result<Option<Found<u16>>> {
         self.each_entry(ino, di, 0, |place, entry| {
             if entry.is(name) {
                 ControlFlow::Break(Found { place, ino: entry.ino() })
@@ -63,7 +56,7 @@ impl V7 {
     }
 
     /// Finds a free entry, or adds one at the end, and gives its offset.
-    pub(crate) fn dir_reserve(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode) -> Result<u64> {
+    pub(crate) fn reserve_entry(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode) -> Result<u64> {
         let free = self.each_entry(ino, di, 0, |place, entry| {
             if entry.ino() == 0 { ControlFlow::Break(place) } else { ControlFlow::Continue(()) }
         })?;
@@ -79,7 +72,7 @@ impl V7 {
             self.volume.cache.get_new(self.layout().byte(placed.at), self.layout().bsize(), None, tx)?;
         }
         di.size = place + ENTRY_SIZE as u64;
-        self.dir_put(tx, ino, di, place, Direct { d_ino: 0, d_name: [0; DIRSIZ] })?;
+        self.put_entry(tx, ino, di, place, Direct { d_ino: 0, d_name: [0; DIRSIZ] })?;
         self.volume.store(tx, ino, di)?;
         Ok(place)
     }
@@ -92,15 +85,15 @@ impl V7 {
         Ok((block, offset))
     }
 
-    fn dir_put(&self, tx: &Tx<'_>, ino: u16, di: &Dinode, place: u64, entry: Direct) -> Result<()> {
+    fn put_entry(&self, tx: &Tx<'_>, ino: u16, di: &Dinode, place: u64, entry: Direct) -> Result<()> {
         let (block, offset) = self.entry_block(ino, di, place)?;
         let range = offset..offset + ENTRY_SIZE;
         entry.encode(self.volume.metadata(block)?.write(tx).bytes_mut(range), self.layout().format.endian);
         Ok(())
     }
 
-    /// Enters a name at a place that [`Self::dir_reserve`] gave.
-    pub(crate) fn dir_enter(
+    /// Enters a name at a place that [`Self::reserve_entry`] gave.
+    pub(crate) fn enter_entry(
         &self,
         tx: &Tx<'_>,
         ino: u16,
@@ -111,12 +104,12 @@ impl V7 {
     ) -> Result<()> {
         let mut d_name = [0; DIRSIZ];
         d_name[..name.len()].copy_from_slice(name);
-        self.dir_put(tx, ino, di, place, Direct { d_ino: target, d_name })
+        self.put_entry(tx, ino, di, place, Direct { d_ino: target, d_name })
     }
 
     /// Makes the name at a place mean another inode, or with 0 nothing: the name itself stays on
     /// the disk, as ever.
-    pub(crate) fn dir_point(
+    pub(crate) fn point_entry(
         &self,
         tx: &Tx<'_>,
         ino: u16,
@@ -126,11 +119,11 @@ impl V7 {
     ) -> Result<()> {
         let (block, offset) = self.entry_block(ino, di, place)?;
         let old = Direct::decode(&self.volume.metadata(block)?.read()[offset..], self.layout().format.endian);
-        self.dir_put(tx, ino, di, place, Direct { d_ino: target, ..old })
+        self.put_entry(tx, ino, di, place, Direct { d_ino: target, ..old })
     }
 
     /// Returns true if there are only `.` and `..`.
-    pub(crate) fn dir_is_empty(&self, ino: u16, di: &Dinode) -> Result<bool> {
+    pub(crate) fn has_no_names(&self, ino: u16, di: &Dinode) -> Result<bool> {
         let other = self.each_entry(ino, di, 0, |_, entry| {
             let dots = matches!(entry.name(), b"." | b"..");
             if entry.ino() != 0 && !dots { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -141,8 +134,8 @@ impl V7 {
     /// Fills a new directory with `.` and `..`.
     pub(crate) fn dir_init(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode, parent: u16) -> Result<()> {
         for (name, target) in [(&b"."[..], ino), (b"..", parent)] {
-            let place = self.dir_reserve(tx, ino, di)?;
-            self.dir_enter(tx, ino, di, place, name, target)?;
+            let place = self.reserve_entry(tx, ino, di)?;
+            self.enter_entry(tx, ino, di, place, name, target)?;
         }
         Ok(())
     }

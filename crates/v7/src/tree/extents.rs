@@ -3,6 +3,7 @@
 use crate::format::layout::Lbn;
 use crate::tree::attr::check_regular;
 use crate::tree::mount::V7;
+use spindle_tree::Operations;
 use spindle_vfs::{Extent, Ino, Result};
 
 impl V7 {

@@ -1,141 +1,223 @@
-//! Inodes: on the disk 64 bytes, in memory one entry for each number in use, with its lock and its
-//! references.
-//!
-//! An [`Inode`]'s state is written through: whoever changes the [`Dinode`] calls [`V7::store`] in
-//! the same transaction, so an entry that nobody uses can be dropped at any time.
-//!
-//! Order of locks: a directory before the file in it, and among other files the lower number first.
-//! Only the holder of [`V7::rename_lock`] waits for a second directory: a damaged tree may have a
-//! directory below itself, where there is no order among directories. A transaction is begun after
-//! all inode locks are held, never before one.
+//! The inodes of the old file system under the operations that all file systems share
+//! ([`spindle_tree`]).
 
+use super::attr::id;
+use super::mount::V7;
 use crate::format::dinode::Dinode;
-use crate::tree::mount::V7;
+use crate::format::layout::ROOT_INO;
+use crate::format::ondisk::DIRSIZ;
+use crate::volume::tx::Tx;
 use spindle_cache::{Restore, Stream};
-use spindle_clock::{Mutex, RwLock, Timestamp};
-use spindle_vfs::{Error, Ino, Result};
-use std::collections::HashMap;
-use std::sync::Arc;
+use spindle_clock::Timestamp;
+use spindle_tree::{Found, NewInode, NodesOf, Tree};
+use spindle_vfs::{Attr, Error, FileKind, NewNode, Privilege, Result};
+use std::sync::{Arc, OnceLock};
 
 /// An inode in memory.
-pub(crate) struct Inode {
-    pub(crate) ino: u16,
-    /// Stays the same as long as a name or a reference leads to it, so that asking takes no lock.
-    pub(crate) is_directory: bool,
-    /// Its data in memory, if it is a file.
-    pub(crate) stream: Arc<Stream>,
-    pub(crate) state: RwLock<State>,
-}
+pub(crate) type Inode = spindle_tree::InodeOf<V7>;
+/// What the lock of an inode protects.
+pub(crate) type State = spindle_tree::StateOf<V7>;
 
-/// What an inode's lock protects.
-pub(crate) struct State {
-    pub(crate) di: Dinode,
-    /// The access time in memory is newer than the stored one.
-    pub(crate) atime_pending: Mutex<Option<Timestamp>>,
-}
-
-impl Restore for State {
-    type Saved = Dinode;
-    fn save(&self) -> Dinode {
-        self.di.clone()
+impl spindle_tree::Dinode for Dinode {
+    fn kind(&self) -> Option<FileKind> {
+        self.kind()
     }
-    fn restore(&mut self, saved: Dinode) {
-        self.di = saved;
+    fn is_free(&self) -> bool {
+        self.mode == 0
     }
-}
-
-/// Inodes in memory before the idle ones are dropped for the first time.
-const SWEEP_AT_LEAST: usize = 1024;
-
-#[derive(Default)]
-struct Table {
-    entries: HashMap<u16, (Arc<Inode>, u64)>,
-    /// Inodes at which the idle ones are dropped next: twice what the last sweep left.
-    sweep_at: usize,
-}
-
-/// All inodes in memory, with their references.
-#[derive(Default)]
-pub(crate) struct InodeTable(Mutex<Table>);
-
-impl InodeTable {
-    fn find(&self, ino: u16) -> Option<Arc<Inode>> {
-        self.0.lock().entries.get(&ino).map(|(inode, _)| inode.clone())
+    fn nlink(&self) -> u16 {
+        self.nlink
     }
-
-    /// Enters an inode, or gives the one that somebody else has entered meanwhile.
-    fn enter(&self, ino: u16, di: Dinode, stream: Arc<Stream>) -> Arc<Inode> {
-        let mut table = self.0.lock();
-        if table.entries.len() >= table.sweep_at.max(SWEEP_AT_LEAST) {
-            table.entries.retain(|_, (inode, references)| {
-                // The cache holds streams with data that the device does not have.
-                let written = Arc::strong_count(&inode.stream) == 1;
-                let idle = *references == 0 && Arc::strong_count(inode) == 1 && written;
-                !idle || inode.state.read().atime_pending.lock().is_some()
-            });
-            table.sweep_at = table.entries.len() * 2;
-        }
-        let is_directory = di.is_directory();
-        let state = RwLock::new(State { di, atime_pending: Mutex::new(None) });
-        let fresh = || (Arc::new(Inode { ino, is_directory, stream, state }), 0);
-        table.entries.entry(ino).or_insert_with(fresh).0.clone()
+    fn set_nlink(&mut self, nlink: u16) {
+        self.nlink = nlink;
     }
-
-    /// Takes a reference; the caller holds the inode's lock or that of a directory that names it.
-    pub(crate) fn reference(&self, inode: &Arc<Inode>) {
-        self.0.lock().entries.entry(inode.ino).or_insert_with(|| (inode.clone(), 0)).1 += 1;
+    fn times(&self) -> [Timestamp; 3] {
+        [self.atime, self.mtime, self.ctime]
     }
-
-    /// Gives references back; the inode if these were the last.
-    pub(crate) fn release(&self, ino: u16, count: u64) -> Option<Arc<Inode>> {
-        let mut table = self.0.lock();
-        let (inode, references) = table.entries.get_mut(&ino)?;
-        *references = references.saturating_sub(count);
-        (*references == 0).then(|| inode.clone())
+    fn set_atime(&mut self, atime: Timestamp) {
+        self.atime = atime;
     }
-
-    pub(crate) fn is_referenced(&self, ino: u16) -> bool {
-        self.0.lock().entries.get(&ino).is_some_and(|(_, references)| *references > 0)
+    fn set_modified(&mut self, now: Timestamp) {
+        (self.mtime, self.ctime) = (now, now);
     }
-
-    /// Drops an inode that was freed, unless its number has been given to another meanwhile.
-    pub(crate) fn drop_freed(&self, freed: &Arc<Inode>) {
-        let mut table = self.0.lock();
-        if table.entries.get(&freed.ino).is_some_and(|(inode, _)| Arc::ptr_eq(inode, freed)) {
-            table.entries.remove(&freed.ino);
-        }
-    }
-
-    /// Returns all inodes in memory, in the order of their numbers.
-    pub(crate) fn all(&self) -> Vec<Arc<Inode>> {
-        let mut all: Vec<_> = self.0.lock().entries.values().map(|(inode, _)| inode.clone()).collect();
-        all.sort_by_key(|inode| inode.ino);
-        all
+    fn set_changed(&mut self, now: Timestamp) {
+        self.ctime = now;
     }
 }
 
 impl V7 {
-    /// Returns the inode behind a number that a directory or a caller gave.
-    ///
-    /// # Errors
-    /// [`Error::Stale`] if the number is not in use.
-    pub(crate) fn iget(&self, ino: u16) -> Result<Arc<Inode>> {
-        if let Some(inode) = self.inodes.find(ino) {
-            return Ok(inode);
+    /// Returns the inode behind a new name, as it will be.
+    fn new_dinode(&self, node: &NewNode<'_>) -> Result<Dinode> {
+        let mut di = Dinode::default();
+        match node.kind {
+            FileKind::Regular | FileKind::Directory => {}
+            FileKind::BlockDevice | FileKind::CharDevice => {
+                let byte = |n: u32| u8::try_from(n).map(u32::from).map_err(|_| Error::Overflow);
+                di.addr[0] = byte(node.rdev.major)? << 8 | byte(node.rdev.minor)?;
+            }
+            FileKind::Fifo if self.layout().format.is_sysv() => {}
+            FileKind::Fifo | FileKind::Socket | FileKind::Symlink => return Err(Error::NotSupported),
         }
-        let di = self.volume.read_dinode(ino)?;
-        Ok(self.inodes.enter(ino, di, self.volume.cache.stream(self.layout().format.bsize, 1)))
+        let now = self.now();
+        Ok(Dinode {
+            mode: u16::try_from(node.kind.mode_bits() | node.perm & 0o7777).unwrap_or(0),
+            nlink: if node.kind == FileKind::Directory { 2 } else { 1 },
+            uid: id(node.uid)?,
+            gid: id(node.gid)?,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            held: OnceLock::from(0),
+            ..di
+        })
+    }
+}
+
+impl Tree for V7 {
+    type Number = u16;
+    type Dinode = Dinode;
+    type Derived = ();
+    type Tx<'a> = Tx<'a>;
+    /// Byte offset of a free entry.
+    type Room = u64;
+
+    const ROOT: u16 = ROOT_INO;
+
+    fn nodes(&self) -> &NodesOf<Self> {
+        &self.nodes
     }
 
-    /// Returns the inode behind a number from above the seam.
-    pub(crate) fn iget_ino(&self, ino: Ino) -> Result<Arc<Inode>> {
-        self.iget(u16::try_from(ino.0).map_err(|_| Error::Stale)?)
+    fn name_max(&self) -> usize {
+        DIRSIZ
     }
 
-    /// Enters a newly allocated inode into the table, replacing whatever was left of the number's
-    /// former file.
-    pub(crate) fn enter_new(&self, ino: u16, di: Dinode) -> Arc<Inode> {
-        self.inodes.0.lock().entries.remove(&ino);
-        self.inodes.enter(ino, di, self.volume.cache.stream(self.layout().format.bsize, 1))
+    /// The inode counts to 32767, but `dcheck` counts names in a signed byte; System V stops at its
+    /// `MAXLINK`.
+    fn link_max(&self) -> u16 {
+        if self.layout().format.is_sysv() { 1000 } else { 127 }
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.volume.is_read_only()
+    }
+
+    fn check_changes(&self) -> Result<()> {
+        Ok(self.volume.cache.check()?)
+    }
+
+    fn now(&self) -> Timestamp {
+        super::attr::storable(self.volume.clock.now())
+    }
+
+    fn note<R>(&self, result: Result<R>) -> Result<R> {
+        self.volume.note(result)
+    }
+
+    fn transact<R: Restore, V>(
+        &self,
+        touched: R,
+        change: impl FnOnce(&Tx<'_>, &mut R) -> Result<V>,
+    ) -> Result<V> {
+        self.volume.transact(touched, change)
+    }
+
+    fn read_inode(&self, ino: u16) -> Result<Dinode> {
+        self.volume.read_dinode(ino)
+    }
+
+    fn derive(&self) {}
+
+    fn new_stream(&self) -> Arc<Stream> {
+        self.volume.cache.stream(self.layout().format.bsize, 1)
+    }
+
+    fn store(&self, tx: &Tx<'_>, ino: u16, di: &Dinode) -> Result<()> {
+        self.volume.store(tx, ino, di)
+    }
+
+    fn check_node(&self, node: &NewNode<'_>) -> Result<()> {
+        self.new_dinode(node).map(drop)
+    }
+
+    fn make_inode(
+        &self,
+        tx: &Tx<'_>,
+        parent: (u16, &Dinode),
+        node: &NewNode<'_>,
+        _by: Privilege,
+    ) -> Result<NewInode<Self>> {
+        let mut di = self.new_dinode(node)?;
+        let ino = self.volume.alloc_inode(tx, &di)?;
+        if di.is_directory() {
+            self.dir_init(tx, ino, &mut di, parent.0)?;
+        }
+        self.volume.store(tx, ino, &di)?;
+        Ok(NewInode { ino, di, stream: self.new_stream() })
+    }
+
+    fn free_orphan(&self, inode: &Arc<Inode>) -> Result<()> {
+        let mut state = inode.state.write();
+        if state.di.nlink > 0 || state.di.mode == 0 || self.volume.is_read_only() {
+            return Ok(());
+        }
+        self.volume.transact(&mut *state, |tx, state| {
+            if state.di.has_blocks() {
+                self.shrink(tx, inode, &mut state.di, 0)?;
+            }
+            state.di = Dinode::default();
+            self.volume.free_inode(tx, inode.ino)
+        })?;
+        self.nodes.table.drop_freed(inode);
+        Ok(())
+    }
+
+    fn attr(&self, inode: &Inode, state: &State) -> Attr {
+        self.attributes_of(inode, state)
+    }
+
+    fn dir_find(&self, ino: u16, state: &State, name: &[u8]) -> Result<Option<Found<u16>>> {
+        self.find_entry(ino, &state.di, name)
+    }
+
+    fn dir_reserve(
+        &self,
+        tx: &Tx<'_>,
+        ino: u16,
+        state: &mut State,
+        _name: &[u8],
+        _by: Privilege,
+    ) -> Result<u64> {
+        self.reserve_entry(tx, ino, &mut state.di)
+    }
+
+    fn dir_enter(
+        &self,
+        tx: &Tx<'_>,
+        ino: u16,
+        state: &mut State,
+        room: u64,
+        name: &[u8],
+        (target, _): (u16, FileKind),
+    ) -> Result<()> {
+        self.enter_entry(tx, ino, &state.di, room, name, target)
+    }
+
+    fn dir_remove(&self, tx: &Tx<'_>, ino: u16, state: &mut State, _name: &[u8], place: u64) -> Result<()> {
+        self.point_entry(tx, ino, &state.di, place, 0)
+    }
+
+    fn dir_rewrite(
+        &self,
+        tx: &Tx<'_>,
+        ino: u16,
+        state: &State,
+        place: u64,
+        (target, _): (u16, FileKind),
+    ) -> Result<()> {
+        self.point_entry(tx, ino, &state.di, place, target)
+    }
+
+    fn dir_is_empty(&self, ino: u16, di: &Dinode) -> Result<bool> {
+        self.has_no_names(ino, di)
     }
 }

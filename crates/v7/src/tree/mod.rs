@@ -6,7 +6,5 @@ mod extents;
 mod file;
 mod inode;
 pub(crate) mod mount;
-mod names;
 mod ops;
-mod rename;
 mod truncate;

@@ -10,11 +10,11 @@ use crate::format::free_list::walk;
 use crate::format::kind::Format;
 use crate::format::layout::{Layout, ROOT_INO};
 use crate::format::superblock::Superblock;
-use crate::tree::inode::InodeTable;
 use crate::volume::Volume;
 use spindle_cache::{Cache, Settings};
-use spindle_clock::{Clock, Mutex};
+use spindle_clock::Clock;
 use spindle_device::Device;
+use spindle_tree::{Nodes, NodesOf, Operations, Tree};
 use spindle_vfs::{AtimePolicy, Error, Objection, Result};
 use std::sync::Arc;
 
@@ -36,10 +36,7 @@ pub struct OpenOptions {
 /// A mounted old file system.
 pub struct V7 {
     pub(crate) volume: Volume,
-    pub(crate) inodes: InodeTable,
-    /// Held while the tree's shape may change: a rename or removal of a directory.
-    pub(crate) rename_lock: Mutex<()>,
-    pub(crate) atime: AtimePolicy,
+    pub(crate) nodes: NodesOf<Self>,
     objections: Vec<Objection>,
     was_clean: bool,
 }
@@ -77,14 +74,8 @@ impl V7 {
         let forced = options.force && objections.iter().all(|objection| objection.overridable);
         let read_only = options.read_only || device_read_only || !(objections.is_empty() || forced);
         let volume = Volume::open(layout, superblock, free, cache, clock, read_only)?;
-        let v7 = Self {
-            volume,
-            inodes: InodeTable::default(),
-            rename_lock: Mutex::new(()),
-            atime: options.atime,
-            was_clean: objections.is_empty(),
-            objections,
-        };
+        let v7 =
+            Self { volume, nodes: Nodes::new(options.atime), was_clean: objections.is_empty(), objections };
         let root = v7.iget(ROOT_INO).map_err(|e| Error::corrupt(e.to_string(), "root directory"))?;
         if !root.is_directory {
             return Err(Error::corrupt(format!("inode {ROOT_INO} is not a directory"), "root directory"));
@@ -119,35 +110,16 @@ impl V7 {
         if self.volume.is_marked() { self.volume.write_superblock(false) } else { Ok(()) }
     }
 
-    /// Writes the access times that reading has changed.
-    fn store_access_times(&self) -> Result<()> {
-        for inode in self.inodes.all() {
-            if inode.state.read().atime_pending.lock().is_none() {
-                continue;
-            }
-            let mut state = inode.state.write();
-            let pending = *state.atime_pending.lock();
-            if let Some(atime) = pending
-                && state.di.mode != 0
-            {
-                self.volume.transact(&mut *state, |tx, state| {
-                    state.di.atime = atime;
-                    self.volume.store(tx, inode.ino, &state.di)
-                })?;
-            }
-            state.atime_pending.lock().take();
-        }
-        Ok(())
-    }
-
     /// Writes everything, marks the file system clean, and changes nothing any more.
     pub(crate) fn close(&self) -> Result<()> {
         if self.volume.is_read_only() {
             return Ok(());
         }
+        // What could not be freed before may have left memory.
+        self.regain_space()?;
         // One file that cannot be freed must not keep the others' changes from the device.
         let mut freed = Ok(());
-        for inode in self.inodes.all() {
+        for inode in self.nodes.table.all() {
             freed = freed.and(self.volume.note(self.free_orphan(&inode)));
         }
         self.sync_all()?;

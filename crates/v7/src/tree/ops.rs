@@ -11,8 +11,8 @@ use crate::format::ondisk::{DIRSIZ, ENTRY_SIZE};
 use crate::tree::attr::check_regular;
 use crate::tree::inode::{Inode, State};
 use crate::tree::mount::V7;
-use crate::tree::names::{check_alive, dangling};
 use spindle_clock::RwLockWriteGuard;
+use spindle_tree::{Operations, Tree};
 use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Result, Seek, SetAttr, XattrMode,
@@ -67,43 +67,20 @@ impl FileSystem for V7 {
     }
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {
-        let inode = self.iget_ino(ino)?;
-        let state = inode.state.read();
-        if state.di.mode == 0 { Err(Error::Stale) } else { Ok(self.attr(&inode, &state)) }
+        self.attributes(ino)
     }
 
     fn setattr(&self, ino: Ino, set: &SetAttr, _by: Privilege) -> Result<Attr> {
-        let result = self.set_attributes(ino, set);
+        let result = self.changing(|| self.set_attributes(ino, set));
         self.volume.note(result)
     }
 
     fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
-        let dir = self.directory(dir)?;
-        if name.len() > DIRSIZ {
-            return Err(Error::NameTooLong);
-        }
-        let dir_state = dir.state.read();
-        if name == b"." {
-            self.inodes.reference(&dir);
-            return Ok(self.attr(&dir, &dir_state));
-        }
-        check_alive(&dir_state.di)?;
-        let found = self.volume.note(self.dir_find(dir.ino, &dir_state.di, name))?.ok_or(Error::NotFound)?;
-        let child = self.volume.note(self.iget(found.ino).map_err(|e| dangling(e, found.ino)))?;
-        self.inodes.reference(&child);
-        // The reference keeps it from being freed.
-        drop(dir_state);
-        let state = child.state.read();
-        Ok(self.attr(&child, &state))
+        self.look_up(dir, name)
     }
 
     fn forget(&self, ino: Ino, count: u64) {
-        let Ok(number) = u16::try_from(ino.0) else { return };
-        if let Some(inode) = self.inodes.release(number, count)
-            && let Err(error) = self.volume.note(self.reclaim(&inode))
-        {
-            log::error!("inode {number} could not be freed: {error}");
-        }
+        self.forget_references(ino, count);
     }
 
     fn readdir(
@@ -140,25 +117,25 @@ impl FileSystem for V7 {
         }
     }
 
-    fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, _by: Privilege) -> Result<Attr> {
-        let result = self.create_name(dir, name, node);
+    fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr> {
+        let result = self.changing(|| self.create_name(dir, name, node, by));
         self.volume.note(result)
     }
 
-    fn link(&self, ino: Ino, dir: Ino, name: &[u8], _by: Privilege) -> Result<Attr> {
-        let result = self.link_name(ino, dir, name);
+    fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr> {
+        let result = self.changing(|| self.link_name(ino, dir, name, by));
         self.volume.note(result)
     }
 
     fn unlink(&self, dir: Ino, name: &[u8]) -> Result<()> {
-        let result = self.remove_name(dir, name, false);
+        let result = self.changing(|| self.remove_name(dir, name, false));
         self.volume.note(result)
     }
 
     fn rmdir(&self, dir: Ino, name: &[u8]) -> Result<()> {
         let result = match name {
             b".." => Err(Error::NotEmpty),
-            _ => self.remove_name(dir, name, true),
+            _ => self.changing(|| self.remove_name(dir, name, true)),
         };
         self.volume.note(result)
     }
@@ -170,9 +147,9 @@ impl FileSystem for V7 {
         to_dir: Ino,
         to: &[u8],
         mode: RenameMode,
-        _by: Privilege,
+        by: Privilege,
     ) -> Result<()> {
-        let result = self.rename_entry((from_dir, from), (to_dir, to), mode);
+        let result = self.changing(|| self.rename_name((from_dir, from), (to_dir, to), mode, by));
         self.volume.note(result)
     }
 
@@ -209,12 +186,14 @@ impl FileSystem for V7 {
         if len == 0 {
             return Err(Error::Invalid);
         }
-        let inode = self.iget_ino(ino)?;
-        let mut state = write_regular(&inode)?;
-        self.volume.transact(&mut *state, |tx, state| {
-            self.volume.note(self.fallocate_file(tx, &inode, &mut state.di, mode, offset..end))?;
-            self.note_modified(&mut state.di);
-            self.volume.store(tx, inode.ino, &state.di)
+        self.changing(|| {
+            let inode = self.iget_ino(ino)?;
+            let mut state = write_regular(&inode)?;
+            self.volume.transact(&mut *state, |tx, state| {
+                self.volume.note(self.fallocate_file(tx, &inode, &mut state.di, mode, offset..end))?;
+                self.note_modified(&mut state.di);
+                self.volume.store(tx, inode.ino, &state.di)
+            })
         })
     }
 
@@ -265,16 +244,18 @@ impl FileSystem for V7 {
 impl V7 {
     /// Writes to a regular file, and has `date` set its times.
     fn write_and(&self, ino: Ino, offset: u64, data: &[u8], date: impl Fn(&mut Dinode)) -> Result<usize> {
-        let inode = self.iget_ino(ino)?;
-        let mut state = write_regular(&inode)?;
-        if data.is_empty() {
-            return Ok(0);
-        }
-        self.volume.transact(&mut *state, |tx, state| {
-            let written = self.volume.note(self.write_file(tx, &inode, &mut state.di, offset, data))?;
-            date(&mut state.di);
-            self.volume.store(tx, inode.ino, &state.di)?;
-            Ok(written)
+        self.changing(|| {
+            let inode = self.iget_ino(ino)?;
+            let mut state = write_regular(&inode)?;
+            if data.is_empty() {
+                return Ok(0);
+            }
+            self.volume.transact(&mut *state, |tx, state| {
+                let written = self.volume.note(self.write_file(tx, &inode, &mut state.di, offset, data))?;
+                date(&mut state.di);
+                self.volume.store(tx, inode.ino, &state.di)?;
+                Ok(written)
+            })
         })
     }
 }

@@ -11,7 +11,6 @@ use crate::tree::mount::V7;
 use crate::volume::tx::{Freed, Tx};
 use spindle_vfs::Result;
 use std::ops::Range;
-use std::sync::Arc;
 
 impl V7 {
     /// Frees the blocks of a range, and the indirect blocks that lead nowhere then. The caller
@@ -88,28 +87,5 @@ impl V7 {
         di.size = size;
         self.free_blocks(tx, inode, di, size.div_ceil(self.layout().format.bsize.into())..u64::MAX)?;
         self.clear_tail(tx, inode, di)
-    }
-
-    /// Frees an inode if it has neither names nor references.
-    pub(crate) fn reclaim(&self, inode: &Arc<Inode>) -> Result<()> {
-        if self.inodes.is_referenced(inode.ino) { Ok(()) } else { self.free_orphan(inode) }
-    }
-
-    /// Frees an inode if it has no names: its blocks, then itself. Whoever had references has them
-    /// no more.
-    pub(crate) fn free_orphan(&self, inode: &Arc<Inode>) -> Result<()> {
-        let mut state = inode.state.write();
-        if state.di.nlink > 0 || state.di.mode == 0 || self.volume.is_read_only() {
-            return Ok(());
-        }
-        self.volume.transact(&mut *state, |tx, state| {
-            if state.di.has_blocks() {
-                self.shrink(tx, inode, &mut state.di, 0)?;
-            }
-            state.di = Dinode::default();
-            self.volume.free_inode(tx, inode.ino)
-        })?;
-        self.inodes.drop_freed(inode);
-        Ok(())
     }
 }

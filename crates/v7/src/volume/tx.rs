@@ -19,7 +19,7 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// An open transaction.
-pub(crate) struct Tx<'a> {
+pub struct Tx<'a> {
     cache: spindle_cache::Tx<'a>,
     work: RefCell<Work>,
 }
