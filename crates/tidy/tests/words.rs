@@ -52,7 +52,6 @@ const NOT_YET: &[&str] = &[
     "crates/clock/",
     "crates/device/",
     "crates/ffs/",
-    "crates/fuse/",
     "crates/interop/",
     "crates/lab/",
     "crates/ondisk/",

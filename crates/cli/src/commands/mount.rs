@@ -214,11 +214,11 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         log_bytes: options.log_bytes,
         ..OpenSettings::read_only()
     };
-    if spindle_fuse::is_held_by_ending(&spec.path) {
+    if spindle_fuse::is_held_by_ending_daemon(&spec.path) {
         logger::note(format_args!(
             "{spec}: waiting for the daemon of the last mount, which is still writing the image"
         ));
-        spindle_fuse::wait_for_ending(&spec.path, &SystemClock);
+        spindle_fuse::wait_for_ending_daemon(&spec.path, &SystemClock);
     }
     let opened = image::open(&spec, &open_settings)?;
     for note in &opened.notes {
