@@ -46,16 +46,14 @@ fn comments_and_documents_are_no_wider_than_100_columns() {
 
 /// What does not keep the rules below yet.
 const NOT_YET: &[&str] = &[
-    "README.md",
-    "CHANGELOG.md",
-    "docs/",
+    "docs/ARCHITECTURE.md",
+    "docs/LAB.md",
+    "docs/SPEC-",
     "crates/bench/",
     "crates/cache/",
-    "crates/cli/",
     "crates/clock/",
     "crates/device/",
     "crates/ffs/",
-    "crates/fuse/",
     "crates/interop/",
     "crates/lab/",
     "crates/ondisk/",

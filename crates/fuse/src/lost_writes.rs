@@ -1,11 +1,11 @@
-//! What was written late and could not be kept.
+//! Late writes that could not be stored.
 //!
-//! A late write has nobody who waits for its answer: the kernel remembers that one has failed and
-//! tells whoever calls `fsync`, `msync` or `close` on the file next, if there is one and the kernel
-//! has not forgotten the file until then. So what is missing in the image is also remembered here,
-//! byte by byte: it stops missing when it is written again, cut off or removed with its file; the
-//! next FSYNC that gets through hears of it, once; and what is missing when the mount ends is told
-//! then, so that no `umount` reports success over lost data.
+//! No program waits for the reply to a late write. The kernel remembers that a late write has
+//! failed and reports it to the next caller of `fsync`, `msync` or `close` on the file, if there is
+//! one before the kernel forgets the file. So this module also records the missing ranges of each
+//! file. A range is removed when it is written again, truncated, or removed with its file. The next
+//! FSYNC that arrives fails once with the error, and all bytes that are missing at the unmount are
+//! reported then, so that `umount` never reports success if data was lost.
 
 use crate::readdir::walk;
 use crate::{Error, Result};
@@ -15,23 +15,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Files that are named at the end; the log has all.
+/// Maximum number of files in the error of the unmount; the log contains all.
 const NAMED: usize = 10;
 
-/// What one file lacks.
+/// The missing ranges of one file.
 #[derive(Debug)]
-struct Lost {
-    /// Start and end of what is missing, apart from each other.
+struct LostRanges {
+    /// Start and end of the missing ranges, which do not touch each other.
     ranges: BTreeMap<u64, u64>,
-    /// What kept the last of it out.
+    /// The error of the last failed write.
     why: spindle_vfs::Error,
-    /// The log has been told.
+    /// The loss is in the log.
     logged: bool,
-    /// An FSYNC has been told.
-    told: bool,
+    /// An FSYNC has failed with the error.
+    reported: bool,
 }
 
-impl Lost {
+impl LostRanges {
     fn bytes(&self) -> u64 {
         self.ranges.iter().map(|(start, end)| end - start).sum()
     }
@@ -59,34 +59,34 @@ impl Lost {
     }
 }
 
-/// What all files lack.
+/// The missing ranges of all files.
 #[derive(Debug, Default)]
-pub(crate) struct Losses {
-    /// Something was ever lost: almost never, so that a write need not look further.
+pub(crate) struct LostWrites {
+    /// True if any write was ever lost, so that writes usually need not take the lock.
     any: AtomicBool,
-    files: Mutex<BTreeMap<Ino, Lost>>,
+    files: Mutex<BTreeMap<Ino, LostRanges>>,
 }
 
-impl Losses {
-    /// Notes that these bytes of a file are not in the image.
+impl LostWrites {
+    /// Records that a range of a file is not in the image.
     pub(crate) fn note(&self, ino: Ino, range: Range<u64>, why: &spindle_vfs::Error) {
         if range.is_empty() {
             return;
         }
         let mut files = self.files.lock();
-        let lost = files.entry(ino).or_insert_with(|| Lost {
+        let lost = files.entry(ino).or_insert_with(|| LostRanges {
             ranges: BTreeMap::new(),
             why: why.clone(),
             logged: false,
-            told: false,
+            reported: false,
         });
         lost.add(range);
-        (lost.why, lost.told) = (why.clone(), false);
+        (lost.why, lost.reported) = (why.clone(), false);
         self.any.store(true, Ordering::Release);
     }
 
-    /// Notes that these bytes of a file are in the image.
-    pub(crate) fn made_good(&self, ino: Ino, range: Range<u64>) {
+    /// Records that a range of a file is in the image.
+    pub(crate) fn note_written(&self, ino: Ino, range: Range<u64>) {
         if !self.any.load(Ordering::Acquire) || range.is_empty() {
             return;
         }
@@ -99,81 +99,72 @@ impl Losses {
         }
     }
 
-    /// Notes that a file ends at `size`.
-    pub(crate) fn cut(&self, ino: Ino, size: u64) {
-        self.made_good(ino, size..u64::MAX);
+    /// Records that a file now ends at `size`.
+    pub(crate) fn note_truncated(&self, ino: Ino, size: u64) {
+        self.note_written(ino, size..u64::MAX);
     }
 
-    /// Notes that the number stands for a new file.
-    pub(crate) fn forget(&self, ino: Ino) {
-        self.cut(ino, 0);
+    /// Records that the inode number belongs to a new file.
+    pub(crate) fn note_created(&self, ino: Ino) {
+        self.note_truncated(ino, 0);
     }
 
-    /// Writes to the log that the file lacks something, the first time.
+    /// Logs the first loss of a file.
     pub(crate) fn log(&self, ino: Ino) {
         if let Some(lost) = self.files.lock().get_mut(&ino).filter(|lost| !lost.logged) {
             lost.logged = true;
-            log::error!(
-                "inode {}: {} bytes that were written late could not be kept: {}",
-                ino.0,
-                lost.bytes(),
-                lost.why
-            );
+            log::error!("inode {}: lost {} bytes of late writes: {}", ino.0, lost.bytes(), lost.why);
         }
     }
 
-    /// Tells who makes the file durable what is missing, once.
+    /// Fails once after each loss, for the next FSYNC of the file.
     ///
     /// # Errors
-    /// What kept it out.
-    pub(crate) fn tell(&self, ino: Ino) -> spindle_vfs::Result<()> {
+    /// The error of the last failed write.
+    pub(crate) fn report(&self, ino: Ino) -> spindle_vfs::Result<()> {
         if !self.any.load(Ordering::Acquire) {
             return Ok(());
         }
         match self.files.lock().get_mut(&ino) {
-            Some(lost) if !lost.told => {
-                lost.told = true;
+            Some(lost) if !lost.reported => {
+                lost.reported = true;
                 Err(lost.why.clone())
             }
             _ => Ok(()),
         }
     }
 
-    /// Tells what is missing when the kernel has given back everything.
+    /// Reports all missing bytes, after the kernel has unmounted.
     ///
     /// # Errors
     /// [`Error::Lost`] with the number of bytes and the names of the files.
-    pub(crate) fn told_at_the_end(&self, fs: &dyn FileSystem) -> Result<()> {
+    pub(crate) fn report_at_end(&self, fs: &dyn FileSystem) -> Result<()> {
         let mut files = std::mem::take(&mut *self.files.lock());
         files.retain(|&ino, _| fs.getattr(ino).is_ok_and(|attr| attr.nlink > 0));
         if files.is_empty() {
             return Ok(());
         }
         let names = names(fs, files.keys().copied().collect());
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         for (ino, lost) in &files {
             let name = names.get(ino).map_or_else(
                 || format!("inode {}", ino.0),
                 |name| String::from_utf8_lossy(name).escape_debug().to_string(),
             );
-            told.push(format!("{} of {name} ({})", lost.bytes(), lost.why));
+            lines.push(format!("{} bytes of {name} ({})", lost.bytes(), lost.why));
         }
-        for line in &told {
-            log::error!("lost: {line}");
+        for line in &lines {
+            log::error!("lost {line}");
         }
-        let total: u64 = files.values().map(Lost::bytes).sum();
-        let more = told.len().saturating_sub(NAMED);
-        told.truncate(NAMED);
+        let total: u64 = files.values().map(LostRanges::bytes).sum();
+        let more = lines.len().saturating_sub(NAMED);
+        lines.truncate(NAMED);
         let more = if more > 0 { format!(", and {more} more files") } else { String::new() };
-        Err(Error::Lost(format!(
-            "{total} bytes that were written late could not be kept: {}{more}",
-            told.join(", ")
-        )))
+        Err(Error::Lost(format!("lost {total} bytes of late writes: {}{more}", lines.join(", "))))
     }
 }
 
-/// Returns a path of each of these files: to be asked for only where something is wrong, as it
-/// reads all directories.
+/// Returns a path of each of these files. It reads all directories, so call it only after an error.
 fn names(fs: &dyn FileSystem, mut wanted: BTreeSet<Ino>) -> BTreeMap<Ino, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut seen = BTreeSet::from([fs.root()]);
@@ -194,7 +185,7 @@ fn names(fs: &dyn FileSystem, mut wanted: BTreeSet<Ino>) -> BTreeMap<Ino, Vec<u8
             if wanted.is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         if let Err(error) = walked {
-            log::warn!("directory {} cannot be searched for names: {error}", dir.0);
+            log::warn!("cannot search directory {} for names: {error}", dir.0);
         }
         if wanted.is_empty() {
             break;
@@ -213,49 +204,49 @@ mod tests {
 
     const WHY: spindle_vfs::Error = spindle_vfs::Error::NoSpace;
 
-    /// Promise: bytes are missing exactly from when they were lost until they are written again or
-    /// cut off.
+    /// Promise: bytes count as missing from the failed write until they are written again or
+    /// truncated.
     #[test]
-    fn bytes_are_counted() {
-        let losses = Losses::default();
-        let missing = || losses.files.lock().get(&Ino(5)).map_or(0, Lost::bytes);
-        losses.made_good(Ino(5), 0..1000);
+    fn missing_bytes_are_counted() {
+        let lost_writes = LostWrites::default();
+        let missing = || lost_writes.files.lock().get(&Ino(5)).map_or(0, LostRanges::bytes);
+        lost_writes.note_written(Ino(5), 0..1000);
         for (range, expected) in
             [(100..200, 100), (300..400, 200), (200..300, 300), (50..150, 350), (0..500, 500)]
         {
-            losses.note(Ino(5), range, &WHY);
+            lost_writes.note(Ino(5), range, &WHY);
             assert_eq!(missing(), expected);
         }
-        assert_eq!(losses.files.lock()[&Ino(5)].ranges.len(), 1);
+        assert_eq!(lost_writes.files.lock()[&Ino(5)].ranges.len(), 1);
         for (range, expected) in
             [(100..200, 400), (150..250, 350), (0..10, 340), (490..900, 330), (600..700, 330)]
         {
-            losses.made_good(Ino(5), range);
+            lost_writes.note_written(Ino(5), range);
             assert_eq!(missing(), expected);
         }
-        losses.note(Ino(5), 250..250, &WHY);
-        losses.cut(Ino(5), 300);
+        lost_writes.note(Ino(5), 250..250, &WHY);
+        lost_writes.note_truncated(Ino(5), 300);
         assert_eq!(missing(), 140);
-        losses.forget(Ino(5));
-        assert!(losses.files.lock().is_empty());
+        lost_writes.note_created(Ino(5));
+        assert!(lost_writes.files.lock().is_empty());
     }
 
-    /// Promise: who makes the file durable is told once, and again when more is lost.
+    /// Promise: the next FSYNC of a file fails once, and again after another loss.
     #[test]
-    fn told_once() {
-        let losses = Losses::default();
-        assert!(losses.tell(Ino(5)).is_ok());
-        losses.note(Ino(5), 0..10, &WHY);
-        assert!(losses.tell(Ino(6)).is_ok());
-        assert!(losses.tell(Ino(5)).is_err() && losses.tell(Ino(5)).is_ok());
-        losses.note(Ino(5), 5..20, &WHY);
-        assert!(losses.tell(Ino(5)).is_err() && losses.tell(Ino(5)).is_ok());
+    fn each_loss_is_reported_once() {
+        let lost_writes = LostWrites::default();
+        assert!(lost_writes.report(Ino(5)).is_ok());
+        lost_writes.note(Ino(5), 0..10, &WHY);
+        assert!(lost_writes.report(Ino(6)).is_ok());
+        assert!(lost_writes.report(Ino(5)).is_err() && lost_writes.report(Ino(5)).is_ok());
+        lost_writes.note(Ino(5), 5..20, &WHY);
+        assert!(lost_writes.report(Ino(5)).is_err() && lost_writes.report(Ino(5)).is_ok());
     }
 
-    /// Promise: the end of the mount tells how much is missing and where; what is not there any
-    /// more is not missing.
+    /// Promise: the unmount reports the missing bytes of each file; removed files are not
+    /// reported.
     #[test]
-    fn the_end_tells_names() {
+    fn the_unmount_reports_names() {
         let fs = ModelFs::new(ModelOptions::default(), Arc::new(TickClock));
         let make = |dir, name: &[u8], kind| {
             let node = NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
@@ -264,12 +255,12 @@ mod tests {
         let dir = make(fs.root(), b"d", FileKind::Directory);
         let file = make(dir, b"f", FileKind::Regular);
         let gone = make(dir, b"gone", FileKind::Regular);
-        let losses = Losses::default();
-        losses.note(file, 0..4096, &WHY);
-        losses.note(gone, 0..4096, &WHY);
+        let lost_writes = LostWrites::default();
+        lost_writes.note(file, 0..4096, &WHY);
+        lost_writes.note(gone, 0..4096, &WHY);
         fs.unlink(dir, b"gone").unwrap();
-        let told = losses.told_at_the_end(&fs).unwrap_err().to_string();
-        assert_eq!(told, "4096 bytes that were written late could not be kept: 4096 of /d/f (no space left)");
-        assert!(losses.told_at_the_end(&fs).is_ok());
+        let error = lost_writes.report_at_end(&fs).unwrap_err().to_string();
+        assert_eq!(error, "lost 4096 bytes of late writes: 4096 bytes of /d/f (no space left)");
+        assert!(lost_writes.report_at_end(&fs).is_ok());
     }
 }

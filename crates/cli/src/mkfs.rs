@@ -1,5 +1,5 @@
-//! Making a file system in a file, block device or partition: the parameters that users can give,
-//! and the care for what is there already.
+//! Creating a file system in a file, block device or partition: the parameters from the command
+//! line, and the checks that nothing is overwritten by mistake.
 
 use crate::error::{Context, Failure, Result};
 use crate::image;
@@ -19,17 +19,17 @@ use spindle_vfs::FileSystem;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Every parameter of newfs.
+/// The parameters of newfs.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "File system")]
 pub struct FsArgs {
     /// Format: 2 for UFS2, 1 for UFS1, 0 for UFS1 with the inodes and directories of 4.3BSD
     #[arg(short = 'O', long = "format", value_name = "0|1|2", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
     format: u8,
-    /// Whose rules to follow: freebsd, netbsd, openbsd, sun, sunx86, 43bsd or 44bsd
+    /// System whose newfs to follow: freebsd, netbsd, openbsd, sun, sunx86, 43bsd or 44bsd
     #[arg(long, value_parser = parse_dialect)]
     dialect: Option<Dialect>,
-    /// Byte order: little or big; by default that of the machines the dialect is at home on
+    /// Byte order: little or big (default: that of the dialect's machines)
     #[arg(long, value_name = "ORDER", value_parser = parse_endian)]
     endian: Option<Endian>,
     /// Block size in bytes, 4096 to 65536
@@ -44,28 +44,28 @@ pub struct FsArgs {
     /// Free space that only root may use, in percent
     #[arg(short = 'm', long, value_name = "PERCENT")]
     minfree: Option<u32>,
-    /// What to save: time or space
+    /// Optimise for time or for space
     #[arg(short = 'o', long, value_name = "time|space", value_parser = parse_optimization)]
     optimization: Option<Optimization>,
-    /// Blocks of a file that are laid out one after the other
+    /// Blocks in a cluster, which are allocated contiguously
     #[arg(short = 'a', long, value_name = "BLOCKS")]
     maxcontig: Option<u32>,
-    /// Blocks that one file may have in a cylinder group before it goes on in another
+    /// Blocks that one file may have in a cylinder group before it continues in another
     #[arg(short = 'e', long, value_name = "BLOCKS")]
     maxbpg: Option<u32>,
     /// Largest extent in bytes
     #[arg(short = 'd', long, value_name = "BYTES", value_parser = text::parse_small)]
     max_extent_size: Option<u32>,
-    /// Most blocks in a cylinder group
+    /// Maximum number of blocks in a cylinder group
     #[arg(short = 'c', long, value_name = "BLOCKS")]
     blocks_per_group: Option<u32>,
     /// Expected size of a file in bytes
     #[arg(short = 'g', long, value_name = "BYTES", value_parser = text::parse_small)]
     avgfilesize: Option<u32>,
-    /// Expected files in a directory
+    /// Expected number of files in a directory
     #[arg(short = 'h', long, value_name = "FILES")]
     avgfpdir: Option<u32>,
-    /// Fragments set aside for metadata in each cylinder group
+    /// Fragments reserved for metadata in each cylinder group
     #[arg(short = 'k', long, value_name = "FRAGMENTS")]
     metaspace: Option<u32>,
     /// Volume name: letters, digits, - and _
@@ -74,16 +74,16 @@ pub struct FsArgs {
     /// Use soft updates when BSD mounts it
     #[arg(short = 'U', long)]
     soft_updates: bool,
-    /// Each file has a MAC label
+    /// Give each file a MAC label when BSD mounts it
     #[arg(short = 'l', long)]
     multilabel: bool,
-    /// Freed blocks are told to the device when BSD mounts it
+    /// Send TRIM for freed blocks when BSD mounts it
     #[arg(long)]
     trim: bool,
-    /// Make no directory .snap
+    /// Do not create the directory .snap
     #[arg(short = 'n', long)]
     no_snap_dir: bool,
-    /// Make no check-hashes (UFS2 of FreeBSD)
+    /// Do not use check-hashes (UFS2 of FreeBSD)
     #[arg(long)]
     no_check_hashes: bool,
     /// Sector size of the device in bytes
@@ -96,7 +96,7 @@ pub struct FsArgs {
     geometry: GeometryArgs,
 }
 
-/// The disk that a file system of UFS1 is laid out for.
+/// The disk geometry that a UFS1 file system is laid out for.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Disk geometry (UFS1)")]
 struct GeometryArgs {
@@ -112,10 +112,10 @@ struct GeometryArgs {
     /// Cylinders in a cylinder group
     #[arg(long, value_name = "CYLINDERS")]
     cylinders_per_group: Option<u32>,
-    /// Milliseconds until the next transfer on the same cylinder can start
+    /// Milliseconds before the next transfer on the same cylinder can start
     #[arg(long, value_name = "MS")]
     rotdelay: Option<u32>,
-    /// Rotational positions to tell apart
+    /// Number of rotational positions to distinguish
     #[arg(long, value_name = "COUNT")]
     rotational_positions: Option<u32>,
     /// Interleave of the sectors: 1 for none
@@ -144,7 +144,7 @@ fn parse_endian(name: &str) -> Result<Endian, String> {
     }
 }
 
-/// Returns what to save: `time` or `space`.
+/// Parses `time` or `space`.
 pub fn parse_optimization(name: &str) -> Result<Optimization, String> {
     match name {
         "time" => Ok(Optimization::Time),
@@ -159,12 +159,13 @@ impl FsArgs {
         self.label.as_deref()
     }
 
-    /// Returns true if there is anything besides the name that only the fast file system has.
+    /// Returns true if a parameter other than the volume name is set that only the fast file system
+    /// has.
     pub fn is_for_ffs(&self) -> bool {
         Parameters { label: None, ..self.parameters(0) } != Parameters::new(0)
     }
 
-    /// As newfs takes them, for a file system of `size_bytes`.
+    /// Returns the parameters of newfs for a file system of `size_bytes`.
     pub fn parameters(&self, size_bytes: u64) -> Parameters {
         let g = &self.geometry;
         let flag = |on: bool, bit: u32| if on { bit } else { 0 };
@@ -213,25 +214,25 @@ impl FsArgs {
     }
 }
 
-/// Where a new file system goes.
+/// The image in which to create a file system.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct Destination<'a> {
     /// The image as the user named it.
     pub image: &'a str,
-    /// The size that was asked for in bytes.
+    /// The requested size in bytes.
     pub size: Option<u64>,
-    /// Overwrite what is there.
+    /// Overwrite an existing file system or partition table.
     pub force: bool,
 }
 
-impl Place<'_> {
-    /// Returns the size that was asked for, or no limit.
-    pub fn wanted(&self) -> u64 {
+impl Destination<'_> {
+    /// Returns the requested size in bytes, or `u64::MAX`.
+    pub fn max_bytes(&self) -> u64 {
         self.size.unwrap_or(u64::MAX)
     }
 
-    /// Returns what would be made, without touching anything: the image need not exist if a size is
-    /// given.
+    /// Returns the plan of the file system and writes nothing. The image need not exist if a
+    /// size is given.
     pub fn plan(&self, fs: &FsArgs) -> Result<Plan> {
         let size = match self.size {
             Some(size) => size,
@@ -241,41 +242,42 @@ impl Place<'_> {
     }
 }
 
-/// Where a new file system is made.
+/// The file or device in which a file system was created, for cleaning up after a failure.
 #[derive(Debug)]
 pub enum Created {
-    /// In a file that was created for it.
+    /// A new file.
     File(PathBuf),
-    /// In what was there.
-    There(Spec),
+    /// A file or device that existed before.
+    Existing(Spec),
 }
 
 impl Created {
-    /// Removes the file if it was created for this. What cannot be removed stays; the failure that
-    /// led here is what is told.
+    /// Removes the file if it is new. An error is ignored, because the caller reports the
+    /// failure that led here.
     pub fn undo(&self) {
         if let Self::File(path) = self {
             let _ = std::fs::remove_file(path);
         }
     }
 
-    /// The same once the file system is made: one that cannot be removed is no longer taken for
-    /// whole.
-    pub fn undo_made(&self) {
+    /// Undoes a file system that was written: removes a new file, and marks the file system on
+    /// an existing device as unfinished.
+    pub fn undo_written(&self) {
         self.undo();
-        if let Self::There(spec) = self {
+        if let Self::Existing(spec) = self {
             let device = spec.open(&spindle_device::OpenOptions::read_write());
             let _ = device.map(|device| spindle_ffs::newfs::mark_unfinished(&*device));
         }
     }
 }
 
-/// Opens the device for a new file system, after looking at what is there; creates a missing file.
-pub fn open_new(place: &Place<'_>) -> Result<(Arc<dyn Device>, Created)> {
-    let spec = image::parse_spec(place.image)?;
+/// Opens the device for a new file system, or creates a missing file. Refuses to overwrite a file
+/// system or partition table.
+pub fn open_new(destination: &Destination<'_>) -> Result<(Arc<dyn Device>, Created)> {
+    let spec = image::parse_spec(destination.image)?;
     let options = spindle_device::OpenOptions::read_write();
     if !spec.path.exists() {
-        let Some(size) = place.size else {
+        let Some(size) = destination.size else {
             return Err(Failure::new(format!(
                 "{}: does not exist; give its size with -s to create it",
                 spec.path.display()
@@ -290,28 +292,31 @@ pub fn open_new(place: &Place<'_>) -> Result<(Arc<dyn Device>, Created)> {
         return Ok((Arc::new(device), created));
     }
     let mut device = spec.open(&options)?;
-    if !place.force {
-        refuse_overwriting(&*device).context(place.image)?;
+    if !destination.force {
+        refuse_overwriting(&*device).context(destination.image)?;
     }
-    if let Some(size) = place.size.filter(|&size| size > device.info().size_bytes) {
+    if let Some(size) = destination.size.filter(|&size| size > device.info().size_bytes) {
         let is_file = std::fs::metadata(&spec.path).is_ok_and(|metadata| metadata.is_file());
         if spec.part != Part::Whole || !is_file {
             let has = device.info().size_bytes;
-            return Err(Failure::new(format!("{}: has {has} bytes, fewer than {size}", place.image)));
+            return Err(Failure::new(format!(
+                "{}: too small: it has {has} of {size} bytes",
+                destination.image
+            )));
         }
         drop(device);
         device = Arc::new(FileDevice::open_resized(&spec.path, size, &options)?);
     }
-    Ok((device, Created::There(spec)))
+    Ok((device, Created::Existing(spec)))
 }
 
 fn refuse_overwriting(device: &dyn Device) -> Result<()> {
-    let Some(held) = outfile::holds(device)? else { return Ok(()) };
-    let parts = if held.contains("partition") { "; IMAGE@PARTITION names one of them" } else { "" };
-    Err(Failure::new(format!("there is {held} already: it would be lost; --force overwrites it{parts}")))
+    let Some(found) = outfile::contents(device)? else { return Ok(()) };
+    let parts = if found.contains("partition") { ", and IMAGE@PARTITION names a partition" } else { "" };
+    Err(Failure::new(format!("contains {found} already; --force overwrites it{parts}")))
 }
 
-/// Returns the clock of a command: standing still at a given time, or the machine's.
+/// Returns the clock of a command: one that stands still at `timestamp`, or the system's.
 pub fn clock(timestamp: Option<i64>) -> Arc<dyn Clock> {
     match timestamp {
         Some(secs) => Arc::new(ManualClock::at(secs)),
@@ -319,7 +324,7 @@ pub fn clock(timestamp: Option<i64>) -> Arc<dyn Clock> {
     }
 }
 
-/// Returns the start of the random numbers that go with a given time.
+/// Returns the seed of the random numbers for `timestamp`.
 pub fn seed(timestamp: Option<i64>) -> Option<u64> {
     timestamp.map(i64::cast_unsigned)
 }
@@ -338,9 +343,9 @@ pub fn make(plan: &Plan, device: &dyn Device, timestamp: Option<i64>) -> Result<
     Ok(())
 }
 
-/// Makes a log in a file system that is not mounted, in the way of `dialect` if that is known, of
-/// `bytes` or as large as a mount would; gives where it is then. Never against an objection: after
-/// a crash the log would vouch for what nobody has checked.
+/// Creates a log in a file system that is not mounted, and returns its place. The size is `bytes`,
+/// or that of a mount's log. Refuses if there is an objection to writing: after a crash a log would
+/// vouch for a file system that nobody has checked.
 pub fn make_log(
     device: &Arc<dyn Device>,
     dialect: Option<Dialect>,
@@ -357,24 +362,24 @@ pub fn make_log(
     let ffs = Ffs::open(Arc::clone(device), clock(timestamp), &options)?;
     if ffs.read_only() {
         let reasons = image::reasons(ffs.read_only_reasons());
-        return Err(Failure::new(format!("no log is made, with --force neither: {reasons}")));
+        return Err(Failure::new(format!("cannot create a log, not even with --force: {reasons}")));
     }
     ffs.unmount()?;
-    ffs.superblock().log_place().ok_or_else(|| Failure::new("it has no log"))
+    ffs.superblock().log_place().ok_or_else(|| Failure::new("no log was created"))
 }
 
-/// The size of a log: bytes, or nothing for as large as a mount would make it.
+/// Size of a log in bytes; `None` for the default size of a mount's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSize(pub Option<u64>);
 
 impl std::str::FromStr for LogSize {
     type Err = String;
 
-    fn from_str(words: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         const LEAST: u64 = 64 << 10;
-        match words {
+        match text {
             "" => Ok(Self(None)),
-            _ => match text::parse_bytes(words)? {
+            _ => match text::parse_bytes(text)? {
                 bytes if bytes >= LEAST => Ok(Self(Some(bytes))),
                 _ => Err("give at least 64k".into()),
             },

@@ -1,12 +1,13 @@
-//! What ends a moment later than it seems.
+//! Waiting for uses of a mount and for daemons that end late.
 //!
 //! *Uses of a mount.* The last use of a file can end after the program that used it: the kernel
-//! closes what asynchronous I/O held from a thread of its own, and a process that is just being
-//! started holds copies of all descriptors. So a busy mount is tried again for a moment.
+//! closes files of asynchronous I/O in a thread of its own, and a process that is just being
+//! started holds copies of all descriptors. So [`retry_while_busy`] retries a busy mount for a
+//! short time.
 //!
-//! *Daemons.* `umount(8)` without our helper returns when the kernel has let go, while the daemon
-//! completes the image, which it has locked. Who mounts it again waits for that daemon, which the
-//! lock names.
+//! *Daemons.* `umount(8)` without our helper returns when the kernel has unmounted, while the
+//! daemon still writes the image and holds its lock. The next mount of the image waits for that
+//! daemon, which it finds by the lock.
 
 use crate::record::is_ending;
 use crate::{Error, Result};
@@ -16,15 +17,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a mount may be busy before it is said to be in use.
+/// Time after which a busy mount counts as in use.
 const BUSY: Duration = Duration::from_secs(2);
-/// How long a daemon may take to complete its image.
+/// Maximum time to wait for a daemon that completes its image.
 const ENDING: Duration = Duration::from_secs(120);
-/// Time between two looks.
+/// Time between two attempts.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Tries while the mount is busy, for a moment.
-pub(crate) fn while_busy(clock: &dyn Clock, attempt: impl Fn() -> Result<()>) -> Result<()> {
+/// Calls `attempt` again while the mount is busy, for at most [`BUSY`].
+pub(crate) fn retry_while_busy(clock: &dyn Clock, attempt: impl Fn() -> Result<()>) -> Result<()> {
     let mut waited = Duration::ZERO;
     loop {
         match attempt() {
@@ -37,27 +38,26 @@ pub(crate) fn while_busy(clock: &dyn Clock, attempt: impl Fn() -> Result<()>) ->
     }
 }
 
-/// Returns true while `image` is locked by a daemon whose mount is gone, so that it will be free
-/// soon.
+/// Returns true while `image` is locked by a daemon that is unmounted and will end soon.
 #[must_use]
-pub fn is_held_by_ending(image: &Path) -> bool {
+pub fn is_held_by_ending_daemon(image: &Path) -> bool {
     let Ok(metadata) = fs::metadata(image) else { return false };
     let Ok(locks) = fs::read_to_string("/proc/locks") else { return false };
     locks.lines().filter_map(|line| holder(line, metadata.dev(), metadata.ino())).any(is_ending)
 }
 
-/// Waits for the daemon that [`is_held_by_ending`] tells of, for two minutes at most.
-pub fn wait_for_ending(image: &Path, clock: &dyn Clock) {
+/// Waits until [`is_held_by_ending_daemon`] returns false, for at most two minutes.
+pub fn wait_for_ending_daemon(image: &Path, clock: &dyn Clock) {
     let mut waited = Duration::ZERO;
-    while waited < ENDING && is_held_by_ending(image) {
+    while waited < ENDING && is_held_by_ending_daemon(image) {
         clock.sleep(STEP);
         waited += STEP;
     }
 }
 
-/// Returns who holds the whole-file lock of this file, if a line of `/proc/locks` is of it: number,
-/// kind, advisory or not, access, process, and major and minor number of the device and inode
-/// number as `%02x:%02x:%d`.
+/// Parses a line of `/proc/locks`. Returns the process that holds the lock if it is a whole-file
+/// lock of the file (`dev`, `ino`). The fields are: number, kind, advisory or not, access, process,
+/// and the device and inode numbers as `%02x:%02x:%d`.
 fn holder(line: &str, dev: u64, ino: u64) -> Option<u32> {
     let mut fields = line.split_whitespace().skip(1);
     let (kind, pid, place) = (fields.next()?, fields.nth(2)?, fields.next()?);
@@ -75,14 +75,14 @@ mod tests {
     use spindle_clock::ManualClock;
     use std::cell::Cell;
 
-    /// Promise: a mount that is busy for a moment is unmounted, one that stays busy is not, and
-    /// nothing else is tried again.
+    /// Promise: a mount that is busy for a short time is unmounted, one that stays busy is not,
+    /// and other errors are not retried.
     #[test]
     fn busy_for_a_moment() {
         let busy = || Err(Error::mount("unmount", Path::new("/mnt"), nix::errno::Errno::EBUSY));
         for (failures, expected) in [(0, true), (3, true), (u32::MAX, false)] {
             let attempts = Cell::new(0);
-            let result = while_busy(&ManualClock::at(0), || {
+            let result = retry_while_busy(&ManualClock::at(0), || {
                 attempts.set(attempts.get() + 1);
                 if attempts.get() > failures { Ok(()) } else { busy() }
             });
@@ -90,14 +90,14 @@ mod tests {
             assert_eq!(attempts.get(), if expected { failures + 1 } else { 101 });
         }
         let attempts = Cell::new(0);
-        let other = while_busy(&ManualClock::at(0), || {
+        let other = retry_while_busy(&ManualClock::at(0), || {
             attempts.set(attempts.get() + 1);
             Err(Error::mount("unmount", Path::new("/mnt"), nix::errno::Errno::EPERM))
         });
         assert!(other.is_err() && attempts.get() == 1);
     }
 
-    /// Promise: a line of `/proc/locks` is taken for a file only if all its numbers are.
+    /// Promise: a line of `/proc/locks` matches a file only if all its numbers match.
     #[test]
     fn holders() {
         let dev = nix::sys::stat::makedev(254, 17);
