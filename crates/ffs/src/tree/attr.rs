@@ -8,11 +8,13 @@ use crate::tree::mount::Ffs;
 use crate::volume::tx::{Progress, Tx};
 use spindle_cache::Epoch;
 use spindle_clock::Timestamp;
+use spindle_tree::{Operations, Tree};
 use spindle_vfs::{Attr, Error, FileKind, Ino, Privilege, Rdev, Result, SetAttr, SetTime};
 use std::cmp::Ordering;
 
 impl Ffs {
-    pub(crate) fn attr(&self, inode: &Inode, state: &State) -> Attr {
+    /// Returns the attributes of a file.
+    pub(crate) fn attributes_of(&self, inode: &Inode, state: &State) -> Attr {
         let di = &state.di;
         let kind = di.kind().unwrap_or(FileKind::Regular);
         let device = matches!(kind, FileKind::BlockDevice | FileKind::CharDevice);
@@ -37,7 +39,7 @@ impl Ffs {
     }
 
     /// Returns a time as this format can keep it.
-    fn storable(&self, time: Timestamp) -> Timestamp {
+    pub(crate) fn storable(&self, time: Timestamp) -> Timestamp {
         if self.layout().version == Version::Ufs2 {
             return time;
         }
@@ -50,31 +52,11 @@ impl Ffs {
         Timestamp::new(secs, if secs == time.secs { nanos } else { 0 })
     }
 
-    pub(crate) fn now(&self) -> Timestamp {
-        self.storable(self.volume.clock.now())
-    }
-
-    /// Notes that a file's data has changed, or a directory's names.
-    pub(crate) fn note_modified(&self, di: &mut Dinode) {
-        let now = self.now();
-        (di.mtime, di.ctime) = (now, now);
-    }
-
     pub(crate) fn check_id(&self, id: u32) -> Result<u32> {
         if self.layout().inode_format == InodeFormat::Old && id > 0xffff {
             Err(Error::Overflow)
         } else {
             Ok(id)
-        }
-    }
-
-    /// Notes that a file was read.
-    pub(crate) fn touch(&self, state: &State) {
-        let now = self.now();
-        let mut pending = state.atime_pending.lock();
-        let due = self.atime.is_due(pending.unwrap_or(state.di.atime), state.di.mtime, state.di.ctime, now);
-        if due && !self.volume.is_read_only() {
-            *pending = Some(now);
         }
     }
 
@@ -94,14 +76,14 @@ impl Ffs {
         check_regular(&state.di)?;
         loop {
             // Until it has succeeded, no commit is the one that made all of it durable.
-            state.mapped_in = Epoch::MAX;
+            state.derived.mapped_in = Epoch::MAX;
             let changed = self.volume.transact_at_length(&mut *state, |tx, state| {
                 let resized = self.volume.note(self.resize(tx, &inode, &mut state.di, size, by))?;
                 if let Progress::Partial(()) = resized {
                     self.volume.store(tx, inode.ino, &state.di)?;
-                    return Ok(Progress::Partial(self.attr(&inode, state)));
+                    return Ok(Progress::Partial(self.attributes_of(&inode, state)));
                 }
-                state.mapped_in = self.volume.cache.epoch();
+                state.derived.mapped_in = self.volume.cache.epoch();
                 self.set_fields(tx, &inode, state, set).map(Progress::Done)
             })?;
             if let Progress::Done(attr) = changed {
@@ -163,7 +145,7 @@ impl Ffs {
         if set.atime.is_some() {
             *state.atime_pending.lock() = None;
         }
-        Ok(self.attr(inode, state))
+        Ok(self.attributes_of(inode, state))
     }
 }
 

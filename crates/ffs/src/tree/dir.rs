@@ -16,6 +16,7 @@ use crate::tree::mount::Ffs;
 use crate::volume::tx::Tx;
 use spindle_cache::Buffer;
 use spindle_ondisk::Field;
+use spindle_tree::Found;
 use spindle_vfs::{Error, FileKind, Privilege, Result};
 use std::ops::{ControlFlow, Range};
 
@@ -109,13 +110,6 @@ fn entry_at(layout: &Layout, ino: u32, base: u64, bytes: &[u8], at: usize) -> Re
     Ok(Entry { place, ino: head.d_ino, reclen, namlen, kind, damage })
 }
 
-/// A name found.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
-    pub(crate) place: u64,
-    pub(crate) ino: u32,
-}
-
 impl Ffs {
     /// Returns the buffer of a directory's block, and the block's range of bytes in the directory.
     pub(crate) fn dir_block(&self, ino: u32, di: &Dinode, lbn: Lbn) -> Result<(Buffer<'_>, Range<u64>)> {
@@ -157,12 +151,12 @@ impl Ffs {
 
     /// Returns the index of a directory, built from it on the first call.
     pub(crate) fn dir_index<'s>(&self, ino: u32, state: &'s State) -> Result<&'s DirIndex> {
-        if state.index.get().is_none() {
+        if state.derived.index.get().is_none() {
             let built = self.build_index(ino, &state.di)?;
             // Two readers may have built it at once; one copy stays.
-            let _ = state.index.set(built);
+            let _ = state.derived.index.set(built);
         }
-        state.index.get().ok_or_else(|| Error::corrupt("no index", format!("directory inode {ino}")))
+        state.derived.index.get().ok_or_else(|| Error::corrupt("no index", format!("directory inode {ino}")))
     }
 
     /// Passes every chunk of a directory, with the byte it stands at, to `look` until that breaks.
@@ -224,7 +218,7 @@ impl Ffs {
     }
 
     /// Finds a name.
-    pub(crate) fn dir_find(&self, ino: u32, state: &State, name: &[u8]) -> Result<Option<Found>> {
+    pub(crate) fn find_entry(&self, ino: u32, state: &State, name: &[u8]) -> Result<Option<Found<u32>>> {
         let index_of = self.dir_index(ino, state)?;
         for place in index_of.candidates(self.name_hash.of(name)) {
             let (buffer, base, range) = self.chunk_of(ino, &state.di, place)?;
@@ -240,7 +234,7 @@ impl Ffs {
 
     /// Makes sure that a name of `namlen` bytes can be entered, growing the directory by a chunk if
     /// need be.
-    pub(crate) fn dir_reserve(
+    pub(crate) fn reserve_entry(
         &self,
         tx: &Tx<'_>,
         ino: u32,
@@ -249,7 +243,7 @@ impl Ffs {
         by: Privilege,
     ) -> Result<()> {
         self.dir_index(ino, state)?;
-        let Some(built) = state.index.get_mut() else { return Ok(()) };
+        let Some(built) = state.derived.index.get_mut() else { return Ok(()) };
         let need = u32::try_from(dirsiz(namlen)).unwrap_or(u32::MAX);
         if built.find_room(need).is_some() {
             return Ok(());
@@ -280,8 +274,8 @@ impl Ffs {
         Ok(())
     }
 
-    /// Enters a name for which [`Self::dir_reserve`] has made room.
-    pub(crate) fn dir_enter(
+    /// Enters a name for which [`Self::reserve_entry`] has made room.
+    pub(crate) fn enter_entry(
         &self,
         tx: &Tx<'_>,
         ino: u32,
@@ -289,7 +283,8 @@ impl Ffs {
         name: &[u8],
         target: (u32, FileKind),
     ) -> Result<()> {
-        let State { di, index: built, .. } = state;
+        let State { di, derived, .. } = state;
+        let built = &mut derived.index;
         let built =
             built.get_mut().ok_or_else(|| Error::corrupt("no index", format!("directory inode {ino}")))?;
         let need = dirsiz(name.len());
@@ -334,7 +329,7 @@ impl Ffs {
     }
 
     /// Takes a name out.
-    pub(crate) fn dir_remove(
+    pub(crate) fn remove_entry(
         &self,
         tx: &Tx<'_>,
         ino: u32,
@@ -342,7 +337,8 @@ impl Ffs {
         name: &[u8],
         place: u64,
     ) -> Result<()> {
-        let State { di, index: built, .. } = state;
+        let State { di, derived, .. } = state;
+        let built = &mut derived.index;
         let (buffer, base, range) = self.chunk_of(ino, di, place)?;
         let room = {
             let mut block = buffer.write(tx);
@@ -376,7 +372,7 @@ impl Ffs {
     }
 
     /// Makes an existing name mean another inode.
-    pub(crate) fn dir_rewrite(
+    pub(crate) fn rewrite_entry(
         &self,
         tx: &Tx<'_>,
         ino: u32,
@@ -396,7 +392,7 @@ impl Ffs {
     }
 
     /// Returns true if there are only `.` and `..`.
-    pub(crate) fn dir_is_empty(&self, ino: u32, di: &Dinode) -> Result<bool> {
+    pub(crate) fn has_no_names(&self, ino: u32, di: &Dinode) -> Result<bool> {
         let mut empty = true;
         self.each_chunk(ino, di, |base, chunk| {
             for entry in entries(self.layout(), ino, base, chunk) {

@@ -3,6 +3,7 @@
 use crate::format::units::Lbn;
 use crate::tree::attr::check_regular;
 use crate::tree::mount::Ffs;
+use spindle_tree::Operations;
 use spindle_vfs::{Extent, Ino, Result};
 
 impl Ffs {

@@ -1,233 +1,345 @@
-//! Inodes in memory: one per number, with its lock, its references and what is derived from it.
-//!
-//! An [`Inode`]'s state is written through: whoever changes the dinode calls [`Ffs::store`] in the
-//! same transaction, so a table entry that nobody uses can be dropped at any time.
-//!
-//! Order of locks: a directory before the file in it, and among other files the lower number first.
-//! Only the holder of [`Ffs::rename_lock`] waits for a second directory: a damaged tree may have a
-//! directory below itself, where there is no order among directories. A transaction is begun after
-//! all inode locks are held, never before one.
+//! The inodes of UFS under the operations that all file systems share ([`spindle_tree`]).
 
+use super::dirindex::DirIndex;
+use super::file::Content;
+use super::mount::Ffs;
 use crate::format::dinode::Dinode;
-use crate::tree::dirindex::DirIndex;
-use crate::tree::file::Content;
-use crate::tree::mount::Ffs;
+use crate::format::layout::{ROOT_INO, Version};
+use crate::format::ondisk::MAXNAMLEN;
+use crate::volume::tx::{GivenUp, Progress, Tx};
 use spindle_cache::{Epoch, Restore, Stream};
-use spindle_clock::{Mutex, RwLock};
-use spindle_vfs::{Error, Ino, Result};
-use std::collections::HashMap;
+use spindle_clock::Timestamp;
+use spindle_tree::{Found, NewInode, NodesOf, Tree};
+use spindle_vfs::{Attr, Error, FileKind, FileSystem, NewNode, Privilege, Result};
 use std::sync::{Arc, OnceLock};
 
+/// Most names of one file (`UFS_LINK_MAX`).
+pub(crate) const LINK_MAX: u16 = 32767;
+
 /// An inode in memory.
-pub(crate) struct Inode {
-    pub(crate) ino: u32,
-    /// Stays the same as long as a name or a reference leads to it, so that asking takes no lock.
-    pub(crate) is_directory: bool,
-    /// Its data in memory, if it is a file or a symbolic link.
-    pub(crate) stream: Arc<Stream>,
-    pub(crate) state: RwLock<State>,
-}
+pub(crate) type Inode = spindle_tree::InodeOf<Ffs>;
+/// What the lock of an inode protects.
+pub(crate) type State = spindle_tree::StateOf<Ffs>;
 
-/// What an inode's lock protects.
-pub(crate) struct State {
-    pub(crate) di: Dinode,
-    /// The epoch that changed last where its data is, or its size.
+/// What is derived from an inode.
+pub struct Derived {
+    /// The epoch that last changed where its data is, or its size.
     pub(crate) mapped_in: Epoch,
-    /// Index of a directory's names, once somebody has looked one up.
+    /// Index of a directory's names, once a name has been looked up.
     pub(crate) index: OnceLock<DirIndex>,
-    /// The access time in memory is newer than the stored one.
-    pub(crate) atime_pending: Mutex<Option<spindle_clock::Timestamp>>,
 }
 
-impl State {
-    fn new(di: Dinode, mapped_in: Epoch) -> Self {
-        Self { di, mapped_in, index: OnceLock::new(), atime_pending: Mutex::new(None) }
+impl Restore for Derived {
+    /// The epoch, and the version of the index of a directory.
+    type Saved = (Epoch, Option<u64>);
+    fn save(&self) -> Self::Saved {
+        (self.mapped_in, self.index.get().map(DirIndex::version))
     }
-}
-
-/// What is kept of an inode's state.
-pub(crate) struct SavedState {
-    di: Dinode,
-    mapped_in: Epoch,
-    /// The version of the index of a directory.
-    index: Option<u64>,
-}
-
-impl Restore for State {
-    type Saved = SavedState;
-    fn save(&self) -> SavedState {
-        let index = self.index.get().map(DirIndex::version);
-        SavedState { di: self.di.clone(), mapped_in: self.mapped_in, index }
-    }
-    fn restore(&mut self, saved: SavedState) {
-        self.di = saved.di;
-        self.mapped_in = saved.mapped_in;
-        // An index that was built since is right only if nothing was entered.
-        if self.index.get().map(DirIndex::version) != saved.index {
+    fn restore(&mut self, (mapped_in, version): Self::Saved) {
+        self.mapped_in = mapped_in;
+        // An index that was built since is right only if no name was entered.
+        if self.index.get().map(DirIndex::version) != version {
             self.index.take();
         }
     }
 }
 
-impl Inode {
-    /// Returns what its blocks hold.
-    pub(crate) fn content(&self, di: &Dinode) -> Content<'_> {
-        if di.is_directory() { Content::Directory } else { Content::Data(&self.stream) }
+impl spindle_tree::Dinode for Dinode {
+    fn kind(&self) -> Option<FileKind> {
+        self.kind()
+    }
+    fn is_free(&self) -> bool {
+        self.mode == 0
+    }
+    fn nlink(&self) -> u16 {
+        self.nlink
+    }
+    fn set_nlink(&mut self, nlink: u16) {
+        self.nlink = nlink;
+    }
+    fn times(&self) -> [Timestamp; 3] {
+        [self.atime, self.mtime, self.ctime]
+    }
+    fn set_atime(&mut self, atime: Timestamp) {
+        self.atime = atime;
+    }
+    fn set_modified(&mut self, now: Timestamp) {
+        (self.mtime, self.ctime) = (now, now);
+    }
+    fn set_changed(&mut self, now: Timestamp) {
+        self.ctime = now;
     }
 }
 
-const SHARDS: usize = 16;
-/// Inodes in a shard before it is swept for the first time.
-const SWEEP_AT_LEAST: usize = 4096;
-
-struct Entry {
-    inode: Arc<Inode>,
-    references: u64,
-}
-
-struct Shard {
-    entries: HashMap<u32, Entry>,
-    /// Inodes at which the idle ones are dropped next: twice what the last sweep left, so that
-    /// sweeping costs each new inode a constant.
-    sweep_at: usize,
-}
-
-impl Default for Shard {
-    fn default() -> Self {
-        Self { entries: HashMap::new(), sweep_at: SWEEP_AT_LEAST }
-    }
-}
-
-impl Shard {
-    /// Drops the inodes that nobody uses.
-    fn sweep(&mut self) {
-        self.entries.retain(|_, e| {
-            e.references > 0
-                || Arc::strong_count(&e.inode) > 1
-                // The cache holds streams with data that the device does not have.
-                || Arc::strong_count(&e.inode.stream) > 1
-                || e.inode.state.try_read().is_none_or(|s| s.atime_pending.lock().is_some())
-        });
-        self.sweep_at = SWEEP_AT_LEAST.max(self.entries.len() * 2);
-    }
-}
-
-/// All inodes in memory.
-pub(crate) struct InodeTable {
-    shards: [Mutex<Shard>; SHARDS],
-}
-
-impl InodeTable {
-    pub(crate) fn new() -> Self {
-        Self { shards: Default::default() }
-    }
-
-    fn shard(&self, ino: u32) -> &Mutex<Shard> {
-        &self.shards[ino as usize % SHARDS]
-    }
-
-    /// Returns the inode if it is in memory.
-    fn find(&self, ino: u32) -> Option<Arc<Inode>> {
-        self.shard(ino).lock().entries.get(&ino).map(|e| e.inode.clone())
-    }
-
-    /// Enters an inode, or gives the one that somebody else has entered meanwhile.
-    fn enter(&self, ino: u32, di: Dinode, stream: Arc<Stream>, epoch: Epoch) -> Arc<Inode> {
-        let mut shard = self.shard(ino).lock();
-        if shard.entries.len() >= shard.sweep_at {
-            shard.sweep();
-        }
-        let entry = shard.entries.entry(ino).or_insert_with(|| Entry {
-            inode: Arc::new(Inode {
-                ino,
-                is_directory: di.is_directory(),
-                stream,
-                state: RwLock::new(State::new(di, epoch)),
-            }),
-            references: 0,
-        });
-        entry.inode.clone()
-    }
-
-    /// Takes a reference; the caller holds the inode's lock or that of a directory that names it.
-    pub(crate) fn reference(&self, inode: &Arc<Inode>) {
-        let mut shard = self.shard(inode.ino).lock();
-        let fresh = || Entry { inode: inode.clone(), references: 0 };
-        shard.entries.entry(inode.ino).or_insert_with(fresh).references += 1;
-    }
-
-    /// Gives references back; the inode if these were the last.
-    pub(crate) fn release(&self, ino: u32, count: u64) -> Option<Arc<Inode>> {
-        let mut shard = self.shard(ino).lock();
-        let entry = shard.entries.get_mut(&ino)?;
-        entry.references = entry.references.saturating_sub(count);
-        (entry.references == 0).then(|| entry.inode.clone())
-    }
-
-    /// Returns true if somebody has references.
-    pub(crate) fn is_referenced(&self, ino: u32) -> bool {
-        self.shard(ino).lock().entries.get(&ino).is_some_and(|e| e.references > 0)
-    }
-
-    /// Drops an inode that was freed. Its number may have been given out again meanwhile, to
-    /// another.
-    pub(crate) fn drop_freed(&self, freed: &Arc<Inode>) {
-        let mut shard = self.shard(freed.ino).lock();
-        if shard.entries.get(&freed.ino).is_some_and(|e| Arc::ptr_eq(&e.inode, freed)) {
-            shard.entries.remove(&freed.ino);
-        }
-    }
-
-    /// Makes room for an inode with a number that was just given out.
-    fn drop_former(&self, ino: u32) {
-        self.shard(ino).lock().entries.remove(&ino);
-    }
-
-    /// Returns all inodes in memory, in the order of their numbers.
-    pub(crate) fn all(&self) -> Vec<Arc<Inode>> {
-        let mut all: Vec<_> = self
-            .shards
-            .iter()
-            .flat_map(|s| s.lock().entries.values().map(|e| e.inode.clone()).collect::<Vec<_>>())
-            .collect();
-        all.sort_unstable_by_key(|inode| inode.ino);
-        all
-    }
+/// Returns what the blocks of an inode hold.
+pub(crate) fn content<'a>(inode: &'a Inode, di: &Dinode) -> Content<'a> {
+    if di.is_directory() { Content::Directory } else { Content::Data(&inode.stream) }
 }
 
 impl Ffs {
-    /// Returns the inode behind a number that a directory or a caller gave.
-    ///
-    /// # Errors
-    /// [`Error::Stale`] if the number is not in use.
-    pub(crate) fn iget(&self, ino: u32) -> Result<Arc<Inode>> {
-        if let Some(inode) = self.inodes.find(ino) {
-            return Ok(inode);
+    fn set_target(
+        &self,
+        tx: &Tx<'_>,
+        (ino, stream): (u32, &Arc<Stream>),
+        di: &mut Dinode,
+        target: &[u8],
+        by: Privilege,
+    ) -> Result<()> {
+        if target.len() < self.layout().fs_maxsymlinklen as usize {
+            di.inline_target = Some(target.to_vec());
+            di.size = target.len() as u64;
+            return Ok(());
         }
-        if ino < crate::format::layout::ROOT_INO || ino >= self.layout().inodes() {
-            return Err(Error::Stale);
+        // A target fits into a block, for which there is always room in the log.
+        match self.write_file(tx, (ino, stream), di, 0, target, by)? {
+            Progress::Done(n) if n == target.len() => Ok(()),
+            _ => Err(Error::NoSpace),
         }
-        let di = self.volume.read_dinode(ino)?;
-        if di.mode == 0 {
-            return Err(Error::Stale);
-        }
-        if di.kind().is_none() {
-            return Err(Error::corrupt(format!("mode is {:o}", di.mode), format!("inode {ino}")));
-        }
-        self.volume.check_dinode(ino, &di)?;
-        // Whoever changed it before may not be durable yet.
-        Ok(self.inodes.enter(ino, di, self.volume.new_stream(), self.volume.cache.epoch()))
+    }
+}
+
+impl Tree for Ffs {
+    type Number = u32;
+    type Dinode = Dinode;
+    type Derived = Derived;
+    type Tx<'a> = Tx<'a>;
+    /// The index of the directory knows where there is room.
+    type Room = ();
+
+    const ROOT: u32 = ROOT_INO;
+
+    fn nodes(&self) -> &NodesOf<Self> {
+        &self.nodes
     }
 
-    /// Returns the inode behind a number from above the seam.
-    pub(crate) fn iget_ino(&self, ino: Ino) -> Result<Arc<Inode>> {
-        self.iget(u32::try_from(ino.0).map_err(|_| Error::Stale)?)
+    fn name_max(&self) -> usize {
+        MAXNAMLEN
     }
 
-    /// Enters a newly allocated inode into the table, replacing whatever was left of the number's
-    /// former file.
-    pub(crate) fn enter_new(&self, ino: u32, di: Dinode, stream: Arc<Stream>) -> Arc<Inode> {
-        self.inodes.drop_former(ino);
-        self.inodes.enter(ino, di, stream, self.volume.cache.epoch())
+    fn link_max(&self) -> u16 {
+        LINK_MAX
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.volume.is_read_only()
+    }
+
+    fn check_changes(&self) -> Result<()> {
+        Ok(self.volume.cache.check()?)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.storable(self.volume.clock.now())
+    }
+
+    fn note<R>(&self, result: Result<R>) -> Result<R> {
+        self.volume.note(result)
+    }
+
+    fn transact<R: Restore, V>(
+        &self,
+        touched: R,
+        change: impl FnOnce(&Tx<'_>, &mut R) -> Result<V>,
+    ) -> Result<V> {
+        self.volume.transact(touched, change)
+    }
+
+    fn transact_naming<R: Restore, V>(
+        &self,
+        touched: R,
+        change: impl FnOnce(&Tx<'_>, &mut R) -> Result<V>,
+    ) -> Result<V> {
+        self.volume.transact_naming(touched, change)
+    }
+
+    fn read_inode(&self, ino: u32) -> Result<Dinode> {
+        self.volume.read_inode(ino)
+    }
+
+    fn derive(&self) -> Derived {
+        // What a former user of the inode has changed may not be durable yet.
+        Derived { mapped_in: self.volume.cache.epoch(), index: OnceLock::new() }
+    }
+
+    fn new_stream(&self) -> Arc<Stream> {
+        self.volume.new_stream()
+    }
+
+    fn store(&self, tx: &Tx<'_>, ino: u32, di: &Dinode) -> Result<()> {
+        self.volume.store(tx, ino, di)
+    }
+
+    fn check_node(&self, node: &NewNode<'_>) -> Result<()> {
+        let too_long = node.kind == FileKind::Symlink && node.target.len() > self.limits().symlink_max;
+        if too_long { Err(Error::NameTooLong) } else { Ok(()) }
+    }
+
+    fn make_inode(
+        &self,
+        tx: &Tx<'_>,
+        parent: (u32, &Dinode),
+        node: &NewNode<'_>,
+        by: Privilege,
+    ) -> Result<NewInode<Self>> {
+        let directory = node.kind == FileKind::Directory;
+        let now = self.now();
+        let mode = node.kind.mode_bits() | node.perm & 0o7777;
+        let mut di = Dinode {
+            mode: u16::try_from(mode).unwrap_or(u16::MAX),
+            nlink: if directory { 2 } else { 1 },
+            uid: self.check_id(node.uid)?,
+            gid: self.check_id(node.gid)?,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            birthtime: now,
+            ..Dinode::free(self.volume.new_generation())
+        };
+        if matches!(node.kind, FileKind::BlockDevice | FileKind::CharDevice) {
+            di.set_rdev(self.volume.dialect, node.rdev, self.layout().version)?;
+        }
+        let ino = self.volume.alloc_inode(tx, parent.0, directory)?;
+        let stream = self.volume.new_stream();
+        match node.kind {
+            FileKind::Directory => {
+                if self.layout().version == Version::Ufs2 {
+                    di.dirdepth = parent.1.dirdepth.wrapping_add(1);
+                }
+                self.dir_init(tx, ino, &mut di, parent.0, by)?;
+            }
+            FileKind::Symlink => self.set_target(tx, (ino, &stream), &mut di, node.target, by)?,
+            _ => {}
+        }
+        self.volume.store(tx, ino, &di)?;
+        Ok(NewInode { ino, di, stream })
+    }
+
+    fn free_orphan(&self, inode: &Arc<Inode>) -> Result<()> {
+        self.free_if_orphan(inode)
+    }
+
+    fn commit_freed(&self) -> Result<bool> {
+        let waits = self.volume.pending.frags() > 0;
+        if waits {
+            self.volume.commit()?;
+        }
+        Ok(waits)
+    }
+
+    fn attr(&self, inode: &Inode, state: &State) -> Attr {
+        self.attributes_of(inode, state)
+    }
+
+    fn check_changeable(&self, ino: u32) -> Result<()> {
+        self.check_not_log(ino)
+    }
+
+    fn check_orphans(&self) -> Result<()> {
+        self.volume.check_orphans()
+    }
+
+    fn note_orphan(&self, tx: &Tx<'_>, ino: u32, di: &Dinode) {
+        tx.give_up(GivenUp::LastName(ino, di.mode));
+    }
+
+    fn note_new_parent(&self, di: &mut Dinode, parent: &Dinode) {
+        if self.layout().version == Version::Ufs2 {
+            di.dirdepth = parent.dirdepth.wrapping_add(1);
+        }
+    }
+
+    fn dir_find(&self, ino: u32, state: &State, name: &[u8]) -> Result<Option<Found<u32>>> {
+        self.find_entry(ino, state, name)
+    }
+
+    fn dir_reserve(
+        &self,
+        tx: &Tx<'_>,
+        ino: u32,
+        state: &mut State,
+        name: &[u8],
+        by: Privilege,
+    ) -> Result<()> {
+        self.reserve_entry(tx, ino, state, name.len(), by)
+    }
+
+    fn dir_enter(
+        &self,
+        tx: &Tx<'_>,
+        ino: u32,
+        state: &mut State,
+        (): (),
+        name: &[u8],
+        target: (u32, FileKind),
+    ) -> Result<()> {
+        self.enter_entry(tx, ino, state, name, target)
+    }
+
+    fn dir_remove(&self, tx: &Tx<'_>, ino: u32, state: &mut State, name: &[u8], place: u64) -> Result<()> {
+        self.remove_entry(tx, ino, state, name, place)
+    }
+
+    fn dir_rewrite(
+        &self,
+        tx: &Tx<'_>,
+        ino: u32,
+        state: &State,
+        place: u64,
+        target: (u32, FileKind),
+    ) -> Result<()> {
+        self.rewrite_entry(tx, ino, &state.di, place, target)
+    }
+
+    fn dir_is_empty(&self, ino: u32, di: &Dinode) -> Result<bool> {
+        self.has_no_names(ino, di)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OpenOptions;
+    use crate::newfs::{self, Parameters, Plan};
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+    use spindle_clock::ManualClock;
+    use spindle_device::MemoryDevice;
+    use spindle_tree::Operations;
+    use spindle_vfs::{Ino, Rdev, RenameMode};
+
+    /// Promise: no rename gives a directory more links than its format can count, whichever side of
+    /// an exchange it is on, and a refused one changes nothing.
+    #[test]
+    fn links_stay_within_the_limit() {
+        let device = Arc::new(MemoryDevice::new(8 << 20));
+        let clock = Arc::new(ManualClock::at(0));
+        let plan = Plan::new(&Parameters::new(8 << 20)).unwrap();
+        newfs::write(&plan, &*device, &*clock, &mut StdRng::seed_from_u64(1), &mut |_, _| ()).unwrap();
+        let fs = Ffs::open(device, clock, &OpenOptions::default()).unwrap();
+        let make = |dir: Ino, name: &[u8], kind| {
+            let node = NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+            fs.create(dir, name, &node, Privilege::Root).unwrap().ino
+        };
+        let [full, other] = [b"full", b"othr"].map(|name| make(fs.root(), name, FileKind::Directory));
+        let (inner, file) =
+            (make(other, b"dir", FileKind::Directory), make(full, b"file", FileKind::Regular));
+        let inode = fs.iget_ino(full).unwrap();
+        inode.state.write().di.nlink = LINK_MAX;
+        let rename = |from, to, mode| fs.rename(from, b"dir", to, b"file", mode, Privilege::Root);
+        let exchanges = [
+            rename(other, full, RenameMode::Exchange),
+            fs.rename(full, b"file", other, b"dir", RenameMode::Exchange, Privilege::Root),
+            fs.rename(other, b"dir", full, b"new", RenameMode::Replace, Privilege::Root),
+        ];
+        for exchange in exchanges {
+            assert!(matches!(exchange, Err(Error::TooManyLinks)), "{exchange:?}");
+        }
+        assert_eq!(fs.getattr(full).unwrap().nlink, u32::from(LINK_MAX));
+        assert_eq!(fs.lookup(other, b"dir").unwrap().ino, inner);
+        assert_eq!(fs.lookup(full, b"file").unwrap().ino, file);
+        // In the other direction it loses one.
+        inode.state.write().di.nlink = 2;
+        rename(other, full, RenameMode::Exchange).unwrap();
+        assert_eq!(fs.getattr(full).unwrap().nlink, 3);
     }
 }

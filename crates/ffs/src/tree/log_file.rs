@@ -16,6 +16,7 @@ use crate::log::wapbl::{Identity, Ring, Wapbl};
 use crate::tree::file::{Content, Request};
 use crate::tree::mount::{Ffs, OpenOptions};
 use crate::volume::tx::Tx;
+use spindle_tree::{Operations, Tree};
 use spindle_vfs::{Error, FileKind, Privilege, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -247,14 +248,14 @@ impl Ffs {
                 Ok(ino)
             });
         }
-        if self.dir_find(root.0, &root.1, LOG_NAME)?.is_some() {
+        if self.find_entry(root.0, &root.1, LOG_NAME)?.is_some() {
             return Err(Error::Exists);
         }
         self.volume.transact_unmarked(&mut *root.1, |tx, state| {
-            self.dir_reserve(tx, root.0, state, LOG_NAME.len(), Privilege::Root)?;
+            self.reserve_entry(tx, root.0, state, LOG_NAME.len(), Privilege::Root)?;
             let ino = self.volume.alloc_inode(tx, ROOT_INO, false)?;
             self.give_log_blocks(tx, ino, &mut di, at, blocks)?;
-            self.dir_enter(tx, root.0, state, LOG_NAME, (ino, FileKind::Regular))?;
+            self.enter_entry(tx, root.0, state, LOG_NAME, (ino, FileKind::Regular))?;
             (state.di.mtime, state.di.ctime) = (now, now);
             self.volume.store(tx, root.0, &state.di)?;
             Ok(ino)

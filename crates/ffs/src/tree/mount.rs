@@ -6,7 +6,6 @@
 //! is opened read-only with the reasons ([`Ffs::read_only_reasons`]).
 
 use super::dirindex::NameHash;
-use super::inode::InodeTable;
 use crate::format::dialect::Dialect;
 use crate::format::layout::{Layout, ROOT_INO};
 use crate::format::superblock::Superblock;
@@ -17,10 +16,10 @@ use crate::volume::runs::Allocation;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_cache::{Cache, Settings};
-use spindle_clock::{Clock, Mutex};
+use spindle_clock::Clock;
 use spindle_device::Device;
+use spindle_tree::{Nodes, NodesOf, Operations};
 use spindle_vfs::{AtimePolicy, Error, FileKind, Objection, Result};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// How to open a file system.
@@ -51,16 +50,11 @@ pub struct Ffs {
     pub(crate) volume: Volume,
     /// Its system has extended attributes.
     pub(crate) has_extattr: bool,
-    pub(crate) inodes: InodeTable,
+    pub(crate) nodes: NodesOf<Self>,
     /// The hash of names in the indices of directories.
     pub(crate) name_hash: NameHash,
-    /// Held while the tree's shape may change: a rename or removal of a directory.
-    pub(crate) rename_lock: Mutex<()>,
-    pub(crate) atime: AtimePolicy,
     /// The inode that has the log's space, which nobody else may change.
     pub(crate) log_ino: Option<u32>,
-    /// Inodes with neither names nor references that could not be freed when they lost them.
-    pub(crate) unfreed: Mutex<BTreeSet<u32>>,
     objections: Vec<Objection>,
     was_clean: bool,
 }
@@ -115,12 +109,9 @@ impl Ffs {
         let mut ffs = Self {
             has_extattr,
             volume,
-            inodes: InodeTable::new(),
+            nodes: Nodes::new(options.atime),
             name_hash,
-            rename_lock: Mutex::new(()),
-            atime: options.atime,
             log_ino: None,
-            unfreed: Mutex::default(),
             was_clean: objections.is_empty(),
             objections,
         };
@@ -187,32 +178,13 @@ impl Ffs {
             let inode = self.iget(ino)?;
             let state = inode.state.read();
             // A directory's data is its names, which are in buffers.
-            if state.di.kind() == Some(FileKind::Regular) && self.volume.cache.is_durable(state.mapped_in) {
+            if state.di.kind() == Some(FileKind::Regular)
+                && self.volume.cache.is_durable(state.derived.mapped_in)
+            {
                 return Ok(self.volume.cache.sync_data(&inode.stream)?);
             }
         }
         self.volume.commit()
-    }
-
-    /// Writes the access times that reading has changed.
-    fn store_access_times(&self) -> Result<()> {
-        for inode in self.inodes.all() {
-            if inode.state.read().atime_pending.lock().is_none() {
-                continue;
-            }
-            let mut state = inode.state.write();
-            let pending = *state.atime_pending.lock();
-            if let Some(atime) = pending
-                && state.di.mode != 0
-            {
-                self.volume.transact(&mut *state, |tx, state| {
-                    state.di.atime = atime;
-                    self.volume.store(tx, inode.ino, &state.di)
-                })?;
-            }
-            state.atime_pending.lock().take();
-        }
-        Ok(())
     }
 
     /// Writes everything, marks the file system clean, and changes nothing any more.
@@ -222,8 +194,8 @@ impl Ffs {
         }
         // One file that cannot be freed must not keep the others' changes from the device.
         let mut freed = self.free_orphans();
-        for inode in self.inodes.all() {
-            freed = freed.and(self.volume.note(self.free_orphan(&inode)));
+        for inode in self.nodes.table.all() {
+            freed = freed.and(self.volume.note(self.free_if_orphan(&inode)));
         }
         self.sync_all()?;
         self.volume.cache.checkpoint()?;

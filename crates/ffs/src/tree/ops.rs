@@ -11,10 +11,10 @@ use crate::format::ondisk::MAXNAMLEN;
 use crate::format::units::{Lbn, index};
 use crate::tree::attr::check_regular;
 use crate::tree::dir::name_of;
-use crate::tree::inode::{Inode, State};
+use crate::tree::inode::{Inode, LINK_MAX, State};
 use crate::tree::mount::Ffs;
-use crate::tree::names::{LINK_MAX, dangling};
 use spindle_clock::RwLockWriteGuard;
+use spindle_tree::{Operations, Tree};
 use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Result, Seek, SetAttr, XattrMode,
@@ -74,9 +74,7 @@ impl FileSystem for Ffs {
     }
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {
-        let inode = self.iget_ino(ino)?;
-        let state = inode.state.read();
-        if state.di.mode == 0 { Err(Error::Stale) } else { Ok(self.attr(&inode, &state)) }
+        self.attributes(ino)
     }
 
     fn setattr(&self, ino: Ino, set: &SetAttr, by: Privilege) -> Result<Attr> {
@@ -84,29 +82,11 @@ impl FileSystem for Ffs {
     }
 
     fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
-        let dir = self.directory(dir)?;
-        if name.len() > MAXNAMLEN {
-            return Err(Error::NameTooLong);
-        }
-        let dir_state = dir.state.read();
-        if name == b"." {
-            self.inodes.reference(&dir);
-            return Ok(self.attr(&dir, &dir_state));
-        }
-        let found = self.volume.note(self.dir_find(dir.ino, &dir_state, name))?.ok_or(Error::NotFound)?;
-        let child = self.volume.note(self.iget(found.ino).map_err(|e| dangling(e, found.ino)))?;
-        self.inodes.reference(&child);
-        // The reference keeps it from being freed.
-        drop(dir_state);
-        let state = child.state.read();
-        Ok(self.attr(&child, &state))
+        self.look_up(dir, name)
     }
 
     fn forget(&self, ino: Ino, count: u64) {
-        let Ok(number) = u32::try_from(ino.0) else { return };
-        if let Some(inode) = self.inodes.release(number, count) {
-            self.reclaim(&inode);
-        }
+        self.forget_references(ino, count);
     }
 
     fn readdir(
@@ -151,22 +131,22 @@ impl FileSystem for Ffs {
     }
 
     fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr> {
-        self.changing(|| self.create_entry(dir, name, node, by))
+        self.changing(|| self.create_name(dir, name, node, by))
     }
 
     fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr> {
-        self.changing(|| self.link_entry(ino, dir, name, by))
+        self.changing(|| self.link_name(ino, dir, name, by))
     }
 
     fn unlink(&self, dir: Ino, name: &[u8]) -> Result<()> {
-        let result = self.changing(|| self.remove(dir, name, false));
+        let result = self.changing(|| self.remove_name(dir, name, false));
         self.volume.note(result)
     }
 
     fn rmdir(&self, dir: Ino, name: &[u8]) -> Result<()> {
         let result = match name {
             b".." => Err(Error::NotEmpty),
-            _ => self.changing(|| self.remove(dir, name, true)),
+            _ => self.changing(|| self.remove_name(dir, name, true)),
         };
         self.volume.note(result)
     }
@@ -181,7 +161,7 @@ impl FileSystem for Ffs {
         by: Privilege,
     ) -> Result<()> {
         self.changing(|| {
-            let result = self.rename_entry((from_dir, from), (to_dir, to), mode, by);
+            let result = self.rename_name((from_dir, from), (to_dir, to), mode, by);
             self.volume.note(result)
         })
     }
@@ -303,7 +283,7 @@ impl Ffs {
                     let written =
                         self.volume.note(self.write_file(tx, file, &mut state.di, offset, data, by))?;
                     if before != (state.di.size, state.di.blocks) {
-                        state.mapped_in = self.volume.cache.epoch();
+                        state.derived.mapped_in = self.volume.cache.epoch();
                     }
                     date(&mut state.di);
                     self.volume.store(tx, inode.ino, &state.di)?;

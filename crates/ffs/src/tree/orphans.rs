@@ -4,32 +4,20 @@
 //! power is lost before, it stays on the list of orphans, and is freed when space is wanted, at the
 //! unmount, or by the recovery of the next mount.
 
-use super::inode::Inode;
+use super::inode::{Inode, content};
 use super::mount::Ffs;
 use crate::format::dinode::Dinode;
 use crate::format::group::isset;
 use crate::format::layout::ROOT_INO;
 use crate::volume::tx::Progress;
+use spindle_tree::Operations;
 use spindle_vfs::{Error, FileKind, Result};
 use std::sync::Arc;
 
 impl Ffs {
-    /// Frees an inode that has just lost a name or a reference, if it has none of either. What it
-    /// has lost is lost, whatever comes of it: if it cannot be freed now, that is tried again when
-    /// space is wanted, and at the unmount, which complains.
-    pub(crate) fn reclaim(&self, inode: &Arc<Inode>) {
-        if self.inodes.is_referenced(inode.ino) {
-            return;
-        }
-        if let Err(error) = self.volume.note(self.free_orphan(inode)) {
-            log::error!("inode {} could not be freed yet: {error}", inode.ino);
-            self.unfreed.lock().insert(inode.ino);
-        }
-    }
-
     /// Frees an inode if it has no names: its blocks, its attributes, itself. Whoever had
     /// references has them no more.
-    pub(crate) fn free_orphan(&self, inode: &Arc<Inode>) -> Result<()> {
+    pub(crate) fn free_if_orphan(&self, inode: &Arc<Inode>) -> Result<()> {
         let mut state = inode.state.write();
         if state.di.nlink > 0 || state.di.mode == 0 || self.volume.is_read_only() {
             return Ok(());
@@ -41,7 +29,7 @@ impl Ffs {
         loop {
             let freed = self.volume.transact_naming_at_length(&mut *state, |tx, state| {
                 if has_blocks {
-                    let content = inode.content(&state.di);
+                    let content = content(inode, &state.di);
                     let cut = self.shrink(tx, inode.ino, &mut state.di, 0, content)?;
                     if let Progress::Partial(()) = cut {
                         self.volume.store(tx, inode.ino, &state.di)?;
@@ -55,40 +43,10 @@ impl Ffs {
                 Ok(Progress::Done(()))
             })?;
             if let Progress::Done(()) = freed {
-                self.inodes.drop_freed(inode);
+                self.nodes.table.drop_freed(inode);
                 return Ok(());
             }
         }
-    }
-
-    /// Carries out an operation that changes something: again, if it found no space and there is
-    /// some to be regained; and not at all once nothing can be changed any more.
-    pub(crate) fn changing<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
-        self.volume.cache.check()?;
-        match attempt() {
-            Err(Error::NoSpace) if self.regain_space()? => attempt(),
-            result => result,
-        }
-    }
-
-    /// Frees what could not be freed before, and commits what was freed; true if either was
-    /// anything.
-    fn regain_space(&self) -> Result<bool> {
-        let unfreed = std::mem::take(&mut *self.unfreed.lock());
-        for &ino in &unfreed {
-            match self.iget(ino) {
-                Ok(inode) => self.reclaim(&inode),
-                Err(Error::Stale) => {}
-                Err(_) => {
-                    self.unfreed.lock().insert(ino);
-                }
-            }
-        }
-        let waits = self.volume.pending.frags() > 0;
-        if waits {
-            self.volume.commit()?;
-        }
-        Ok(waits || !unfreed.is_empty())
     }
 
     /// Frees the orphans that nobody uses: after a recovery, and what could not be freed when it
@@ -97,7 +55,7 @@ impl Ffs {
         let mut result = Ok(());
         for ino in self.volume.pending.orphans() {
             let freed = match self.iget(ino) {
-                Ok(inode) => self.free_orphan(&inode),
+                Ok(inode) => self.free_if_orphan(&inode),
                 Err(Error::Stale) => self.free_unmade(ino),
                 Err(error) => Err(error),
             };

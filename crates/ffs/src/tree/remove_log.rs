@@ -12,6 +12,7 @@ use crate::tree::log_file::LOG_NAME;
 use crate::tree::mount::{Ffs, OpenOptions};
 use spindle_clock::Clock;
 use spindle_device::Device;
+use spindle_tree::Operations;
 use spindle_vfs::{Error, FileSystem, Ino, Privilege, Result, SetAttr};
 use std::sync::Arc;
 
@@ -52,7 +53,7 @@ impl Ffs {
                     self.volume.store(tx, ino, &state.di)
                 })?;
             }
-            return self.free_orphan(&inode);
+            return self.free_if_orphan(&inode);
         }
         let (root, ino) = (Ino(ROOT_INO.into()), Ino(ino.into()));
         let found = self.lookup(root, LOG_NAME)?;

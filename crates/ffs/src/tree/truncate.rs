@@ -9,11 +9,12 @@ use crate::format::dinode::Dinode;
 use crate::format::ondisk::{NDADDR, NIADDR};
 use crate::format::units::{Frag, Lbn, index};
 use crate::tree::file::{Content, Request};
-use crate::tree::inode::{Inode, State};
+use crate::tree::inode::{Inode, State, content};
 use crate::tree::mount::Ffs;
 use crate::volume::Volume;
 use crate::volume::tx::{BLOCK_SECTORS, GivenUp, POINTER_SECTORS, Progress, Tx};
 use spindle_cache::Space;
+use spindle_tree::Operations;
 use spindle_vfs::{Error, FallocateMode, Privilege, Result};
 use std::ops::Range;
 
@@ -399,7 +400,7 @@ impl Ffs {
     /// Cuts a file back to `size` in as many transactions as that takes.
     fn cut_back(&self, inode: &Inode, state: &mut State, size: u64) -> Result<()> {
         loop {
-            let content = inode.content(&state.di);
+            let content = content(inode, &state.di);
             let cut = self.volume.transact_at_length(&mut *state, |tx, state| {
                 let cut = self.shrink(tx, inode.ino, &mut state.di, size, content)?;
                 self.store_modified(tx, inode, state)?;
@@ -480,7 +481,7 @@ impl Ffs {
 
     /// Stores the inode of a file whose blocks or bytes a transaction changes, with the time.
     fn store_modified(&self, tx: &Tx<'_>, inode: &Inode, state: &mut State) -> Result<()> {
-        state.mapped_in = self.volume.cache.epoch();
+        state.derived.mapped_in = self.volume.cache.epoch();
         self.note_modified(&mut state.di);
         self.volume.store(tx, inode.ino, &state.di)
     }

@@ -3,6 +3,7 @@
 use super::Volume;
 use super::tx::Tx;
 use crate::format::dinode::Dinode;
+use crate::format::layout::ROOT_INO;
 use crate::format::units::Frag;
 use rand::Rng;
 use spindle_cache::{Buffer, Stream};
@@ -10,11 +11,27 @@ use spindle_vfs::{Error, Result};
 use std::sync::Arc;
 
 impl Volume {
-    /// Reads an inode from its block.
+    /// Reads an inode that is in use.
     ///
     /// # Errors
-    /// [`Error::Stale`] if it was never written; [`Error::Corrupt`] if its check-hash is wrong.
-    pub(crate) fn read_dinode(&self, ino: u32) -> Result<Dinode> {
+    /// [`Error::Stale`] if it is not, or there is none of this number; [`Error::Corrupt`] if it
+    /// cannot be one.
+    pub(crate) fn read_inode(&self, ino: u32) -> Result<Dinode> {
+        if ino < ROOT_INO || ino >= self.layout.inodes() {
+            return Err(Error::Stale);
+        }
+        let di = self.read_dinode(ino)?;
+        if di.mode == 0 {
+            return Err(Error::Stale);
+        }
+        if di.kind().is_none() {
+            return Err(Error::corrupt(format!("mode is {:o}", di.mode), format!("inode {ino}")));
+        }
+        self.check_dinode(ino, &di)?;
+        Ok(di)
+    }
+
+    fn read_dinode(&self, ino: u32) -> Result<Dinode> {
         let cgx = self.layout.ino_to_cg(ino);
         if self.view_group(cgx, |group| ino % self.layout.fs_ipg >= group.initediblk())? {
             return Err(Error::Stale);
@@ -29,7 +46,7 @@ impl Volume {
     }
 
     /// Refuses an inode whose size its format cannot have.
-    pub(crate) fn check_dinode(&self, ino: u32, di: &Dinode) -> Result<()> {
+    fn check_dinode(&self, ino: u32, di: &Dinode) -> Result<()> {
         if di.size > self.layout.fs_maxfilesize {
             return Err(Error::corrupt(format!("size is {}", di.size), format!("inode {ino}")));
         }

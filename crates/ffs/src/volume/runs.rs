@@ -126,6 +126,7 @@ mod tests {
     use rand::rngs::StdRng;
     use spindle_clock::ManualClock;
     use spindle_device::MemoryDevice;
+    use spindle_tree::Operations;
     use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev};
     use std::sync::Arc;
 

@@ -29,7 +29,7 @@ pub(crate) const BLOCK_SECTORS: usize = 32;
 pub(crate) const POINTER_SECTORS: usize = 2;
 
 /// An open transaction.
-pub(crate) struct Tx<'a> {
+pub struct Tx<'a> {
     cache: spindle_cache::Tx<'a>,
     work: RefCell<Work>,
 }

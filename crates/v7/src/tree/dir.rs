@@ -2,54 +2,15 @@
 //! is free for the next name. Entries never move and directories never shrink, so the byte offset
 //! of an entry is a stable cookie.
 
-use crate::inode::Dinode;
-use crate::layout::{Block, index};
-use crate::mount::V7;
-use crate::ondisk::{DIRSIZ, Direct, ENTRY_SIZE};
-use crate::tx::Tx;
-use spindle_ondisk::{Endian, Field};
+use crate::format::dinode::Dinode;
+use crate::format::entry::Entry;
+use crate::format::layout::{Block, index};
+use crate::format::ondisk::{DIRSIZ, Direct, ENTRY_SIZE};
+use crate::tree::mount::V7;
+use crate::volume::tx::Tx;
+use spindle_tree::Found;
 use spindle_vfs::{Error, Result};
 use std::ops::ControlFlow;
-
-/// A name found.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
-    /// Byte offset of its entry.
-    pub(crate) place: u64,
-    pub(crate) ino: u16,
-}
-
-/// Returns the name of an entry: all 14 bytes, or those before the first zero.
-pub(crate) fn name_of(d_name: &[u8]) -> &[u8] {
-    d_name.split(|&byte| byte == 0).next().unwrap_or_default()
-}
-
-/// An entry as it stands in its block: most are looked at only to be passed over.
-pub(crate) struct Entry<'a> {
-    bytes: &'a [u8],
-    endian: Endian,
-}
-
-impl<'a> Entry<'a> {
-    pub(crate) fn ino(&self) -> u16 {
-        u16::get(self.bytes, self.endian)
-    }
-
-    pub(crate) fn name(&self) -> &'a [u8] {
-        name_of(&self.bytes[2..])
-    }
-
-    /// Returns true if it is in use and has this name.
-    fn is(&self, name: &[u8]) -> bool {
-        let d_name = &self.bytes[2..];
-        d_name.starts_with(name) && d_name.get(name.len()).is_none_or(|&byte| byte == 0) && self.ino() != 0
-    }
-}
-
-/// Returns true for what can be a name.
-pub(crate) fn is_name(name: &[u8]) -> bool {
-    !name.is_empty() && !name.contains(&b'/')
-}
 
 impl V7 {
     /// Passes every entry from byte `from` on, used or not, with its offset to `look` until that
@@ -64,15 +25,15 @@ impl V7 {
         let end = di.size - di.size % ENTRY_SIZE as u64;
         let mut at = from.next_multiple_of(ENTRY_SIZE as u64);
         while at < end {
-            let (lbn, start) = self.layout.split(at);
-            let run = self.bmap(ino, di, lbn)?;
-            let next = (lbn.0 + run.blocks) * u64::from(self.layout.format.bsize);
+            let (lbn, start) = self.layout().split(at);
+            let run = self.volume.bmap(ino, di, lbn)?;
+            let next = (lbn.0 + run.blocks) * u64::from(self.layout().format.bsize);
             if let Some(block) = run.at {
-                let buffer = self.metadata(block)?;
+                let buffer = self.volume.metadata(block)?;
                 let bytes = buffer.read();
                 let stop = start + index(end.min(next) - at);
                 for (n, bytes) in bytes[start..stop].chunks_exact(ENTRY_SIZE).enumerate() {
-                    let entry = Entry { bytes, endian: self.layout.format.endian };
+                    let entry = Entry { bytes, endian: self.layout().format.endian };
                     if let ControlFlow::Break(found) = look(at + (n * ENTRY_SIZE) as u64, &entry) {
                         return Ok(Some(found));
                     }
@@ -84,7 +45,7 @@ impl V7 {
     }
 
     /// Finds a name.
-    pub(crate) fn dir_find(&self, ino: u16, di: &Dinode, name: &[u8]) -> Result<Option<Found>> {
+    pub(crate) fn find_entry(&self, ino: u16, di: &Dinode, name: &[u8]) -> Result<Option<Found<u16>>> {
         self.each_entry(ino, di, 0, |place, entry| {
             if entry.is(name) {
                 ControlFlow::Break(Found { place, ino: entry.ino() })
@@ -95,7 +56,7 @@ impl V7 {
     }
 
     /// Finds a free entry, or adds one at the end, and gives its offset.
-    pub(crate) fn dir_reserve(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode) -> Result<u64> {
+    pub(crate) fn reserve_entry(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode) -> Result<u64> {
         let free = self.each_entry(ino, di, 0, |place, entry| {
             if entry.ino() == 0 { ControlFlow::Break(place) } else { ControlFlow::Continue(()) }
         })?;
@@ -103,36 +64,36 @@ impl V7 {
             return Ok(place);
         }
         let place = di.size - di.size % ENTRY_SIZE as u64;
-        if place + ENTRY_SIZE as u64 > self.layout.file_size_max() {
+        if place + ENTRY_SIZE as u64 > self.layout().file_size_max() {
             return Err(Error::TooBig);
         }
-        let placed = self.place(tx, ino, di, self.layout.split(place).0)?;
+        let placed = self.volume.place(tx, ino, di, self.layout().split(place).0)?;
         if placed.fresh {
-            self.cache.get_new(self.layout.byte(placed.at), self.layout.bsize(), None, tx)?;
+            self.volume.cache.get_new(self.layout().byte(placed.at), self.layout().bsize(), None, tx)?;
         }
         di.size = place + ENTRY_SIZE as u64;
-        self.dir_put(tx, ino, di, place, Direct { d_ino: 0, d_name: [0; DIRSIZ] })?;
-        self.store(tx, ino, di)?;
+        self.put_entry(tx, ino, di, place, Direct { d_ino: 0, d_name: [0; DIRSIZ] })?;
+        self.volume.store(tx, ino, di)?;
         Ok(place)
     }
 
     fn entry_block(&self, ino: u16, di: &Dinode, place: u64) -> Result<(Block, usize)> {
-        let (lbn, offset) = self.layout.split(place);
-        let block = self.bmap(ino, di, lbn)?.at;
+        let (lbn, offset) = self.layout().split(place);
+        let block = self.volume.bmap(ino, di, lbn)?.at;
         let block = block
             .ok_or_else(|| Error::corrupt("a hole", format!("directory inode {ino}, offset {place}")))?;
         Ok((block, offset))
     }
 
-    fn dir_put(&self, tx: &Tx<'_>, ino: u16, di: &Dinode, place: u64, entry: Direct) -> Result<()> {
+    fn put_entry(&self, tx: &Tx<'_>, ino: u16, di: &Dinode, place: u64, entry: Direct) -> Result<()> {
         let (block, offset) = self.entry_block(ino, di, place)?;
         let range = offset..offset + ENTRY_SIZE;
-        entry.encode(self.metadata(block)?.write(tx).bytes_mut(range), self.layout.format.endian);
+        entry.encode(self.volume.metadata(block)?.write(tx).bytes_mut(range), self.layout().format.endian);
         Ok(())
     }
 
-    /// Enters a name at a place that [`Self::dir_reserve`] gave.
-    pub(crate) fn dir_enter(
+    /// Enters a name at a place that [`Self::reserve_entry`] gave.
+    pub(crate) fn enter_entry(
         &self,
         tx: &Tx<'_>,
         ino: u16,
@@ -143,12 +104,12 @@ impl V7 {
     ) -> Result<()> {
         let mut d_name = [0; DIRSIZ];
         d_name[..name.len()].copy_from_slice(name);
-        self.dir_put(tx, ino, di, place, Direct { d_ino: target, d_name })
+        self.put_entry(tx, ino, di, place, Direct { d_ino: target, d_name })
     }
 
     /// Makes the name at a place mean another inode, or with 0 nothing: the name itself stays on
     /// the disk, as ever.
-    pub(crate) fn dir_point(
+    pub(crate) fn point_entry(
         &self,
         tx: &Tx<'_>,
         ino: u16,
@@ -157,12 +118,12 @@ impl V7 {
         target: u16,
     ) -> Result<()> {
         let (block, offset) = self.entry_block(ino, di, place)?;
-        let old = Direct::decode(&self.metadata(block)?.read()[offset..], self.layout.format.endian);
-        self.dir_put(tx, ino, di, place, Direct { d_ino: target, ..old })
+        let old = Direct::decode(&self.volume.metadata(block)?.read()[offset..], self.layout().format.endian);
+        self.put_entry(tx, ino, di, place, Direct { d_ino: target, ..old })
     }
 
     /// Returns true if there are only `.` and `..`.
-    pub(crate) fn dir_is_empty(&self, ino: u16, di: &Dinode) -> Result<bool> {
+    pub(crate) fn has_no_names(&self, ino: u16, di: &Dinode) -> Result<bool> {
         let other = self.each_entry(ino, di, 0, |_, entry| {
             let dots = matches!(entry.name(), b"." | b"..");
             if entry.ino() != 0 && !dots { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -173,8 +134,8 @@ impl V7 {
     /// Fills a new directory with `.` and `..`.
     pub(crate) fn dir_init(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode, parent: u16) -> Result<()> {
         for (name, target) in [(&b"."[..], ino), (b"..", parent)] {
-            let place = self.dir_reserve(tx, ino, di)?;
-            self.dir_enter(tx, ino, di, place, name, target)?;
+            let place = self.reserve_entry(tx, ino, di)?;
+            self.enter_entry(tx, ino, di, place, name, target)?;
         }
         Ok(())
     }

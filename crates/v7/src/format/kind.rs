@@ -1,6 +1,6 @@
 //! Which of the old file systems it is: whose super-block, what blocks, what byte order.
 
-use crate::ondisk::{
+use crate::format::ondisk::{
     AlignedFblk, AlignedFilsys, Filsys, FilsysTail, INODE_SIZE, NICFREE, PackedFblk, PackedFilsys, SysVTail,
 };
 use spindle_ondisk::Endian;

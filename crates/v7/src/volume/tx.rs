@@ -6,12 +6,11 @@
 //! freed is entered only when nothing can fail any more. Inodes in memory that an operation changes
 //! are kept as they were ([`Restore`]).
 //!
-//! What the caller must do: name in [`V7::transact`] each inode whose state it changes, and write
-//! over data that was there before only when nothing else can fail.
+//! What the caller must do: name in [`Volume::transact`] each inode whose state it changes, and
+//! write over data that was there before only when nothing else can fail.
 
-use crate::inode::{Dinode, State};
-use crate::layout::Block;
-use crate::mount::V7;
+use super::Volume;
+use crate::format::layout::Block;
 use spindle_cache::{Restore, Savepoint, Stream};
 use spindle_vfs::{Error, Result};
 use std::cell::RefCell;
@@ -20,7 +19,7 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// An open transaction.
-pub(crate) struct Tx<'a> {
+pub struct Tx<'a> {
     cache: spindle_cache::Tx<'a>,
     work: RefCell<Work>,
 }
@@ -95,17 +94,7 @@ impl Tx<'_> {
     }
 }
 
-impl Restore for State {
-    type Saved = Dinode;
-    fn save(&self) -> Dinode {
-        self.di.clone()
-    }
-    fn restore(&mut self, saved: Dinode) {
-        self.di = saved;
-    }
-}
-
-impl V7 {
+impl Volume {
     /// Carries `change` out as one transaction, which changes the inodes in `touched`. The caller
     /// holds all inode locks it needs. If it fails, whatever the reason, everything is as it was.
     pub(crate) fn transact<R: Restore, T>(

@@ -1,12 +1,15 @@
 //! What an inode says of itself, and how that is changed.
 
-use crate::inode::{Dinode, Inode, State, seconds};
-use crate::mount::V7;
+use crate::format::dinode::{Dinode, seconds};
+use crate::tree::inode::{Inode, State};
+use crate::tree::mount::V7;
 use spindle_clock::Timestamp;
+use spindle_tree::{Operations, Tree};
 use spindle_vfs::{Attr, Error, FileKind, Ino, Result, SetAttr, SetTime};
 
 impl V7 {
-    pub(crate) fn attr(&self, inode: &Inode, state: &State) -> Attr {
+    /// Returns the attributes of a file.
+    pub(crate) fn attributes_of(&self, inode: &Inode, state: &State) -> Attr {
         let di = &state.di;
         Attr {
             ino: Ino(inode.ino.into()),
@@ -18,33 +21,13 @@ impl V7 {
             gid: di.gid.into(),
             rdev: di.rdev(),
             size: di.size,
-            blocks512: self.blocks_held(inode.ino, di) * u64::from(self.layout.format.bsize) / 512,
-            blksize: self.layout.format.bsize,
+            blocks512: self.volume.blocks_held(inode.ino, di) * u64::from(self.layout().format.bsize) / 512,
+            blksize: self.layout().format.bsize,
             atime: state.atime_pending.lock().unwrap_or(di.atime),
             mtime: di.mtime,
             ctime: di.ctime,
             birthtime: None,
             flags: 0,
-        }
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        storable(self.clock.now())
-    }
-
-    /// Notes that a file's data has changed, or a directory's names.
-    pub(crate) fn note_modified(&self, di: &mut Dinode) {
-        let now = self.now();
-        (di.mtime, di.ctime) = (now, now);
-    }
-
-    /// Notes that a file was read.
-    pub(crate) fn touch(&self, state: &State) {
-        let now = self.now();
-        let mut pending = state.atime_pending.lock();
-        let due = self.atime.is_due(pending.unwrap_or(state.di.atime), state.di.mtime, state.di.ctime, now);
-        if due && !self.is_read_only() {
-            *pending = Some(now);
         }
     }
 
@@ -60,7 +43,7 @@ impl V7 {
         }
         let (uid, gid) = (set.uid.map(id).transpose()?, set.gid.map(id).transpose()?);
         let now = self.now();
-        self.transact(&mut *state, |tx, state| {
+        self.volume.transact(&mut *state, |tx, state| {
             let di = &mut state.di;
             if let Some(size) = set.size {
                 if size < di.size {
@@ -85,14 +68,14 @@ impl V7 {
                 di.atime = given(atime);
                 *state.atime_pending.lock() = None;
             }
-            self.store(tx, inode.ino, &state.di)?;
-            Ok(self.attr(&inode, state))
+            self.volume.store(tx, inode.ino, &state.di)?;
+            Ok(self.attributes_of(&inode, state))
         })
     }
 }
 
 /// Returns a time as the disk can keep it.
-fn storable(time: Timestamp) -> Timestamp {
+pub(crate) fn storable(time: Timestamp) -> Timestamp {
     Timestamp::new(seconds(time).into(), 0)
 }
 

@@ -1,17 +1,18 @@
 //! The operations: [`FileSystem`] for the old file system.
 //!
-//! Each one takes the locks of the inodes it touches in the order of [`crate::inode`], looks,
+//! Each one takes the locks of the inodes it touches in the order of [`crate::tree::inode`], looks,
 //! decides, begins a transaction, and changes; if any of it fails, everything is as it was
-//! ([`crate::tx`]). There is no reserve, so it does not matter who asks.
+//! ([`crate::volume::tx`]). There is no reserve, so it does not matter who asks.
 
-use crate::attr::check_regular;
-use crate::dir::is_name;
-use crate::inode::{Dinode, Inode, State};
-use crate::layout::{ROOT_INO, index};
-use crate::mount::V7;
-use crate::names::{check_alive, dangling};
-use crate::ondisk::{DIRSIZ, ENTRY_SIZE};
+use crate::format::dinode::Dinode;
+use crate::format::entry::is_name;
+use crate::format::layout::{ROOT_INO, index};
+use crate::format::ondisk::{DIRSIZ, ENTRY_SIZE};
+use crate::tree::attr::check_regular;
+use crate::tree::inode::{Inode, State};
+use crate::tree::mount::V7;
 use spindle_clock::RwLockWriteGuard;
+use spindle_tree::{Operations, Tree};
 use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Result, Seek, SetAttr, XattrMode,
@@ -38,7 +39,7 @@ impl FileSystem for V7 {
             name_max: DIRSIZ,
             symlink_max: 0,
             link_max: self.link_max().into(),
-            file_size_max: self.layout.file_size_max(),
+            file_size_max: self.layout().file_size_max(),
             xattrs: false,
             time_granularity_ns: 1_000_000_000,
             time_range: (i32::MIN.into(), i32::MAX.into()),
@@ -48,61 +49,38 @@ impl FileSystem for V7 {
     }
 
     fn read_only(&self) -> bool {
-        self.is_read_only()
+        self.volume.is_read_only()
     }
 
     fn statfs(&self) -> Result<FsStat> {
-        let space = self.space.lock();
+        let space = self.volume.space.lock();
         Ok(FsStat {
-            bsize: self.layout.format.bsize,
-            frsize: self.layout.format.bsize,
-            blocks: self.layout.data_blocks().into(),
+            bsize: self.layout().format.bsize,
+            frsize: self.layout().format.bsize,
+            blocks: self.layout().data_blocks().into(),
             bfree: space.free_blocks.into(),
             bavail: space.free_blocks.into(),
-            files: u64::from(self.layout.last_ino() - ROOT_INO),
+            files: u64::from(self.layout().last_ino() - ROOT_INO),
             ffree: space.free_inodes.into(),
             name_max: u32::try_from(DIRSIZ).unwrap_or(0),
         })
     }
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {
-        let inode = self.iget_ino(ino)?;
-        let state = inode.state.read();
-        if state.di.mode == 0 { Err(Error::Stale) } else { Ok(self.attr(&inode, &state)) }
+        self.attributes(ino)
     }
 
     fn setattr(&self, ino: Ino, set: &SetAttr, _by: Privilege) -> Result<Attr> {
-        let result = self.set_attributes(ino, set);
-        self.note(result)
+        let result = self.changing(|| self.set_attributes(ino, set));
+        self.volume.note(result)
     }
 
     fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
-        let dir = self.directory(dir)?;
-        if name.len() > DIRSIZ {
-            return Err(Error::NameTooLong);
-        }
-        let dir_state = dir.state.read();
-        if name == b"." {
-            self.inodes.reference(&dir);
-            return Ok(self.attr(&dir, &dir_state));
-        }
-        check_alive(&dir_state.di)?;
-        let found = self.note(self.dir_find(dir.ino, &dir_state.di, name))?.ok_or(Error::NotFound)?;
-        let child = self.note(self.iget(found.ino).map_err(|e| dangling(e, found.ino)))?;
-        self.inodes.reference(&child);
-        // The reference keeps it from being freed.
-        drop(dir_state);
-        let state = child.state.read();
-        Ok(self.attr(&child, &state))
+        self.look_up(dir, name)
     }
 
     fn forget(&self, ino: Ino, count: u64) {
-        let Ok(number) = u16::try_from(ino.0) else { return };
-        if let Some(inode) = self.inodes.release(number, count)
-            && let Err(error) = self.note(self.reclaim(&inode))
-        {
-            log::error!("inode {number} could not be freed: {error}");
-        }
+        self.forget_references(ino, count);
     }
 
     fn readdir(
@@ -125,7 +103,7 @@ impl FileSystem for V7 {
                     }
                     if batch.len() < BATCH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
                 });
-                self.note(walked)?.is_some()
+                self.volume.note(walked)?.is_some()
             };
             for (next, ino, name) in batch {
                 if sink(&DirEntry { name: &name, ino: Ino(ino.into()), kind: None, next }).is_break() {
@@ -139,27 +117,27 @@ impl FileSystem for V7 {
         }
     }
 
-    fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, _by: Privilege) -> Result<Attr> {
-        let result = self.create_name(dir, name, node);
-        self.note(result)
+    fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr> {
+        let result = self.changing(|| self.create_name(dir, name, node, by));
+        self.volume.note(result)
     }
 
-    fn link(&self, ino: Ino, dir: Ino, name: &[u8], _by: Privilege) -> Result<Attr> {
-        let result = self.link_name(ino, dir, name);
-        self.note(result)
+    fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr> {
+        let result = self.changing(|| self.link_name(ino, dir, name, by));
+        self.volume.note(result)
     }
 
     fn unlink(&self, dir: Ino, name: &[u8]) -> Result<()> {
-        let result = self.remove_name(dir, name, false);
-        self.note(result)
+        let result = self.changing(|| self.remove_name(dir, name, false));
+        self.volume.note(result)
     }
 
     fn rmdir(&self, dir: Ino, name: &[u8]) -> Result<()> {
         let result = match name {
             b".." => Err(Error::NotEmpty),
-            _ => self.remove_name(dir, name, true),
+            _ => self.changing(|| self.remove_name(dir, name, true)),
         };
-        self.note(result)
+        self.volume.note(result)
     }
 
     fn rename(
@@ -169,10 +147,10 @@ impl FileSystem for V7 {
         to_dir: Ino,
         to: &[u8],
         mode: RenameMode,
-        _by: Privilege,
+        by: Privilege,
     ) -> Result<()> {
-        let result = self.rename_entry((from_dir, from), (to_dir, to), mode);
-        self.note(result)
+        let result = self.changing(|| self.rename_name((from_dir, from), (to_dir, to), mode, by));
+        self.volume.note(result)
     }
 
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
@@ -182,8 +160,8 @@ impl FileSystem for V7 {
         if state.di.kind() != Some(FileKind::Symlink) {
             return Err(Error::Invalid);
         }
-        let mut target = vec![0; index(state.di.size.min(self.layout.bsize() as u64))];
-        self.note(self.read_file(&inode, &state.di, 0, &mut target))?;
+        let mut target = vec![0; index(state.di.size.min(self.layout().bsize() as u64))];
+        self.volume.note(self.read_file(&inode, &state.di, 0, &mut target))?;
         Ok(target)
     }
 
@@ -192,7 +170,7 @@ impl FileSystem for V7 {
         let state = inode.state.read();
         check_regular(&state.di)?;
         self.touch(&state);
-        self.note(self.read_file(&inode, &state.di, offset, buf))
+        self.volume.note(self.read_file(&inode, &state.di, offset, buf))
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], _by: Privilege) -> Result<usize> {
@@ -208,12 +186,14 @@ impl FileSystem for V7 {
         if len == 0 {
             return Err(Error::Invalid);
         }
-        let inode = self.iget_ino(ino)?;
-        let mut state = write_regular(&inode)?;
-        self.transact(&mut *state, |tx, state| {
-            self.note(self.fallocate_file(tx, &inode, &mut state.di, mode, offset..end))?;
-            self.note_modified(&mut state.di);
-            self.store(tx, inode.ino, &state.di)
+        self.changing(|| {
+            let inode = self.iget_ino(ino)?;
+            let mut state = write_regular(&inode)?;
+            self.volume.transact(&mut *state, |tx, state| {
+                self.volume.note(self.fallocate_file(tx, &inode, &mut state.di, mode, offset..end))?;
+                self.note_modified(&mut state.di);
+                self.volume.store(tx, inode.ino, &state.di)
+            })
         })
     }
 
@@ -221,12 +201,12 @@ impl FileSystem for V7 {
         let inode = self.iget_ino(ino)?;
         let state = inode.state.read();
         check_regular(&state.di)?;
-        self.note(self.seek_file(inode.ino, &state.di, offset, what))
+        self.volume.note(self.seek_file(inode.ino, &state.di, offset, what))
     }
 
     fn fsync(&self, _ino: Ino, _data_only: bool) -> Result<()> {
         // One flush serves all: there is no order among changes but that of whole transactions.
-        Ok(self.cache.sync()?)
+        Ok(self.volume.cache.sync()?)
     }
 
     fn sync(&self) -> Result<()> {
@@ -264,16 +244,18 @@ impl FileSystem for V7 {
 impl V7 {
     /// Writes to a regular file, and has `date` set its times.
     fn write_and(&self, ino: Ino, offset: u64, data: &[u8], date: impl Fn(&mut Dinode)) -> Result<usize> {
-        let inode = self.iget_ino(ino)?;
-        let mut state = write_regular(&inode)?;
-        if data.is_empty() {
-            return Ok(0);
-        }
-        self.transact(&mut *state, |tx, state| {
-            let written = self.note(self.write_file(tx, &inode, &mut state.di, offset, data))?;
-            date(&mut state.di);
-            self.store(tx, inode.ino, &state.di)?;
-            Ok(written)
+        self.changing(|| {
+            let inode = self.iget_ino(ino)?;
+            let mut state = write_regular(&inode)?;
+            if data.is_empty() {
+                return Ok(0);
+            }
+            self.volume.transact(&mut *state, |tx, state| {
+                let written = self.volume.note(self.write_file(tx, &inode, &mut state.di, offset, data))?;
+                date(&mut state.di);
+                self.volume.store(tx, inode.ino, &state.di)?;
+                Ok(written)
+            })
         })
     }
 }

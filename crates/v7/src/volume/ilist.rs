@@ -2,16 +2,16 @@
 //! inodes are gone through from the first for more (`ialloc`, `ifree`). What the super-block
 //! remembers is only a hint: an inode is free when its mode is 0.
 
-use crate::freelist::Space;
-use crate::inode::Dinode;
-use crate::layout::ROOT_INO;
-use crate::mount::V7;
-use crate::ondisk::{DiskInode, INODE_SIZE, NICINOD};
-use crate::tx::{Freed, Taken, Tx};
+use super::Volume;
+use crate::format::dinode::Dinode;
+use crate::format::layout::ROOT_INO;
+use crate::format::ondisk::{DiskInode, INODE_SIZE, NICINOD};
+use crate::volume::free_list::Space;
+use crate::volume::tx::{Freed, Taken, Tx};
 use spindle_ondisk::Field;
 use spindle_vfs::{Error, Result};
 
-impl V7 {
+impl Volume {
     /// Takes a free inode and makes it `di`.
     ///
     /// # Errors

@@ -4,8 +4,8 @@
 //! A [`Layout`] is made from a super-block by checks that leave nothing to doubt; every address
 //! comes from here.
 
-use crate::format::Format;
-use crate::ondisk::{Filsys, INODE_SIZE, NADDR, NDIRECT};
+use crate::format::kind::Format;
+use crate::format::ondisk::{Filsys, INODE_SIZE, NADDR, NDIRECT};
 
 /// Address of a block on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

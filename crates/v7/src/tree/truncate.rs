@@ -3,14 +3,14 @@
 //! Blocks are freed from the last to the first, as `itrunc` does, so that the free list gives them
 //! out again in the order in which the file had them.
 
-use crate::inode::{Dinode, Inode};
-use crate::layout::Lbn;
-use crate::mount::V7;
-use crate::ondisk::{NADDR, NDIRECT};
-use crate::tx::{Freed, Tx};
+use crate::format::dinode::Dinode;
+use crate::format::layout::Lbn;
+use crate::format::ondisk::{NADDR, NDIRECT};
+use crate::tree::inode::Inode;
+use crate::tree::mount::V7;
+use crate::volume::tx::{Freed, Tx};
 use spindle_vfs::Result;
 use std::ops::Range;
-use std::sync::Arc;
 
 impl V7 {
     /// Frees the blocks of a range, and the indirect blocks that lead nowhere then. The caller
@@ -25,9 +25,9 @@ impl V7 {
         let ino = inode.ino;
         tx.free(Freed::Data(inode.stream.clone(), range.clone()))?;
         for levels in (1..=NADDR - NDIRECT).rev() {
-            let Lbn(first) = self.layout.first_behind(levels);
+            let Lbn(first) = self.layout().first_behind(levels);
             let n = NDIRECT + levels - 1;
-            if di.addr[n] != 0 && first < range.end && range.start < first + self.layout.span(levels) {
+            if di.addr[n] != 0 && first < range.end && range.start < first + self.layout().span(levels) {
                 let mut freed = 0;
                 let tree = (di.addr[n], levels, first);
                 if self.free_tree(tx, ino, tree, &range, &mut freed)? {
@@ -37,9 +37,9 @@ impl V7 {
             }
         }
         for n in (0..NDIRECT).rev().filter(|&n| range.contains(&(n as u64))) {
-            if let Some(block) = self.pointer(di.addr[n], ino)? {
+            if let Some(block) = self.volume.pointer(di.addr[n], ino)? {
                 di.addr[n] = 0;
-                self.free(tx, block)?;
+                self.volume.free(tx, block)?;
                 di.account(-1);
             }
         }
@@ -56,20 +56,20 @@ impl V7 {
         range: &Range<u64>,
         freed: &mut i64,
     ) -> Result<bool> {
-        let Some(block) = self.pointer(raw, ino)? else { return Ok(true) };
+        let Some(block) = self.volume.pointer(raw, ino)? else { return Ok(true) };
         if levels > 0 {
-            let buffer = self.metadata(block)?;
+            let buffer = self.volume.metadata(block)?;
             let pointers: Vec<u32> = {
                 let bytes = buffer.read();
-                (0..self.layout.nindir()).map(|n| self.get_pointer(&bytes, n)).collect()
+                (0..self.layout().nindir()).map(|n| self.volume.get_pointer(&bytes, n)).collect()
             };
-            let span = self.layout.span(levels - 1);
+            let span = self.layout().span(levels - 1);
             let mut left = pointers.iter().filter(|&&raw| raw != 0).count();
             for (n, &raw) in pointers.iter().enumerate().rev().filter(|(_, raw)| **raw != 0) {
                 let first = first + n as u64 * span;
                 let outside = first >= range.end || first + span <= range.start;
                 if !outside && self.free_tree(tx, ino, (raw, levels - 1, first), range, freed)? {
-                    self.put_pointer(&mut buffer.write(tx), n, 0);
+                    self.volume.put_pointer(&mut buffer.write(tx), n, 0);
                     left -= 1;
                 }
             }
@@ -77,7 +77,7 @@ impl V7 {
                 return Ok(false);
             }
         }
-        self.free(tx, block)?;
+        self.volume.free(tx, block)?;
         *freed += 1;
         Ok(true)
     }
@@ -85,30 +85,7 @@ impl V7 {
     /// Cuts a file back to `size` bytes.
     pub(crate) fn shrink(&self, tx: &Tx<'_>, inode: &Inode, di: &mut Dinode, size: u64) -> Result<()> {
         di.size = size;
-        self.free_blocks(tx, inode, di, size.div_ceil(self.layout.format.bsize.into())..u64::MAX)?;
+        self.free_blocks(tx, inode, di, size.div_ceil(self.layout().format.bsize.into())..u64::MAX)?;
         self.clear_tail(tx, inode, di)
-    }
-
-    /// Frees an inode if it has neither names nor references.
-    pub(crate) fn reclaim(&self, inode: &Arc<Inode>) -> Result<()> {
-        if self.inodes.is_referenced(inode.ino) { Ok(()) } else { self.free_orphan(inode) }
-    }
-
-    /// Frees an inode if it has no names: its blocks, then itself. Whoever had references has them
-    /// no more.
-    pub(crate) fn free_orphan(&self, inode: &Arc<Inode>) -> Result<()> {
-        let mut state = inode.state.write();
-        if state.di.nlink > 0 || state.di.mode == 0 || self.is_read_only() {
-            return Ok(());
-        }
-        self.transact(&mut *state, |tx, state| {
-            if state.di.has_blocks() {
-                self.shrink(tx, inode, &mut state.di, 0)?;
-            }
-            state.di = Dinode::default();
-            self.free_inode(tx, inode.ino)
-        })?;
-        self.inodes.drop_freed(inode);
-        Ok(())
     }
 }

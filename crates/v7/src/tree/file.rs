@@ -3,11 +3,12 @@
 //! Invariants: what of a file's last block is beyond its size is zero before the file grows over
 //! it; a block that is missing reads as zeros.
 
-use crate::bmap::Placed;
-use crate::inode::{Dinode, Inode};
-use crate::layout::{Block, Lbn, index};
-use crate::mount::V7;
-use crate::tx::Tx;
+use crate::format::dinode::Dinode;
+use crate::format::layout::{Block, Lbn, index};
+use crate::tree::inode::Inode;
+use crate::tree::mount::V7;
+use crate::volume::bmap::Placed;
+use crate::volume::tx::Tx;
 use spindle_cache::{Extent, Space};
 use spindle_vfs::{Error, FallocateMode, Result, Seek};
 use std::collections::HashSet;
@@ -24,12 +25,12 @@ struct Piece {
 
 impl V7 {
     fn bsize64(&self) -> u64 {
-        self.layout.format.bsize.into()
+        self.layout().format.bsize.into()
     }
 
     /// Cuts a range of bytes at the borders of blocks.
     fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = Piece> + use<> {
-        let layout = self.layout.clone();
+        let layout = self.layout().clone();
         let mut at = range.start;
         std::iter::from_fn(move || {
             if at >= range.end {
@@ -46,9 +47,9 @@ impl V7 {
     /// Reads from a file; short at its end.
     pub(crate) fn read_file(&self, inode: &Inode, di: &Dinode, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let want = index(di.size.saturating_sub(offset).min(buf.len() as u64));
-        self.cache.read(&inode.stream, di.size, offset, &mut buf[..want], |block, _| {
-            let run = self.bmap(inode.ino, di, Lbn(block))?;
-            Ok::<_, Error>(Extent { at: run.at.map(|at| self.layout.byte(at)), blocks: run.blocks })
+        self.volume.cache.read(&inode.stream, di.size, offset, &mut buf[..want], |block, _| {
+            let run = self.volume.bmap(inode.ino, di, Lbn(block))?;
+            Ok::<_, Error>(Extent { at: run.at.map(|at| self.layout().byte(at)), blocks: run.blocks })
         })?;
         Ok(want)
     }
@@ -63,7 +64,7 @@ impl V7 {
         offset: u64,
         data: &[u8],
     ) -> Result<usize> {
-        let end = offset.checked_add(data.len() as u64).filter(|end| *end <= self.layout.file_size_max());
+        let end = offset.checked_add(data.len() as u64).filter(|end| *end <= self.layout().file_size_max());
         let end = end.ok_or(Error::TooBig)?;
         if offset > di.size {
             self.clear_tail(tx, inode, di)?;
@@ -71,10 +72,10 @@ impl V7 {
         let mut rest = data;
         for piece in self.pieces(offset..end) {
             let (mark, before) = (tx.mark(), di.clone());
-            let placed = match self.place(tx, inode.ino, di, piece.lbn) {
+            let placed = match self.volume.place(tx, inode.ino, di, piece.lbn) {
                 Err(Error::NoSpace) if rest.len() < data.len() => {
                     *di = before;
-                    self.roll_back(tx, &mark)?;
+                    self.volume.roll_back(tx, &mark)?;
                     break;
                 }
                 placed => placed?,
@@ -97,14 +98,14 @@ impl V7 {
         start: usize,
         part: &[u8],
     ) -> Result<()> {
-        let at = self.layout.byte(placed.at);
+        let at = self.layout().byte(placed.at);
         if placed.fresh {
             tx.forget_data_on_rollback(&inode.stream, lbn.0..lbn.0 + 1);
         }
-        if placed.fresh && part.len() < self.layout.bsize() {
-            self.cache.write_zeros(&inode.stream, tx, lbn.0, at, self.layout.format.bsize)?;
+        if placed.fresh && part.len() < self.layout().bsize() {
+            self.volume.cache.write_zeros(&inode.stream, tx, lbn.0, at, self.layout().format.bsize)?;
         }
-        Ok(self.cache.write(&inode.stream, tx, self.space_of(lbn, placed.at, start), part)?)
+        Ok(self.volume.cache.write(&inode.stream, tx, self.space_of(lbn, placed.at, start), part)?)
     }
 
     /// Zeroes what is stored of a range.
@@ -125,22 +126,22 @@ impl V7 {
     ) -> Result<()> {
         let mut whole = Vec::new();
         for Piece { lbn, within, .. } in self.pieces(range).filter(|piece| wanted(piece.lbn)) {
-            let Some(at) = self.bmap(inode.ino, di, lbn)?.at else { continue };
+            let Some(at) = self.volume.bmap(inode.ino, di, lbn)?.at else { continue };
             let placed = Placed { at, fresh: false };
-            if within.len() == self.layout.bsize() {
+            if within.len() == self.layout().bsize() {
                 whole.push((lbn, placed));
                 continue;
             }
             let space = self.space_of(lbn, at, 0);
-            let mut former = vec![0; self.layout.bsize()];
+            let mut former = vec![0; self.layout().bsize()];
             // Also what is beyond the size, which reading would not give.
-            self.cache.read(&inode.stream, space.end, space.offset, &mut former, |_, _| {
+            self.volume.cache.read(&inode.stream, space.end, space.offset, &mut former, |_, _| {
                 Ok::<_, Error>(Extent { at: Some(space.at), blocks: 1 })
             })?;
             tx.restore_data_on_rollback(&inode.stream, space, former);
             self.write_block(tx, inode, lbn, placed, within.start, &vec![0; within.len()])?;
         }
-        let zeros = vec![0; self.layout.bsize()];
+        let zeros = vec![0; self.layout().bsize()];
         whole.into_iter().try_for_each(|(lbn, placed)| self.write_block(tx, inode, lbn, placed, 0, &zeros))
     }
 
@@ -149,7 +150,7 @@ impl V7 {
         let block = lbn.0 * self.bsize64();
         Space {
             offset: block + start as u64,
-            at: self.layout.byte(at) + start as u64,
+            at: self.layout().byte(at) + start as u64,
             end: block + self.bsize64(),
         }
     }
@@ -158,13 +159,13 @@ impl V7 {
     /// other systems may have left something there.
     pub(crate) fn clear_tail(&self, tx: &Tx<'_>, inode: &Inode, di: &Dinode) -> Result<()> {
         // The caller is going to store the inode: that must not fail when the bytes are gone.
-        self.metadata(self.layout.inode_at(inode.ino).0)?;
+        self.volume.metadata(self.layout().inode_at(inode.ino).0)?;
         self.zero_stored(tx, inode, di, di.size..di.size.next_multiple_of(self.bsize64()))
     }
 
     /// Makes a file longer without storing anything.
     pub(crate) fn extend_file(&self, tx: &Tx<'_>, inode: &Inode, di: &mut Dinode, size: u64) -> Result<()> {
-        if size > self.layout.file_size_max() {
+        if size > self.layout().file_size_max() {
             return Err(Error::TooBig);
         }
         self.clear_tail(tx, inode, di)?;
@@ -218,7 +219,7 @@ impl V7 {
     fn stored_blocks(&self, inode: &Inode, di: &Dinode, range: Range<u64>) -> Result<HashSet<u64>> {
         let mut stored = HashSet::new();
         for Piece { lbn, .. } in self.pieces(range) {
-            if self.bmap(inode.ino, di, lbn)?.at.is_some() {
+            if self.volume.bmap(inode.ino, di, lbn)?.at.is_some() {
                 stored.insert(lbn.0);
             }
         }
@@ -235,18 +236,18 @@ impl V7 {
         range: Range<u64>,
         keep_size: bool,
     ) -> Result<()> {
-        if range.end > self.layout.file_size_max() {
+        if range.end > self.layout().file_size_max() {
             return Err(Error::TooBig);
         }
         if keep_size && range.end > di.size {
             return Err(Error::NotSupported);
         }
         let end = range.end;
-        if end.saturating_sub(range.start) > u64::from(self.layout.s_fsize) * self.bsize64() {
+        if end.saturating_sub(range.start) > u64::from(self.layout().s_fsize) * self.bsize64() {
             return Err(Error::NoSpace);
         }
         for Piece { lbn, .. } in self.pieces(range.start..end) {
-            let placed = self.place(tx, inode.ino, di, lbn)?;
+            let placed = self.volume.place(tx, inode.ino, di, lbn)?;
             if placed.fresh {
                 self.write_block(tx, inode, lbn, placed, 0, &[])?;
             }
@@ -266,13 +267,13 @@ impl V7 {
         let mut at = offset;
         // Pointers that lead to the same blocks over and over would take as long to follow as they
         // please.
-        let mut most = 2 * u64::from(self.layout.s_fsize) + 64;
+        let mut most = 2 * u64::from(self.layout().s_fsize) + 64;
         while at < di.size {
             most = most
                 .checked_sub(1)
                 .ok_or_else(|| Error::corrupt("more blocks than there are", format!("inode {ino}")))?;
-            let (lbn, _) = self.layout.split(at);
-            let run = self.bmap(ino, di, lbn)?;
+            let (lbn, _) = self.layout().split(at);
+            let run = self.volume.bmap(ino, di, lbn)?;
             if run.at.is_some() == (what == Seek::Data) {
                 return Ok(at);
             }

@@ -1,8 +1,9 @@
 //! Where a file lies: for who measures layout, from outside.
 
-use crate::attr::check_regular;
-use crate::layout::Lbn;
-use crate::mount::V7;
+use crate::format::layout::Lbn;
+use crate::tree::attr::check_regular;
+use crate::tree::mount::V7;
+use spindle_tree::Operations;
 use spindle_vfs::{Extent, Ino, Result};
 
 impl V7 {
@@ -16,9 +17,9 @@ impl V7 {
         let inode = self.iget_ino(ino)?;
         let state = inode.state.read();
         check_regular(&state.di)?;
-        Extent::of_file(state.di.size, self.layout.format.bsize, |lbn, _| {
-            let run = self.bmap(inode.ino, &state.di, Lbn(lbn))?;
-            Ok((run.at.map(|at| self.layout.byte(at)), run.blocks))
+        Extent::of_file(state.di.size, self.layout().format.bsize, |lbn, _| {
+            let run = self.volume.bmap(inode.ino, &state.di, Lbn(lbn))?;
+            Ok((run.at.map(|at| self.layout().byte(at)), run.blocks))
         })
     }
 }

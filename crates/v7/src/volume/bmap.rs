@@ -1,11 +1,11 @@
 //! From a block of a file to its place: ten addresses in the inode, then through one, two and three
 //! indirect blocks.
 
-use crate::inode::Dinode;
-use crate::layout::{Block, Lbn, Place};
-use crate::mount::V7;
-use crate::ondisk::NDIRECT;
-use crate::tx::Tx;
+use super::Volume;
+use crate::format::dinode::Dinode;
+use crate::format::layout::{Block, Lbn, Place};
+use crate::format::ondisk::NDIRECT;
+use crate::volume::tx::Tx;
 use spindle_cache::BufferMut;
 use spindle_ondisk::Field;
 use spindle_vfs::{Error, Result};
@@ -27,7 +27,7 @@ pub(crate) struct Placed {
     pub(crate) fresh: bool,
 }
 
-impl V7 {
+impl Volume {
     /// Pointer number `n` of an indirect block.
     pub(crate) fn get_pointer(&self, block: &[u8], n: usize) -> u32 {
         u32::get(&block[n * 4..], self.layout.format.endian)

@@ -6,9 +6,9 @@
 //! `s_fmod` as 0 always; while we have such a file system mounted for writing it stands at 1, which
 //! disturbs no kernel, so that at least our own crashes show.
 
-use crate::format::{Family, Format};
-use crate::layout::{Block, Layout, ROOT_INO, index};
-use crate::ondisk::{
+use crate::format::kind::{Family, Format};
+use crate::format::layout::{Block, Layout, ROOT_INO, index};
+use crate::format::ondisk::{
     Direct, DiskInode, ENTRY_SIZE, FS_ACTIVE, FS_MAGIC, FS_OKAY, Filsys, FilsysTail, NICFREE, NICINOD,
     SysVMark, get_addr,
 };
