@@ -16,7 +16,7 @@ pub const USAGE: u8 = 2;
 /// Exit code after SIGPIPE, as a shell reports it.
 const CLOSED_PIPE: u8 = 128 + 13;
 
-/// Why a command failed.
+/// The failure of a command.
 #[derive(Debug)]
 pub enum Failure {
     /// A failure with a message for the user.

@@ -69,7 +69,7 @@ pub fn detect(device: &dyn Device) -> spindle_vfs::Result<Found> {
     }
 }
 
-/// How to open a file system.
+/// Settings for opening a file system.
 #[derive(Clone)]
 pub struct OpenSettings {
     /// Write nothing to the image.
@@ -78,7 +78,7 @@ pub struct OpenSettings {
     pub force: bool,
     /// The kind of file system; detected if `None`.
     pub kind: Option<Kind>,
-    /// When a read changes the access time.
+    /// Rule by which reads change access times.
     pub atime: AtimePolicy,
     /// Seed of the random numbers, for reproducible images.
     pub seed: Option<u64>,

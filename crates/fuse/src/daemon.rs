@@ -19,7 +19,7 @@ const MOUNT_FAILED: u8 = 32;
 /// The byte on the pipe that means success; no error text starts with it.
 const READY: u8 = 0;
 
-/// Where to serve a mount.
+/// The process that serves a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// In this process; systemd is notified through `NOTIFY_SOCKET`.

@@ -104,7 +104,7 @@ fn report_of(survey: &Survey) -> Report {
     Report { objects: survey.objects(), data_bytes: survey.bytes(), organisations: organisations.collect() }
 }
 
-#[allow(clippy::cast_precision_loss)] // Shown with one digit behind the point.
+#[allow(clippy::cast_precision_loss)] // Shown with one decimal.
 fn table(report: &Report) -> Table {
     const UNITS: [(&str, f64); 4] =
         [("KiB", 1024.0), ("MiB", 1_048_576.0), ("GiB", 1_073_741_824.0), ("TiB", 1_099_511_627_776.0)];
