@@ -2,7 +2,7 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::outfile::{self, OutArgs};
-use spindle_record::{Done, Recording, Signals, Wanted};
+use spindle_record::{Filter, Recording, Signals, Summary};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.path.as_ref().is_some_and(|prefix| !prefix.starts_with('/')) {
         return Err(Failure::usage("--path: the name must be absolute"));
     }
-    let wanted = Wanted {
+    let wanted = Filter {
         children: !args.command.is_empty() && !args.all,
         user: args.user.as_deref().map(account).transpose()?,
         cgroup: args.cgroup.clone(),
@@ -93,7 +93,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut has_command = false;
     if let Some((program, words)) = args.command.split_first() {
         let started = signals.spawn(program, words);
-        recording.follow_no_more()?;
+        recording.stop_following()?;
         let child = match started {
             Ok(child) => child,
             Err(error) => {
@@ -137,7 +137,7 @@ fn code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(crate::error::FAILED)
 }
 
-fn tell(done: &Done) {
+fn tell(done: &Summary) {
     let mut err = std::io::stderr();
     // If nobody can be told, the file still says it.
     let _ = writeln!(err, "spindle: {} events recorded", done.events);
