@@ -8,7 +8,7 @@ use crate::output::Output;
 use crate::partition;
 use serde::Serialize;
 use spindle_clock::SystemClock;
-use spindle_device::{Device, Trial};
+use spindle_device::{CowDevice, Device};
 use spindle_ffs::check::{EXIT_OPERATIONAL, Options, Phase, Report, Severity, check};
 use spindle_ffs::{Ffs, FoundLog, Superblock};
 use spindle_v7::Format;
@@ -152,7 +152,7 @@ fn recover(device: Arc<dyn Device>, trial: bool) -> spindle_vfs::Result<(Arc<dyn
     }
     let (device, told): (Arc<dyn Device>, _) = if trial {
         let told = format!("not unmounted cleanly: checking what its log ({told} blocks) would make of it");
-        (Arc::new(Trial::new(device)), told)
+        (Arc::new(CowDevice::new(device)), told)
     } else {
         (device, format!("recovered {told} blocks from the log"))
     };
