@@ -1,37 +1,37 @@
-//! Where a simulator's scheduler stands behind the locks and clocks of this crate.
+//! The interface of a simulator's scheduler, behind the locks and clocks of this crate.
 //!
-//! A thread that entered a [`Scheduler`] blocks nowhere else: what would block it is first tried
-//! without blocking, and when that fails the scheduler is asked to let others go on. All threads of
-//! one scheduler pass a single baton, so between two such calls nothing else of the simulation
-//! runs. Threads that entered none are not affected; as long as there is no simulation at all the
-//! cost is one look at an atomic counter.
+//! A thread that has entered a [`Scheduler`] blocks nowhere else: an operation that would block is
+//! first tried without blocking, and if that fails the scheduler lets other threads run. All
+//! threads of one scheduler pass a single baton, so nothing else of the simulation runs between two
+//! such calls. Threads that have not entered a scheduler are not affected; without any simulation
+//! the cost is one read of an atomic counter.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Passes the baton among the threads that entered it.
+/// Passes the baton among the threads that have entered it.
 pub trait Scheduler: Send + Sync {
-    /// Gives the baton up until somebody wakes `key`, or `timeout` (virtual) has passed; true if
-    /// that came first.
+    /// Gives the baton up until another thread wakes `key`, or until `timeout` (virtual time) has
+    /// passed; returns true after a timeout.
     fn wait(&self, key: usize, timeout: Option<Duration>) -> bool;
 
-    /// Lets those who wait for `key` run again when it is their turn: the first of them, or all.
+    /// Makes the first thread that waits for `key`, or all of them, runnable again.
     fn wake(&self, key: usize, all: bool);
 
-    /// A point at which another thread may be given the baton.
+    /// Offers the baton to another thread.
     fn pass(&self);
 }
 
-/// Threads under a scheduler in this process.
+/// Number of threads under a scheduler in this process.
 static SCHEDULED: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<dyn Scheduler>>> = const { RefCell::new(None) };
 }
 
-/// As long as it lives, its thread is under a scheduler.
+/// Keeps its thread under a scheduler until it is dropped.
 #[derive(Debug)]
 pub struct Entered(());
 

@@ -1,11 +1,11 @@
 //! Time and waiting.
 //!
-//! Everything in Spindle that waits, waits through this crate: it asks a [`Clock`] for the time and
-//! sleeps on it, and blocks only on the [`Mutex`], [`RwLock`] and [`Condvar`] given here. In
-//! production these are the system clock and `parking_lot`'s locks; in a simulation a virtual clock
-//! and a scheduler with a single baton stand behind the same names ([`hook`]). No other crate may
-//! name `std::time::SystemTime`, `std::time::Instant`, `std::thread::sleep` or another lock: the
-//! tidy test forbids it.
+//! Everything in Spindle that waits does so through this crate: it gets the time from a [`Clock`]
+//! and sleeps on it, and blocks only on the [`Mutex`], [`RwLock`] and [`Condvar`] of this crate. In
+//! production these are the system clock and the locks of `parking_lot`; in a simulation, a virtual
+//! clock and a scheduler with a single baton implement them ([`hook`]). No other crate may use
+//! `std::time::SystemTime`, `std::time::Instant`, `std::thread::sleep` or another lock; the tidy
+//! test checks this.
 
 pub mod hook;
 mod sync;

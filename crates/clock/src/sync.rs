@@ -1,15 +1,15 @@
-//! The locks: `parking_lot`'s, or in a simulation those of its scheduler.
+//! The locks: those of `parking_lot`, or in a simulation those of its scheduler.
 
 use crate::hook::{Scheduler, current};
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-/// Returns what a scheduler knows a lock or condition by: its address.
+/// Returns the scheduler's key for a lock or condition: its address.
 fn key<T: ?Sized>(of: &T) -> usize {
     std::ptr::from_ref(of).cast::<()>().addr()
 }
 
-/// Lets others run until `attempt` succeeds.
+/// Lets other threads run until `attempt` succeeds.
 fn acquire<G>(scheduler: &dyn Scheduler, key: usize, attempt: impl Fn() -> Option<G>) -> G {
     scheduler.pass();
     loop {
@@ -20,7 +20,7 @@ fn acquire<G>(scheduler: &dyn Scheduler, key: usize, attempt: impl Fn() -> Optio
     }
 }
 
-/// Tells those who wait for a lock that it is about to be free.
+/// Wakes the threads that wait for a lock that is about to be free.
 fn released(key: usize) {
     if let Some(scheduler) = current() {
         scheduler.wake(key, true);
@@ -31,7 +31,7 @@ fn released(key: usize) {
 #[derive(Debug, Default)]
 pub struct Mutex<T: ?Sized>(parking_lot::Mutex<T>);
 
-/// Access to what a [`Mutex`] protects.
+/// Access to the value of a [`Mutex`].
 #[derive(Debug)]
 pub struct MutexGuard<'a, T: ?Sized>(parking_lot::MutexGuard<'a, T>);
 
@@ -41,7 +41,7 @@ impl<T> Mutex<T> {
         Self(parking_lot::Mutex::new(value))
     }
 
-    /// Takes the value out.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }
@@ -56,12 +56,12 @@ impl<T: ?Sized> Mutex<T> {
         })
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.0.try_lock().map(MutexGuard)
     }
 
-    /// Returns the value, when nobody else can have it.
+    /// Returns the value; the exclusive reference makes locking unnecessary.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }
@@ -91,11 +91,11 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
 #[derive(Debug, Default)]
 pub struct RwLock<T: ?Sized>(parking_lot::RwLock<T>);
 
-/// Shared access to what an [`RwLock`] protects.
+/// Shared access to the value of an [`RwLock`].
 #[derive(Debug)]
 pub struct RwLockReadGuard<'a, T: ?Sized>(parking_lot::RwLockReadGuard<'a, T>);
 
-/// Exclusive access to what an [`RwLock`] protects.
+/// Exclusive access to the value of an [`RwLock`].
 #[derive(Debug)]
 pub struct RwLockWriteGuard<'a, T: ?Sized>(parking_lot::RwLockWriteGuard<'a, T>);
 
@@ -105,7 +105,7 @@ impl<T> RwLock<T> {
         Self(parking_lot::RwLock::new(value))
     }
 
-    /// Takes the value out.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }
@@ -128,12 +128,12 @@ impl<T: ?Sized> RwLock<T> {
         })
     }
 
-    /// Takes shared access if no writer has or awaits it.
+    /// Takes shared access if no writer has it or waits for it.
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         self.0.try_read().map(RwLockReadGuard)
     }
 
-    /// Takes exclusive access if nobody has any.
+    /// Takes exclusive access if the lock is free.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         self.0.try_write().map(RwLockWriteGuard)
     }
@@ -176,7 +176,7 @@ impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
 pub struct Condvar(parking_lot::Condvar);
 
 impl Condvar {
-    /// Returns a condition nobody waits for.
+    /// Returns a condition without waiting threads.
     #[must_use]
     pub const fn new() -> Self {
         Self(parking_lot::Condvar::new())
@@ -190,7 +190,7 @@ impl Condvar {
         }
     }
 
-    /// As [`Self::wait`], for at most `timeout`; true if the time ran out.
+    /// Waits like [`Self::wait`], for at most `timeout`; returns true after a timeout.
     pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
         match current() {
             None => self.0.wait_for(&mut guard.0, timeout).timed_out(),
@@ -208,7 +208,7 @@ impl Condvar {
         parking_lot::MutexGuard::unlocked(&mut guard.0, || {
             scheduler.wake(key(mutex), true);
             let timed_out = scheduler.wait(key(&self.0), timeout);
-            // Whoever has the baton and finds the mutex free can lock it without blocking.
+            // The thread with the baton can lock a free mutex without blocking.
             while mutex.is_locked() {
                 scheduler.wait(key(mutex), None);
             }

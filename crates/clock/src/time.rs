@@ -14,7 +14,7 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// `secs` and `nanos` since 1970.
+    /// Returns the time `secs` and `nanos` after the beginning of 1970.
     #[must_use]
     pub const fn new(secs: i64, nanos: u32) -> Self {
         Self { secs, nanos }
@@ -37,43 +37,43 @@ impl From<SystemTime> for Timestamp {
     }
 }
 
-/// What costs a host time on the way of a request. Code that does one of these says so to its
-/// [`Clock`]; on a real machine that is all, a simulated host has a price for each.
+/// Work of a host during a request. Code that does such work reports it to its [`Clock`]; a real
+/// clock ignores this, a simulated host charges a time for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Entering and leaving the system for one call.
     Call,
-    /// Moving bytes between a program and the system.
+    /// Copying bytes between a program and the system.
     Copy {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// A page fault on a mapped file that ends in the cache.
+    /// A page fault on a mapped file that the cache resolves.
     Fault,
-    /// One trip through the file system for a block that is read.
+    /// One pass through the file system for a block that is read.
     ReadBlock,
-    /// One trip through the file system for a block that is written, without finding space for it.
+    /// One pass through the file system for a block that is written, without finding space for it.
     WriteBlock,
-    /// Finding space for a block among maps and policies. (Taking one off a free list is part of
+    /// Finding space for a block with maps and policies. (Taking a block off a free list is part of
     /// writing it.)
     Allocate,
-    /// Finding memory for a block of a file by giving up another.
+    /// Finding memory for a block of a file by evicting another.
     Reclaim,
-    /// Handing one transfer to the device's driver.
+    /// Passing one transfer to the device's driver.
     Request,
-    /// Taking the device's interrupt at the end of a transfer.
+    /// Handling the device's interrupt at the end of a transfer.
     Interrupt,
 }
 
-/// Where the time comes from.
+/// A source of time.
 pub trait Clock: Send + Sync {
-    /// Calendar time.
+    /// Returns the calendar time.
     fn now(&self) -> Timestamp;
-    /// Returns the time since an arbitrary fixed point; never goes back.
+    /// Returns the time since an arbitrary fixed point; never decreases.
     fn monotonic(&self) -> Duration;
-    /// Waits.
+    /// Waits for this time.
     fn sleep(&self, time: Duration);
-    /// Is told of work that is being done; a simulated host lets the time pass that it takes.
+    /// Reports work that is done; a simulated host lets the time pass that it takes.
     fn work(&self, _work: Work) {}
 }
 
@@ -98,11 +98,11 @@ impl Clock for SystemClock {
     }
 }
 
-/// The machine's clock as its kernel reads it to date files: its calendar moves on with the timer,
-/// each 1 to 10 ms.
+/// The machine's clock as its kernel uses it to date files: its calendar time advances with the
+/// timer, every 1 to 10 ms.
 ///
-/// A kernel that keeps the times of files in front of a file system then finds that what was
-/// written right after a file was made has its time already, and need not send another.
+/// A kernel that keeps the times of files in front of a file system then sees that a file written
+/// right after its creation already has the right time, and need not send another one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TickClock;
 
@@ -127,18 +127,18 @@ impl Clock for TickClock {
     }
 }
 
-/// A clock that stands still until it is moved: reproducible images and tests use it.
+/// A clock that moves only by a call: for reproducible images and tests.
 #[derive(Debug)]
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// Returns a clock standing at `secs` since 1970.
+    /// Returns a clock at `secs` since 1970.
     #[must_use]
     pub const fn at(secs: i64) -> Self {
         Self(AtomicI64::new(secs))
     }
 
-    /// Moves the clock on.
+    /// Advances the clock.
     pub fn advance(&self, secs: i64) {
         self.0.fetch_add(secs, Ordering::Relaxed);
     }
@@ -162,8 +162,8 @@ impl Clock for ManualClock {
 mod tests {
     use super::*;
 
-    /// Promise: the clock of ticks shows the system's time, at most a few ticks late, and stands
-    /// still between them.
+    /// Promise: the clock of ticks shows the system's time, at most a few ticks late, and does not
+    /// move between them.
     #[test]
     fn ticks() {
         let mut same = 0;
@@ -175,7 +175,7 @@ mod tests {
         assert!(same > 0 || cfg!(not(target_os = "linux")));
     }
 
-    /// Promise: nanoseconds count forwards also before 1970.
+    /// Promise: nanoseconds count forwards before 1970, too.
     #[test]
     fn before_the_epoch() {
         let time = UNIX_EPOCH - Duration::from_millis(1500);

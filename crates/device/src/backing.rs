@@ -1,9 +1,8 @@
-//! The open file behind a [`crate::FileDevice`]: whole transfers, and the latch.
+//! The open file behind a [`crate::FileDevice`]: complete transfers, and the latch.
 //!
-//! Invariants: a transfer is whole or an error, whatever the system makes of it (interrupted calls,
-//! short counts). The first write or flush that fails closes the latch, and every write after it is
-//! refused: the state of the device is then unknown, and more writes would build on it. Reads go
-//! on.
+//! Invariants: a transfer is complete or fails, even if the system interrupts or shortens calls.
+//! The first write or flush that fails closes the latch, and later writes are refused, because the
+//! state of the device is unknown and more writes would build on it. Reads are still possible.
 
 use crate::{Error, Info, Op, Result};
 use rustix::fs::FlockOperation;
@@ -12,7 +11,7 @@ use std::io::{Error as IoError, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-/// An open file, what is known of it, and whether it still takes writes.
+/// An open file with its properties and its latch.
 pub(crate) struct Backing {
     pub file: File,
     pub info: Info,
@@ -24,7 +23,7 @@ impl Backing {
         Self { file, info, latch: OnceLock::new() }
     }
 
-    /// [`Info::check`], and for a write the latch.
+    /// Checks a request with [`Info::check`], and the latch for a write.
     pub fn check(&self, op: Op, offset: u64, len: usize) -> Result<()> {
         self.info.check(op, offset, len)?;
         match self.latch.get() {
@@ -35,8 +34,8 @@ impl Backing {
         }
     }
 
-    /// Returns the error for a failed `action`; closes the latch if it changed, or secured, what is
-    /// stored.
+    /// Returns the error of a failed `action`; closes the latch if the action was a write or a
+    /// flush.
     pub fn failed(&self, op: Op, action: String, source: IoError) -> Error {
         let error = Error::io(&self.info.name, action, source);
         if op == Op::Write && self.latch.set(error.to_string()).is_ok() {
@@ -45,7 +44,7 @@ impl Backing {
         error
     }
 
-    /// Returns the error for a failed transfer of `len` bytes at `offset`.
+    /// Returns the error of a failed transfer of `len` bytes at `offset`.
     pub fn transfer_failed(&self, op: Op, offset: u64, len: usize, source: IoError) -> Error {
         let verb = match op {
             Op::Read => "reading",
@@ -98,7 +97,7 @@ impl Backing {
         Ok(())
     }
 
-    /// Moves all of `buf` in the direction of `op`.
+    /// Transfers all of `buf` in the direction of `op`.
     pub fn transfer(&self, op: Op, offset: u64, buf: &mut [u8]) -> Result<()> {
         match op {
             Op::Read => self.read(offset, buf),
@@ -106,14 +105,14 @@ impl Backing {
         }
     }
 
-    /// Makes what was written durable.
+    /// Makes earlier writes durable.
     pub fn flush(&self) -> Result<()> {
         self.check(Op::Write, 0, 0)?;
         loop {
             match self.file.sync_data() {
                 Ok(()) => return Ok(()),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // The system forgets what it could not write, so a second flush that succeeds
+                // The system forgets data that it could not write, so a second flush that succeeds
                 // proves nothing.
                 Err(e) => return Err(self.failed(Op::Write, "flushing".into(), e)),
             }
@@ -121,9 +120,8 @@ impl Backing {
     }
 }
 
-/// Ends the advisory lock, if there is one, now: closing alone would leave it to a child process
-/// that another thread is starting, which has a copy of the descriptor until it executes its
-/// program.
+/// Releases the advisory lock explicitly. Closing alone would not release it while a child process
+/// that another thread is starting has a copy of the descriptor, until it executes its program.
 impl Drop for Backing {
     fn drop(&mut self) {
         if let Err(e) = rustix::fs::flock(&self.file, FlockOperation::Unlock) {

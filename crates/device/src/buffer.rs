@@ -1,22 +1,22 @@
-//! Memory that direct I/O accepts.
+//! Memory for direct I/O.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Bytes aligned to [`AlignedBuf::ALIGN`], owned, of fixed length.
+/// An owned buffer of fixed length, aligned to [`AlignedBuf::ALIGN`].
 pub struct AlignedBuf {
     start: NonNull<u8>,
     len: usize,
 }
 
 impl AlignedBuf {
-    /// Alignment in bytes: a page, which every direct-I/O device accepts.
+    /// Alignment in bytes: a page, which is enough for every device.
     pub const ALIGN: usize = 4096;
 
-    /// `len` zero bytes.
+    /// Returns a buffer of `len` zero bytes.
     #[must_use]
-    #[allow(unsafe_code)] // The one place where memory with a chosen alignment is obtained.
+    #[allow(unsafe_code)] // The only allocation with a chosen alignment.
     pub fn zeroed(len: usize) -> Self {
         let layout = Self::layout(len);
         // SAFETY: the layout's size is never zero.
@@ -31,7 +31,7 @@ impl AlignedBuf {
 }
 
 impl Drop for AlignedBuf {
-    #[allow(unsafe_code)] // Gives back what `zeroed` obtained.
+    #[allow(unsafe_code)] // Frees the allocation of `zeroed`.
     fn drop(&mut self) {
         // SAFETY: `start` came from `alloc_zeroed` with this very layout, and is freed once.
         unsafe { dealloc(self.start.as_ptr(), Self::layout(self.len)) }
@@ -55,7 +55,7 @@ impl DerefMut for AlignedBuf {
     }
 }
 
-// SAFETY: the buffer owns plain bytes; nothing is shared between values.
+// SAFETY: the buffer owns its bytes; nothing is shared between values.
 #[allow(unsafe_code)]
 unsafe impl Send for AlignedBuf {}
 // SAFETY: shared access only reads.

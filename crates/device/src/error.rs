@@ -1,21 +1,21 @@
-//! What can go wrong on a device.
+//! Errors of devices.
 
 use std::sync::Arc;
 
 /// Result of a device operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A device failure, naming the device and the place.
+/// An error of a device, with the device and the place.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The request does not lie within the device.
-    #[error("{device}: {len} bytes at {offset} lie beyond its end at {size}")]
+    /// The request is not within the device.
+    #[error("{device}: {len} bytes at {offset} are beyond its end at {size}")]
     OutOfRange {
         /// Device name.
         device: String,
-        /// First byte asked for.
+        /// First byte of the request.
         offset: u64,
-        /// Bytes asked for.
+        /// Length of the request in bytes.
         len: u64,
         /// Size of the device in bytes.
         size: u64,
@@ -25,9 +25,9 @@ pub enum Error {
     Misaligned {
         /// Device name.
         device: String,
-        /// First byte asked for.
+        /// First byte of the request.
         offset: u64,
-        /// Bytes asked for.
+        /// Length of the request in bytes.
         len: u64,
     },
     /// A write to a device that was opened read-only.
@@ -36,33 +36,33 @@ pub enum Error {
         /// Device name.
         device: String,
     },
-    /// The system refused or failed the transfer.
+    /// The system refused the transfer, or it failed.
     #[error("{device}: {action} failed: {source}")]
     Io {
         /// Device name.
         device: String,
-        /// What was tried, with its place.
+        /// The action and its place.
         action: String,
-        /// The system's word.
+        /// The system's error.
         source: Arc<std::io::Error>,
     },
-    /// Somebody else has the device open in a way that excludes this one.
+    /// Another program uses the device in a way that excludes this one.
     #[error("{device}: in use: {reason}")]
     Busy {
         /// Device name.
         device: String,
-        /// Who may hold it, and what would help.
+        /// The possible user of the device, and a remedy.
         reason: String,
     },
-    /// What was named is no device, or no partition of it that can be opened.
+    /// The name is not that of a device, or of a partition that can be opened.
     #[error("{device}: {reason}")]
     Unusable {
         /// Device name.
         device: String,
-        /// What is wrong with it, and what there is instead.
+        /// The problem, and what exists instead.
         reason: String,
     },
-    /// An earlier write failed, so no more are taken.
+    /// An earlier write failed, so writes are refused.
     #[error("{device}: writing stopped after an earlier failure: {reason}")]
     Latched {
         /// Device name.

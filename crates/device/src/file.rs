@@ -1,14 +1,13 @@
 //! Regular files and block devices.
 //!
-//! A [`FileDevice`] transfers at once, with plain system calls, in `read_at` and `write_at`, and
-//! asynchronously, through an engine, in `submit` and `wait`. The engine (`io_uring` where the
-//! system permits it, else a few threads) is started by the first `submit`. A program that becomes
-//! a daemon opens after it has forked: the engine has no threads in the child, and dropping the
-//! parent's device would end the lock of both.
+//! A [`FileDevice`] transfers synchronously, with plain system calls, in `read_at` and `write_at`,
+//! and asynchronously, through an engine, in `submit` and `wait`. The engine (`io_uring` if the
+//! system permits it, otherwise a few threads) is started by the first `submit`. A daemon must open
+//! devices after it has forked: the engine's threads do not exist in the child, and dropping the
+//! parent's device would release the lock of both.
 //!
-//! Invariants: a device opened read-only has no permission to write, not just a promise; the
-//! advisory lock is held exactly as long as the device lives; the first failed write or flush ends
-//! writing.
+//! Invariants: a device opened read-only has a descriptor without write permission; the advisory
+//! lock is held exactly as long as the device exists; the first failed write or flush ends writing.
 
 use crate::backing::Backing;
 #[cfg(target_os = "linux")]
@@ -23,60 +22,61 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// Whether the system's page cache stands between the device and its storage.
+/// Use of the system's page cache by transfers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Caching {
-    /// Direct for block devices, where the page cache would hold a second copy of everything;
-    /// buffered for files, whose holes and growth direct transfers make slow.
+    /// Direct for block devices, for which the page cache would hold a second copy of everything;
+    /// buffered for files, whose holes and growth make direct transfers slow.
     #[default]
     Auto,
     /// Through the page cache.
     Buffered,
-    /// Past it. The sector size is then what the system wants of direct transfers.
+    /// Bypassing the page cache. The sector size is then what the system requires for direct
+    /// transfers.
     Direct,
 }
 
-/// Who carries out asynchronous transfers.
+/// The engine of asynchronous transfers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// `io_uring`, or threads where the system refuses it.
+    /// `io_uring`, or threads if the system refuses it.
     #[default]
     Auto,
     /// A few threads.
     Threads,
 }
 
-/// How to open a file or block device.
+/// Options for opening a file or block device.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// Open without permission to write.
+    /// Opens without permission to write.
     pub read_only: bool,
-    /// Through the page cache or past it.
+    /// Use of the page cache.
     pub caching: Caching,
-    /// Take an advisory lock: exclusive for writing, shared for reading only.
+    /// Takes an advisory lock: exclusive for writing, shared for reading.
     pub lock: bool,
-    /// Let the system mount a block device that is opened for writing, after seeing that it has not
-    /// done so: for who is about to mount it.
+    /// Lets the system mount a block device that is opened for writing, after checking that it has
+    /// not done so; for a caller that is about to mount it.
     pub mountable: bool,
-    /// Who carries out asynchronous transfers.
+    /// Engine of asynchronous transfers.
     pub engine: Engine,
 }
 
 impl OpenOptions {
-    /// For reading and writing, with an exclusive lock.
+    /// Returns options for reading and writing, with an exclusive lock.
     #[must_use]
     pub fn read_write() -> Self {
         Self { read_only: false, caching: Caching::Auto, lock: true, mountable: false, engine: Engine::Auto }
     }
 
-    /// For reading, with a shared lock.
+    /// Returns options for reading, with a shared lock.
     #[must_use]
     pub fn read_only() -> Self {
         Self { read_only: true, ..Self::read_write() }
     }
 }
 
-/// What becomes of a file's size when it is opened.
+/// Effect of opening on the size of a file.
 #[derive(Clone, Copy)]
 enum Sizing {
     Keep,
@@ -86,19 +86,20 @@ enum Sizing {
 
 /// A regular file or block device.
 ///
-/// Its [`Info::size_bytes`] counts whole sectors: what follows the last whole one is out of range.
+/// Its [`Info::size_bytes`] counts whole sectors; bytes after the last whole sector are out of
+/// range.
 pub struct FileDevice {
     backing: Arc<Backing>,
-    engine: OnceLock<Running>,
-    wanted: Engine,
+    engine: OnceLock<ActiveEngine>,
+    engine_option: Engine,
     direct: bool,
 }
 
-enum Running {
+enum ActiveEngine {
     #[cfg(target_os = "linux")]
     Ring(Box<Ring>),
     Workers(Workers),
-    /// The system gives neither a ring nor threads.
+    /// The system provides neither a ring nor threads.
     Failed(Error),
 }
 
@@ -106,26 +107,26 @@ impl FileDevice {
     /// Opens an existing file or block device.
     ///
     /// # Errors
-    /// [`Error::Busy`] if the lock is held elsewhere, [`Error::Unusable`] if it is neither a file
-    /// nor a block device, [`Error::Io`] if the system refuses.
+    /// [`Error::Busy`] if another program holds the lock, [`Error::Unusable`] if it is neither a
+    /// file nor a block device, [`Error::Io`] if the system refuses.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         Self::open_sized(path.as_ref(), options, Sizing::Keep)
     }
 
-    /// Makes a file of `size_bytes` zero bytes that take no space, replacing what an existing file
-    /// holds (once it is locked). A block device is taken as it is, if it is large enough.
+    /// Creates a sparse file of `size_bytes` zero bytes; replaces the content of an existing file
+    /// (once it is locked). A block device is used unchanged if it is large enough.
     ///
     /// # Errors
-    /// As [`Self::open`]; [`Error::Unusable`] if a block device is smaller than `size_bytes`.
+    /// Those of [`Self::open`]; [`Error::Unusable`] if a block device is smaller than `size_bytes`.
     pub fn create(path: impl AsRef<Path>, size_bytes: u64, options: &OpenOptions) -> Result<Self> {
         Self::open_sized(path.as_ref(), options, Sizing::Empty(size_bytes))
     }
 
-    /// Opens an existing file and makes it `size_bytes` long, keeping what fits. A block device is
-    /// taken as it is, if it is large enough.
+    /// Opens an existing file and sets its size to `size_bytes`, keeping the content that fits. A
+    /// block device is used unchanged if it is large enough.
     ///
     /// # Errors
-    /// As [`Self::create`].
+    /// Those of [`Self::create`].
     pub fn open_resized(path: impl AsRef<Path>, size_bytes: u64, options: &OpenOptions) -> Result<Self> {
         Self::open_sized(path.as_ref(), options, Sizing::Set(size_bytes))
     }
@@ -172,7 +173,7 @@ impl FileDevice {
                     },
                     Some(Errno::INVAL) if direct => Error::Unusable {
                         device: name.clone(),
-                        reason: "its file system knows no direct transfers; open it buffered".into(),
+                        reason: "its file system does not support direct transfers; open it buffered".into(),
                     },
                     _ => Error::io(&name, action, e),
                 })
@@ -195,7 +196,7 @@ impl FileDevice {
         if let Sizing::Set(wanted) | Sizing::Empty(wanted) = sizing
             && size < wanted
         {
-            let reason = format!("has {size} bytes, fewer than the {wanted} wanted");
+            let reason = format!("has only {size} bytes instead of {wanted}");
             return Err(Error::Unusable { device: name, reason });
         }
         let sector_bytes = system::sector_bytes(&file, is_block, direct)
@@ -215,34 +216,34 @@ impl FileDevice {
         Ok(Self {
             backing: Arc::new(Backing::new(file, info)),
             engine: OnceLock::new(),
-            wanted: options.engine,
+            engine_option: options.engine,
             direct,
         })
     }
 
-    fn engine(&self) -> &Running {
+    fn engine(&self) -> &ActiveEngine {
         self.engine.get_or_init(|| {
             let name = &self.backing.info.name;
             #[cfg(target_os = "linux")]
-            if self.wanted == Engine::Auto {
+            if self.engine_option == Engine::Auto {
                 match Ring::start(Arc::clone(&self.backing)) {
                     Ok(ring) => {
                         log::debug!("{name}: asynchronous transfers through io_uring");
-                        return Running::Ring(Box::new(ring));
+                        return ActiveEngine::Ring(Box::new(ring));
                     }
                     Err(e) => log::debug!("{name}: no io_uring: {e}"),
                 }
             }
             log::debug!("{name}: asynchronous transfers by threads");
             match Workers::start(Arc::clone(&self.backing)) {
-                Ok(workers) => Running::Workers(workers),
-                Err(e) => Running::Failed(e),
+                Ok(workers) => ActiveEngine::Workers(workers),
+                Err(e) => ActiveEngine::Failed(e),
             }
         })
     }
 }
 
-/// Takes the advisory lock of `file`, or says who may have it.
+/// Takes the advisory lock of `file`, or reports who may hold it.
 fn lock(file: &File, name: &str, read_only: bool) -> Result<()> {
     let (operation, reason) = if read_only {
         (
@@ -263,7 +264,9 @@ fn lock(file: &File, name: &str, read_only: bool) -> Result<()> {
                 return Err(Error::Busy { device: name.to_owned(), reason: reason.to_owned() });
             }
             Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
-                log::warn!("{name}: its file system has no locks, so nothing keeps others from using it too");
+                log::warn!(
+                    "{name}: its file system has no locks, so other programs can use it at the same time"
+                );
                 return Ok(());
             }
             Err(e) => return Err(Error::io(name, "locking", e.into())),
@@ -288,18 +291,18 @@ impl Device for FileDevice {
         self.backing.check(request.op, request.offset, request.buf.len())?;
         match self.engine() {
             #[cfg(target_os = "linux")]
-            Running::Ring(ring) => ring.submit(request).map(Ticket::new),
-            Running::Workers(workers) => Ok(Ticket::new(workers.submit(request))),
-            Running::Failed(e) => Err(e.clone()),
+            ActiveEngine::Ring(ring) => ring.submit(request).map(Ticket::new),
+            ActiveEngine::Workers(workers) => Ok(Ticket::new(workers.submit(request))),
+            ActiveEngine::Failed(e) => Err(e.clone()),
         }
     }
 
     fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
         match self.engine() {
             #[cfg(target_os = "linux")]
-            Running::Ring(ring) => ring.wait(ticket.id()),
-            Running::Workers(workers) => workers.wait(ticket.id()),
-            Running::Failed(e) => Err(e.clone()),
+            ActiveEngine::Ring(ring) => ring.wait(ticket.id()),
+            ActiveEngine::Workers(workers) => workers.wait(ticket.id()),
+            ActiveEngine::Failed(e) => Err(e.clone()),
         }
     }
 
@@ -342,18 +345,18 @@ impl Device for FileDevice {
     }
 }
 
-/// Buffered writes of at least this many bytes are started towards the disk at once, so that a
-/// later flush does not find the disk idle and everything still to be written.
+/// Minimum size in bytes of a buffered write that starts writeback at once, so that a later flush
+/// does not find the disk idle and all data unwritten.
 const LARGE_WRITE_BYTES: usize = 256 << 10;
 
-/// Returns whether direct transfers accept this memory.
+/// Returns true if direct transfers accept this memory.
 fn is_aligned(buf: &[u8]) -> bool {
     buf.as_ptr().addr().is_multiple_of(AlignedBuf::ALIGN)
 }
 
 #[cfg(target_os = "linux")]
 mod system {
-    //! What Linux alone can tell and do.
+    //! Calls that only Linux has.
 
     use rustix::fs::{AtFlags, FallocateFlags, FileType, OFlags, StatxFlags};
     use rustix::io::Errno;
@@ -361,11 +364,11 @@ mod system {
 
     /// Open flag for direct transfers.
     pub const DIRECT: i32 = OFlags::DIRECT.bits().cast_signed();
-    /// Open flag that keeps the system from mounting a block device meanwhile.
+    /// Open flag that prevents the system from mounting a block device meanwhile.
     pub const EXCLUSIVE: i32 = OFlags::EXCL.bits().cast_signed();
 
-    /// Returns the smallest transfer: the logical sector of a block device, what direct transfers
-    /// need on a file, or 512.
+    /// Returns the smallest unit of transfers: the logical sector of a block device, the
+    /// requirement of direct transfers for a file, or 512.
     pub fn sector_bytes(file: &File, is_block: bool, direct: bool) -> std::io::Result<u32> {
         if is_block {
             return Ok(rustix::fs::ioctl_blksszget(file)?);
@@ -380,8 +383,8 @@ mod system {
         })
     }
 
-    /// Starts writing a range of the page cache out, without waiting. A hint: what it cannot do a
-    /// flush will, or report.
+    /// Starts writing a range of the page cache to the disk, without waiting. This is a hint; a
+    /// flush does or reports what it could not do.
     #[allow(unsafe_code)] // There is no safe wrapper of this call.
     pub fn start_writeback(file: &File, offset: u64, len: usize) {
         use std::os::fd::AsRawFd;
@@ -390,7 +393,7 @@ mod system {
         unsafe { libc::sync_file_range(file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
     }
 
-    /// Gives back the space of a range.
+    /// Frees the space of a range.
     pub fn discard(file: &File, offset: u64, len: u64) -> Result<(), Errno> {
         if FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode) == FileType::RegularFile {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -399,7 +402,7 @@ mod system {
         discard_sectors(file, [offset, len])
     }
 
-    #[allow(unsafe_code)] // There is no call but this one for it.
+    #[allow(unsafe_code)] // There is no other call for this.
     fn discard_sectors(file: &File, range: [u64; 2]) -> Result<(), Errno> {
         use rustix::ioctl::{Setter, ioctl, opcode};
         // `BLKDISCARD` is declared without a size although it takes a pair of 64-bit numbers.
@@ -416,20 +419,20 @@ mod system {
     use rustix::io::Errno;
     use std::fs::File;
 
-    /// No flag.
+    /// No such flag.
     pub const DIRECT: i32 = 0;
-    /// No flag.
+    /// No such flag.
     pub const EXCLUSIVE: i32 = 0;
 
-    /// Always 512.
+    /// Returns 512.
     pub fn sector_bytes(_: &File, _: bool, _: bool) -> std::io::Result<u32> {
         Ok(512)
     }
 
-    /// Left to the system.
+    /// Does nothing; the system writes back by itself.
     pub const fn start_writeback(_: &File, _: u64, _: usize) {}
 
-    /// Not supported.
+    /// Fails: not supported.
     pub fn discard(_: &File, _: u64, _: u64) -> Result<(), Errno> {
         Err(Errno::OPNOTSUPP)
     }
@@ -439,8 +442,8 @@ mod system {
 mod tests {
     use super::*;
 
-    /// Promise: a device that is gone has no lock, though a copy of its descriptor lives on, as it
-    /// does in a process that another thread is starting.
+    /// Promise: a closed device has no lock, even if a copy of its descriptor exists, as in a
+    /// process that another thread is starting.
     #[test]
     fn the_lock_ends_with_the_device() {
         let image = tempfile::NamedTempFile::new().unwrap();

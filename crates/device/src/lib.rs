@@ -1,16 +1,17 @@
-//! Devices: the only road from Spindle to storage.
+//! Devices: the only way from Spindle to storage.
 //!
-//! A [`Device`] is tiny: describe yourself, take a request and give a ticket, wait for a ticket,
-//! flush, discard. Everything that stacks (a partition window, a stripe, a recorder) is a `Device`
-//! over `Device`s.
+//! A [`Device`] has few functions: describe itself, accept a request and return a ticket, wait for
+//! a ticket, flush, discard. Everything that can be stacked (a partition window, a stripe, a
+//! recorder) is a `Device` over `Device`s.
 //!
-//! Invariants: requests are whole sectors inside the device, checked by [`Info::check`] before
-//! anything is started; a read-only device refuses writes; a write is durable only after a later
-//! [`Device::flush`] returned. Requests in flight at the same time have no order among them:
-//! whoever needs one waits, or flushes.
+//! Invariants: requests are whole sectors within the device, checked by [`Info::check`] before they
+//! are started; a read-only device refuses writes; a write is durable only after a later
+//! [`Device::flush`] has returned. Requests in flight have no order: a caller that needs one waits
+//! or flushes.
 
 mod backing;
 mod buffer;
+mod cow;
 mod error;
 mod file;
 mod label;
@@ -18,32 +19,31 @@ mod memory;
 mod spec;
 mod tickets;
 mod tracked;
-mod trial;
 #[cfg(target_os = "linux")]
 mod uring;
 mod window;
 mod workers;
 
 pub use buffer::AlignedBuf;
+pub use cow::CowDevice;
 pub use error::{Error, Result};
 pub use file::{Caching, Engine, FileDevice, OpenOptions};
 pub use label::{Partition, Scheme, Table, partitions};
 pub use memory::MemoryDevice;
 pub use spec::{Part, Spec, open_spec};
 pub use tracked::Tracked;
-pub use trial::Trial;
 pub use window::Window;
 
-/// What a device says of itself.
+/// Properties of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// Name for messages: the path, and what part of it.
+    /// Name for messages: the path, and the part of it.
     pub name: String,
     /// Capacity in bytes, a multiple of `sector_bytes`.
     pub size_bytes: u64,
     /// Smallest unit of a request in bytes; a power of two, at least 512.
     pub sector_bytes: u32,
-    /// Writes are refused.
+    /// Set if writes are refused.
     pub read_only: bool,
 }
 
@@ -90,17 +90,17 @@ pub struct Request {
     pub op: Op,
     /// Byte offset on the device, a multiple of the sector size.
     pub offset: u64,
-    /// What to write, or where to read to; its length is the length of the transfer.
+    /// Data to write, or buffer to read into; its length is the length of the transfer.
     pub buf: AlignedBuf,
 }
 
-/// A request under way. Each ticket is waited for exactly once, on the device that gave it.
+/// A request in flight. Each ticket is waited for exactly once, on the device that issued it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 #[must_use = "a request is finished only when its ticket is waited for"]
 pub struct Ticket(u64);
 
 impl Ticket {
-    /// Returns a ticket with a number that the device knows it by.
+    /// Returns a ticket with the device's number for it.
     pub const fn new(id: u64) -> Self {
         Self(id)
     }
@@ -114,7 +114,7 @@ impl Ticket {
 
 /// A block store.
 pub trait Device: Send + Sync {
-    /// Name, size, sectors and permission; does not change.
+    /// Returns name, size, sectors and permission, which do not change.
     fn info(&self) -> &Info;
 
     /// Starts a transfer.
@@ -123,39 +123,38 @@ pub trait Device: Send + Sync {
     /// When the request does not fit the device ([`Info::check`]) or cannot be started.
     fn submit(&self, request: Request) -> Result<Ticket>;
 
-    /// Waits for a transfer and gives the buffer back.
+    /// Waits for a transfer and returns the buffer.
     ///
     /// # Errors
-    /// When the transfer failed; a failed read leaves no data.
+    /// Errors of the transfer; a failed read leaves no data.
     fn wait(&self, ticket: Ticket) -> Result<AlignedBuf>;
 
     /// Makes every write whose ticket has been waited for durable: a barrier.
     ///
     /// # Errors
-    /// When the device could not; what was written before is then in doubt.
+    /// The flush failed; earlier writes may be lost.
     fn flush(&self) -> Result<()>;
 
-    /// Tells the device that `len` bytes at `offset` hold nothing of value; they may read as
-    /// anything.
+    /// Declares `len` bytes at `offset` unused; reading them may then return anything.
     ///
     /// # Errors
-    /// When the range is outside the device. A device that cannot discard does nothing.
+    /// The range is outside the device. A device that cannot discard does nothing.
     fn discard(&self, offset: u64, len: u64) -> Result<()>;
 
-    /// Reads into `buf`, waiting.
+    /// Reads into `buf` and waits.
     ///
     /// # Errors
-    /// As [`Self::submit`] and [`Self::wait`].
+    /// Those of [`Self::submit`] and [`Self::wait`].
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let ticket = self.submit(Request { op: Op::Read, offset, buf: AlignedBuf::zeroed(buf.len()) })?;
         buf.copy_from_slice(&self.wait(ticket)?);
         Ok(())
     }
 
-    /// Writes `buf`, waiting until the device has it (not until it is durable).
+    /// Writes `buf` and waits until the device has it (not until it is durable).
     ///
     /// # Errors
-    /// As [`Self::submit`] and [`Self::wait`].
+    /// Those of [`Self::submit`] and [`Self::wait`].
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
         let ticket = self.submit(Request { op: Op::Write, offset, buf: AlignedBuf::from(buf) })?;
         self.wait(ticket).map(drop)

@@ -1,14 +1,14 @@
-//! A device in memory, for tests and for images that are built before they are written out.
+//! A device in memory, for tests and for images that are built before they are written.
 
 use crate::{AlignedBuf, Device, Info, Op, Request, Result, Ticket};
 use spindle_clock::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Bytes of one lazily allocated piece.
+/// Size in bytes of a lazily allocated chunk.
 const CHUNK: usize = 64 * 1024;
 
-/// A sparse device in memory: what was never written takes no memory and reads as zeros.
+/// A sparse device in memory: unwritten bytes take no memory and read as zeros.
 pub struct MemoryDevice {
     info: Info,
     chunks: RwLock<HashMap<u64, Arc<[u8]>>>,
@@ -16,7 +16,8 @@ pub struct MemoryDevice {
 }
 
 impl MemoryDevice {
-    /// `size_bytes` zero bytes in sectors of 512; the size is rounded down to whole sectors.
+    /// Returns a device of `size_bytes` zero bytes with sectors of 512, rounded down to whole
+    /// sectors.
     #[must_use]
     pub fn new(size_bytes: u64) -> Self {
         Self {
@@ -31,7 +32,7 @@ impl MemoryDevice {
         }
     }
 
-    /// Returns a device holding `bytes`, padded with zeros to whole sectors.
+    /// Returns a device that contains `bytes`, padded with zeros to whole sectors.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let device = Self::new((bytes.len() as u64).next_multiple_of(512));
@@ -39,8 +40,7 @@ impl MemoryDevice {
         device
     }
 
-    /// Returns the same device with larger sectors, a power of two of bytes; the size is rounded
-    /// down to whole ones.
+    /// Sets larger sectors, a power of two in bytes; the size is rounded down to whole ones.
     #[must_use]
     pub fn with_sectors(mut self, sector_bytes: u32) -> Self {
         self.info.size_bytes -= self.info.size_bytes % u64::from(sector_bytes);
@@ -48,18 +48,17 @@ impl MemoryDevice {
         self
     }
 
-    /// Returns a device that holds what this one holds now. Memory is shared until one of them is
-    /// written to.
+    /// Returns a copy of this device. Memory is shared until one of them is written to.
     #[must_use]
     pub fn branch(&self) -> Self {
         let chunks = RwLock::new(self.chunks.read().clone());
         Self { info: self.info.clone(), chunks, finished: Mutex::default() }
     }
 
-    /// Returns everything on the device.
+    /// Returns the content of the device.
     ///
     /// # Panics
-    /// If the device is larger than the address space.
+    /// Panics if the device is larger than the address space.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; usize::try_from(self.info.size_bytes).expect("fits in memory")];
@@ -67,8 +66,8 @@ impl MemoryDevice {
         bytes
     }
 
-    /// Returns the pieces of `len` bytes at `offset`: chunk, offset in the chunk, offset in the
-    /// range, length.
+    /// Splits `len` bytes at `offset` into pieces: chunk, offset in the chunk, offset in the range,
+    /// length.
     fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
         let mut done = 0;
         std::iter::from_fn(move || {
@@ -122,7 +121,7 @@ impl Device for MemoryDevice {
             .lock()
             .1
             .remove(&ticket.id())
-            .expect("a ticket is waited for once, where it was given"))
+            .expect("each ticket is waited for once, on its device"))
     }
 
     fn flush(&self) -> Result<()> {
@@ -158,7 +157,7 @@ impl Device for MemoryDevice {
 mod tests {
     use super::*;
 
-    /// Promise: what is written is read back, across chunk borders, and the rest is zero.
+    /// Promise: written data is read back, across chunk borders, and the rest is zero.
     #[test]
     fn reads_what_was_written() {
         let device = MemoryDevice::new(1 << 20);
@@ -171,7 +170,8 @@ mod tests {
         assert!(device.write_at(100, &data).is_err());
     }
 
-    /// Promise: a branch has what was there, and neither sees what is written to the other.
+    /// Promise: a branch has the content of the original, and neither sees later writes to the
+    /// other.
     #[test]
     fn branches_part() {
         let device = MemoryDevice::from_bytes(&vec![7; 200 << 10]);

@@ -1,11 +1,11 @@
-//! How users name a device: `disk.img`, `disk.img@s1a`, `disk.img@offset=1048576`.
+//! Names of devices: `disk.img`, `disk.img@s1a`, `disk.img@offset=1048576`.
 
 use crate::{Caching, Device, Error, FileDevice, OpenOptions, Result, Window, partitions};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A file or block device, and which part of it.
+/// A file or block device, and a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     /// The file or block device.
@@ -17,20 +17,20 @@ pub struct Spec {
 /// A part of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// All of it.
+    /// The whole disk.
     Whole,
-    /// The partition of this name, as [`crate::Table::find`] takes it.
+    /// The partition of this name, as in [`crate::Table::find`].
     Named(String),
     /// From this byte to the end.
     Offset(u64),
 }
 
 impl Spec {
-    /// Understands `IMAGE`, `IMAGE@PARTITION` and `IMAGE@offset=BYTES`. A path that exists is never
-    /// split, so a file with an `@` in its name is reached by its name.
+    /// Parses `IMAGE`, `IMAGE@PARTITION` and `IMAGE@offset=BYTES`. A path that exists is never
+    /// split, so a file may have an `@` in its name.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if what follows `offset=` is no number.
+    /// [`Error::Unusable`] if the text after `offset=` is not a number.
     pub fn parse(spec: &str) -> Result<Self> {
         let whole = || Self { path: spec.into(), part: Part::Whole };
         if Path::new(spec).symlink_metadata().is_ok() {
@@ -39,24 +39,24 @@ impl Spec {
         let Some((path, part)) = spec.rsplit_once('@') else {
             return Ok(whole());
         };
-        // An @ in a directory's name belongs to the path.
+        // An @ in the name of a directory belongs to the path.
         if path.is_empty() || part.contains('/') {
             return Ok(whole());
         }
         let part = match part.strip_prefix("offset=") {
             Some(number) => Part::Offset(parse_bytes(number).ok_or_else(|| Error::Unusable {
                 device: path.to_owned(),
-                reason: format!("offset={number} is no number of bytes"),
+                reason: format!("offset={number} is not a number of bytes"),
             })?),
             None => Part::Named(part.to_owned()),
         };
         Ok(Self { path: path.into(), part })
     }
 
-    /// Opens it.
+    /// Opens the device.
     ///
     /// # Errors
-    /// As [`FileDevice::open`], [`partitions`], [`crate::Table::find`] and [`Window::new`].
+    /// Those of [`FileDevice::open`], [`partitions`], [`crate::Table::find`] and [`Window::new`].
     pub fn open(&self, options: &OpenOptions) -> Result<Arc<dyn Device>> {
         let device = Arc::new(FileDevice::open(&self.path, options)?);
         let size = device.info().size_bytes;
@@ -64,7 +64,7 @@ impl Spec {
             Part::Whole => return Ok(device),
             Part::Offset(offset) => (*offset, size.saturating_sub(*offset)),
             Part::Named(name) => {
-                // Direct transfers to a file may need larger sectors than its labels count in.
+                // Direct transfers to a file may need larger sectors than those of its labels.
                 let buffered = OpenOptions {
                     read_only: true,
                     caching: Caching::Buffered,
@@ -98,15 +98,15 @@ impl fmt::Display for Spec {
     }
 }
 
-/// Opens what a user named: [`Spec::parse`] and [`Spec::open`] in one.
+/// Parses and opens a device: [`Spec::parse`] and [`Spec::open`].
 ///
 /// # Errors
-/// As those.
+/// Errors of both.
 pub fn open_spec(spec: &str, options: &OpenOptions) -> Result<Arc<dyn Device>> {
     Spec::parse(spec)?.open(options)
 }
 
-/// Returns a number of bytes, decimal or hexadecimal.
+/// Parses a number of bytes, decimal or hexadecimal.
 fn parse_bytes(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),

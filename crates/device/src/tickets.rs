@@ -1,13 +1,13 @@
-//! The tickets an asynchronous engine has given out, and what became of them.
+//! The tickets of an asynchronous engine, and their results.
 //!
-//! Invariant: a ticket is in the book from [`Tickets::issue`] until [`Tickets::take`] hands its
-//! result to the one who waits for it. A ticket that nobody waits for keeps its buffer until the
-//! device is closed.
+//! Invariant: a ticket is kept from [`Tickets::issue`] until [`Tickets::take`] returns its result
+//! to the waiting caller. A ticket that is never waited for keeps its buffer until the device is
+//! closed.
 
 use crate::{AlignedBuf, Result};
 use std::collections::HashMap;
 
-/// Tickets by number; `None` while the transfer is under way.
+/// Results by ticket number; `None` while the transfer is in flight.
 #[derive(Default)]
 pub(crate) struct Tickets {
     last: u64,
@@ -22,17 +22,17 @@ impl Tickets {
         self.last
     }
 
-    /// Notes the end of a transfer.
+    /// Records the end of a transfer.
     pub fn finish(&mut self, id: u64, result: Result<AlignedBuf>) {
         self.results.insert(id, Some(result));
     }
 
-    /// Returns the result, once there is one.
+    /// Returns the result, or `None` while there is none.
     ///
     /// # Panics
-    /// If the ticket was waited for before, or was never issued.
+    /// Panics if the ticket was waited for before, or was never issued.
     pub fn take(&mut self, id: u64) -> Option<Result<AlignedBuf>> {
-        let result = self.results.get_mut(&id).expect("a ticket is waited for once, where it was given");
+        let result = self.results.get_mut(&id).expect("each ticket is waited for once, on its device");
         let result = result.take()?;
         self.results.remove(&id);
         Some(result)

@@ -1,10 +1,9 @@
-//! A device that knows whether it holds writes that no barrier has made durable.
+//! A device that tracks whether it has writes that no barrier has made durable.
 //!
-//! Durability has one rule, and it lives here: a write that has landed is unflushed until a later
-//! [`Device::flush`] has returned, and nothing else makes it durable. Whoever promises durability
-//! calls `flush`, always; this device passes the call on whenever anything has been written since
-//! the last barrier that succeeded, by whichever road, and spares the device a barrier only when
-//! nothing has.
+//! The rule of durability is implemented here: a completed write is not durable until a later
+//! [`Device::flush`] has returned, and nothing else makes it durable. Code that promises durability
+//! always calls `flush`; this device passes the call on if anything was written since the last
+//! successful barrier, by any function, and skips it only if nothing was.
 
 use crate::{AlignedBuf, Device, Info, Op, Request, Result, Ticket};
 use spindle_clock::Mutex;
@@ -12,20 +11,20 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Another device, with a count of the writes that no barrier has made durable.
+/// A device with a count of the writes that no barrier has made durable.
 pub struct Tracked {
     inner: Arc<dyn Device>,
-    /// Writes under way, by ticket.
+    /// Tickets of writes in flight.
     writes: Mutex<HashSet<u64>>,
-    /// Writes that have landed.
+    /// Number of completed writes.
     landed: AtomicU64,
-    /// Of these, the ones that a barrier has made durable.
+    /// Number of completed writes that a barrier has made durable.
     durable: AtomicU64,
 }
 
 impl Tracked {
-    /// Returns the tracks `inner`. What was written to it before may not be durable, so the first
-    /// flush is passed on.
+    /// Returns a tracker of `inner`. Earlier writes to it may not be durable, so the first flush is
+    /// passed on.
     #[must_use]
     pub fn new(inner: Arc<dyn Device>) -> Self {
         let (landed, durable) = (AtomicU64::new(1), AtomicU64::new(0));
@@ -51,7 +50,7 @@ impl Device for Tracked {
         let write = self.writes.lock().remove(&ticket.id());
         let result = self.inner.wait(ticket);
         if write {
-            // A write that failed may have changed something, too.
+            // A failed write may have changed something, too.
             self.landed.fetch_add(1, Ordering::AcqRel);
         }
         result
@@ -88,7 +87,7 @@ mod tests {
     use crate::{Error, MemoryDevice};
     use std::sync::atomic::AtomicBool;
 
-    /// Counts the barriers that reach it; they can be made to fail.
+    /// Counts the barriers that reach it; can make them fail.
     struct Counting(MemoryDevice, AtomicU64, AtomicBool);
 
     impl Device for Counting {
@@ -113,9 +112,9 @@ mod tests {
         }
     }
 
-    /// Promise: a flush reaches the device unless nothing has landed since the last one that
-    /// succeeded; a write that lands while a barrier is under way, or after one that failed, still
-    /// needs its own.
+    /// Promise: a flush reaches the device unless no write was completed since the last successful
+    /// one; a write that completes during a barrier, or after a failed one, still needs its own
+    /// barrier.
     #[test]
     fn only_a_barrier_makes_a_write_durable() {
         let inner = Arc::new(Counting(MemoryDevice::new(4096), AtomicU64::new(0), AtomicBool::new(false)));
@@ -129,7 +128,7 @@ mod tests {
         device.flush().unwrap();
         device.flush().unwrap();
         barriers(2);
-        // A write that is still under way is not covered by a barrier that begins now.
+        // A barrier that begins now does not include a write in flight.
         let buf = AlignedBuf::from(&[2; 512][..]);
         let ticket = device.submit(Request { op: Op::Write, offset: 512, buf }).unwrap();
         device.write_at(0, &[3; 512]).unwrap();

@@ -1,20 +1,20 @@
 //! Asynchronous transfers through Linux's `io_uring`: one ring per device.
 //!
-//! Two roles share the ring. *Submitting* happens under a lock of its own, one request per system
-//! call, so the submission queue has one user and is empty between calls; what the page cache has
-//! is copied in that very call, so nobody who only wants a result may wait for this lock. *Reaping*
+//! Two roles share the ring. *Submitting* has a lock of its own, one request per system call, so
+//! the submission queue has one user and is empty between calls. Data in the page cache is copied
+//! in that call, so threads that only wait for a result must not take this lock. *Reaping*
 //! (blocking for completions and draining their queue) is done outside the lock by one waiter at a
-//! time, marked by `State::reaping`; the others wait for its progress, and whoever is still short
-//! then takes over.
+//! time, marked by `State::reaping`; the others wait for its progress, and then one that still
+//! needs a result takes over.
 //!
 //! Invariants:
 //! 1. The kernel only ever writes to buffers in `State::in_flight`, and a buffer stays there until
-//!    its completion was reaped, whether or not its ticket is still held. Closing reaps everything;
-//!    if the ring itself fails, its buffers are leaked rather than freed under the kernel's hands.
-//! 2. At most [`DEPTH`] requests are in flight, half of what the completion queue holds, so it
-//!    never overflows.
-//! 3. A transfer that the kernel cut short, or gave up because the submitting thread ended, is
-//!    finished by the reaper with ordinary calls.
+//!    its completion was reaped, even if its ticket was dropped. Closing reaps everything; if the
+//!    ring itself fails, its buffers are leaked, because the kernel may still use them.
+//! 2. At most [`DEPTH`] requests are in flight, half the size of the completion queue, so it never
+//!    overflows.
+//! 3. A transfer that the kernel shortened, or cancelled because the submitting thread ended, is
+//!    completed by the reaper with ordinary calls.
 
 #![allow(unsafe_code)] // The ring shares memory with the kernel; each use says why it is sound.
 
@@ -29,10 +29,10 @@ use std::io::Error as IoError;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-/// Most requests in flight.
+/// Maximum number of requests in flight.
 const DEPTH: u32 = 256;
-/// Most bytes the kernel takes in one call, rounded down to something aligned; the rest follows by
-/// invariant 3.
+/// Maximum number of bytes per call to the kernel, rounded down to an aligned size; the rest
+/// follows by invariant 3.
 const MAX_TRANSFER: usize = 1 << 30;
 /// `IORING_ENTER_GETEVENTS`: wait for completions.
 const ENTER_GETEVENTS: u32 = 1;
@@ -41,7 +41,7 @@ const ENTER_GETEVENTS: u32 = 1;
 pub(crate) struct Ring {
     uring: IoUring,
     backing: Arc<Backing>,
-    /// Held by the one who submits. Taken without, never while holding, the state's lock.
+    /// Held while submitting. Taken before the state's lock or without it, never while holding it.
     submitting: Mutex<()>,
     state: Mutex<State>,
     progress: Condvar,
@@ -52,7 +52,7 @@ struct State {
     tickets: Tickets,
     in_flight: HashMap<u64, Request>,
     reaping: bool,
-    /// Why the ring takes no more requests.
+    /// The error after which the ring accepts no more requests.
     broken: Option<Arc<IoError>>,
 }
 
@@ -139,7 +139,7 @@ impl Ring {
         }
     }
 
-    /// Returns after some transfers finished. Something must be in flight, or being reaped.
+    /// Waits until some transfers have finished. Something must be in flight, or being reaped.
     fn advance<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         if state.reaping {
             self.progress.wait(&mut state);
@@ -164,7 +164,7 @@ impl Ring {
                 finished
             }
             Err(e) => {
-                // What the kernel does with the buffers is no longer known.
+                // The kernel may still use the buffers.
                 let source = Arc::new(e);
                 state.broken = Some(Arc::clone(&source));
                 std::mem::take(&mut state.in_flight)
@@ -184,7 +184,7 @@ impl Ring {
         state
     }
 
-    /// Waits for at least one completion: tickets and what the kernel returned for them.
+    /// Waits for at least one completion; returns tickets with the kernel's results.
     fn completions(&self) -> std::io::Result<Vec<(u64, i32)>> {
         loop {
             // SAFETY: `State::reaping` makes the caller the only user of the completion queue.
@@ -203,7 +203,7 @@ impl Ring {
         }
     }
 
-    /// Turns what the kernel returned into the result of the whole transfer.
+    /// Converts the kernel's result into that of the whole transfer.
     fn finish(&self, mut request: Request, result: i32) -> Result<AlignedBuf> {
         let done = usize::try_from(result).unwrap_or(0);
         if result < 0 {
@@ -218,7 +218,7 @@ impl Ring {
     }
 }
 
-/// Worth trying again.
+/// Returns true if the call should be tried again.
 fn is_temporary(error: &IoError) -> bool {
     [Errno::INTR, Errno::AGAIN, Errno::BUSY].iter().any(|e| error.raw_os_error() == Some(e.raw_os_error()))
 }

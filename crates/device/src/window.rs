@@ -1,4 +1,4 @@
-//! A part of a device as a device of its own: a partition, or an image inside an image.
+//! A part of a device as a device: a partition, or an image inside an image.
 
 use crate::{AlignedBuf, Device, Error, Info, Op, Request, Result, Ticket};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// The bytes `offset..offset + len` of another device.
 ///
 /// Requests are checked against the window before they are passed on, so nothing outside it is ever
-/// touched.
+/// accessed.
 pub struct Window {
     inner: Arc<dyn Device>,
     offset: u64,
@@ -18,7 +18,7 @@ impl Window {
     /// to whole sectors.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] or [`Error::Misaligned`] if it does not lie in `inner`, on whole
+    /// [`Error::OutOfRange`] or [`Error::Misaligned`] if it is not within `inner`, on whole
     /// sectors.
     pub fn new(inner: Arc<dyn Device>, offset: u64, len: u64, name: String) -> Result<Self> {
         let Info { size_bytes, sector_bytes, read_only, .. } = *inner.info();
@@ -38,7 +38,7 @@ impl Window {
         Ok(Self { inner, offset, info })
     }
 
-    /// Returns where the window begins on the device below, in bytes.
+    /// Returns the offset of the window on the device below, in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
@@ -84,9 +84,9 @@ mod tests {
     use super::*;
     use crate::MemoryDevice;
 
-    /// Promise: a window shows its part under its own addresses and lets nothing past its ends.
+    /// Promise: a window maps its part to its own addresses and refuses anything beyond its ends.
     #[test]
-    fn shows_its_part_and_no_more() {
+    fn windows_are_confined() {
         let inner = Arc::new(MemoryDevice::new(1 << 16));
         let window = Window::new(inner.clone(), 4096, 2048 + 100, "part".into()).unwrap();
         assert_eq!(window.info().size_bytes, 2048);
@@ -106,9 +106,9 @@ mod tests {
         assert_eq!(inner.to_bytes(), bytes);
     }
 
-    /// Promise: a window that does not lie on whole sectors of the device is refused.
+    /// Promise: a window that is not on whole sectors of the device is refused.
     #[test]
-    fn must_lie_in_the_device() {
+    fn windows_must_be_within_the_device() {
         let new = |offset, len| Window::new(Arc::new(MemoryDevice::new(8192)), offset, len, String::new());
         assert!(matches!(new(4096, 4608), Err(Error::OutOfRange { .. })));
         assert!(matches!(new(u64::MAX - 1, 512), Err(Error::OutOfRange { .. })));

@@ -1,8 +1,8 @@
-//! Asynchronous transfers by a few threads, for systems where `io_uring` is absent or forbidden.
+//! Asynchronous transfers by a few threads, for systems without permission for `io_uring`.
 //!
-//! Requests queue in order of submission; idle threads take them. A request's buffer is in the
-//! queue, with the thread that works on it, or in the book of tickets: never with the caller.
-//! Closing works off the queue first.
+//! Requests are queued in order of submission; idle threads take them. A request's buffer is in the
+//! queue, with the thread that works on it, or with the tickets: never with the caller. Closing
+//! completes the queue first.
 
 use crate::backing::Backing;
 use crate::tickets::Tickets;
@@ -12,10 +12,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
-/// Threads: enough for a device to reorder and overlap, few enough to cost nothing.
+/// Number of threads: enough for a device to reorder and overlap requests, and cheap.
 const THREADS: usize = 4;
 
-/// A pool of threads working on one device.
+/// A pool of threads for one device.
 pub(crate) struct Workers {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,

@@ -6,7 +6,7 @@ use spindle_device::{AlignedBuf, Device, Error, FileDevice, Op, OpenOptions, Req
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A loop device, detached when it goes.
+/// A loop device, detached on drop.
 struct Loop(PathBuf);
 
 impl Loop {
@@ -27,8 +27,8 @@ impl Drop for Loop {
     }
 }
 
-/// Promise: a block device has its own size and sectors, is opened once for writing, and its
-/// transfers reach what is behind it, whatever memory they come from; discarding gives space back.
+/// Promise: a block device has its own size and sectors, is opened for writing only once, its
+/// transfers reach the image from any memory, and discarding frees space.
 #[test]
 fn loop_device() {
     if !rustix::process::geteuid().is_root() && std::env::var_os("CI").is_none() {

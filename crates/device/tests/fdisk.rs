@@ -1,4 +1,4 @@
-//! Partition tables that util-linux writes, read by Spindle: both must see the same partitions.
+//! Compares partition tables written by util-linux with Spindle's reading of them.
 
 use spindle_device::{FileDevice, OpenOptions, Scheme, open_spec, partitions};
 use std::io::Write;
@@ -13,7 +13,7 @@ fn image(size: u64) -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
-/// Runs a program of Debian's package `fdisk` on the image, with `input`, and gives what it prints.
+/// Runs a program of Debian's package `fdisk` on the image, with `input`; returns its output.
 fn run(program: &str, args: &[&str], path: &Path, input: &str) -> String {
     let mut child = Command::new(format!("/usr/sbin/{program}"))
         .args(args)
@@ -28,7 +28,7 @@ fn run(program: &str, args: &[&str], path: &Path, input: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Name, first sector and sectors of every partition that Spindle would open.
+/// Returns name, first sector and sectors of every partition that can be opened.
 fn found(path: &Path) -> Vec<(String, u64, u64)> {
     let device = FileDevice::open(path, &OpenOptions::read_only()).unwrap();
     let table = partitions(&device).unwrap();
@@ -37,7 +37,7 @@ fn found(path: &Path) -> Vec<(String, u64, u64)> {
     good.map(|p| (p.name.clone(), p.start_bytes / 512, p.size_bytes / 512)).collect()
 }
 
-/// Returns the same as `sfdisk --dump` tells it, with `prefix` before the number of each.
+/// Returns the same from `sfdisk --dump`, with `prefix` before each number.
 fn dumped(path: &Path, prefix: &str) -> Vec<(String, u64, u64)> {
     let value = |line: &str, key: &str| -> u64 {
         let rest = line.split_once(key).unwrap().1;
@@ -71,11 +71,11 @@ fn gpt_of_sfdisk() {
     assert_eq!(dumped.len(), 3);
     assert_eq!(found(&path), dumped);
     let table = partitions(&FileDevice::open(&path, &OpenOptions::read_only()).unwrap()).unwrap();
-    let told: Vec<_> = table.partitions.iter().map(|p| (p.kind.as_str(), p.label.as_deref())).collect();
-    assert_eq!(told, [("FreeBSD UFS", Some("root fs")), ("NetBSD FFS", None), ("Linux", None)]);
+    let found: Vec<_> = table.partitions.iter().map(|p| (p.kind.as_str(), p.label.as_deref())).collect();
+    assert_eq!(found, [("FreeBSD UFS", Some("root fs")), ("NetBSD FFS", None), ("Linux", None)]);
 }
 
-/// Promise: a Sun label of sfdisk's gives the cylinders and sectors that were asked for.
+/// Promise: a Sun label of sfdisk gives the requested cylinders and sectors.
 #[test]
 fn sun_label_of_sfdisk() {
     let (_dir, path) = image(50 << 20);
@@ -88,8 +88,8 @@ fn sun_label_of_sfdisk() {
     assert_eq!(table.find("b").unwrap().kind, "swap");
 }
 
-/// Promise: a disklabel that fdisk nests in a slice is read, and a partition of it opens at its
-/// place.
+/// Promise: a disklabel that fdisk puts into a slice is read, and its partitions open at their
+/// places.
 #[test]
 fn nested_disklabel_of_fdisk() {
     let (_dir, path) = image(10 << 20);

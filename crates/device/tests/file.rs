@@ -1,4 +1,4 @@
-//! What files and block devices promise, by every engine.
+//! Promises of files and block devices, with every engine.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -12,11 +12,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 const SECTOR: usize = 512;
-/// Threads of a random load, and sectors of each.
+/// Number of threads of a random load, and number of sectors of each.
 const THREADS: usize = 4;
 const SECTORS: usize = 256;
 
-/// Returns a fresh directory and an image of `size` bytes in it, each byte telling its sector.
+/// Returns a new directory and an image of `size` bytes in it, with the sector number in each byte.
 fn image(size: usize) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk.img");
@@ -29,7 +29,7 @@ fn with_engine(engine: Engine) -> OpenOptions {
     OpenOptions { engine, ..OpenOptions::read_write() }
 }
 
-/// Returns the seed of a random test: `SPINDLE_SEED`, or a new one; a failing test shows it.
+/// Returns the seed of a random test: `SPINDLE_SEED`, or a random one; a failing test prints it.
 fn seed(test: &str) -> u64 {
     let seed =
         std::env::var("SPINDLE_SEED").map_or_else(|_| StdRng::from_os_rng().random(), |s| s.parse().unwrap());
@@ -38,7 +38,7 @@ fn seed(test: &str) -> u64 {
 }
 
 /// Submits a random load from several threads, each on sectors of its own, waits in random order,
-/// and compares every read, and the file in the end, with what was written.
+/// and compares every read, and finally the file, with the written data.
 fn random_load(device: &FileDevice, seed: u64) {
     let cases: u32 = std::env::var("SPINDLE_CASES").map_or(600, |s| s.parse().unwrap());
     let sector = device.info().sector_bytes as usize;
@@ -54,7 +54,7 @@ fn random_load(device: &FileDevice, seed: u64) {
                     let first = rng.random_range(0..SECTORS);
                     let count = rng.random_range(1..=(SECTORS - first).min(40));
                     let (start, end) = (first * sector, (first + count) * sector);
-                    // What is in flight has no order, so nothing may touch it twice unless all only
+                    // Requests in flight have no order, so they may overlap only if all of them
                     // read.
                     let op = if rng.random() { Op::Read } else { Op::Write };
                     let clash = |&(_, other, s, e): &(Ticket, Op, usize, usize)| {
@@ -88,14 +88,14 @@ fn settle(device: &FileDevice, (ticket, op, start, end): (Ticket, Op, usize, usi
     assert!(buf[..] == model[start..end], "{op:?} of {start}..{end} gave other bytes");
 }
 
-/// Promise: with every engine and kind of caching, transfers submitted by many threads and waited
-/// for out of order move exactly their bytes.
+/// Promise: with every engine and kind of caching, transfers that many threads submit and wait for
+/// out of order transfer exactly their bytes.
 #[test]
 fn torture_out_of_order() {
     let seed = seed("torture_out_of_order");
     for engine in [Engine::Auto, Engine::Threads] {
         for caching in [Caching::Buffered, Caching::Direct] {
-            // Not in memory, where direct transfers may be refused.
+            // Not on tmpfs, which may refuse direct transfers.
             let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
             let options = OpenOptions { caching, ..with_engine(engine) };
             let device = FileDevice::create(dir.path().join("disk.img"), 4 << 20, &options).unwrap();
@@ -105,7 +105,7 @@ fn torture_out_of_order() {
     }
 }
 
-/// Promise: a ticket may be waited for by another thread, after the one that submitted has ended.
+/// Promise: another thread may wait for a ticket after the submitting thread has ended.
 #[test]
 fn the_submitting_thread_may_end() {
     for engine in [Engine::Auto, Engine::Threads] {
@@ -131,10 +131,10 @@ fn the_submitting_thread_may_end() {
     }
 }
 
-/// Promise: a transfer goes on when its ticket is dropped, even more of them than fit in flight,
-/// and closing the device waits for all.
+/// Promise: a transfer continues when its ticket is dropped, even for more than fit in flight, and
+/// closing the device waits for all.
 #[test]
-fn dropped_tickets_are_carried_out() {
+fn dropped_tickets_are_completed() {
     for engine in [Engine::Auto, Engine::Threads] {
         let (_dir, path) = image(1024 * SECTOR);
         let device = FileDevice::open(&path, &with_engine(engine)).unwrap();
@@ -147,8 +147,7 @@ fn dropped_tickets_are_carried_out() {
     }
 }
 
-/// Promise: a device opened read-only has a descriptor that cannot write, and says so when asked
-/// to.
+/// Promise: a device opened read-only has a descriptor that cannot write, and refuses writes.
 #[test]
 fn read_only_cannot_write() {
     let (_dir, path) = image(8 * SECTOR);
@@ -175,8 +174,7 @@ fn read_only_cannot_write() {
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
-/// Promise: an image open for writing is open once, readers keep writers out, and closing gives it
-/// free.
+/// Promise: an image can be open for writing once, readers exclude writers, and closing unlocks it.
 #[test]
 fn locks_exclude() {
     let (_dir, path) = image(8 * SECTOR);
@@ -199,8 +197,8 @@ fn locks_exclude() {
     FileDevice::open(&path, &rw).unwrap();
 }
 
-/// Promise: of a file that is not whole sectors the whole ones are used, and the rest is out of
-/// range, as is what was cut off after opening.
+/// Promise: a file that is not whole sectors is used up to its last whole sector; the rest is out
+/// of range, as is anything truncated after opening.
 #[test]
 fn truncated_images() {
     for engine in [Engine::Auto, Engine::Threads] {
@@ -218,7 +216,7 @@ fn truncated_images() {
     }
 }
 
-/// Promise: a created image is as large as asked, takes no space, and forgets what was there; a
+/// Promise: a created image has the requested size, takes no space, and loses the old content; a
 /// resized one keeps it.
 #[test]
 fn create_and_resize() {
@@ -239,8 +237,8 @@ fn create_and_resize() {
     assert_eq!(std::fs::metadata(&new).unwrap().len(), 512);
 }
 
-/// Promise: discarded space goes back to the file system that holds the image, and its neighbours
-/// stay.
+/// Promise: discarded space is returned to the file system that holds the image, and adjacent data
+/// stays.
 #[test]
 fn discard_frees_space() {
     let (_dir, path) = image(1 << 20);
@@ -256,9 +254,9 @@ fn discard_frees_space() {
     assert!(matches!(device.discard(0, u64::MAX - 511), Err(Error::OutOfRange { .. })));
 }
 
-/// Promise: what is neither a file nor a block device is refused by name, without waiting on it.
+/// Promise: anything but a file or block device is refused by name, without blocking on it.
 #[test]
-fn other_things_are_no_devices() {
+fn other_kinds_of_files_are_refused() {
     for path in ["/", "/dev/null"] {
         let refused = FileDevice::open(path, &OpenOptions::read_only()).err().unwrap();
         assert!(matches!(refused, Error::Unusable { .. }), "{refused}");

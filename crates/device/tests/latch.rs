@@ -1,4 +1,4 @@
-//! What happens after a failed write. Alone in its process, because the way to make a write fail is
+//! Tests the latch after a failed write. It is alone in its process because it makes writes fail by
 //! a limit on the whole process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -6,11 +6,11 @@ use spindle_device::{AlignedBuf, Device, Engine, Error, FileDevice, Op, OpenOpti
 
 const SECTOR: usize = 512;
 
-/// Promise: after a write failed, in either way of writing, later writes and flushes are refused
-/// and reads go on.
+/// Promise: after a failed write, by either function, later writes and flushes are refused and
+/// reads still work.
 #[test]
 fn a_failed_write_latches() {
-    // SAFETY: only makes the signal that comes with the limit harmless.
+    // SAFETY: only ignores the signal that comes with the limit.
     #[allow(unsafe_code)]
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);

@@ -1,12 +1,12 @@
-//! Asynchronous transfers where the system gives no ring. Alone in its process, because the way to
-//! refuse it is a limit on the whole process.
+//! Tests asynchronous transfers on a system without rings. It is alone in its process because it
+//! refuses rings by a limit on the whole process.
 
 #![cfg(target_os = "linux")]
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use spindle_device::{AlignedBuf, Device, FileDevice, Op, OpenOptions, Request};
 
-/// Returns whether the process has a ring open.
+/// Returns true if the process has a ring open.
 fn has_ring() -> bool {
     let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
     let mut targets = open.filter_map(|fd| std::fs::read_link(fd.path()).ok());
@@ -29,9 +29,9 @@ fn transfers(device: &FileDevice) {
     assert!(bytes.chunks(512).zip(0..).all(|(sector, i)| sector.iter().all(|&b| b == i)));
 }
 
-/// Promise: a device uses `io_uring` where the system permits it, and threads where it refuses.
+/// Promise: a device uses `io_uring` if the system permits it, and threads otherwise.
 #[test]
-fn threads_where_the_ring_is_refused() {
+fn threads_replace_a_refused_ring() {
     let dir = tempfile::tempdir().unwrap();
     let create =
         |name| FileDevice::create(dir.path().join(name), 64 * 512, &OpenOptions::read_write()).unwrap();

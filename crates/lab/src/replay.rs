@@ -13,7 +13,7 @@ use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::{Clock, ManualClock, Mutex, Work};
 use spindle_device::MemoryDevice;
 use spindle_sim::preset::Library;
-use spindle_trace::replay::{self, How, Name, Replay, Target, Timings, population};
+use spindle_trace::replay::{self, Name, OpenMode, Replay, Target, Timings, population};
 use spindle_trace::{Batch, Source};
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr};
 use std::collections::HashMap;
@@ -115,15 +115,15 @@ fn cut(fs: &dyn FileSystem, ino: Ino, size: u64) -> spindle_vfs::Result<()> {
 impl Target for Files<'_> {
     type Open = (Ino, Name);
 
-    fn open(&mut self, name: Name, how: How) -> spindle_trace::Result<(Ino, Name)> {
+    fn open(&mut self, name: Name, mode: OpenMode) -> spindle_trace::Result<(Ino, Name)> {
         let leaf = name.leaf();
         let ino = self.call(name, |fs, directory| {
-            if how == How::New {
+            if mode == OpenMode::New {
                 let made = fs.create(directory, leaf.as_bytes(), &node(FileKind::Regular), Privilege::User);
                 return made.map(|made| made.ino);
             }
             let ino = fs.lookup(directory, leaf.as_bytes())?.ino;
-            if how == How::Emptied {
+            if mode == OpenMode::Truncated {
                 cut(fs, ino, 0)?;
             }
             Ok(ino)
@@ -306,7 +306,7 @@ pub fn on_disk(on: &On, open: Arc<Open<'static>>) -> Result<Outcome> {
     let timings = done.into_iter().map(|(_, timings)| timings).collect::<Result<Vec<_>>>()?;
     let longest = timings.iter().map(|timings| timings.elapsed).max().unwrap_or_default();
     let busy = drive.tally().busy.as_secs_f64() / longest.as_secs_f64().max(1e-9);
-    Ok(Timings::shown(&timings, Some(busy)))
+    Ok(Timings::outcome(&timings, Some(busy)))
 }
 
 /// Replays one copy.
@@ -335,7 +335,7 @@ pub fn from_file(path: PathBuf) -> Arc<Open<'static>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spindle_trace::replay::{Pace, Timed};
+    use spindle_trace::replay::{Call, Pace};
     use spindle_trace::synth::{Length, Model, Synthesis};
     use spindle_trace::{FileId, Flags, Kind};
     use spindle_vfs::model::{ModelFs, ModelOptions};
@@ -346,7 +346,7 @@ mod tests {
     }
 
     const FLAT: replay::Settings =
-        replay::Settings { pace: Pace::Flat, request: 4096, shift: Duration::from_secs(1) };
+        replay::Settings { pace: Pace::FullSpeed, request: 4096, shift: Duration::from_secs(1) };
 
     /// Promise: after a replay on the model file system, its files and their sizes are those that
     /// the trace tells.
@@ -400,7 +400,7 @@ mod tests {
         let [one, again] = [(); 2].map(|()| on_disk(&on, Arc::new(source)).unwrap());
         assert_eq!(one, again);
         let text = spindle_report::render::text(&one);
-        assert!(Timed::ALL.iter().take(6).all(|(_, name)| text.contains(name)), "{text}");
+        assert!(Call::ALL.iter().take(6).all(|(_, name)| text.contains(name)), "{text}");
         assert!(on_disk(&On { disk: "nvme".into(), ..on }, Arc::new(source)).is_err());
     }
 }

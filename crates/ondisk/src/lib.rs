@@ -1,15 +1,15 @@
 //! On-disk structures, declared once.
 //!
-//! A structure of a foreign or own format is written down with [`structure!`]: the offset of each
-//! field, its name as its source names it, and its fixed-width type. The declaration yields a plain
-//! struct of native integers with `decode` and `encode`, and is checked at compile time: every
-//! field must stand at the offset written beside it and the total must be the size stated.
+//! A structure of a foreign or own format is declared with [`structure!`]: the offset of each
+//! field, its name in its source, and its fixed-width type. The declaration yields a plain struct
+//! of native integers with `decode` and `encode`, and is checked at compile time: the offsets must
+//! increase without overlaps, and the fields must fit into the stated size.
 //!
 //! Byte order belongs to the image, not to the type: it is an [`Endian`] passed to each call.
 //!
-//! Decoding never fails and checks nothing: what comes out is *unchecked*, and the caller turns it
+//! Decoding never fails and checks nothing: its result is *unchecked*, and the caller converts it
 //! into a typed value before computing with it. `encode` overwrites only the declared bytes, so
-//! bytes that a structure does not name survive a decode and encode of the same buffer.
+//! undeclared bytes survive decoding and encoding of the same buffer.
 
 /// Byte order of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,13 +23,13 @@ pub enum Endian {
 }
 
 impl Endian {
-    /// The byte order of the machine this runs on.
+    /// The byte order of this machine.
     pub const NATIVE: Self = if cfg!(target_endian = "little") { Self::Little } else { Self::Big };
 }
 
 /// A value with a fixed size on disk.
 pub trait Field: Sized {
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     const SIZE: usize;
     /// Reads the value from the first [`Self::SIZE`] bytes.
     fn get(bytes: &[u8], endian: Endian) -> Self;
@@ -101,9 +101,9 @@ impl<T: Field + Copy + Default, const N: usize> Field for [T; N] {
 /// Declares an on-disk structure: `structure! { /// doc` `pub struct Name: SIZE { OFFSET field:
 /// type, … } }`.
 ///
-/// Gives the struct, `Name::SIZE`, an `offset` module-like constant set `Name::OFFSETS` of `(field,
-/// offset, size)` rows, `decode` and `encode` (through [`Field`]). Offsets may leave gaps, whose
-/// bytes belong to nobody; they must not overlap and must rise.
+/// Defines the struct, `Name::SIZE`, a constant `Name::OFFSETS` of `(field, offset, size)` rows,
+/// `decode` and `encode` (also through [`Field`]). Offsets may leave gaps, whose bytes are never
+/// touched; they must increase and fields must not overlap.
 #[macro_export]
 macro_rules! structure {
     ($(#[$meta:meta])* $vis:vis struct $name:ident : $size:literal {
@@ -111,11 +111,11 @@ macro_rules! structure {
     }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[allow(clippy::struct_field_names)] // The source's names, prefix and all.
+        #[allow(clippy::struct_field_names)] // The source's names, with their prefixes.
         $vis struct $name { $($(#[$fmeta])* pub $field: $type),* }
 
         impl $name {
-            /// Bytes on disk.
+            /// Size on disk in bytes.
             pub const SIZE: usize = $size;
             /// Every field with its byte offset and size, in order.
             pub const OFFSETS: &'static [(&'static str, usize, usize)] =
@@ -128,7 +128,7 @@ macro_rules! structure {
                 Self { $($field: <$type as $crate::Field>::get(&bytes[$offset..], endian)),* }
             }
 
-            /// Writes the declared fields to the start of `bytes`, leaving the gaps as they are.
+            /// Writes the declared fields to the start of `bytes`; leaves the gaps unchanged.
             pub fn encode(&self, bytes: &mut [u8], endian: $crate::Endian) {
                 $($crate::Field::put(&self.$field, &mut bytes[$offset..], endian);)*
             }
@@ -169,12 +169,12 @@ mod tests {
             0 word: u32,
             /// Two shorts.
             4 pair: [i16; 2],
-            /// Behind a gap of four.
+            /// A field after a gap of four bytes.
             12 last: i32,
         }
     }
 
-    /// Promise: what is encoded decodes to the same, in every byte order, and gaps are left alone.
+    /// Promise: encoding and decoding are inverse in every byte order, and gaps stay unchanged.
     #[test]
     fn round_trip_keeps_gaps() {
         for endian in [Endian::Little, Endian::Big, Endian::Pdp] {

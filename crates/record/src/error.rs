@@ -1,31 +1,31 @@
-//! Why nothing could be recorded.
+//! Errors of recording.
 
 use std::path::PathBuf;
 
 /// Result of a recording.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong.
+/// An error of recording.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system is none that has a recorder.
+    /// The recorder does not run on this system.
     #[error("recording needs Linux on x86-64")]
-    Elsewhere,
+    UnsupportedSystem,
     /// The caller may not load programs into the kernel.
     #[error("recording needs root, or the capabilities CAP_BPF and CAP_PERFMON")]
     Forbidden,
-    /// The kernel lacks something.
+    /// The kernel lacks a feature that recording needs.
     #[error("this kernel cannot be recorded: {0}")]
     Kernel(String),
     /// A file or directory could not be used.
     #[error("{}: {source}", .path.display())]
     Io {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     Refused(String),
     /// The trace could not be written.

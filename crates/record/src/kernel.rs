@@ -1,7 +1,7 @@
-//! The kernel's half: loaded, attached, and its maps read.
+//! The kernel part of the recorder: loads and attaches its programs, and reads its maps.
 
 use crate::wire::{OPEN_FILE, kernel_device};
-use crate::{Error, Result, Wanted};
+use crate::{Error, Filter, Result};
 use aya::maps::{HashMap, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
@@ -10,11 +10,10 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The object that `scripts/build-bpf` makes.
+/// The object file that `scripts/build-bpf` makes.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("bpf/recorder.bpf.o");
 
-/// Its programs: their names, the tracepoints they sit on, and whether there is no recording
-/// without.
+/// Programs in the object file: their names, their tracepoints, and whether recording needs them.
 const PROGRAMS: [(&str, &str, bool); 8] = [
     ("process_starts", "sched_process_fork", true),
     ("process_ends", "sched_process_exit", true),
@@ -26,7 +25,7 @@ const PROGRAMS: [(&str, &str, bool); 8] = [
     ("call_ends", "sys_exit", true),
 ];
 
-/// The kernel's half at work; it goes when this is dropped.
+/// The loaded kernel part; dropping it unloads the programs.
 pub struct Kernel {
     loaded: Ebpf,
     ring: RingBuf<MapData>,
@@ -40,36 +39,36 @@ impl std::fmt::Debug for Kernel {
     }
 }
 
-/// What the kernel's half could not tell.
+/// Counts of what the kernel part could not record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missed {
-    /// Messages that the ring had no room for.
+    /// Number of messages that did not fit into the ring buffer.
     pub lost: u64,
-    /// Calls of `io_uring_enter`.
+    /// Number of calls of `io_uring_enter`.
     pub uring: u64,
-    /// Calls of programs for another processor (32 bits).
+    /// Number of calls of 32-bit programs.
     pub foreign: u64,
 }
 
 impl Kernel {
-    /// Loads and attaches it.
-    pub fn load(wanted: &Wanted) -> Result<Self> {
-        if !rustix::process::geteuid().is_root() && !may_load() {
+    /// Loads and attaches the programs.
+    pub fn load(filter: &Filter) -> Result<Self> {
+        if !rustix::process::geteuid().is_root() && !has_capabilities() {
             return Err(Error::Forbidden);
         }
         let btf = Btf::from_sys_fs().map_err(|e| {
-            Error::Kernel(format!("it has no description of itself in /sys/kernel/btf/vmlinux (BTF): {e}"))
+            Error::Kernel(format!("it lacks type information (BTF) in /sys/kernel/btf/vmlinux: {e}"))
         })?;
         let own = std::process::id();
-        let device = wanted.mount.as_deref().map(device_of).transpose()?;
-        let cgroup = wanted.cgroup.as_deref().map(cgroup_of).transpose()?;
+        let device = filter.mount.as_deref().map(device_of).transpose()?;
+        let cgroup = filter.cgroup.as_deref().map(cgroup_of).transpose()?;
         let flag = |is: bool| u32::from(is);
         let (level, id) = cgroup.unwrap_or_default();
         let words = [
             ("OWN", own),
-            ("BY_TREE", flag(wanted.children)),
-            ("BY_USER", flag(wanted.user.is_some())),
-            ("USER", wanted.user.unwrap_or_default()),
+            ("BY_TREE", flag(filter.children)),
+            ("BY_USER", flag(filter.user.is_some())),
+            ("USER", filter.user.unwrap_or_default()),
             ("BY_DEVICE", flag(device.is_some())),
             ("DEVICE", device.unwrap_or_default()),
             ("BY_CGROUP", flag(cgroup.is_some())),
@@ -81,19 +80,19 @@ impl Kernel {
             loader.override_global(name, value, true);
         }
         let (space, object) = object(&btf)?;
-        let mut loaded = loader.load(&space[object]).map_err(|e| Error::Kernel(said(&e)))?;
+        let mut loaded = loader.load(&space[object]).map_err(|e| Error::Kernel(with_causes(&e)))?;
         let ring = loaded.take_map("EVENTS").ok_or(MapError::InvalidName { name: "EVENTS".into() });
-        let ring = ring.and_then(RingBuf::try_from).map_err(|e| Error::Kernel(said(&e)))?;
+        let ring = ring.and_then(RingBuf::try_from).map_err(|e| Error::Kernel(with_causes(&e)))?;
         let tree = loaded.take_map("TREE").ok_or(MapError::InvalidName { name: "TREE".into() });
-        let tree = tree.and_then(HashMap::try_from).map_err(|e| Error::Kernel(said(&e)))?;
+        let tree = tree.and_then(HashMap::try_from).map_err(|e| Error::Kernel(with_causes(&e)))?;
         let mut kernel = Self { loaded, ring, tree, own };
-        if wanted.children {
+        if filter.children {
             kernel.follow(true)?;
         }
         for (name, tracepoint, is_needed) in PROGRAMS {
             match kernel.attach(name, tracepoint, &btf) {
                 Err(error) if is_needed => return Err(error),
-                // What ext4 would have told is looked up in what was seen before.
+                // Without ext4's information, the files seen before are looked up.
                 Err(_) | Ok(()) => {}
             }
         }
@@ -103,44 +102,44 @@ impl Kernel {
     fn attach(&mut self, name: &str, tracepoint: &str, btf: &Btf) -> Result<()> {
         let problem = |what: String| Error::Kernel(format!("tracepoint {tracepoint}: {what}"));
         let program = self.loaded.program_mut(name).ok_or_else(|| problem("no program".into()))?;
-        let program: &mut BtfTracePoint = program.try_into().map_err(|e| problem(said(&e)))?;
-        program.load(tracepoint, btf).map_err(|e| problem(said(&e)))?;
-        program.attach().map_err(|e| problem(said(&e)))?;
+        let program: &mut BtfTracePoint = program.try_into().map_err(|e| problem(with_causes(&e)))?;
+        program.load(tracepoint, btf).map_err(|e| problem(with_causes(&e)))?;
+        program.attach().map_err(|e| problem(with_causes(&e)))?;
         Ok(())
     }
 
-    /// From now on the processes that this one starts are followed, or no more.
+    /// Starts or stops following the processes that this process starts from now on.
     pub fn follow(&mut self, on: bool) -> Result<()> {
         let done = if on { self.tree.insert(self.own, 1, 0) } else { self.tree.remove(&self.own) };
-        done.map_err(|e| Error::Kernel(said(&e)))
+        done.map_err(|e| Error::Kernel(with_causes(&e)))
     }
 
-    /// Gives the messages that are there.
+    /// Calls `take` with each message in the ring buffer.
     pub fn messages(&mut self, mut take: impl FnMut(&[u8])) {
         while let Some(message) = self.ring.next() {
             take(&message);
         }
     }
 
-    /// The programs stop; what they have sent and kept can still be read.
+    /// Stops the programs; their messages and maps can still be read.
     pub fn detach(&mut self) {
         for (name, _, _) in PROGRAMS.into_iter().rev() {
             if let Some(Ok(program)) = self.loaded.program_mut(name).map(<&mut BtfTracePoint>::try_from) {
-                // An error means that it was not attached.
+                // An error means that the program was not attached.
                 let _ = program.unload();
             }
         }
     }
 
-    /// Returns the entries of files that are open, and of some that were: those the translator
-    /// knows no more.
+    /// Returns the entries of open files, and of some closed ones, which the translator does not
+    /// know any more.
     pub fn open_files(&self) -> Vec<[u8; OPEN_FILE]> {
         let Some(map) = self.loaded.map("FILES") else { return Vec::new() };
         let Ok(files) = HashMap::<_, u64, [u8; OPEN_FILE]>::try_from(map) else { return Vec::new() };
         files.iter().filter_map(|entry| entry.ok().map(|(_, value)| value)).collect()
     }
 
-    /// Returns what could not be told so far.
+    /// Returns the counts so far.
     pub fn missed(&self) -> Missed {
         let Some(map) = self.loaded.map("MISSED") else { return Missed::default() };
         let Ok(counts) = PerCpuArray::<_, u64>::try_from(map) else { return Missed::default() };
@@ -149,15 +148,16 @@ impl Kernel {
     }
 }
 
-/// A call of `bpf_rdonly_cast` as `bpf/kernel.h` has it, where it cannot know the number.
+/// A call of `bpf_rdonly_cast` in the object file; `bpf/kernel.h` uses a placeholder for its
+/// number.
 const CALL: [u8; 8] = [0x85, 0x20, 0, 0, 0x57, 0xca, 0x57, 0x7e];
 
-/// Returns a copy of the object with this kernel's number of the function in its calls, and where
-/// in it that begins: aligned as ELF is read.
+/// Returns a copy of the object file, with this kernel's number of the function in its calls, and
+/// its range in the buffer, which is aligned for reading ELF.
 fn object(btf: &Btf) -> Result<(Vec<u8>, Range<usize>)> {
-    let number = btf
-        .id_by_type_name_kind("bpf_rdonly_cast", BtfKind::Func)
-        .map_err(|_| Error::Kernel("it has no function bpf_rdonly_cast".into()))?;
+    let number = btf.id_by_type_name_kind("bpf_rdonly_cast", BtfKind::Func).map_err(|_| {
+        Error::Kernel("it lacks the function bpf_rdonly_cast; Linux 6.10 or newer is needed".into())
+    })?;
     let mut space = vec![0; OBJECT.len() + 8];
     let start = space.as_ptr().align_offset(8);
     let place = start..start + OBJECT.len();
@@ -171,8 +171,8 @@ fn object(btf: &Btf) -> Result<(Vec<u8>, Range<usize>)> {
     Ok((space, place))
 }
 
-/// Returns an error with all that is behind it.
-fn said(error: &dyn std::error::Error) -> String {
+/// Formats an error with all its causes.
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -182,8 +182,8 @@ fn said(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Returns true with the capabilities for it: `CAP_BPF` is number 39, `CAP_PERFMON` 38.
-fn may_load() -> bool {
+/// Returns true if the process has `CAP_BPF` (39) and `CAP_PERFMON` (38).
+fn has_capabilities() -> bool {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return false };
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let has = line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
@@ -195,7 +195,7 @@ fn device_of(path: &Path) -> Result<u32> {
     Ok(kernel_device(found.dev()))
 }
 
-/// Returns how deep a cgroup is below the root of its hierarchy, and its number.
+/// Returns the depth of a cgroup below the root of its hierarchy, and its number.
 fn cgroup_of(path: &Path) -> Result<(u32, u64)> {
     let problem = |source| Error::Io { path: path.to_owned(), source };
     let path = path.canonicalize().map_err(problem)?;
@@ -203,7 +203,7 @@ fn cgroup_of(path: &Path) -> Result<(u32, u64)> {
     let is_one = |path: &Path| path.join("cgroup.controllers").exists();
     if !is_one(&path) {
         return Err(Error::Refused(format!(
-            "{}: this is no directory of the unified cgroup hierarchy",
+            "{}: not a directory of the unified cgroup hierarchy",
             path.display()
         )));
     }

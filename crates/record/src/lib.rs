@@ -1,23 +1,21 @@
-//! Recording what programs do with files, through programs of ours in the Linux kernel (BPF).
+//! Records what programs do with files, by programs in the Linux kernel (BPF).
 //!
-//! The one idea is to do in the kernel what the 1985 study did there: reads and writes only
-//! lengthen a *run* that is kept beside the open file, and what ends a run (a seek, a close,
-//! another direction) sends it. So a recording costs little, and its bytes are exact. The kernel's
-//! half is C in `src/bpf`, made into `recorder.bpf.o` by `scripts/build-bpf` and kept there, so
-//! that building this crate needs no clang. It sits on typed tracepoints only; kprobes and their
-//! like need not exist.
+//! The one idea is to do in the kernel what the 1985 study did there: a read or write only extends
+//! a *run* that is stored beside the open file, and the event that ends the run (a seek, a close, a
+//! change of direction) sends it. So recording costs little, and its bytes are exact. The kernel
+//! part is C in `src/bpf`, compiled to `recorder.bpf.o` by `scripts/build-bpf` and stored there, so
+//! building this crate needs no clang. It uses only typed tracepoints, not kprobes or similar.
 //!
-//! [`Recording::start`] loads it; from then on what happens is recorded. [`Recording::finish`]
-//! completes the file. In between one thread empties the kernel's ring buffer, and another makes
-//! [`Event`](spindle_trace::Event)s of it ([`translate`]) and writes them; the recorder's own
-//! accesses are not recorded.
+//! [`Recording::start`] loads it and starts recording. [`Recording::finish`] completes the file.
+//! One thread empties the kernel's ring buffer, and another turns the messages into
+//! [`Event`](spindle_trace::Event)s ([`translate`]) and writes them; the recorder's own accesses
+//! are not recorded.
 //!
-//! Invariants: an open id comes with its `open` or `create` first; a run is told once; what the
-//! ring could not hold is counted ([`Done::lost`], and in the file). Only Linux on x86-64 has a
-//! recorder: the numbers of system calls and registers are its.
+//! Invariants: the first event of an open number is its `open` or `create`; each run is recorded
+//! once; messages that do not fit into the ring buffer are counted ([`Summary::lost`], and in the
+//! file). Only Linux on x86-64 has a recorder, because the numbers of system calls and registers
+//! depend on it.
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-mod elsewhere;
 mod error;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod kernel;
@@ -26,40 +24,42 @@ mod session;
 mod signals;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod translate;
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod unsupported;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod wire;
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-pub use elsewhere::Recording;
 pub use error::{Error, Result};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use session::Recording;
 pub use signals::{Child, Signals};
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+pub use unsupported::Recording;
 
 use std::path::PathBuf;
 
-/// Which processes are recorded, and which files.
+/// The processes and files to record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// Only the processes that this one starts from now on, and theirs; else all of the system.
+pub struct Filter {
+    /// Only processes that this process starts from now on, with their descendants; otherwise all.
     pub children: bool,
-    /// Only those of this account.
+    /// Only processes of this account.
     pub user: Option<u32>,
-    /// Only those in this cgroup (a directory of the unified hierarchy), or below it.
+    /// Only processes in this cgroup (a directory of the unified hierarchy), or below it.
     pub cgroup: Option<PathBuf>,
-    /// Only files of the file system that this is on.
+    /// Only files on the file system that contains this path.
     pub mount: Option<PathBuf>,
-    /// Only files at or below this absolute name.
+    /// Only files at or below this absolute path.
     pub prefix: Option<String>,
 }
 
-/// What a recording came to.
+/// The summary of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Done {
-    /// Events in the file.
+pub struct Summary {
+    /// Number of events in the file.
     pub events: u64,
-    /// Events that were lost.
+    /// Number of events lost.
     pub lost: u64,
-    /// What else is to be known.
+    /// Further notes.
     pub notes: Vec<String>,
 }

@@ -1,7 +1,7 @@
-//! SIGINT, SIGTERM and SIGHUP end a recording, and its file is complete.
+//! Makes SIGINT, SIGTERM and SIGHUP end a recording with a complete file.
 //!
-//! They are blocked before any thread exists, so that all threads inherit that, and one thread
-//! waits for them.
+//! The signals are blocked before any other thread starts, so all threads inherit the mask, and one
+//! thread waits for them.
 
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
@@ -19,16 +19,16 @@ pub struct Signals {
     before: SigSet,
 }
 
-/// A program that [`Signals::spawn`] has started.
+/// A program started by [`Signals::spawn`].
 #[derive(Debug)]
 pub struct Child(Pid);
 
 impl Signals {
-    /// Returns the blocks the three signals in this thread and in those that it starts from now on:
-    /// to be called first of all.
+    /// Masks the three signals in this thread and in those that it starts from now on; must be
+    /// called before any other thread exists.
     ///
     /// # Errors
-    /// When the system refuses, which it has no reason to.
+    /// Errors of the system, which are not expected.
     pub fn block() -> std::io::Result<Self> {
         let mut ours = SigSet::empty();
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
@@ -38,12 +38,12 @@ impl Signals {
         Ok(Self { ours, before })
     }
 
-    /// Starts a program, looked up as a shell would, to which signals are what they were before; in
-    /// this process they stay blocked. (The standard library's `Command` hands its own mask on, and
-    /// to open it for a moment would be to die of a signal just then.)
+    /// Starts a program, looked up as in a shell, with the original signal mask; in this process
+    /// the signals stay blocked. (The standard library's `Command` passes its own mask on, and
+    /// unblocking the signals for a moment could kill this process.)
     ///
     /// # Errors
-    /// The system's, such as that there is no such program.
+    /// Errors of the system, for example that there is no such program.
     pub fn spawn(&self, program: &OsStr, words: &[OsString]) -> std::io::Result<Child> {
         let text = |word: &OsStr| CString::new(word.as_bytes());
         let all = std::iter::once(program).chain(words.iter().map(OsString::as_os_str));
@@ -51,7 +51,7 @@ impl Signals {
         let environment = std::env::vars_os()
             .map(|(name, value)| text(&[name.as_os_str(), &value].join(OsStr::new("="))))
             .collect::<Result<Vec<_>, _>>()?;
-        // A Rust program ignores it.
+        // Rust programs ignore SIGPIPE.
         let mut usual = SigSet::empty();
         usual.add(Signal::SIGPIPE);
         let mut how = PosixSpawnAttr::init()?;
@@ -61,20 +61,21 @@ impl Signals {
         Ok(Child(posix_spawnp(&words[0], &PosixSpawnFileActions::init()?, &how, &words, &environment)?))
     }
 
-    /// Waits for one; true if it is an interrupt from the terminal, which all programs there get.
+    /// Waits for a signal; returns true for an interrupt from the terminal, which all programs
+    /// there get.
     ///
     /// # Errors
-    /// When the system refuses, which it has no reason to.
+    /// Errors of the system, which are not expected.
     pub fn wait(&self) -> std::io::Result<bool> {
         Ok(self.ours.wait()? == Signal::SIGINT)
     }
 }
 
 impl Child {
-    /// Waits for its end.
+    /// Waits for the end of the program.
     ///
     /// # Errors
-    /// The system's, for which it has no reason.
+    /// Errors of the system, which are not expected.
     pub fn wait(self) -> std::io::Result<ExitStatus> {
         loop {
             match waitpid(self.0, None)? {

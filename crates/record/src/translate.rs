@@ -1,19 +1,19 @@
-//! Events out of messages.
+//! Translates messages into events.
 //!
-//! The kernel's half tells each thing once: the name of a directory under a number, the file behind
-//! an open number. Here these are remembered and put together; and what calls by name do not say
-//! (which file it was, how large) is looked up in what was seen of the file before. What was never
-//! seen stays unknown, and is 0.
+//! The kernel part sends each fact once: the path of a directory with a number, the file of an open
+//! number. This module remembers and combines them. Calls by name do not say which file they affect
+//! and how large it is, so this is looked up in what was seen of the file before. Files never seen
+//! stay unknown, with zeros.
 //!
-//! Invariant: what is remembered of files that are not open is bounded by [`REMEMBERED`].
+//! Invariant: the memory for files that are not open is limited by [`REMEMBERED`].
 
-use crate::wire::{DIRECTORY, LINK, Left, SWAPPED, TRACE_FLAGS, WRITTEN, Wire};
+use crate::wire::{DIRECTORY, LINK, Message, OpenAtEnd, SWAPPED, TRACE_FLAGS, WRITTEN};
 use spindle_trace::{Batch, Event, FileId, Flags, Kind};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Names of files that are remembered, and files; then all are forgotten, which only makes later
-/// deletions less precise.
+/// Maximum number of names, and of files, to remember; beyond it all are dropped, which only makes
+/// later deletions less precise.
 const REMEMBERED: usize = 1 << 20;
 
 /// An open file.
@@ -27,84 +27,84 @@ struct Open {
     command: Box<[u8]>,
 }
 
-/// What is known of a file.
+/// State of a known file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     size: u64,
-    /// 0 for unknown.
+    /// Number of links; 0 if unknown.
     links: u64,
     opens: u32,
 }
 
-/// Puts messages together.
+/// Translates messages, with the state that they need.
 #[derive(Debug)]
 pub struct Translator {
-    /// What is added to the kernel's time to get nanoseconds since 1970.
-    since_1970: i64,
-    /// Only files at or below this name, without its last slash.
+    /// Added to the kernel's time to get nanoseconds since 1970.
+    epoch_offset: i64,
+    /// Path prefix of the files to record, without a slash at the end.
     prefix: Option<String>,
-    /// A file that is not told of: the trace.
-    hidden: FileId,
+    /// The trace file, which is not recorded.
+    trace_file: FileId,
     directories: BTreeMap<u64, Arc<str>>,
     opens: HashMap<u64, Open>,
-    unwanted: HashSet<u64>,
+    skipped: HashSet<u64>,
     by_name: HashMap<Arc<str>, FileId>,
     files: HashMap<FileId, Known>,
 }
 
 impl Translator {
-    /// With the time of 1970 in the kernel's, the prefix that names must have, and a file that is
-    /// not told of.
-    pub fn new(since_1970: i64, prefix: Option<&str>, hidden: FileId) -> Self {
+    /// Returns a translator with the offset from the kernel's time to that since 1970, the prefix
+    /// that paths must have, and a file to leave out.
+    pub fn new(epoch_offset: i64, prefix: Option<&str>, trace_file: FileId) -> Self {
         Self {
-            since_1970,
+            epoch_offset,
             prefix: prefix.map(|prefix| prefix.trim_end_matches('/').to_owned()),
-            hidden,
+            trace_file,
             directories: BTreeMap::new(),
             opens: HashMap::new(),
-            unwanted: HashSet::new(),
+            skipped: HashSet::new(),
             by_name: HashMap::new(),
             files: HashMap::new(),
         }
     }
 
-    /// Adds what a message tells to the batch.
-    pub fn take(&mut self, wire: &Wire<'_>, batch: &mut Batch) {
-        let Some(&kind) = Kind::ALL.get(usize::from(wire.kind)) else {
-            match wire.kind {
+    /// Adds the events of a message to the batch.
+    pub fn take(&mut self, message: &Message<'_>, batch: &mut Batch) {
+        let Some(&kind) = Kind::ALL.get(usize::from(message.kind)) else {
+            match message.kind {
                 DIRECTORY => {
-                    self.directories.insert(wire.base, whole_name(wire.text));
+                    self.directories.insert(message.base, whole_name(message.text));
                 }
-                LINK => self.linked(wire),
+                LINK => self.linked(message),
                 _ => {}
             }
             return;
         };
         match kind {
-            Kind::Open | Kind::Create => self.opened(kind, wire, batch),
-            Kind::Close => self.closed(wire, batch),
-            Kind::Seek | Kind::Run | Kind::Sync => self.in_open(kind, wire, batch),
-            Kind::Truncate if wire.open != 0 => self.in_open(kind, wire, batch),
-            Kind::Truncate => self.truncated(wire, batch),
-            Kind::Unlink => self.unlinked(wire, batch),
-            Kind::Rename => self.renamed(wire, batch),
+            Kind::Open | Kind::Create => self.opened(kind, message, batch),
+            Kind::Close => self.closed(message, batch),
+            Kind::Seek | Kind::Run | Kind::Sync => self.in_open(kind, message, batch),
+            Kind::Truncate if message.open != 0 => self.in_open(kind, message, batch),
+            Kind::Truncate => self.truncated(message, batch),
+            Kind::Unlink => self.unlinked(message, batch),
+            Kind::Rename => self.renamed(message, batch),
             Kind::Exec => {
-                let path = self.name(wire.base, wire.text);
-                self.tell(kind, wire, file(wire), &path, "", batch);
+                let path = self.name(message.base, message.text);
+                self.emit(kind, message, file(message), &path, "", batch);
             }
             Kind::Mkdir | Kind::Rmdir => {
-                let path = self.name(wire.base, wire.text);
-                self.tell(kind, wire, FileId::default(), &path, "", batch);
+                let path = self.name(message.base, message.text);
+                self.emit(kind, message, FileId::default(), &path, "", batch);
             }
         }
     }
 
-    /// What was still going on in a file that is open at the end, `time` in the kernel's time.
-    pub fn left(&mut self, left: &Left, time: u64, batch: &mut Batch) {
+    /// Adds the unfinished runs of a file that is open at the end; `time` is the kernel's time.
+    pub fn left(&mut self, left: &OpenAtEnd, time: u64, batch: &mut Batch) {
         let Some(open) = self.opens.get(&left.open).cloned() else { return };
         for (start, bytes, calls, flags) in left.runs {
             if bytes > 0 {
-                let wire = Wire {
+                let message = Message {
                     time,
                     open: left.open,
                     position: start,
@@ -114,9 +114,9 @@ impl Translator {
                     user: open.user,
                     process: open.process,
                     command: &open.command,
-                    ..Wire::default()
+                    ..Message::default()
                 };
-                self.in_open(Kind::Run, &wire, batch);
+                self.in_open(Kind::Run, &message, batch);
             }
         }
     }
@@ -126,16 +126,16 @@ impl Translator {
         self.opens.len()
     }
 
-    fn opened(&mut self, kind: Kind, wire: &Wire<'_>, batch: &mut Batch) {
-        let id = file(wire);
-        let is_directory = wire.flags & Flags::DIRECTORY.0 != 0;
-        let path = if wire.text.is_empty() && is_directory {
-            self.directories.get(&wire.base).cloned().unwrap_or_default()
+    fn opened(&mut self, kind: Kind, message: &Message<'_>, batch: &mut Batch) {
+        let id = file(message);
+        let is_directory = message.flags & Flags::DIRECTORY.0 != 0;
+        let path = if message.text.is_empty() && is_directory {
+            self.directories.get(&message.base).cloned().unwrap_or_default()
         } else {
-            self.name(wire.base, wire.text)
+            self.name(message.base, message.text)
         };
-        if id == self.hidden || !self.wants(&path) {
-            self.unwanted.insert(wire.open);
+        if id == self.trace_file || !self.is_selected(&path) {
+            self.skipped.insert(message.open);
             return;
         }
         if kind == Kind::Create {
@@ -143,67 +143,67 @@ impl Translator {
         }
         let known = self.files.entry(id).or_default();
         known.opens += 1;
-        let mut told = *wire;
-        if wire.flags & Flags::TRUNCATED.0 != 0 {
-            told.size = std::mem::take(&mut known.size);
+        let mut changed = *message;
+        if message.flags & Flags::TRUNCATED.0 != 0 {
+            changed.size = std::mem::take(&mut known.size);
         } else {
-            known.size = wire.size;
+            known.size = message.size;
         }
-        let flags = Flags(wire.flags & TRACE_FLAGS);
-        if !is_directory && !flags.has(Flags::NAMELESS) {
+        let flags = Flags(message.flags & TRACE_FLAGS);
+        if !is_directory && !flags.has(Flags::UNNAMED) {
             self.remember(&path, id);
         }
-        // What the system calls such a file in its messages is no name.
-        let path = if flags.has(Flags::NAMELESS) { Arc::default() } else { path };
+        // The system's name of such a file is not a path.
+        let path = if flags.has(Flags::UNNAMED) { Arc::default() } else { path };
         let open = Open {
             file: id,
-            flags: Flags(flags.0 & !(Flags::BEFORE | Flags::TRUNCATED | Flags::NAMELESS).0),
+            flags: Flags(flags.0 & !(Flags::BEFORE | Flags::TRUNCATED | Flags::UNNAMED).0),
             path: Arc::clone(&path),
-            user: wire.user,
-            process: wire.process,
-            command: wire.command.into(),
+            user: message.user,
+            process: message.process,
+            command: message.command.into(),
         };
-        self.opens.insert(wire.open, open);
-        self.tell(kind, &told, id, &path, "", batch);
+        self.opens.insert(message.open, open);
+        self.emit(kind, &changed, id, &path, "", batch);
     }
 
-    fn closed(&mut self, wire: &Wire<'_>, batch: &mut Batch) {
-        if self.unwanted.remove(&wire.open) {
+    fn closed(&mut self, message: &Message<'_>, batch: &mut Batch) {
+        if self.skipped.remove(&message.open) {
             return;
         }
-        let Some(open) = self.opens.remove(&wire.open) else { return };
+        let Some(open) = self.opens.remove(&message.open) else { return };
         let known = self.files.entry(open.file).or_default();
         known.opens = known.opens.saturating_sub(1);
-        known.size = wire.size;
-        known.links = wire.other;
-        let mut told = *wire;
-        told.other = 0;
-        if wire.other == 0 && known.opens == 0 {
-            told.flags |= Flags::LAST.0;
+        known.size = message.size;
+        known.links = message.other;
+        let mut changed = *message;
+        changed.other = 0;
+        if message.other == 0 && known.opens == 0 {
+            changed.flags |= Flags::LAST.0;
             self.files.remove(&open.file);
         } else if self.files.len() > REMEMBERED {
             self.files.retain(|_, known| known.opens > 0);
         }
-        self.tell(Kind::Close, &told, open.file, &open.path, "", batch);
+        self.emit(Kind::Close, &changed, open.file, &open.path, "", batch);
     }
 
-    fn in_open(&mut self, kind: Kind, wire: &Wire<'_>, batch: &mut Batch) {
-        let Some(open) = self.opens.get(&wire.open) else { return };
+    fn in_open(&mut self, kind: Kind, message: &Message<'_>, batch: &mut Batch) {
+        let Some(open) = self.opens.get(&message.open) else { return };
         let (file, path) = (open.file, Arc::clone(&open.path));
-        self.tell(kind, wire, file, &path, "", batch);
+        self.emit(kind, message, file, &path, "", batch);
     }
 
-    fn truncated(&mut self, wire: &Wire<'_>, batch: &mut Batch) {
-        let path = self.name(wire.base, wire.text);
+    fn truncated(&mut self, message: &Message<'_>, batch: &mut Batch) {
+        let path = self.name(message.base, message.text);
         let id = self.by_name.get(&path).copied().unwrap_or_default();
         if let Some(known) = self.files.get_mut(&id) {
-            known.size = wire.size;
+            known.size = message.size;
         }
-        self.tell(Kind::Truncate, wire, id, &path, "", batch);
+        self.emit(Kind::Truncate, message, id, &path, "", batch);
     }
 
-    fn linked(&mut self, wire: &Wire<'_>) {
-        let (from, to) = self.two_names(wire);
+    fn linked(&mut self, message: &Message<'_>) {
+        let (from, to) = self.two_names(message);
         if let Some(&id) = self.by_name.get(&from) {
             self.remember(&to, id);
             if let Some(known) = self.files.get_mut(&id)
@@ -214,66 +214,65 @@ impl Translator {
         }
     }
 
-    fn unlinked(&mut self, wire: &Wire<'_>, batch: &mut Batch) {
-        let path = self.name(wire.base, wire.text);
-        self.name_went(wire, &path, Flags::NONE, batch);
+    fn unlinked(&mut self, message: &Message<'_>, batch: &mut Batch) {
+        let path = self.name(message.base, message.text);
+        self.name_removed(message, &path, Flags::NONE, batch);
     }
 
-    /// A name went: which file's, is in the message if the file system told, or else in what was
-    /// seen.
-    fn name_went(&mut self, wire: &Wire<'_>, path: &Arc<str>, how: Flags, batch: &mut Batch) {
+    /// Processes the removal of a name. The file is in the message if the file system sent it, or
+    /// else looked up.
+    fn name_removed(&mut self, message: &Message<'_>, path: &Arc<str>, how: Flags, batch: &mut Batch) {
         let seen = self.by_name.remove(path).unwrap_or_default();
-        let mut told = *wire;
-        told.flags |= how.0;
-        let id = if wire.inode != 0 { file(wire) } else { seen };
+        let mut changed = *message;
+        changed.flags |= how.0;
+        let id = if message.inode != 0 { file(message) } else { seen };
         if let Some(known) = self.files.get_mut(&id) {
-            let is_last = if wire.inode == 0 {
-                told.size = known.size;
+            let is_last = if message.inode == 0 {
+                changed.size = known.size;
                 known.links == 1
             } else {
-                wire.flags & Flags::LAST.0 != 0
+                message.flags & Flags::LAST.0 != 0
             };
             known.links = known.links.saturating_sub(1);
             let is_open = known.opens > 0;
             if is_last {
-                told.flags |= Flags::LAST.0;
+                changed.flags |= Flags::LAST.0;
                 if !is_open {
                     self.files.remove(&id);
                 }
             }
         }
-        self.tell(Kind::Unlink, &told, id, path, "", batch);
+        self.emit(Kind::Unlink, &changed, id, path, "", batch);
     }
 
-    fn renamed(&mut self, wire: &Wire<'_>, batch: &mut Batch) {
-        let (from, to) = self.two_names(wire);
-        let plain = Wire { inode: 0, size: 0, flags: 0, device: 0, ..*wire };
-        if wire.flags & SWAPPED != 0 {
+    fn renamed(&mut self, message: &Message<'_>, batch: &mut Batch) {
+        let (from, to) = self.two_names(message);
+        let plain = Message { inode: 0, size: 0, flags: 0, device: 0, ..*message };
+        if message.flags & SWAPPED != 0 {
             let [a, b] = [&from, &to].map(|name| self.by_name.remove(name));
             for (name, id) in [(&to, a), (&from, b)] {
                 if let Some(id) = id {
                     self.remember(name, id);
                 }
             }
-            self.tell(Kind::Rename, &plain, a.unwrap_or_default(), &from, &to, batch);
-            self.tell(Kind::Rename, &plain, b.unwrap_or_default(), &to, &from, batch);
+            self.emit(Kind::Rename, &plain, a.unwrap_or_default(), &from, &to, batch);
+            self.emit(Kind::Rename, &plain, b.unwrap_or_default(), &to, &from, batch);
             return;
         }
         let moved = self.by_name.remove(&from);
-        if wire.inode != 0 || self.by_name.get(&to).is_some_and(|&other| Some(other) != moved) {
-            let victim = Wire { flags: wire.flags & TRACE_FLAGS, ..*wire };
-            self.name_went(&victim, &to, Flags::REPLACED, batch);
+        if message.inode != 0 || self.by_name.get(&to).is_some_and(|&other| Some(other) != moved) {
+            let victim = Message { flags: message.flags & TRACE_FLAGS, ..*message };
+            self.name_removed(&victim, &to, Flags::REPLACED, batch);
         }
         if let Some(id) = moved {
             self.remember(&to, id);
         } else {
             self.directory_moved(&from, &to);
         }
-        self.tell(Kind::Rename, &plain, moved.unwrap_or_default(), &from, &to, batch);
+        self.emit(Kind::Rename, &plain, moved.unwrap_or_default(), &from, &to, batch);
     }
 
-    /// Names below a directory begin otherwise now. (It may have been a file of which nothing was
-    /// known: then there are none.)
+    /// Changes the paths below a renamed directory. (If it was an unknown file, there are none.)
     fn directory_moved(&mut self, from: &str, to: &str) {
         let moved = |name: &str| {
             let rest = name.strip_prefix(from)?;
@@ -304,45 +303,56 @@ impl Translator {
         self.by_name.insert(Arc::clone(path), id);
     }
 
-    fn wants(&self, path: &str) -> bool {
+    fn is_selected(&self, path: &str) -> bool {
         self.prefix.as_ref().is_none_or(|prefix| {
             path.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })
     }
 
-    /// Returns the absolute name of what is called `text` in the directory of number `base`.
+    /// Returns the absolute path of the name `text` in the directory with number `base`.
     fn name(&self, base: u64, text: &[u8]) -> Arc<str> {
         let text = String::from_utf8_lossy(text.strip_suffix(b"\0").unwrap_or(text));
         let empty = Arc::default();
         join(self.directories.get(&base).unwrap_or(&empty), &text)
     }
 
-    fn two_names(&self, wire: &Wire<'_>) -> (Arc<str>, Arc<str>) {
-        let mut names = wire.text.splitn(2, |&byte| byte == 0);
+    fn two_names(&self, message: &Message<'_>) -> (Arc<str>, Arc<str>) {
+        let mut names = message.text.splitn(2, |&byte| byte == 0);
         let mut next = |base| self.name(base, names.next().unwrap_or_default());
-        (next(wire.base), next(wire.other))
+        (next(message.base), next(message.other))
     }
 
-    fn tell(&self, kind: Kind, wire: &Wire<'_>, file: FileId, path: &str, new_path: &str, batch: &mut Batch) {
-        if wire.open == 0 && !self.wants(path) && (new_path.is_empty() || !self.wants(new_path)) {
+    fn emit(
+        &self,
+        kind: Kind,
+        message: &Message<'_>,
+        file: FileId,
+        path: &str,
+        new_path: &str,
+        batch: &mut Batch,
+    ) {
+        if message.open == 0
+            && !self.is_selected(path)
+            && (new_path.is_empty() || !self.is_selected(new_path))
+        {
             return;
         }
-        let is_written = wire.flags & WRITTEN != 0;
+        let is_written = message.flags & WRITTEN != 0;
         let event = Event {
-            time: self.since_1970.saturating_add_unsigned(wire.time),
+            time: self.epoch_offset.saturating_add_unsigned(message.time),
             kind,
-            flags: Flags(wire.flags & TRACE_FLAGS),
-            open: wire.open,
+            flags: Flags(message.flags & TRACE_FLAGS),
+            open: message.open,
             file,
-            user: wire.user,
-            process: wire.process,
-            size: wire.size,
-            position: wire.position,
-            read: if is_written { 0 } else { wire.bytes },
-            written: if is_written { wire.bytes } else { 0 },
-            new_position: if kind == Kind::Seek { wire.other } else { 0 },
-            calls: wire.calls,
-            command: batch.names.symbol(&String::from_utf8_lossy(wire.command)),
+            user: message.user,
+            process: message.process,
+            size: message.size,
+            position: message.position,
+            read: if is_written { 0 } else { message.bytes },
+            written: if is_written { message.bytes } else { 0 },
+            new_position: if kind == Kind::Seek { message.other } else { 0 },
+            calls: message.calls,
+            command: batch.names.symbol(&String::from_utf8_lossy(message.command)),
             path: batch.names.symbol(path),
             new_path: batch.names.symbol(new_path),
         };
@@ -350,11 +360,11 @@ impl Translator {
     }
 }
 
-fn file(wire: &Wire<'_>) -> FileId {
-    FileId { device: wire.device(), inode: wire.inode }
+fn file(message: &Message<'_>) -> FileId {
+    FileId { device: message.device(), inode: message.inode }
 }
 
-/// Returns the name of a directory, whose components come last first, each with a 0 behind it.
+/// Returns the path of a directory, whose components are in reverse order, each followed by a 0.
 fn whole_name(text: &[u8]) -> Arc<str> {
     let mut name = String::new();
     for part in text.strip_suffix(b"\0").unwrap_or(text).rsplit(|&byte| byte == 0) {
@@ -364,7 +374,7 @@ fn whole_name(text: &[u8]) -> Arc<str> {
     name.into()
 }
 
-/// `name` in `directory`, without `.` and `..`; symbolic links are not looked at.
+/// Joins a directory and a name, and resolves `.` and `..`, but not symbolic links.
 fn join(directory: &str, name: &str) -> Arc<str> {
     let is_plain = !name.is_empty() && !name.split('/').any(|part| matches!(part, "" | "." | ".."));
     if is_plain {

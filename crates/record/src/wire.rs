@@ -1,59 +1,61 @@
-//! What the kernel's half sends: `bpf/wire.h` declares the same.
+//! The messages of the kernel part; `bpf/wire.h` has the same declarations.
 
-/// Kinds of message that are no event come behind those of [`spindle_trace::Kind::ALL`].
+/// Message kind: the path of a directory. Further kinds follow those of
+/// [`spindle_trace::Kind::ALL`].
 pub const DIRECTORY: u8 = 12;
-/// Another name for a file.
+/// Message kind: another name for a file.
 pub const LINK: u8 = 13;
 
-/// The bytes of a run were written.
+/// Flag: the bytes of the run were written.
 pub const WRITTEN: u32 = 1 << 30;
-/// A rename has swapped two names.
+/// Flag: the rename swapped two names.
 pub const SWAPPED: u32 = 1 << 28;
 /// The bits of `flags` that are [`spindle_trace::Flags`].
 pub const TRACE_FLAGS: u32 = (1 << 13) - 1;
 
 /// A message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wire<'a> {
-    /// Nanoseconds since the machine was started.
+pub struct Message<'a> {
+    /// Time since boot in nanoseconds.
     pub time: u64,
-    /// Number of the open file.
+    /// Number of the open.
     pub open: u64,
-    /// Its inode's number.
+    /// Inode number.
     pub inode: u64,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub size: u64,
-    /// Where the run began.
+    /// Position where the run began, in bytes.
     pub position: u64,
-    /// Bytes of the run.
+    /// Number of bytes in the run.
     pub bytes: u64,
-    /// Number of the directory that the first name begins at; 0 for none.
+    /// Number of the directory that the first name is relative to; 0 for none.
     pub base: u64,
-    /// New position of a seek, links at a close, or the directory that the second name begins at.
+    /// New position of a seek, links at a close, or the directory that the second name is relative
+    /// to.
     pub other: u64,
-    /// Device as the kernel counts it.
+    /// Device number in the kernel's encoding.
     pub device: u32,
-    /// Account.
+    /// Account number.
     pub user: u32,
-    /// Process.
+    /// Process number.
     pub process: u32,
-    /// Calls of the run.
+    /// Number of calls in the run.
     pub calls: u32,
     /// Flags, and [`WRITTEN`].
     pub flags: u32,
-    /// What it is.
+    /// Kind of the message.
     pub kind: u8,
-    /// The program.
+    /// Name of the program.
     pub command: &'a [u8],
-    /// One name, or two with a 0 between.
+    /// One name, or two separated by a 0.
     pub text: &'a [u8],
 }
 
-/// Bytes before the text.
+/// Number of bytes before the text.
 pub const HEAD: usize = 104;
 
-impl<'a> Wire<'a> {
-    /// Takes a message apart; none if it is too short to be one.
+impl<'a> Message<'a> {
+    /// Parses a message; returns `None` if it is too short.
     pub fn parse(message: &'a [u8]) -> Option<Self> {
         let (head, text) = message.split_at_checked(HEAD)?;
         let (words, rest) = head.as_chunks::<8>();
@@ -84,45 +86,45 @@ impl<'a> Wire<'a> {
         })
     }
 
-    /// Returns the device's number as `stat` tells it.
+    /// Returns the device number in the encoding of `stat`.
     pub fn device(&self) -> u64 {
         user_device(self.device)
     }
 }
 
-/// Returns the two words in one.
+/// Splits a word into its two halves.
 #[expect(clippy::cast_possible_truncation, reason = "each half is taken")]
 const fn halves(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-/// Returns a device's number as `stat` tells it: the kernel itself has 20 bits of minor number
-/// below the major one.
+/// Converts a device number to the encoding of `stat`; the kernel itself has 20 bits of minor
+/// number below the major one.
 pub fn user_device(device: u32) -> u64 {
     let (major, minor) = (u64::from(device >> 20), u64::from(device & 0xf_ffff));
     minor & 0xff | (major & 0xfff) << 8 | (minor & !0xff) << 12
 }
 
-/// Returns the reverse of [`user_device`].
+/// Converts a device number to the kernel's encoding, the reverse of [`user_device`].
 pub fn kernel_device(device: u64) -> u32 {
     let (major, minor) = (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xf_ff00);
     u32::try_from(major << 20 | minor).unwrap_or(u32::MAX)
 }
 
-/// An open file as the kernel keeps it: `struct open_file` of `bpf/state.h`.
+/// Size in bytes of an entry for an open file in the kernel: `struct open_file` of `bpf/state.h`.
 pub const OPEN_FILE: usize = 96;
 
-/// What is told of an open file that is still open at the end.
+/// An open file that is still open at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Left {
-    /// Number of the open file.
+pub struct OpenAtEnd {
+    /// Number of the open.
     pub open: u64,
-    /// The runs that were going on: start, bytes, calls, flags.
+    /// Unfinished runs: start, bytes, calls, flags.
     pub runs: [(u64, u64, u32, u32); 2],
 }
 
-impl Left {
-    /// Takes an entry of the kernel's table apart.
+impl OpenAtEnd {
+    /// Parses an entry of the kernel's table.
     pub fn parse(entry: &[u8; OPEN_FILE]) -> Self {
         let (words, _) = entry.as_chunks::<8>();
         let wide = |n: usize| u64::from_le_bytes(words[n]);
@@ -138,7 +140,7 @@ impl Left {
 mod tests {
     use super::*;
 
-    /// Promise: numbers of devices are those of `stat`, and come back.
+    /// Promise: device numbers are those of `stat`, and convert back.
     #[test]
     fn devices() {
         assert_eq!(user_device(8 << 20 | 1), 0x801);
@@ -148,7 +150,7 @@ mod tests {
         }
     }
 
-    /// Promise: a message is what its bytes say, and one that is cut is none.
+    /// Promise: a message is parsed into its fields, and a short one is refused.
     #[test]
     fn messages() {
         let mut bytes = vec![0; HEAD];
@@ -157,10 +159,10 @@ mod tests {
         bytes[84] = 3;
         bytes[86] = 2;
         bytes[88..90].copy_from_slice(b"cc");
-        assert_eq!(Wire::parse(&bytes), None);
+        assert_eq!(Message::parse(&bytes), None);
         bytes.extend(b"a.o-");
-        let wire = Wire::parse(&bytes).unwrap();
-        assert_eq!((wire.open, wire.device, wire.kind), (7, 1, 2));
-        assert_eq!((wire.command, wire.text), (&b"cc"[..], &b"a.o"[..]));
+        let parsed = Message::parse(&bytes).unwrap();
+        assert_eq!((parsed.open, parsed.device, parsed.kind), (7, 1, 2));
+        assert_eq!((parsed.command, parsed.text), (&b"cc"[..], &b"a.o"[..]));
     }
 }

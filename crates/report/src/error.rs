@@ -1,14 +1,14 @@
-//! Why something could not be shown.
+//! Errors of showing outcomes.
 
 /// Result of showing something.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A picture that could not be drawn.
+/// A figure that could not be drawn.
 #[derive(Debug, thiserror::Error)]
 #[error("drawing {figure}: {why}")]
 pub struct Error {
-    /// Its title.
+    /// Title of the figure.
     pub figure: String,
-    /// What the drawing library says.
+    /// Error of the drawing library.
     pub why: String,
 }

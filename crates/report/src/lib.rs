@@ -1,9 +1,8 @@
-//! Findings as data, and how they are shown.
+//! Findings as data, and ways to show them.
 //!
-//! The one idea: what an experiment or an analysis found is an [`Outcome`]: tables whose cells may
-//! hold a paper's figure beside ours, figures as series of numbers, and sentences. How it is shown
-//! is the business of [`render`], which knows neither experiments nor traces, and of [`page`]; JSON
-//! is what `serde` makes of it.
+//! The one idea: the result of an experiment or an analysis is an [`Outcome`]: tables whose cells
+//! may hold a paper's figure beside ours, figures as series of numbers, and sentences. [`render`]
+//! and [`page`] show it, without knowing about experiments or traces; `serde` writes it as JSON.
 
 mod error;
 pub mod number;

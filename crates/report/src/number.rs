@@ -1,6 +1,6 @@
-//! Counts as what is shown of them.
+//! Formats and ratios of counts.
 
-/// Returns a count as a number to compute with, exact below 2^53.
+/// Converts a count for calculations; exact below 2^53.
 #[must_use]
 pub const fn real(count: u64) -> f64 {
     #[expect(clippy::cast_precision_loss)]
@@ -8,13 +8,13 @@ pub const fn real(count: u64) -> f64 {
     real
 }
 
-/// Returns a part of a whole, if there is a whole.
+/// Returns the ratio of a part to a whole, or `None` if the whole is 0.
 #[must_use]
 pub fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| real(part) / real(whole))
 }
 
-/// Returns a number of bytes with a binary unit, cut to tenths: `1.5 GiB`.
+/// Formats a number of bytes with a binary unit, cut to tenths: `1.5 GiB`.
 #[must_use]
 pub fn bytes(n: u64) -> String {
     const UNITS: [&str; 7] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -35,7 +35,7 @@ pub fn bytes(n: u64) -> String {
 mod tests {
     use super::*;
 
-    /// Promise: bytes are told in the largest unit of which there is one.
+    /// Promise: bytes are shown in the largest unit of which there is at least one.
     #[test]
     fn bytes_have_units() {
         assert_eq!((bytes(0), bytes(1), bytes(1536)), ("0 bytes".into(), "1 byte".into(), "1.5 KiB".into()));

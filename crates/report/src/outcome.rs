@@ -1,19 +1,19 @@
-//! What an experiment finds, as data.
+//! The results of an experiment, as data.
 //!
 //! A [`Comparison`] is judged by its own tolerance ([`Comparison::verdict`]): held, outside but
-//! explained, or outside. An explanation says what the paper leaves unknown and why the shape of
-//! the result holds all the same.
+//! explained, or outside. An explanation says what the paper leaves unknown, and why the shape of
+//! the result still holds.
 
 use serde::Serialize;
 
-/// What an experiment found.
+/// The results of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Tables, the most telling first.
+    /// Tables, the most important first.
     pub tables: Vec<Table>,
-    /// Pictures.
+    /// Figures.
     pub figures: Vec<Figure>,
-    /// What is to be learned, a paragraph each.
+    /// Conclusions, one paragraph each.
     pub findings: Vec<String>,
 }
 
@@ -24,37 +24,37 @@ impl Outcome {
         cells.filter_map(|cell| if let Cell::Compared(comparison) = cell { Some(comparison) } else { None })
     }
 
-    /// Returns how many comparisons were judged so.
+    /// Returns the number of comparisons with this verdict.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
         self.tables.iter().map(|table| table.count(verdict)).sum()
     }
 }
 
-/// A part of something larger that was found, with a name of its own.
+/// A section of a report, with an id and a title.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Section {
-    /// Its name in files and links: small letters, digits and `-`.
+    /// Its name in files and links: lowercase letters, digits and `-`.
     pub id: String,
     /// Its heading.
     pub title: String,
-    /// What is to be known before it is looked at.
+    /// Introduction.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// What was found.
+    /// Its results.
     pub outcome: Outcome,
 }
 
 /// A table: the first cell of each row names it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// What its columns hold.
+    /// Columns.
     pub columns: Vec<Column>,
-    /// Rows of as many cells as there are columns.
+    /// Rows, each with one cell per column.
     pub rows: Vec<Row>,
-    /// What has to be known of it.
+    /// Note about the whole table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -68,7 +68,7 @@ impl Table {
     /// Adds a row.
     ///
     /// # Panics
-    /// If it has not as many cells as there are columns.
+    /// Panics unless there is one cell per column.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) -> &mut Row {
         let row = Row { cells: cells.into_iter().collect(), note: None };
         assert_eq!(row.cells.len(), self.columns.len(), "{}: cells in a row", self.title);
@@ -77,12 +77,12 @@ impl Table {
         &mut self.rows[last]
     }
 
-    /// Says what has to be known of it.
+    /// Adds a note about the whole table.
     pub fn explain(&mut self, note: impl Into<String>) {
         self.note = Some(note.into());
     }
 
-    /// Returns how many comparisons were judged so, with the notes of their rows.
+    /// Returns the number of comparisons with this verdict, considering the notes of their rows.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
         let verdicts = self.rows.iter().flat_map(|row| row.cells.iter().filter_map(|cell| row.verdict(cell)));
@@ -93,14 +93,14 @@ impl Table {
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Column {
-    /// Its head.
+    /// Heading.
     pub name: String,
-    /// Digits behind the point of its numbers.
+    /// Number of decimals of its numbers.
     pub decimals: usize,
 }
 
 impl Column {
-    /// Returns a column whose numbers have so many digits behind the point.
+    /// Returns a column with this number of decimals.
     pub fn new(name: impl Into<String>, decimals: usize) -> Self {
         Self { name: name.into(), decimals }
     }
@@ -109,20 +109,20 @@ impl Column {
 /// A row of a table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// One for each column.
+    /// One cell for each column.
     pub cells: Vec<Cell>,
-    /// What has to be known of all comparisons in it.
+    /// Note about all comparisons in the row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 impl Row {
-    /// Explains the comparisons of the row.
+    /// Adds a note about the comparisons of the row.
     pub fn explain(&mut self, note: impl Into<String>) {
         self.note = Some(note.into());
     }
 
-    /// Returns how a cell of this row is judged, if it is a comparison.
+    /// Returns the verdict on a cell of this row, if it is a comparison.
     #[must_use]
     pub fn verdict(&self, cell: &Cell) -> Option<Verdict> {
         let Cell::Compared(comparison) = cell else { return None };
@@ -137,27 +137,27 @@ impl Row {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Cell {
-    /// Nothing to say.
+    /// An empty cell.
     Empty,
-    /// Words.
+    /// Text.
     Text(String),
-    /// A number of ours alone.
+    /// A number of ours.
     Number(f64),
-    /// A number with what belongs to it.
+    /// A number with a share or a deviation.
     Measured(Measured),
-    /// A number of the paper's and ours.
+    /// A paper's number and ours.
     Compared(Comparison),
 }
 
-/// A number that has digits of its own, a share of something, or a deviation.
+/// A number with its own decimals, and perhaps a share of a whole or a deviation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Measured {
     /// The number.
     pub value: f64,
-    /// Digits behind the point, instead of those of the column.
+    /// Number of decimals, instead of those of the column.
     #[serde(skip)]
     pub decimals: usize,
-    /// What part it is of something, from 0 to 1.
+    /// Its share of a whole, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
     /// Its standard deviation.
@@ -166,20 +166,20 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Returns a number shown with so many digits behind the point.
+    /// Returns a number with this number of decimals.
     #[must_use]
     pub const fn new(value: f64, decimals: usize) -> Self {
         Self { value, decimals, share: None, deviation: None }
     }
 
-    /// With the part that it is of something; nothing if that is not known.
+    /// Sets the share of a whole, if known.
     #[must_use]
     pub const fn of(mut self, share: Option<f64>) -> Self {
         self.share = share;
         self
     }
 
-    /// With its standard deviation.
+    /// Sets the standard deviation.
     #[must_use]
     pub const fn within(mut self, deviation: f64) -> Self {
         self.deviation = Some(deviation);
@@ -217,54 +217,53 @@ impl From<Comparison> for Cell {
     }
 }
 
-/// A paper's figure, and ours.
+/// A paper's figure and ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What the paper says.
+    /// The paper's figure.
     pub paper: f64,
-    /// What came out here.
+    /// Our figure.
     pub ours: f64,
-    /// How far `ours / paper` may be from 1.
+    /// Maximum distance of `ours / paper` from 1.
     pub tolerance: f64,
-    /// What the paper leaves unknown, and why the shape holds.
+    /// Facts that the paper leaves open, and the reason why the shape still holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// How a comparison came out.
+/// The verdict on a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Verdict {
-    /// Within its tolerance.
+    /// Within the tolerance.
     Held,
-    /// Outside it, and the outcome says why that can be.
+    /// Outside the tolerance, with an explanation.
     Explained,
-    /// Outside it.
+    /// Outside the tolerance.
     Outside,
 }
 
 impl Comparison {
-    /// Returns the paper's figure and ours, which is to be no farther from it than the part
-    /// `tolerance`.
+    /// Returns a comparison of the paper's figure and ours with a relative tolerance.
     #[must_use]
     pub const fn new(paper: f64, ours: f64, tolerance: f64) -> Self {
         Self { paper, ours, tolerance, note: None }
     }
 
-    /// Returns the same with an explanation.
+    /// Adds an explanation.
     #[must_use]
     pub fn because(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
         self
     }
 
-    /// Ours in parts of the paper's; 1 if both are 0.
+    /// Returns our figure divided by the paper's; 1 if both are 0.
     #[must_use]
     pub fn ratio(&self) -> f64 {
-        // Exactly 0 is what a paper prints where nothing was.
+        // A paper prints exactly 0 if there was nothing.
         if self.paper == 0.0 && self.ours == 0.0 { 1.0 } else { self.ours / self.paper }
     }
 
-    /// Returns how it came out.
+    /// Returns the verdict.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         if (self.ratio() - 1.0).abs() <= self.tolerance {
@@ -277,55 +276,54 @@ impl Comparison {
     }
 }
 
-/// A picture.
+/// A figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// What it is made of.
+    /// Content.
     #[serde(flatten)]
     pub plot: Plot,
 }
 
-/// What a picture is made of.
+/// The content of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Plot {
     /// Curves over a common axis.
     Lines {
-        /// Name and unit of the axis across.
+        /// Name and unit of the horizontal axis.
         x: String,
-        /// Name and unit of the axis upwards.
+        /// Name and unit of the vertical axis.
         y: String,
         /// The curves.
         series: Vec<Series>,
     },
-    /// Cumulative distributions over an axis whose units are powers.
+    /// Cumulative distributions over a logarithmic axis.
     Cumulative {
-        /// What the values are.
+        /// Name of the values.
         x: String,
-        /// What they are counted in.
+        /// Unit of the values.
         unit: Unit,
-        /// What is counted: the share of it, from 0 to 1, that is not above a value. A curve may
-        /// end below 1.
+        /// The quantity whose share, from 0 to 1, up to a value is drawn. A curve may end below 1.
         y: String,
         /// The curves: value and share, from left to right.
         series: Vec<Series>,
-        /// What others found.
+        /// Findings of others.
         marks: Vec<Mark>,
     },
     /// Groups of bars.
     Bars {
-        /// Name and unit of their lengths.
+        /// Name and unit of the lengths of the bars.
         y: String,
         /// Names of the groups.
         groups: Vec<String>,
-        /// For each kind of bar its name, and its length in each group.
+        /// Name of each kind of bar, with its length in each group.
         series: Vec<(String, Vec<f64>)>,
     },
 }
 
-/// What the values of a distribution are counted in, and so which powers its axis shows.
+/// The unit of the values of a distribution, which determines the powers on the axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -335,14 +333,14 @@ pub enum Unit {
     Seconds,
 }
 
-/// What somebody else found: at a value a share, or a range of shares.
+/// A finding of others: a share, or a range of shares, at a value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mark {
     /// The value.
     pub x: f64,
-    /// The share that is not above it: from, and to.
+    /// The share up to the value: from, and to.
     pub y: (f64, f64),
-    /// Who says so, and what.
+    /// Source and statement.
     pub text: String,
 }
 
@@ -359,8 +357,8 @@ pub struct Series {
 mod tests {
     use super::*;
 
-    /// Promise: a comparison holds within its tolerance on both sides, and a note excuses it but
-    /// does not make it hold.
+    /// Promise: a comparison holds within its tolerance on both sides; a note explains a deviation
+    /// but does not make it hold.
     #[test]
     fn verdicts() {
         assert_eq!(Comparison::new(100.0, 114.0, 0.15).verdict(), Verdict::Held);
@@ -371,7 +369,7 @@ mod tests {
         assert_eq!(Comparison::new(0.0, 1.0, 0.15).verdict(), Verdict::Outside);
     }
 
-    /// Promise: a note on a row explains its comparisons, and counting sees it.
+    /// Promise: a note on a row explains its comparisons, and the counts consider it.
     #[test]
     fn rows_explain() {
         let mut table = Table::new("t", [Column::new("what", 0), Column::new("rate", 0)]);

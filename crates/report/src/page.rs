@@ -1,8 +1,8 @@
-//! A page for a browser: one file with everything in it.
+//! A self-contained page for a browser.
 //!
-//! The one idea: sections as they are, with their tables as HTML and their figures as SVG, no
-//! script, nothing fetched from anywhere. Colours follow the reader's choice of light or dark,
-//! those of the figures, too; wide tables scroll by themselves; print has its own style.
+//! The one idea: sections with their tables as HTML and their figures as SVG, without scripts and
+//! without anything fetched from elsewhere. The colours, also those of the figures, follow the
+//! reader's choice of light or dark; wide tables scroll separately; printing has its own style.
 
 use crate::outcome::{Cell, Figure, Plot, Row, Table, Verdict};
 use crate::render::{measured, svg};
@@ -11,10 +11,11 @@ use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
 
-/// Sections as a page; `lead` stands below the title, a paragraph each, `foot` at the end.
+/// Returns sections as a page; `lead` is text below the title, one paragraph each, `foot` at the
+/// end.
 ///
 /// # Errors
-/// [`crate::Error`] when a figure cannot be drawn.
+/// [`crate::Error`] if a figure cannot be drawn.
 pub fn page(title: &str, lead: &[String], sections: &[Section], foot: &str) -> Result<String> {
     let title = escaped(title);
     let mut out = format!(
@@ -38,7 +39,7 @@ pub fn page(title: &str, lead: &[String], sections: &[Section], foot: &str) -> R
     Ok(out)
 }
 
-/// Text that stands for itself in HTML, in attributes, too.
+/// Escapes text for HTML, including attributes.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -66,7 +67,7 @@ fn part(out: &mut String, section: &Section) -> Result<()> {
         table(out, found);
     }
     for found in &section.outcome.figures {
-        // The heading says what the figure is; drawn once is enough.
+        // The heading has the title, so the figure does not repeat it.
         let title = if found.title == section.title { String::new() } else { found.title.clone() };
         let drawn = svg(&Figure { title, plot: found.plot.clone() })?;
         let label = escaped(&found.title);
@@ -141,7 +142,7 @@ fn cell(row: &Row, cell: &Cell, decimals: usize) -> String {
         Cell::Number(number) => format!("{number:.decimals$}"),
         Cell::Measured(found) => {
             let text = measured(found);
-            // What belongs to the number stands behind it, smaller.
+            // The share or deviation follows the number in smaller letters.
             match text.split_once(" (") {
                 Some((number, rest)) => format!("{} <small>({rest}</small>", number.trim_end()),
                 None => text,
@@ -171,10 +172,10 @@ mod tests {
     use crate::Outcome;
     use crate::outcome::{Column, Comparison, Mark, Measured, Series, Unit};
 
-    /// Promise: a page has every section behind its link, tables, figures and sentences, and
-    /// nothing in it is taken for HTML or fetched from elsewhere.
+    /// Promise: a page has every section after its link, with tables, figures and sentences, and no
+    /// text is interpreted as HTML or fetched from elsewhere.
     #[test]
-    fn everything_is_in_it() {
+    fn pages_are_complete_and_self_contained() {
         let mut table = Table::new("A & B", ["who", "n", "c"].map(|name| Column::new(name, 1)));
         let number = Measured::new(12_345.0, 0).of(Some(0.5));
         table.row(["<script>".into(), number.into(), Comparison::new(2.0, 1.0, 0.1).because("why").into()]);
@@ -206,7 +207,7 @@ mod tests {
             assert!(page.contains(wanted), "{wanted}: {page}");
         }
         assert!(!page.contains("<script") && !page.contains("<h3>A &amp; B"));
-        // What has an address are namespaces alone.
+        // The only addresses are namespaces.
         assert!(page.matches("http").count() == page.matches("http://www.w3.org/2000/svg").count(), "{page}");
     }
 }

@@ -49,17 +49,11 @@ const NOT_YET: &[&str] = &[
     "docs/SPEC-trace.md",
     "crates/bench/",
     "crates/cache/",
-    "crates/clock/",
-    "crates/device/",
     "crates/ffs/",
     "crates/interop/",
     "crates/lab/",
-    "crates/ondisk/",
-    "crates/record/",
-    "crates/report/",
     "crates/sim/",
     "crates/torture/",
-    "crates/trace/",
     "crates/v7/",
     "crates/vfs/",
 ];
@@ -127,6 +121,10 @@ fn comments_of_functions_begin_with_a_verb() {
     assert!(wrong.is_empty(), "these comments begin with no verb:\n{}", wrong.join("\n"));
 }
 
+/// Words that a file format fixes, with the files that name them.
+const FIXED: &[(&str, &str)] =
+    &[("crates/trace/src/event.rs", "nameless"), ("docs/SPEC-trace.md", "nameless")];
+
 /// Returns the words that the last table of the glossary refuses.
 fn refused() -> Vec<String> {
     let glossary = text("docs/GLOSSARY.md");
@@ -154,7 +152,7 @@ fn refused_words_are_not_used() {
                 let found = line.match_indices(word.as_str()).any(|(at, _)| {
                     is_end(line[..at].chars().next_back()) && is_end(line[at + word.len()..].chars().next())
                 });
-                if found {
+                if found && !FIXED.contains(&(file, word)) {
                     wrong.push(format!("{file}:{}: {word}", n + 1));
                 }
             }

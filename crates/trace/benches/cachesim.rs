@@ -1,26 +1,26 @@
-//! How fast caches are simulated, and in how much memory: the paper's caches, and today's policies,
-//! over a made trace.
+//! Measures the speed and memory of cache simulation: the paper's caches, and today's policies, on
+//! a synthetic trace.
 //!
-//! `cargo bench -p spindle-trace --bench cachesim -- [EVENTS] [WHAT] [FILE]`: only measurements
-//! whose name has WHAT in it; with a FILE the trace is written there first and read from it, as a
-//! user's is, otherwise its events are made while they are used.
+//! `cargo bench -p spindle-trace --bench cachesim -- [EVENTS] [WHAT] [FILE]`: runs only
+//! measurements with WHAT in their names. With a FILE the trace is written there first and read
+//! from it, as for a user; otherwise events are generated during the measurement.
 
-// Numbers of a made trace and of a measurement: small, and their last digits do not matter.
+// Small numbers whose last digits do not matter.
 #![expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use spindle_cache::policy::PolicyName;
-use spindle_trace::cachesim::{Lane, Write, paper, simulate};
+use spindle_trace::cachesim::{CacheGrid, Write, paper, simulate};
 use spindle_trace::format::{Columns, Writer};
 use spindle_trace::{Batch, Event, FileId, Flags, Info, Kind, Result, Source, open};
 use std::path::Path;
 use std::time::Instant;
 
-/// The fewest files that are there at a time.
+/// Minimum number of files at a time.
 const FILES: u64 = 200_000;
 
-/// Opens of files, more often of those that were opened lately; a third writes, and most of what is
-/// written anew replaces what is there.
+/// Opens files, recently used ones more often; a third of the opens write, and most new data
+/// replaces old data.
 struct Made {
     rng: StdRng,
     left: u64,
@@ -38,7 +38,7 @@ impl Made {
         Self { rng, left: events, time: 0, opens: 0, files, inodes: count }
     }
 
-    /// Some events of one file.
+    /// Adds some events of one file.
     fn visit(&mut self, events: &mut Vec<Event>) {
         let last = self.files.len() - 1;
         let rank = self.rng.random::<f64>().powi(4) * self.files.len() as f64;
@@ -85,7 +85,7 @@ impl Made {
                 events.push(Event { kind: Kind::Close, read: bytes, size: bytes, ..event(inode) });
             }
         }
-        // To the front, but for some that stay where they are.
+        // Moves the file to the front, except for some that stay in place.
         let to = if self.rng.random_ratio(1, 3) { last } else { at };
         self.files.swap(at, to);
         self.files[to] = (inode, bytes);
@@ -93,13 +93,13 @@ impl Made {
 }
 
 fn size(rng: &mut StdRng) -> u64 {
-    // Most are small, few hold most of the bytes.
+    // Most files are small; a few have most of the bytes.
     (300.0 * 1000.0_f64.powf(rng.random::<f64>().powi(2))) as u64 + 1
 }
 
 impl Source for Made {
     fn info(&self) -> Info {
-        Info { source: "made for a measurement".into(), ..Info::default() }
+        Info { source: "generated for a measurement".into(), ..Info::default() }
     }
 
     fn next(&mut self, batch: &mut Batch) -> Result<bool> {
@@ -112,41 +112,41 @@ impl Source for Made {
     }
 }
 
-/// Returns the most memory that this process has had, in MiB.
+/// Returns the maximum memory of this process in MiB.
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).map_or(0, |kib| kib / 1024)
 }
 
-/// Returns the processor time that this process has had, in seconds.
+/// Returns the processor time of this process in seconds.
 fn cpu() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Behind the name: user and system time are the 12th and 13th field, in hundredths of a second.
+    // After the name, user and system time are the 12th and 13th field, in hundredths of a second.
     let fields = stat.rsplit(')').next().unwrap_or("").split_whitespace().skip(11).take(2);
     fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-fn measure(what: &str, events: u64, file: Option<&Path>, lanes: &[Lane]) {
+fn measure(what: &str, events: u64, file: Option<&Path>, grids: &[CacheGrid]) {
     let mut source: Box<dyn Source> = match file {
         Some(path) => open(path, Columns::NUMBERS).expect("the trace was written just now"),
         None => Box::new(Made::new(events)),
     };
     let (start, cpu_before) = (Instant::now(), cpu());
-    let simulated = simulate(&mut *source, lanes, &|_| ()).expect("a good trace");
+    let simulated = simulate(&mut *source, grids, &|_| ()).expect("a good trace");
     let (seconds, used) = (start.elapsed().as_secs_f64(), cpu() - cpu_before);
-    let mut blocks: Vec<_> = lanes.iter().zip(&simulated.lots).collect();
-    blocks.dedup_by_key(|(lane, _)| (lane.block, lane.programs));
+    let mut blocks: Vec<_> = grids.iter().zip(&simulated.results).collect();
+    blocks.dedup_by_key(|(grid, _)| (grid.block, grid.programs));
     let accesses: u64 =
-        blocks.iter().map(|(_, lot)| lot.cells.first().map_or(0, |cell| cell.counts.accesses())).sum();
-    let caches: usize = simulated.lots.iter().map(|lot| lot.cells.len()).sum();
+        blocks.iter().map(|(_, result)| result.cells.first().map_or(0, |cell| cell.counts.accesses())).sum();
+    let caches: usize = simulated.results.iter().map(|result| result.cells.len()).sum();
     println!(
-        "{what}: {} events, {accesses} accesses of blocks, {caches} caches: {seconds:.1} s, {used:.1} s of processor time: per \
+        "{what}: {} events, {accesses} accesses to blocks, {caches} caches: {seconds:.1} s, {used:.1} s of processor time: per \
          second of it {:.2} M events, {:.2} M accesses; {} blocks at most; {} MiB",
         simulated.events,
         simulated.events as f64 / used / 1e6,
         accesses as f64 / used / 1e6,
-        simulated.lots.iter().map(|lot| lot.footprint).max().unwrap_or(0),
+        simulated.results.iter().map(|result| result.footprint).max().unwrap_or(0),
         memory(),
     );
 }
@@ -164,7 +164,7 @@ fn main() {
         }
         writer.finish(&source.info()).expect("the file can be written");
     }
-    let lane = |policy, ages| Lane {
+    let grid = |policy, ages| CacheGrid {
         block: 4096,
         programs: false,
         sizes: [4, 16, 64, 256].map(|megabytes| megabytes << 20).to_vec(),
@@ -174,13 +174,13 @@ fn main() {
     };
     let todo = [
         ("nothing", vec![]),
-        ("nothing but blocks", vec![Lane { policies: vec![], ..lane(PolicyName::Lru, false) }]),
-        ("LRU, four sizes in one pass", vec![lane(PolicyName::Lru, false)]),
-        ("LRU, four sizes with ages", vec![lane(PolicyName::Lru, true)]),
-        ("S3-FIFO, four sizes", vec![lane(PolicyName::S3Fifo, true)]),
-        ("the paper's", paper::lanes()),
+        ("nothing but blocks", vec![CacheGrid { policies: vec![], ..grid(PolicyName::Lru, false) }]),
+        ("LRU, four sizes in one pass", vec![grid(PolicyName::Lru, false)]),
+        ("LRU, four sizes with ages", vec![grid(PolicyName::Lru, true)]),
+        ("S3-FIFO, four sizes", vec![grid(PolicyName::S3Fifo, true)]),
+        ("the paper's", paper::grids()),
     ];
-    for (what, lanes) in todo.iter().filter(|(what, _)| what.contains(only)) {
-        measure(what, events, file, lanes);
+    for (what, grids) in todo.iter().filter(|(what, _)| what.contains(only)) {
+        measure(what, events, file, grids);
     }
 }

@@ -1,11 +1,10 @@
-//! Two traces beside each other: how near a synthetic one comes to what it was made like.
+//! Compares two traces: how closely a synthetic trace resembles its target.
 //!
-//! The one idea: both are measured by the same analyser and the same cache simulator, and what is
-//! put side by side does not depend on how long they are: rates, shares, distributions, miss
-//! ratios.
+//! The one idea: both are measured by the same analyser and the same cache simulator, and all
+//! compared numbers are independent of the length: rates, shares, distributions, miss ratios.
 
 use crate::analyze::{By, Findings, Histogram, analyze};
-use crate::cachesim::{Lane, Simulated, Write, simulate};
+use crate::cachesim::{CacheGrid, Simulated, Write, simulate};
 use crate::follow::Mode;
 use crate::{Kind, Result, Source};
 use spindle_cache::policy::replacement::PolicyName;
@@ -13,13 +12,14 @@ use spindle_report::number::{real, share};
 use spindle_report::outcome::{Cell, Column, Measured, Table};
 use spindle_report::{Outcome, Section};
 
-/// Bytes of a block of the caches that are simulated.
+/// Block size of the simulated caches in bytes.
 const BLOCK: u32 = 4096;
-/// The smallest of these caches; each of the others is four times as large as the one before.
+/// Size of the smallest cache in bytes; each of the others is four times as large as the previous
+/// one.
 const SMALLEST: u64 = 256 << 10;
 const SIZES: u32 = 10;
 
-/// What is known of one of the traces.
+/// The measurements of one of the traces.
 #[derive(Clone, Debug)]
 pub struct Side {
     findings: Findings,
@@ -27,17 +27,17 @@ pub struct Side {
 }
 
 impl Side {
-    /// Measures the trace that `open` opens, as often as it is asked to, with all numbers;
-    /// `progress` is told what is done, and how much of it.
+    /// Measures the trace that `open` opens with all numeric columns; `open` is called more than
+    /// once. `progress` receives the phase and the part of it that is done.
     ///
     /// # Errors
-    /// Those of the source and of the simulation.
+    /// Errors of the source and of the simulation.
     pub fn of(
         open: &dyn Fn() -> Result<Box<dyn Source>>,
         progress: &dyn Fn(&'static str, Option<f64>),
     ) -> Result<Self> {
         let findings = analyze(&mut *open()?, |done| progress("analysing", done))?;
-        let lane = Lane {
+        let grid = CacheGrid {
             block: BLOCK,
             programs: false,
             sizes: sizes().collect(),
@@ -45,46 +45,46 @@ impl Side {
             writes: vec![Write::Delayed],
             ages: false,
         };
-        let caches = simulate(&mut *open()?, &[lane], &|done| progress("simulating", done))?;
+        let caches = simulate(&mut *open()?, &[grid], &|done| progress("simulating", done))?;
         Ok(Self { findings, caches })
     }
 
-    /// Returns the part of the accesses of blocks that are disk accesses with an LRU cache of
-    /// `size` bytes, written when it must; nothing without any.
+    /// Returns the share of accesses to blocks that are disk accesses, for an LRU cache of `size`
+    /// bytes with delayed writes; `None` without accesses.
     #[must_use]
     pub fn miss_ratio(&self, size: u64) -> Option<f64> {
-        let cell = self.caches.lots.first()?.cell(size, Write::Delayed)?;
+        let cell = self.caches.results.first()?.cell(size, Write::Delayed)?;
         (cell.counts.accesses() > 0).then(|| cell.counts.miss_ratio())
     }
 
-    /// Of the trace.
+    /// Returns the findings of the analyser.
     #[must_use]
     pub const fn findings(&self) -> &Findings {
         &self.findings
     }
 
     fn footprint(&self) -> u64 {
-        self.caches.lots.first().map_or(0, |lot| lot.footprint * u64::from(BLOCK))
+        self.caches.results.first().map_or(0, |result| result.footprint * u64::from(BLOCK))
     }
 
-    /// Something in an hour.
+    /// Converts an amount into a rate per hour.
     fn rate(&self, amount: u64) -> Option<f64> {
         let hours = self.findings.totals.seconds() / 3600.0;
         (hours > 0.0).then(|| real(amount) / hours)
     }
 }
 
-/// Returns the sizes of the caches that are simulated, in bytes.
+/// Returns the sizes of the simulated caches in bytes.
 pub fn sizes() -> impl Iterator<Item = u64> {
     (0..SIZES).map(|n| SMALLEST << (2 * n))
 }
 
-/// How two numbers are shown, and their difference.
+/// Format of two numbers and of their difference.
 #[derive(Clone, Copy)]
 enum As {
-    /// With so many digits behind the point; the difference in percent of the target.
+    /// With this number of decimals; the difference in percent of the target.
     Number(usize),
-    /// As a percentage; the difference in points.
+    /// As a percentage; the difference in percentage points.
     Share,
 }
 
@@ -97,7 +97,7 @@ impl Rows {
         Self(Table::new("", columns))
     }
 
-    /// A row, if at least one of the two has something there.
+    /// Adds a row, unless both values are missing.
     fn row(&mut self, name: &str, shown: As, target: Option<f64>, synthetic: Option<f64>) {
         if target.is_none() && synthetic.is_none() {
             return;
@@ -128,7 +128,7 @@ impl Rows {
     }
 }
 
-/// Returns all that is compared.
+/// Returns all comparisons.
 #[must_use]
 pub fn sections(target: &Side, synthetic: &Side) -> Vec<Section> {
     vec![
@@ -159,7 +159,7 @@ fn events(target: &Side, synthetic: &Side) -> Section {
     let written = |side: &Side| side.rate(side.findings.totals.written).map(|rate| rate / 1e6);
     rows.row("MB read in an hour", As::Number(2), read(target), read(synthetic));
     rows.row("MB written in an hour", As::Number(2), written(target), written(synthetic));
-    rows.section("table-3", "What happens how often (Table III)")
+    rows.section("table-3", "Rates of events (Table III)")
 }
 
 fn users(target: &Side, synthetic: &Side) -> Section {
@@ -205,18 +205,18 @@ fn orders(target: &Side, synthetic: &Side) -> Section {
         );
         let bytes = |side: &Side| share(of(side).bytes, side.findings.patterns.all().bytes);
         rows.row(
-            &format!("bytes moved in {name} accesses (of all)"),
+            &format!("bytes transferred in {name} accesses (of all)"),
             As::Share,
             bytes(target),
             bytes(synthetic),
         );
     }
     let whole = |side: &Side| share(side.findings.patterns.all().whole_bytes, side.findings.totals.bytes());
-    rows.row("bytes moved in whole-file transfers (of all)", As::Share, whole(target), whole(synthetic));
+    rows.row("bytes in whole-file transfers (of all)", As::Share, whole(target), whole(synthetic));
     let ordered =
         |side: &Side| share(side.findings.patterns.all().sequential_bytes, side.findings.totals.bytes());
-    rows.row("bytes moved sequentially (of all)", As::Share, ordered(target), ordered(synthetic));
-    rows.section("table-5", "In which order files are gone through (Table V)")
+    rows.row("bytes transferred sequentially (of all)", As::Share, ordered(target), ordered(synthetic));
+    rows.section("table-5", "Order of access within files (Table V)")
 }
 
 fn distributions(target: &Side, synthetic: &Side) -> Section {
@@ -240,22 +240,22 @@ fn distributions(target: &Side, synthetic: &Side) -> Section {
     row("length of a run (bytes)", 1.0, 0, |found| &found.patterns.runs, true);
     row("size at the close (bytes)", 1.0, 0, |found| &found.patterns.sizes, true);
     row("time open (s)", 1e9, 5, |found| &found.patterns.open_times, false);
-    row("life of new data (s)", 1e9, 3, |found| &found.lifetimes.ended, true);
-    rows.section("figures", "Runs, sizes, times and lives (figures 1 to 4)")
+    row("lifetime of new data (s)", 1e9, 3, |found| &found.lifetimes.ended, true);
+    rows.section("figures", "Runs, sizes, times and lifetimes (figures 1 to 4)")
 }
 
 fn caches(target: &Side, synthetic: &Side) -> Section {
     let mut rows = Rows::new();
     let most = target.footprint().max(synthetic.footprint()).max(SMALLEST);
     let foot = |side: &Side| Some(real(side.footprint()) / 1e6);
-    rows.row("most data at once (MB)", As::Number(2), foot(target), foot(synthetic));
+    rows.row("maximum data at once (MB)", As::Number(2), foot(target), foot(synthetic));
     for size in sizes().take_while(|&size| size < 4 * most) {
         let name = if size < 1 << 20 { format!("{} KiB", size >> 10) } else { format!("{} MiB", size >> 20) };
         rows.row(&name, As::Share, target.miss_ratio(size), synthetic.miss_ratio(size));
     }
     let mut section = rows.section("caches", "Miss ratios of LRU caches");
     section.outcome.tables[0].explain(format!(
-        "Disk reads and writes in parts of accesses of blocks of {BLOCK} bytes, written when they must leave."
+        "Disk reads and writes as a share of accesses to blocks of {BLOCK} bytes, with delayed writes."
     ));
     section
 }
@@ -271,8 +271,8 @@ mod tests {
         Side::of(&|| Ok(Box::new(open())), &|_, _| ()).unwrap()
     }
 
-    /// Promise: a trace does not differ from itself, and one without events is compared without a
-    /// word of what it does not have.
+    /// Promise: a trace does not differ from itself, and a trace without events gives no rows for
+    /// missing values.
     #[test]
     fn the_same() {
         let (some, none) = (side(1.0), side(0.0));

@@ -1,45 +1,46 @@
 //! Events, and batches of them.
 //!
-//! An [`Event`] is the union of what all kinds of event tell (1985 paper, Table II, and what today
-//! needs); what a kind does not tell is 0. A *run* is what was transferred without moving the
-//! position in between: `close`, `seek` and `run` events each end one, and tell it as `position`
-//! and either `read` or `written`, never both, so a run covers the bytes from `position` to
-//! `position + read + written` in one direction. `docs/SPEC-trace.md` says all this for users of
-//! the files.
+//! An [`Event`] has the fields of all kinds of event (1985 paper, Table II, with additions for
+//! today's systems); fields that a kind does not use are 0. A *run* is a transfer of bytes without
+//! a change of the position in between. `close`, `seek` and `run` events each end a run and hold it
+//! in `position` and either `read` or `written`, never both, so a run covers the bytes from
+//! `position` to `position + read + written` in one direction. `docs/SPEC-trace.md` says all this
+//! for users of the files.
 //!
-//! Words (commands, paths) are [`Symbol`]s that mean something only together with the [`Batch`]
-//! they are in.
+//! Words (commands, paths) are [`Symbol`]s, which have a meaning only together with their
+//! [`Batch`].
 
 use std::collections::HashMap;
 use std::ops::{BitOr, BitOrAssign};
 use std::sync::Arc;
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
-    /// An existing file was opened. `size` is its size before that, `position` where access starts.
+    /// An existing file was opened. `size` is its size before the open, `position` where access
+    /// starts.
     #[default]
     Open,
-    /// A file was made and opened.
+    /// A file was created and opened.
     Create,
-    /// The last descriptor of an open file went. `size` is the file's size then; ends a run.
+    /// The last descriptor of an open file was closed. `size` is the file's size then; ends a run.
     Close,
-    /// The position was moved from the end of the run that this ends to `new_position`.
+    /// The position was moved to `new_position`, from the end of the run that this event ends.
     Seek,
     /// A run ended without a seek or close: the direction changed, the access had its own position
-    /// or went through memory, or it belongs to no open file at all (`open` is 0: a trace of a disk
-    /// or a cache).
+    /// or went through memory, or it belongs to no open file (`open` is 0: a trace of a disk or a
+    /// cache).
     Run,
-    /// A name of a file went. `size` is the file's size.
+    /// A name of a file was removed. `size` is the file's size.
     Unlink,
-    /// The file was cut, or extended, to `size`.
+    /// The file was truncated or extended to `size`.
     Truncate,
-    /// A file, or directory, got another name.
+    /// A file or directory was renamed.
     Rename,
     /// A program was loaded. `size` is the size of its file.
     Exec,
-    /// A directory was made.
+    /// A directory was created.
     Mkdir,
     /// A directory was removed.
     Rmdir,
@@ -48,7 +49,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All, in the order of their numbers.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 12] = [
         Self::Open,
         Self::Create,
@@ -64,7 +65,7 @@ impl Kind {
         Self::Sync,
     ];
 
-    /// Returns what it is called in files.
+    /// Returns the name of the kind in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -83,7 +84,7 @@ impl Kind {
         }
     }
 
-    /// Returns the kind of this name.
+    /// Returns the kind with this name.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name().as_bytes() == name)
@@ -96,52 +97,53 @@ impl Kind {
     }
 }
 
-/// Circumstances of an event, a bit each.
+/// Properties of an event, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags(pub u32);
 
 impl Flags {
-    /// None.
+    /// No flags.
     pub const NONE: Self = Self(0);
-    /// The file is open for reading. On `open`, `create`, `close`, `seek` and `run`, as are the
-    /// next two.
+    /// The file is open for reading. This and the next two are set on `open`, `create`, `close`,
+    /// `seek` and `run`.
     pub const READ: Self = Self(1);
     /// The file is open for writing.
     pub const WRITE: Self = Self(1 << 1);
     /// Writes go to the end of the file.
     pub const APPEND: Self = Self(1 << 2);
-    /// Opening cut the file to nothing.
+    /// The open truncated the file to 0.
     pub const TRUNCATED: Self = Self(1 << 3);
-    /// It is a directory.
+    /// The file is a directory.
     pub const DIRECTORY: Self = Self(1 << 4);
-    /// The file never had a name (`O_TMPFILE`).
-    pub const NAMELESS: Self = Self(1 << 5);
-    /// The bytes were reached through memory: they are what was mapped, and at most that was read
-    /// or written.
+    /// The file never had a name (`O_TMPFILE`); called `nameless` in files.
+    pub const UNNAMED: Self = Self(1 << 5);
+    /// The bytes were accessed through memory: those mapped, of which at most all were read or
+    /// written.
     pub const MAPPED: Self = Self(1 << 6);
-    /// The access had its own position, and left the file's where it was (`pread`, `pwrite`,
+    /// The access had its own position and did not change the file's (`pread`, `pwrite`,
     /// `copy_file_range` with offsets).
     pub const POSITIONAL: Self = Self(1 << 7);
-    /// Closed without being asked: by the end of the process, by `exec`, or by `dup2` over it.
+    /// The close was implicit: by the end of the process, by `exec`, or by a `dup2` over the
+    /// descriptor.
     pub const IMPLICIT: Self = Self(1 << 8);
-    /// `unlink` took the last name: the data goes with the last close. On `close`: the file had no
-    /// name any more, so its data went.
+    /// `unlink` removed the last name: the data is deleted at the last close. On `close`: the file
+    /// had no name any more, so its data was deleted.
     pub const LAST: Self = Self(1 << 9);
-    /// The name went because another file was renamed to it.
+    /// The name was removed because another file was renamed to it.
     pub const REPLACED: Self = Self(1 << 10);
-    /// The file was open when recording began: its size and position are those of then.
+    /// The file was open when the recording began: size and position are those of that time.
     pub const BEFORE: Self = Self(1 << 11);
     /// The bytes bypass the system's cache (`O_DIRECT`).
     pub const DIRECT: Self = Self(1 << 12);
 
-    /// All, with what they are called where words stand for them.
+    /// All flags with their names.
     pub const ALL: [(Self, &'static str); 13] = [
         (Self::READ, "read"),
         (Self::WRITE, "write"),
         (Self::APPEND, "append"),
         (Self::TRUNCATED, "truncated"),
         (Self::DIRECTORY, "directory"),
-        (Self::NAMELESS, "nameless"),
+        (Self::UNNAMED, "nameless"),
         (Self::MAPPED, "mapped"),
         (Self::POSITIONAL, "positional"),
         (Self::IMPLICIT, "implicit"),
@@ -171,62 +173,63 @@ impl BitOrAssign for Flags {
     }
 }
 
-/// A file: names one until its last name and its last open are gone, then perhaps another.
+/// Identifies a file until its last name and its last open are gone; the number may then be reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
-    /// The file system's device number as the system packs it, or the disk's number in a trace of
-    /// disks.
+    /// Device number of the file system as the system encodes it, or the number of the disk in a
+    /// trace of disks.
     pub device: u64,
-    /// The inode number; 0 in a trace of disks.
+    /// Inode number; 0 in a trace of disks.
     pub inode: u64,
 }
 
-/// A word of a [`Batch`]; the default is the empty one.
+/// A word of a [`Batch`]; the default is the empty word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Symbol(u32);
 
 impl Symbol {
-    /// Returns its number among its [`Names`], from 0.
+    /// Returns the index of the word in its [`Names`], from 0.
     #[must_use]
     pub const fn number(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Something that a program did with a file.
+/// An action of a program on a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Nanoseconds since 1970.
+    /// Time in nanoseconds since 1970.
     pub time: i64,
-    /// What happened.
+    /// Kind of the event.
     pub kind: Kind,
-    /// How.
+    /// Flags.
     pub flags: Flags,
-    /// Which open of the file; 0 if none.
+    /// Number of the open; 0 if none.
     pub open: u64,
-    /// Which file.
+    /// The file.
     pub file: FileId,
-    /// Whose account.
+    /// Account number.
     pub user: u32,
-    /// Which process.
+    /// Process number.
     pub process: u32,
-    /// Bytes of the file; see [`Kind`] for when.
+    /// Size of the file in bytes; see [`Kind`] for when.
     pub size: u64,
-    /// Where the run began that this ends, in bytes; where access starts in `open` and `create`.
+    /// Position in bytes where the run began that this ends; where access starts in `open` and
+    /// `create`.
     pub position: u64,
-    /// Bytes read in the run.
+    /// Number of bytes read in the run.
     pub read: u64,
-    /// Bytes written in the run.
+    /// Number of bytes written in the run.
     pub written: u64,
-    /// Where a seek went.
+    /// Position after a seek, in bytes.
     pub new_position: u64,
-    /// How many calls the run was made of; 0 if nobody counted.
+    /// Number of calls in the run; 0 if unknown.
     pub calls: u32,
-    /// The program's name.
+    /// Name of the program.
     pub command: Symbol,
-    /// The file's name as far as it is known: absolute, or empty.
+    /// Path of the file as far as it is known: absolute, or empty.
     pub path: Symbol,
-    /// The name a rename gave.
+    /// Path after a rename.
     pub new_path: Symbol,
 }
 
@@ -237,7 +240,7 @@ impl Event {
         self.read.saturating_add(self.written)
     }
 
-    /// Returns where the run ended: after `close` the paper's final position, after `seek` its
+    /// Returns the end of the run: after `close` the paper's final position, after `seek` its
     /// previous one.
     #[must_use]
     pub const fn end(&self) -> u64 {
@@ -245,7 +248,7 @@ impl Event {
     }
 }
 
-/// Words, each kept once.
+/// Interned words.
 #[derive(Clone, Debug)]
 pub struct Names {
     numbers: HashMap<Arc<str>, u32>,
@@ -261,10 +264,10 @@ impl Default for Names {
 }
 
 impl Names {
-    /// Returns the symbol of a word.
+    /// Returns the symbol of a word; adds it if necessary.
     ///
     /// # Panics
-    /// At the word number 2^32.
+    /// Panics at word number 2^32.
     pub fn symbol(&mut self, word: &str) -> Symbol {
         if let Some(&number) = self.numbers.get(word) {
             return Symbol(number);
@@ -279,25 +282,25 @@ impl Names {
     /// Returns the word of a symbol.
     ///
     /// # Panics
-    /// If the symbol is of other names.
+    /// May panic if the symbol belongs to other names.
     #[must_use]
     pub fn word(&self, symbol: Symbol) -> &str {
         &self.words[symbol.number()]
     }
 
-    /// Returns the number of words, the empty one with them.
+    /// Returns the number of words, including the empty one.
     #[must_use]
     pub fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// Returns true if there is no word but the empty one.
+    /// Returns true if there is no word except the empty one.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.len() == 1
     }
 
-    /// Forgets all.
+    /// Removes all words except the empty one.
     pub fn clear(&mut self) {
         self.words.truncate(1);
         self.numbers.clear();
@@ -305,23 +308,23 @@ impl Names {
     }
 }
 
-/// Events in order, with their words.
+/// A sequence of events with their words.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// The events.
     pub events: Vec<Event>,
-    /// What their symbols mean.
+    /// The words of their symbols.
     pub names: Names,
 }
 
 impl Batch {
-    /// Forgets all.
+    /// Removes all events and words.
     pub fn clear(&mut self) {
         self.events.clear();
         self.names.clear();
     }
 
-    /// Adds events of another batch, of the given names; each word is looked up once.
+    /// Adds events whose symbols belong to `names`; looks up each word once.
     pub fn extend(&mut self, events: &[Event], names: &Names) {
         let mut known: Vec<Option<Symbol>> = vec![None; names.len()];
         self.events.extend(events.iter().map(|&event| {
@@ -338,7 +341,7 @@ impl Batch {
 mod tests {
     use super::*;
 
-    /// Promise: names of kinds and flags are told apart, and found again.
+    /// Promise: the names of kinds and flags differ, and the lookup finds them.
     #[test]
     fn kinds_have_names() {
         for (n, kind) in Kind::ALL.into_iter().enumerate() {
@@ -351,7 +354,8 @@ mod tests {
         }
     }
 
-    /// Promise: a word is kept once, the empty one is the default, and a cleared batch starts anew.
+    /// Promise: a word is stored once, the empty one is the default, and clearing removes the
+    /// others.
     #[test]
     fn words_are_kept_once() {
         let mut names = Names::default();

@@ -1,14 +1,14 @@
-//! A trace for other people's cache simulators: requests for blocks, in libCacheSim's oracleGeneral
+//! Exports a trace for other cache simulators: requests for blocks, in libCacheSim's oracleGeneral
 //! format or as CSV.
 //!
-//! The one idea: the place of the next request for a block is known only from behind, so records
-//! are written forwards without it, and then filled in backwards, in place. Memory holds the
-//! distinct blocks and nothing that grows with the requests.
+//! The one idea: the next request for a block is known only later, so records are written forwards
+//! without it, and it is then filled in backwards, in place. Memory holds the distinct blocks, and
+//! does not grow with the number of requests.
 //!
 //! Format and rule: `traceReader/customizedReader/oracle/oracleGeneralBin.h` and
 //! `bin/traceUtils/traceConv.cpp` of libCacheSim (github.com/1a1a11a/libCacheSim, 2024-10): records
 //! of 24 bytes, `u32` seconds, `u64` object, `u32` size, `i64` next; requests count from 1, and -1
-//! stands for none.
+//! means none.
 
 use crate::{Batch, Error, FileId, Flags, Result, Source};
 use std::collections::HashMap;
@@ -16,12 +16,12 @@ use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-/// Bytes of a record.
+/// Size of a record in bytes.
 const RECORD: usize = 24;
-/// Records that are filled in at a time.
+/// Number of records filled in at a time.
 const CHUNK: u64 = 1 << 15;
 
-/// What is written.
+/// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {
     /// libCacheSim's oracleGeneral.
@@ -30,17 +30,17 @@ pub enum To {
     Csv,
 }
 
-/// What has been written.
+/// Counts of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Distinct blocks.
+    /// Number of distinct blocks.
     pub blocks: u64,
 }
 
-/// Numbers blocks in the order in which they are first asked for. A file that died is another when
-/// its number comes again.
+/// Numbers blocks in the order of their first requests. If the id of a deleted file is reused, its
+/// blocks get new numbers.
 #[derive(Default)]
 struct Blocks {
     numbers: HashMap<(FileId, u32, u64), u64>,
@@ -56,10 +56,10 @@ impl Blocks {
 }
 
 /// Writes every block that a run of the trace touches as a request of `block` bytes, in order.
-/// `progress` is told how much is done, from 0 to 1, where that is known.
+/// `progress` receives the part that is done, from 0 to 1, if known.
 ///
 /// # Errors
-/// Those of the source; [`Error::Io`]; [`Error::Refused`] for blocks of no or of more than 2^32 - 1
+/// Errors of the source; [`Error::Io`]; [`Error::Refused`] if `block` is 0 or larger than 2^32 - 1
 /// bytes.
 pub fn export(
     source: &mut dyn Source,
@@ -69,7 +69,9 @@ pub fn export(
     mut progress: impl FnMut(Option<f64>),
 ) -> Result<Exported> {
     let size = u32::try_from(block).ok().filter(|size| *size > 0);
-    let size = size.ok_or_else(|| Error::Refused(format!("blocks of {block} bytes cannot be written")))?;
+    let size = size.ok_or_else(|| {
+        Error::Refused(format!("blocks of {block} bytes cannot be exported; use 1 to 4294967295"))
+    })?;
     let fail = |e| Error::io(path, e);
     let file = File::options().read(true).write(true).create(true).truncate(true).open(path).map_err(fail)?;
     let mut out = BufWriter::with_capacity(1 << 16, file);
@@ -88,8 +90,7 @@ pub fn export(
                     requests += 1;
                     match to {
                         To::OracleGeneral => {
-                            // The format has no other times; what is outside becomes its nearest
-                            // end.
+                            // The format has no other times; those outside its range are clamped.
                             let seconds = u32::try_from(seconds.max(0)).unwrap_or(u32::MAX);
                             out.write_all(&record(seconds, object, size, -1)).map_err(fail)?;
                         }
@@ -124,7 +125,7 @@ fn record(seconds: u32, object: u64, size: u32, next: i64) -> [u8; RECORD] {
     record
 }
 
-/// Fills in where each object is asked for next, from the last record to the first.
+/// Fills in the next request of each object, from the last record to the first.
 fn link(file: &mut File, requests: u64) -> std::io::Result<()> {
     let mut next: HashMap<[u8; 8], u64> = HashMap::new();
     let mut end = requests;
@@ -166,10 +167,10 @@ mod tests {
         Event { time: second * 1_000_000_000, kind: Kind::Run, file, position, read, ..Event::default() }
     }
 
-    /// Promise: each block of a run is a request; its next one is told by number from 1, -1 if
-    /// there is none; a file that comes again after its death has other blocks.
+    /// Promise: each block of a run is a request; the next one is given by number from 1, or as -1
+    /// if there is none; a file id reused after deletion has other blocks.
     #[test]
-    fn records_tell_the_next_request() {
+    fn records_have_the_next_request() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         let dead = Event { kind: Kind::Unlink, flags: Flags::LAST, ..run(3, 7, 0, 0) };
@@ -195,8 +196,8 @@ mod tests {
         assert!(refused.to_string().contains("blocks of 0 bytes"));
     }
 
-    /// Promise: what was exported and imported again asks for the same blocks in the same order, in
-    /// both formats, over more records than are filled in at a time; and it is recognised.
+    /// Promise: importing an export gives the same blocks in the same order, in both formats, with
+    /// more records than are filled in at a time; and the format is detected.
     #[test]
     fn an_import_of_an_export_agrees() {
         let dir = tempfile::tempdir().unwrap();

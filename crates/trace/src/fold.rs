@@ -1,13 +1,13 @@
-//! Folding single transfers into runs.
+//! Merges single transfers into runs.
 //!
-//! The one idea is that of the format: a transfer that begins where the one before it ended, in the
-//! same direction, belongs to the same run; any other ends it. Whoever sees single reads and writes
-//! (an importer, a mount) keeps a [`Run`] for each open file and tells it with the event that ended
-//! it.
+//! The one idea is that of the format: a transfer that begins where the previous one ended, in the
+//! same direction, belongs to the same run; any other ends it. Code that sees single reads and
+//! writes (an importer, a mount) keeps a [`Run`] for each open file and adds it to the event that
+//! ends it.
 
 use crate::Event;
 
-/// What was transferred in one piece.
+/// A sequential transfer in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Run {
     start: u64,
@@ -17,26 +17,26 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Returns an empty one.
+    /// Returns an empty run.
     pub(crate) const fn at(start: u64) -> Self {
         Self { start, bytes: 0, writes: false, calls: 0 }
     }
 
-    /// Returns where it has come to.
+    /// Returns the position after its last byte.
     pub(crate) const fn end(&self) -> u64 {
         self.start.saturating_add(self.bytes)
     }
 
-    /// Returns true if no byte was transferred.
+    /// Returns true if no bytes were transferred.
     pub(crate) const fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Adds a call that transferred `bytes` from `position` on. Gives the run that this ended, if
-    /// it ended one with bytes in it.
+    /// Adds a call that transferred `bytes` from `position` on. Returns the previous run if the
+    /// call ended one that is not empty.
     pub(crate) fn add(&mut self, position: u64, bytes: u64, writes: bool) -> Option<Self> {
-        // No file reaches farther, so that sums of positions and bytes stay numbers whatever an
-        // input says.
+        // Limits positions to what files can have, so that sums cannot overflow, whatever the
+        // input.
         let position = position.min(i64::MAX as u64);
         let bytes = bytes.min(i64::MAX as u64 - position);
         let goes_on = bytes == 0 || self.is_empty() || (self.writes == writes && self.end() == position);
@@ -50,14 +50,14 @@ impl Run {
         ended
     }
 
-    /// Ends it where it is; the next one begins there.
+    /// Ends the run; the next one begins at its end.
     pub(crate) fn take(&mut self) -> Self {
         let end = self.end();
         std::mem::replace(self, Self::at(end))
     }
 
-    /// Fills in what an event tells of the run that it ends.
-    pub(crate) fn told(&self, event: Event) -> Event {
+    /// Fills the run into the event that ends it.
+    pub(crate) fn fill_into(&self, event: Event) -> Event {
         let (read, written) = if self.writes { (0, self.bytes) } else { (self.bytes, 0) };
         Event { position: self.start, read, written, calls: self.calls, ..event }
     }
@@ -67,8 +67,8 @@ impl Run {
 mod tests {
     use super::*;
 
-    /// Promise: calls that go on from each other in one direction are one run; a jump or another
-    /// direction ends it; a call without bytes only counts.
+    /// Promise: calls that continue each other in one direction are one run; a jump or a change of
+    /// direction ends it; a call without bytes is only counted.
     #[test]
     fn sequential_calls_are_one_run() {
         let mut run = Run::at(7);
@@ -77,17 +77,17 @@ mod tests {
         assert_eq!(run.add(99, 0, true), None);
         assert_eq!(run.end(), 22);
         let ended = run.add(22, 1, true).unwrap();
-        let event = ended.told(Event::default());
+        let event = ended.fill_into(Event::default());
         assert_eq!((event.position, event.read, event.written, event.calls), (7, 15, 0, 3));
         let ended = run.add(30, 2, true).unwrap();
-        let event = ended.told(Event::default());
+        let event = ended.fill_into(Event::default());
         assert_eq!((event.position, event.read, event.written, event.calls), (22, 0, 1, 1));
-        assert_eq!(run.take().told(Event::default()).position, 30);
+        assert_eq!(run.take().fill_into(Event::default()).position, 30);
         assert!(run.is_empty());
         assert_eq!(run.end(), 32);
     }
 
-    /// Promise: no positions and counts, however wild, overflow.
+    /// Promise: extreme positions and counts do not overflow.
     #[test]
     fn extremes_do_not_overflow() {
         let mut run = Run::at(u64::MAX);
@@ -95,6 +95,6 @@ mod tests {
         assert_eq!(run.add(0, u64::MAX, false), None);
         assert_eq!(run.end(), i64::MAX as u64);
         run.add(i64::MAX as u64, 1, false);
-        assert!(i64::try_from(run.take().told(Event::default()).end()).is_ok());
+        assert!(i64::try_from(run.take().fill_into(Event::default()).end()).is_ok());
     }
 }

@@ -1,89 +1,88 @@
-//! From events to accesses: what happened to a file from an `open` to its `close`, put together.
+//! Combines events into accesses: what happened to a file from an `open` to its `close`.
 //!
-//! The one idea: an [`Access`] is a handful of numbers that each event of its open updates, so a
-//! file that is read in a million runs needs no more memory than one read in a single run; who
-//! wants the runs sees them pass by as events. What is held is one [`Access`] for each file that is
-//! open.
+//! The one idea: an [`Access`] is a small set of numbers that each event of its open updates, so a
+//! file that is read in a million runs needs no more memory than one read in a single run; callers
+//! that need the runs see them in the events. Memory holds one [`Access`] for each open file.
 //!
-//! Traces begin and end in the middle of things. An event of an open that is not known
-//! ([`Step::Unknown`]) belongs to a file that was open before the recording, or whose `open` was
-//! lost; what is never closed is there at the end ([`Follow::left`]).
+//! A trace begins and ends at any moment. An event of an unknown open ([`Step::Unknown`]) belongs
+//! to a file that was open before the recording, or whose `open` was lost; files that are never
+//! closed remain at the end ([`Follow::still_open`]).
 
 use crate::{Event, FileId, Flags, Kind};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// What an open of a file was used for, so far.
+/// The use of one open of a file, so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access<T = ()> {
-    /// Which open.
+    /// Number of the open.
     pub open: u64,
-    /// Of which file.
+    /// The file.
     pub file: FileId,
-    /// By whom.
+    /// Account number.
     pub user: u32,
-    /// How it was opened: [`Flags`] of the `open` or `create`.
+    /// Flags of the `open` or `create`.
     pub flags: Flags,
-    /// True if the file was made by this open.
+    /// The open created the file.
     pub created: bool,
-    /// Bytes of the file before the open.
+    /// Size of the file before the open, in bytes.
     pub size: u64,
-    /// When it was opened, in ns since 1970.
+    /// Time of the open, in ns since 1970.
     pub opened: i64,
-    /// When its last event was; at its close, that of the close.
+    /// Time of the last event (at the end, of the close), in ns since 1970.
     pub last: i64,
-    /// How long before [`Access::last`] the event before that was, in ns: 0 at the `open`.
+    /// Time between the last event and the one before it, in ns; 0 at the `open`.
     pub interval: u64,
-    /// Bytes read.
+    /// Number of bytes read.
     pub read: u64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub written: u64,
-    /// Runs that moved bytes.
+    /// Number of runs that transferred bytes.
     pub runs: u64,
-    /// Seeks.
+    /// Number of seeks.
     pub seeks: u64,
-    /// `fsync` and `fdatasync`.
+    /// Number of `fsync` and `fdatasync` calls.
     pub syncs: u64,
-    /// Where the first run began.
+    /// Position where the first run began.
     start: u64,
-    /// Where the last one ended.
+    /// Position where the last run ended.
     end: u64,
-    /// A run did not begin where the one before had ended.
+    /// Set if a run did not begin where the previous one ended.
     broken: bool,
-    /// What the caller knows of it.
+    /// Data of the caller.
     pub tag: T,
 }
 
-/// In which order an access went through its file.
+/// The order of an access within its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// No byte was moved, though the file had some.
+    /// No bytes were transferred, although the file was not empty.
     Untouched,
-    /// From the first byte to the last without a gap or a step back. So is the access to an empty
-    /// file.
+    /// From the first byte to the last without a gap or a step back. An access to an empty file
+    /// counts as this.
     Whole,
-    /// In one direction without a gap, but not from the first to the last byte: at most one move,
-    /// before anything was read or written.
+    /// In one direction without a gap, but not from the first to the last byte: at most one seek,
+    /// before the first read or write.
     Sequential,
     /// Anything else.
     Random,
 }
 
-/// For what a file was opened.
+/// The access mode of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mode {
-    /// Only to be read.
+    /// Read-only.
     Read,
-    /// Only to be written.
+    /// Write-only.
     Write,
-    /// For both.
+    /// Read and write.
     Both,
 }
 
 impl Mode {
-    /// All, in the order of their numbers.
+    /// All modes, in the order of their numbers.
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Both];
 }
 
@@ -135,8 +134,8 @@ impl<T> Access<T> {
         self.read.saturating_add(self.written)
     }
 
-    /// For what the file was opened. What nobody knows (neither flag) goes by what was done: read,
-    /// if nothing.
+    /// Returns the mode of the open. If it is unknown (neither flag), the mode follows from the
+    /// transfers, or is `Read` without any.
     #[must_use]
     pub const fn mode(&self) -> Mode {
         match (self.flags.has(Flags::READ), self.flags.has(Flags::WRITE)) {
@@ -151,8 +150,8 @@ impl<T> Access<T> {
         }
     }
 
-    /// In which order bytes were read and written, in a file that had `size` bytes at the close
-    /// (1985 paper, Table V).
+    /// Returns the order of the access, given the file's `size` in bytes at the close (1985 paper,
+    /// Table V).
     #[must_use]
     pub const fn pattern(&self, size: u64) -> Pattern {
         if self.runs == 0 {
@@ -166,40 +165,40 @@ impl<T> Access<T> {
         }
     }
 
-    /// Returns true if it was opened before the recording began: when, and what was done with it
-    /// until then, is not known.
+    /// Returns true if the file was opened before the recording began: the time of the open and
+    /// earlier use are unknown.
     #[must_use]
-    pub const fn is_from_before(&self) -> bool {
+    pub const fn predates_recording(&self) -> bool {
         self.flags.has(Flags::BEFORE)
     }
 
-    /// Returns how long it has been open, in ns.
+    /// Returns the time for which it has been open, in ns.
     #[must_use]
     pub fn duration(&self) -> u64 {
         self.last.saturating_sub(self.opened).try_into().unwrap_or(0)
     }
 }
 
-/// What an event did to the access that it belongs to.
+/// The effect of an event on its access.
 #[derive(Debug)]
 pub enum Step<'a, T> {
-    /// It belongs to none.
-    Apart,
-    /// It begins one.
+    /// The event belongs to no open.
+    NoOpen,
+    /// The event begins an access.
     Opened(&'a mut Access<T>),
-    /// It is one of its middle: a seek, a run, an `fsync`. The access has it already.
+    /// The event is a seek, a run or an `fsync`; the access includes it already.
     During(&'a mut Access<T>),
-    /// It ends one; the file's size at the close is the event's.
+    /// The event ends an access; its `size` is the file's size at the close.
     Closed(Access<T>),
-    /// It names an open that is not known.
+    /// The event belongs to an unknown open.
     Unknown,
 }
 
-/// The files that are open.
+/// The open files.
 #[derive(Debug)]
 pub struct Follow<T = ()> {
     open: HashMap<u64, Access<T>, RandomState>,
-    /// As many as there are in the map, where an entry of it is borrowed.
+    /// Size of the map, for use while an entry of it is borrowed.
     now: usize,
     most: usize,
 }
@@ -211,11 +210,11 @@ impl<T> Default for Follow<T> {
 }
 
 impl<T> Follow<T> {
-    /// Takes the next event; `tag` is asked at the beginning of an access only. An open number that
-    /// is opened again without having been closed begins anew: the close was lost.
+    /// Processes an event; calls `tag` only at the beginning of an access. If an open number is
+    /// opened again without a close, the close was lost, and the access begins again.
     pub fn event(&mut self, event: &Event, tag: impl FnOnce() -> T) -> Step<'_, T> {
         if event.open == 0 {
-            return Step::Apart;
+            return Step::NoOpen;
         }
         match event.kind {
             Kind::Open | Kind::Create => {
@@ -247,37 +246,37 @@ impl<T> Follow<T> {
                 }
                 None => Step::Unknown,
             },
-            _ => Step::Apart,
+            _ => Step::NoOpen,
         }
     }
 
-    /// Returns the number of files that are open now.
+    /// Returns the number of open files.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.now
     }
 
-    /// Returns true if none is.
+    /// Returns true if no file is open.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.now == 0
     }
 
-    /// Returns the most that were open at once.
+    /// Returns the maximum number of files open at once.
     #[must_use]
     pub const fn most(&self) -> usize {
         self.most
     }
 
-    /// Takes what is open under this number, if anything is.
+    /// Removes and returns the access with this open number, if there is one.
     pub fn take(&mut self, open: u64) -> Option<Access<T>> {
         let access = self.open.remove(&open);
         self.now -= usize::from(access.is_some());
         access
     }
 
-    /// Returns what is open still, in no order: at the end of a trace, what was never closed.
-    pub fn left(&self) -> impl Iterator<Item = &Access<T>> {
+    /// Returns the accesses still open, in no order: at the end of a trace, those never closed.
+    pub fn still_open(&self) -> impl Iterator<Item = &Access<T>> {
         self.open.values()
     }
 }
@@ -304,8 +303,8 @@ mod tests {
         }
     }
 
-    /// Promise: whole, sequential and other accesses are told apart by where their runs lie,
-    /// whatever ended these.
+    /// Promise: whole, sequential and other accesses are distinguished by the positions of their
+    /// runs, whatever event ends these.
     #[test]
     fn patterns() {
         assert_eq!(pattern(&[(0, 100, 0)], 100), Pattern::Whole);
@@ -320,8 +319,8 @@ mod tests {
         assert_eq!(pattern(&[(u64::MAX, 5, 0)], u64::MAX), Pattern::Sequential);
     }
 
-    /// Promise: an access has its bytes, runs and times; what is not known is said to be; what is
-    /// not closed is left.
+    /// Promise: an access has its bytes, runs and times; unknown opens are reported; unclosed
+    /// accesses remain.
     #[test]
     fn accesses() {
         let mut follow = Follow::<u8>::default();
@@ -330,8 +329,8 @@ mod tests {
             other => Err(format!("{other:?}").split('(').next().unwrap().to_owned()),
         };
         assert_eq!(take(&event(0, Kind::Close, 0, 5, 0, 5)), Err("Unknown".into()));
-        assert_eq!(take(&Event { open: 0, ..event(0, Kind::Run, 0, 5, 0, 0) }), Err("Apart".into()));
-        assert_eq!(take(&event(1, Kind::Exec, 0, 0, 0, 9)), Err("Apart".into()));
+        assert_eq!(take(&Event { open: 0, ..event(0, Kind::Run, 0, 5, 0, 0) }), Err("NoOpen".into()));
+        assert_eq!(take(&event(1, Kind::Exec, 0, 0, 0, 9)), Err("NoOpen".into()));
         let opened = Event { flags: Flags::READ | Flags::WRITE, ..event(10, Kind::Create, 0, 0, 0, 0) };
         assert_eq!(take(&opened), Err("Opened".into()));
         assert_eq!(take(&event(20, Kind::Seek, 0, 0, 30, 0)), Err("During".into()));
@@ -341,6 +340,6 @@ mod tests {
         assert_eq!((closed.duration(), closed.interval, closed.tag), (40, 29, 7));
         assert_eq!((closed.created, closed.mode()), (true, Mode::Both));
         assert_eq!(take(&opened), Err("Opened".into()));
-        assert_eq!((follow.len(), follow.most(), follow.left().count()), (1, 1, 1));
+        assert_eq!((follow.len(), follow.most(), follow.still_open().count()), (1, 1, 1));
     }
 }

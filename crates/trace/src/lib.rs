@@ -1,4 +1,4 @@
-//! The trace laboratory: what programs do with files, and what storage that asks for.
+//! The trace laboratory: how programs use files, and what this demands of storage.
 //!
 //! The one idea is that of the 1985 study (Ousterhout et al., "A Trace-Driven Analysis of the UNIX
 //! 4.2 BSD File System"): reads and writes need not be recorded one by one. Within an open file
@@ -6,16 +6,16 @@
 //! close, with the bytes of the *run* that it ends, says exactly which bytes were read and written,
 //! in a fraction of the volume.
 //!
-//! Everything here is a [`Source`] of events, or takes [`Batch`]es of them one after the other, in
-//! memory that does not grow with the number of events: [`format`] is our own file (Parquet, so
-//! that others read it, too). What a trace asks of a cache are [`requests`]; [`policy`] tells what
-//! policies make of them, and [`curve`] what every size of cache would. How files are used is told
-//! by [`analyze`], over the accesses that [`follow`] puts together.
+//! Every module provides a [`Source`] of events or processes [`Batch`]es of them one after the
+//! other, in memory that does not grow with the number of events. [`format`] is Spindle's own file
+//! (Parquet, so that other programs can read it). [`requests`] turns a trace into requests to a
+//! cache, [`policy`] simulates replacement policies on them, and [`curve`] LRU caches of every
+//! size. [`analyze`] measures how files are used, over the accesses that [`follow`] combines.
 //!
-//! Invariants of every trace: times do not go back by more than the recorder's buffers explain (a
-//! reader need not sort, but must not assume order between processes to the nanosecond); an open id
-//! names one open file only, from its [`Kind::Open`] or [`Kind::Create`] to its [`Kind::Close`]; a
-//! file id names one file until an [`Kind::Unlink`] with [`Flags::LAST`].
+//! Invariants of every trace: times do not decrease by more than the recorder's buffers explain (a
+//! reader need not sort, but must not assume order between processes to the nanosecond); an open
+//! number identifies one open file, from its [`Kind::Open`] or [`Kind::Create`] to its
+//! [`Kind::Close`]; a file id identifies one file until an [`Kind::Unlink`] with [`Flags::LAST`].
 
 pub mod analyze;
 pub mod cachesim;

@@ -1,7 +1,7 @@
-//! What replacement policies make of a stream of requests: hits and misses, at one size each.
+//! Simulates replacement policies on a stream of requests: hits and misses, for one size each.
 //!
-//! Several policies and sizes share one pass: reading a trace and numbering its blocks take as long
-//! as some policies do.
+//! Several policies and sizes share one pass, because reading a trace and numbering its blocks
+//! takes as long as some policies do.
 
 use crate::requests::{BATCH, Request, Requests};
 use crate::{Error, Result};
@@ -10,31 +10,30 @@ use spindle_cache::policy::{Policy, Replacement};
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
-/// What a cache did.
+/// Counts of one cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Uses of blocks.
+    /// Number of uses of blocks.
     pub requests: u64,
-    /// Uses of blocks that were not there.
+    /// Number of uses of blocks that were not in the cache.
     pub misses: u64,
-    /// Blocks that had to leave for others.
+    /// Number of blocks evicted.
     pub evictions: u64,
 }
 
 impl Tally {
-    /// Misses per request; of no requests, 0.
+    /// Returns the misses per request; 0 without requests.
     #[must_use]
-    #[expect(clippy::cast_precision_loss)] // A share of counts: the last digits do not matter.
+    #[expect(clippy::cast_precision_loss)] // A ratio needs no exact counts.
     pub fn miss_ratio(&self) -> f64 {
         if self.requests == 0 { 0.0 } else { self.misses as f64 / self.requests as f64 }
     }
 }
 
-/// Runs all requests through each of `policies`, which need not be empty; the tallies are in their
-/// order.
+/// Simulates each of `policies`, which may already hold blocks; returns the tallies in their order.
 ///
 /// # Errors
-/// As reading the trace does.
+/// Errors of reading the trace.
 pub fn simulate(mut requests: impl Requests<Block = u32>, policies: &mut [Policy]) -> Result<Vec<Tally>> {
     let mut tallies = vec![Tally::default(); policies.len()];
     let mut batch = Vec::with_capacity(BATCH);
@@ -46,7 +45,7 @@ pub fn simulate(mut requests: impl Requests<Block = u32>, policies: &mut [Policy
                         tally.requests += 1;
                         tally.misses += u64::from(!policy.access(block, |_| tally.evictions += 1));
                     }
-                    Request::Gone(block) => {
+                    Request::Deleted(block) => {
                         policy.remove(block);
                     }
                 }
@@ -56,21 +55,21 @@ pub fn simulate(mut requests: impl Requests<Block = u32>, policies: &mut [Policy
     Ok(tallies)
 }
 
-/// A use whose block is not used again.
+/// Marks a use whose block is not used again.
 const NEVER: u32 = u32::MAX;
 
-/// Returns what the best of all policies would have done ([`Opt`]) with caches of these sizes. It
-/// knows the future, so all requests are kept in memory, 12 bytes each.
+/// Returns the tallies of the optimal policy ([`Opt`]) with caches of these sizes. It needs the
+/// future, so all requests are kept in memory, 12 bytes each.
 ///
 /// # Errors
-/// As reading the trace does; [`Error::Refused`] if there are 2^32 requests or more.
+/// Errors of reading the trace; [`Error::Refused`] for 2^32 requests or more.
 pub fn optimal(mut requests: impl Requests<Block = u32>, sizes: &[NonZeroU32]) -> Result<Vec<Tally>> {
     let (mut all, mut batch) = (Vec::new(), Vec::with_capacity(BATCH));
     while requests.next(&mut batch)? {
         all.extend_from_slice(&batch);
     }
     if u32::try_from(all.len()).is_err() {
-        let what = format!("{} requests are too many for OPT, which has to keep them all", all.len());
+        let what = format!("{} requests are too many for OPT, which keeps all of them in memory", all.len());
         return Err(Error::Refused(what));
     }
     let next = next_uses(&all);
@@ -83,7 +82,7 @@ pub fn optimal(mut requests: impl Requests<Block = u32>, sizes: &[NonZeroU32]) -
                     tally.requests += 1;
                     tally.misses += u64::from(!opt.access(block, next, |_| tally.evictions += 1));
                 }
-                Request::Gone(block) => {
+                Request::Deleted(block) => {
                     opt.remove(block);
                 }
             }
@@ -93,14 +92,15 @@ pub fn optimal(mut requests: impl Requests<Block = u32>, sizes: &[NonZeroU32]) -
     Ok(sizes.iter().map(tally).collect())
 }
 
-/// For each use when its block is used next, if its data is not gone before.
+/// Returns, for each use, the index of the next use of its block, unless its data is deleted
+/// before.
 fn next_uses(requests: &[Request<u32>]) -> Vec<u32> {
     let mut next = vec![NEVER; requests.len()];
     let mut coming = HashMap::<u32, u32, foldhash::fast::FixedState>::default();
     for ((at, &request), next) in (0..NEVER).zip(requests).zip(&mut next).rev() {
         match request {
             Request::Use(block) => *next = coming.insert(block, at).unwrap_or(NEVER),
-            Request::Gone(block) => {
+            Request::Deleted(block) => {
                 coming.remove(&block);
             }
         }
@@ -111,24 +111,24 @@ fn next_uses(requests: &[Request<u32>]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::requests::Listed;
+    use crate::requests::RequestList;
     use spindle_cache::policy::PolicyName;
 
     fn size(blocks: u32) -> NonZeroU32 {
         NonZeroU32::new(blocks).unwrap()
     }
 
-    /// Promise: several policies see the same requests, each is counted for itself, and nothing
-    /// asked for is no miss.
+    /// Promise: several policies see the same requests and are counted separately, and no requests
+    /// mean no misses.
     #[test]
     fn policies_share_a_pass() {
-        use Request::{Gone, Use};
-        let requests = [1, 2, 3, 1, 4, 2].map(Use).into_iter().chain([Gone(2), Gone(9), Use(2)]);
+        use Request::{Deleted, Use};
+        let requests = [1, 2, 3, 1, 4, 2].map(Use).into_iter().chain([Deleted(2), Deleted(9), Use(2)]);
         let requests: Vec<_> = requests.collect();
         let mut policies = [(PolicyName::Lru, 2), (PolicyName::Lru, 3), (PolicyName::Fifo, 3)]
             .map(|(n, s)| Policy::new(n, size(s)));
-        let tallies = simulate(Listed::new(&requests), &mut policies).unwrap();
-        // LRU of 3 hits 1 only, which 4 and the second 2 drive out no more; FIFO hits 1 and 2.
+        let tallies = simulate(RequestList::new(&requests), &mut policies).unwrap();
+        // LRU of 3 hits only 1, which 4 and the second 2 do not evict; FIFO hits 1 and 2.
         let expected =
             [(7, 4), (6, 2), (5, 1)].map(|(misses, evictions)| Tally { requests: 7, misses, evictions });
         assert_eq!(tallies, expected);
@@ -136,14 +136,14 @@ mod tests {
         assert!(Tally::default().miss_ratio() < 1e-12);
     }
 
-    /// Promise: OPT knows the future, and that data which goes is not used again.
+    /// Promise: OPT uses the future, and knows that deleted data is not used again.
     #[test]
-    fn the_best_by_hand() {
-        use Request::{Gone, Use};
-        // With 2 blocks: 1 and 2 come; 3 takes the place of 2, as 2 goes before it is used; 1 hits;
-        // 2 comes anew for 3; both hit.
-        let requests = [Use(1), Use(2), Use(3), Use(1), Gone(2), Use(2), Use(1), Use(2)];
-        let tallies = optimal(Listed::new(&requests), &[size(1), size(2)]).unwrap();
+    fn optimal_by_hand() {
+        use Request::{Deleted, Use};
+        // With 2 blocks: 1 and 2 are read; 3 replaces 2, which is deleted before its next use; 1
+        // hits; 2 is read again in place of 3; both hit.
+        let requests = [Use(1), Use(2), Use(3), Use(1), Deleted(2), Use(2), Use(1), Use(2)];
+        let tallies = optimal(RequestList::new(&requests), &[size(1), size(2)]).unwrap();
         let expected = [(7, 6), (4, 2)].map(|(misses, evictions)| Tally { requests: 7, misses, evictions });
         assert_eq!(tallies, expected);
     }

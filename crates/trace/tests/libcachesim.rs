@@ -1,9 +1,9 @@
-//! Beside somebody else's simulator: what `cachesim` of libCacheSim
-//! (github.com/1a1a11a/libCacheSim; the Python source package `libcachesim` 0.3.5, August 2026)
-//! counts on a small trace.
+//! Compares with another simulator: the counts of `cachesim` of libCacheSim
+//! (github.com/1a1a11a/libCacheSim; the Python source package `libcachesim` 0.3.5, August 2026) for
+//! a small trace.
 //!
-//! Its figures are recorded here, so that nobody needs it for the tests. Who has it, in the
-//! directory `SPINDLE_LIBCACHESIM`, has them measured again, with
+//! Its counts are recorded here, so the tests do not need the program. If the directory
+//! `SPINDLE_LIBCACHESIM` has it, they are measured again with
 //!
 //! ```text
 //! cachesim TRACE oracleGeneral POLICY 10,100,500,2000 --ignore-obj-size 1 --num-thread 1
@@ -22,10 +22,10 @@ use std::process::Command;
 const REQUESTS: u64 = 10_000;
 const SIZES: [u32; 4] = [10, 100, 500, 2000];
 
-/// What libCacheSim calls a policy, and its misses with each of the [`SIZES`]. Of the other
-/// policies it has variants: its LIRS limits the stack, its S3-FIFO asks for the state of the main
-/// queue where the paper asks for that of the small one, and small queues and windows of less than
-/// one block hold nothing.
+/// The name of a policy in libCacheSim, and its misses with each of the [`SIZES`]. libCacheSim has
+/// variants of the other policies: its LIRS limits the stack, its S3-FIFO tests the state of the
+/// main queue where the paper tests that of the small one, and small queues and windows of less
+/// than one block hold nothing.
 const FIGURES: &[(PolicyName, &str, [u64; 4])] = &[
     (PolicyName::Lru, "lru", [9537, 6693, 2768, 1923]),
     (PolicyName::Fifo, "fifo", [9554, 7064, 3515, 1923]),
@@ -35,7 +35,8 @@ const FIGURES: &[(PolicyName, &str, [u64; 4])] = &[
     (PolicyName::TwoQ, "twoq", [9106, 5824, 2632, 1923]),
 ];
 
-/// Objects with popularities that fall off slowly, and every eighth request the next of a scan.
+/// Writes a trace of objects with slowly decreasing popularity; every eighth request belongs to a
+/// scan.
 fn write_trace(path: &Path) {
     let (mut random, mut bytes) = (1_u64, Vec::new());
     for n in 0..REQUESTS {
@@ -50,7 +51,7 @@ fn write_trace(path: &Path) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// Returns what libCacheSim counts.
+/// Returns the misses that libCacheSim counts.
 fn theirs(directory: &Path, trace: &Path, policy: &str) -> Vec<u64> {
     let sizes = SIZES.map(|size| size.to_string()).join(",");
     let output = Command::new(directory.join("cachesim"))
@@ -61,12 +62,12 @@ fn theirs(directory: &Path, trace: &Path, policy: &str) -> Vec<u64> {
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let ratios = text.lines().filter_map(|line| line.rsplit_once("miss ratio "));
-    // 0.1234 of 10,000.
+    // A ratio such as 0.1234 of 10,000 requests.
     ratios.map(|(_, ratio)| ratio.trim().replace('.', "").parse().unwrap()).collect()
 }
 
-/// Promise: LRU and all policies of which libCacheSim has no variant miss exactly as often there as
-/// here.
+/// Promise: LRU, and all policies that libCacheSim implements as published, miss exactly as often
+/// there as here.
 #[test]
 fn misses_are_libcachesims() {
     let directory = tempfile::tempdir().unwrap();
@@ -77,7 +78,7 @@ fn misses_are_libcachesims() {
         let tallies = simulate(OracleFile::open(&trace).unwrap().numbered(), &mut policies).unwrap();
         assert!(
             tallies.iter().map(|tally| tally.misses).eq(figures),
-            "{name}: {tallies:?} are not {figures:?}"
+            "{name}: {tallies:?} instead of {figures:?}"
         );
         if let Some(directory) = std::env::var_os("SPINDLE_LIBCACHESIM") {
             assert_eq!(

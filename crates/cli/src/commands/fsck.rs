@@ -8,7 +8,7 @@ use crate::output::Output;
 use crate::partition;
 use serde::Serialize;
 use spindle_clock::SystemClock;
-use spindle_device::{Device, Trial};
+use spindle_device::{CowDevice, Device};
 use spindle_ffs::check::{EXIT_OPERATIONAL, Options, Phase, Report, Severity, check};
 use spindle_ffs::{Ffs, FoundLog, Superblock};
 use spindle_v7::Format;
@@ -161,7 +161,7 @@ fn recover(device: Arc<dyn Device>, dry_run: bool) -> spindle_vfs::Result<(Arc<d
     let (device, note): (Arc<dyn Device>, _) = if dry_run {
         let note =
             format!("not unmounted cleanly: checking the state after replay of its log ({blocks} blocks)");
-        (Arc::new(Trial::new(device)), note)
+        (Arc::new(CowDevice::new(device)), note)
     } else {
         (device, format!("recovered {blocks} blocks from the log"))
     };

@@ -1,31 +1,31 @@
-//! The BSD disklabel, on a bare disk or inside a slice, in either byte order.
+//! The BSD disklabel, on a bare disk or in a slice, in either byte order.
 //!
-//! One structure with three readings. The table's offsets count sectors of `d_secsize` bytes: from
-//! the start of the disk in `NetBSD` and `OpenBSD`, from the offset of the raw partition `c` in
-//! `FreeBSD` (whose GEOM subtracts it, `sys/geom/part/g_part_bsd.c`). `OpenBSD` keeps the high 16
-//! bits of each size and offset where the others have `p_fsize`, and says so by version 1 at byte
-//! 114 (`OpenBSD` `sys/sys/disklabel.h`).
+//! One structure with three interpretations. The offsets in the table count sectors of `d_secsize`
+//! bytes: from the start of the disk in `NetBSD` and `OpenBSD`, from the offset of the raw
+//! partition `c` in `FreeBSD` (whose GEOM subtracts it, `sys/geom/part/g_part_bsd.c`). `OpenBSD`
+//! stores the high 16 bits of each size and offset in place of `p_fsize`, and marks this by version
+//! 1 at byte 114 (`OpenBSD` `sys/sys/disklabel.h`).
 //!
 //! Sources: `FreeBSD` `sys/sys/disk/bsd.h`, `NetBSD` and `OpenBSD` `sys/sys/disklabel.h`.
 
-use super::{Host, Label, Partition, Scheme, blame_outside, blame_overlaps, bytes_at};
+use super::{Host, Label, Partition, Scheme, bytes_at, mark_outside, mark_overlaps};
 use crate::{Device, Result};
 use spindle_ondisk::{Endian, structure};
 
 structure! {
-    /// The label without its table; the fields that say where partitions are.
+    /// The fields of the label that locate partitions, without the table.
     struct Disklabel: 148 {
         /// [`DISKMAGIC`].
         0 d_magic: u32,
-        /// Bytes in a sector.
+        /// Bytes per sector.
         40 d_secsize: u32,
-        /// 1 where `OpenBSD` wrote the high bits too.
+        /// 1 if `OpenBSD` wrote the high bits too.
         114 d_version: u16,
         /// [`DISKMAGIC`] again.
         132 d_magic2: u32,
         /// Makes the exclusive or of all 16-bit words zero.
         136 d_checksum: u16,
-        /// Partitions in the table, which follows.
+        /// Number of partitions in the table, which follows.
         138 d_npartitions: u16,
     }
 }
@@ -33,7 +33,7 @@ structure! {
 structure! {
     /// A partition of the table; the high bits are `OpenBSD`'s.
     struct BsdPartition: 16 {
-        /// Sectors.
+        /// Size in sectors.
         0 p_size: u32,
         /// First sector.
         4 p_offset: u32,
@@ -41,43 +41,43 @@ structure! {
         8 p_offseth: u16,
         /// High bits of `p_size`.
         10 p_sizeh: u16,
-        /// What is in it.
+        /// Type of the content.
         12 p_fstype: u8,
     }
 }
 
 const DISKMAGIC: u32 = 0x8256_4557;
-/// `OpenBSD`'s number of partitions, which is the largest, and of letters to name them.
+/// `OpenBSD`'s maximum number of partitions, the largest, for which there are enough letters.
 const MAX_PARTITIONS: usize = 52;
 /// Index of the partition that is the whole slice or disk.
 const RAW_PART: usize = 2;
-/// The type of an entry that holds no file system: the raw partition, or one that others subdivide.
+/// Type of an entry without a file system: the raw partition, or one that others subdivide.
 const FS_UNUSED: u8 = 0;
-/// Where the machines put it: the second sector (i386, amd64, arm, hp300 …), or within the first
-/// one (at 64 VAX, Alpha, MIPS; at 128 SPARC), or after larger sectors.
+/// Offsets of the label, by machine: the second sector (i386, amd64, arm, hp300 …), within the
+/// first one (64 on VAX, Alpha, MIPS; 128 on SPARC), or after larger sectors.
 const PLACES: [u64; 6] = [512, 64, 128, 0, 2048, 4096];
 
-/// Where a label stands, which tells what its sector numbers count from: the start of the disk, or
-/// the number that its partition `c` begins with. The shape of `c` overrules that where it can mean
-/// one thing only: the number 0 and no more sectors than the slice has is the slice, more than that
-/// is the disk.
+/// The location of a label, which determines the origin of its sector numbers: the start of the
+/// disk, or the first sector of its partition `c`. The shape of `c` overrides this if it is
+/// unambiguous: if `c` begins at 0 and has no more sectors than the slice, the origin is the slice;
+/// with more, it is the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Numbering {
-    /// In a slice of `FreeBSD`'s type: from `c`.
+    /// In a slice of `FreeBSD`'s type: the origin is `c`.
     Relative,
-    /// In a slice of another type: from the start of the disk.
+    /// In a slice of another type: the origin is the start of the disk.
     Absolute,
-    /// On the bare disk: from its start, unless `c` then reaches beyond the end, as in the copy of
-    /// a slice without its disk.
+    /// On the bare disk: the origin is its start, unless `c` then extends beyond the end, as in a
+    /// copy of a slice without its disk.
     Bare,
 }
 
-/// Returns whether the bare disk has a label.
+/// Returns true if the bare disk has a label.
 pub(super) fn is_labelled(device: &dyn Device) -> Result<bool> {
     Ok(locate(device, 0, device.info().size_bytes)?.is_some())
 }
 
-/// A label found: its bytes to the end of the table, and their order.
+/// A label with its byte order; `bytes` extends to the end of the table.
 struct Raw {
     bytes: Vec<u8>,
     endian: Endian,
@@ -85,10 +85,10 @@ struct Raw {
     places: usize,
 }
 
-/// Looks for a label at the start of the `size` bytes at `start`.
+/// Searches for a label at the start of the `size` bytes at `start`.
 fn locate(device: &dyn Device, start: u64, size: u64) -> Result<Option<Raw>> {
     for place in PLACES {
-        // The whole table if there is room for it, but a label at the very end may be shorter.
+        // Read the whole table if it fits; a label at the very end may be shorter.
         let room = usize::try_from(size.saturating_sub(place)).unwrap_or(usize::MAX);
         let len = room.min(Disklabel::SIZE + MAX_PARTITIONS * BsdPartition::SIZE);
         if len < Disklabel::SIZE {
@@ -110,7 +110,7 @@ fn locate(device: &dyn Device, start: u64, size: u64) -> Result<Option<Raw>> {
     Ok(None)
 }
 
-/// Returns the partitions of the label in `host`, called `prefix` and a letter.
+/// Returns the partitions of the label in `host`, named `prefix` and a letter.
 pub(super) fn read(
     device: &dyn Device,
     host: Host,
@@ -129,7 +129,7 @@ pub(super) fn read(
     }
     if places < usize::from(head.d_npartitions) {
         label.notes.push(format!(
-            "the BSD disklabel {whose} claims {} partitions, more than there is room for",
+            "the BSD disklabel {whose} claims {} partitions, more than fit",
             head.d_npartitions
         ));
     }
@@ -172,21 +172,21 @@ pub(super) fn read(
             problem: None,
         };
         if sum != 0 {
-            partition.blame(|| "the checksum of its disklabel is wrong".to_owned());
+            partition.set_problem(|| "the checksum of its disklabel is wrong".to_owned());
         }
         if offset < origin {
-            partition.blame(|| format!("it begins before {container}"));
+            partition.set_problem(|| format!("it begins before {container}"));
         }
         unused.push(entry.p_fstype == FS_UNUSED);
         label.partitions.push(partition);
     }
-    blame_outside(label.partitions.iter_mut(), first, end, container);
+    mark_outside(label.partitions.iter_mut(), first, end, container);
     let used = label.partitions.iter_mut().zip(unused).filter(|(_, unused)| !unused).map(|(p, _)| p);
-    blame_overlaps(used);
+    mark_overlaps(used);
     Ok(Some(label))
 }
 
-/// Returns the name of a partition's type; beyond 13 the systems agree on few.
+/// Returns the name of a partition's type; above 13 the systems agree on few.
 fn kind(fstype: u8) -> String {
     match fstype {
         FS_UNUSED => "unused",

@@ -1,12 +1,12 @@
 //! The GUID partition table (UEFI specification, chapter 5).
 //!
-//! A header in the disk's second sector points at an array of entries; both have a checksum, and a
-//! copy of both stands at the disk's end. The primary is used if it is whole, else the backup. The
-//! boot record in the first sector must have a slot that covers the GPT: where it has other slots
-//! only, some tool that knew nothing of the GPT has made new slices, and those count.
+//! A header in the disk's second sector points to an array of entries; both have a checksum, and a
+//! copy of both is at the disk's end. The primary is used if it is intact, otherwise the backup.
+//! The boot record in the first sector must have a slot that covers the GPT: if it has only other
+//! slots, a tool that did not know the GPT has made new slices, and those are used.
 
 use super::bsd::Numbering;
-use super::{Host, Label, Nested, Partition, Scheme, blame_outside, blame_overlaps, bytes_at, mbr};
+use super::{Host, Label, Nested, Partition, Scheme, bytes_at, mark_outside, mark_overlaps, mbr};
 use crate::{Device, Result};
 use spindle_ondisk::{Endian, Field, structure};
 
@@ -15,17 +15,17 @@ structure! {
     struct GptHeader: 92 {
         /// [`SIGNATURE`].
         0 signature: [u8; 8],
-        /// Bytes that the header's checksum covers.
+        /// Number of bytes that the header's checksum covers.
         12 header_size: u32,
         /// CRC-32 of the header with this field zero.
         16 header_crc32: u32,
-        /// Where this header is.
+        /// Sector of this header.
         24 my_lba: u64,
-        /// Where the other header is.
+        /// Sector of the other header.
         32 alternate_lba: u64,
-        /// First sector that a partition may use.
+        /// First sector that partitions may use.
         40 first_usable_lba: u64,
-        /// Last one.
+        /// Last sector that partitions may use.
         48 last_usable_lba: u64,
         /// First sector of the entries.
         72 partition_entry_lba: u64,
@@ -41,26 +41,26 @@ structure! {
 structure! {
     /// An entry.
     struct GptEntry: 128 {
-        /// What is in it; zero if the entry is free.
+        /// Type of the content; zero if the entry is free.
         0 partition_type_guid: [u8; 16],
         /// First sector.
         32 starting_lba: u64,
         /// Last sector.
         40 ending_lba: u64,
-        /// A name in UTF-16.
+        /// Name in UTF-16.
         56 partition_name: [u16; 36],
     }
 }
 
 const SIGNATURE: [u8; 8] = *b"EFI PART";
-/// Sectors that disks with a GPT have.
+/// Sector sizes of disks with a GPT, in bytes.
 const SECTORS: [u64; 2] = [512, 4096];
-/// Most bytes of entries: a thousand times the usual partitions, and soon read.
+/// Maximum size of the entries in bytes: enough for a thousand times the usual partitions.
 const MAX_ENTRY_BYTES: u64 = 2 << 20;
 
-/// FreeBSD's slice with a disklabel inside.
+/// Type of FreeBSD's slice with a disklabel inside.
 const FREEBSD: &str = "516e7cb4-6ecf-11d6-8ff8-00022d09712b";
-/// `OpenBSD`'s slice with a disklabel inside.
+/// Type of `OpenBSD`'s slice with a disklabel inside.
 const OPENBSD: &str = "824cc7a0-36a8-11e3-890a-952519ad3f61";
 
 /// Returns the partitions of the disk, if it has a GPT.
@@ -78,7 +78,8 @@ pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
         }
     }
     for sector in SECTORS {
-        // The backup is in the last sector, unless the image grew; then the primary may still know.
+        // The backup is in the last sector, unless the image grew; then the primary may point to
+        // it.
         let known = header(device, sector, 1)?.ok().map(|(header, _)| header.alternate_lba);
         for lba in (size / sector).checked_sub(1).into_iter().chain(known) {
             if lba > 1
@@ -95,11 +96,11 @@ pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
     if protected.is_none() && why.is_none() {
         return Ok(None);
     }
-    let why = why.unwrap_or("there is none behind the boot record that announces it");
+    let why = why.unwrap_or("the boot record announces one, but it is missing");
     Ok(Some(Label { notes: vec![format!("no usable GPT: {why}")], ..Label::default() }))
 }
 
-/// A header that is whole, with the reason if it is not; no reason where nothing looks like one.
+/// A valid copy, or the reason why it is invalid; no reason if nothing looks like a GPT.
 type Copy<T> = std::result::Result<T, Option<&'static str>>;
 
 /// Returns the header at a sector, and its bytes.
@@ -124,7 +125,7 @@ fn header(device: &dyn Device, sector: u64, lba: u64) -> Result<Copy<(GptHeader,
         return Ok(Err(Some("its header's checksum is wrong")));
     }
     if header.my_lba != lba {
-        return Ok(Err(Some("its header belongs elsewhere")));
+        return Ok(Err(Some("its header is not at its own place")));
     }
     Ok(Ok((header, bytes)))
 }
@@ -143,7 +144,7 @@ fn read_copy(device: &dyn Device, sector: u64, lba: u64) -> Result<Copy<Label>> 
     let (Some(offset), Ok(total), Ok(entry_size)) =
         (header.partition_entry_lba.checked_mul(sector), usize::try_from(total), usize::try_from(entry_size))
     else {
-        return Ok(Err(Some("its entries are out of reach")));
+        return Ok(Err(Some("its entries are at an impossible place")));
     };
     let Some(entries) = bytes_at(device, offset, total)? else {
         return Ok(Err(Some("its entries are beyond the end of the disk")));
@@ -159,8 +160,8 @@ fn read_copy(device: &dyn Device, sector: u64, lba: u64) -> Result<Copy<Label>> 
         }
         add(&mut label, number, &entry, &header, sector);
     }
-    blame_outside(label.partitions.iter_mut(), 0, device.info().size_bytes, "the disk");
-    blame_overlaps(label.partitions.iter_mut());
+    mark_outside(label.partitions.iter_mut(), 0, device.info().size_bytes, "the disk");
+    mark_overlaps(label.partitions.iter_mut());
     Ok(Ok(label))
 }
 
@@ -180,10 +181,10 @@ fn add(label: &mut Label, number: usize, entry: &GptEntry, header: &GptHeader, s
         problem: None,
     };
     if sectors.is_none() {
-        partition.blame(|| "it ends before it begins".to_owned());
+        partition.set_problem(|| "it ends before it begins".to_owned());
     }
     if starting_lba < header.first_usable_lba || ending_lba > header.last_usable_lba {
-        partition.blame(|| "it lies where the GPT allows no partition".to_owned());
+        partition.set_problem(|| "it is outside the area that the GPT allows for partitions".to_owned());
     }
     let numbering = match guid.as_str() {
         FREEBSD => Some(Numbering::Relative),
@@ -198,7 +199,7 @@ fn add(label: &mut Label, number: usize, entry: &GptEntry, header: &GptHeader, s
     label.partitions.push(partition);
 }
 
-/// Returns a GUID as people write it; its first three fields are little-endian on disk.
+/// Formats a GUID as usual; its first three fields are little-endian on disk.
 fn guid_text(guid: &[u8; 16]) -> String {
     let node = u64::get(&guid[8..], Endian::Big);
     format!(

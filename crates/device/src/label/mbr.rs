@@ -1,21 +1,20 @@
 //! The master boot record and its chain of extended partitions.
 //!
-//! Four slots in the disk's first sector name the primary slices `s1` to `s4`. One of them may be a
-//! container: its first sector has a table of the same form, whose first slot is a logical slice
-//! (counted from that very sector) and whose second one leads to the next such sector (counted from
-//! the container's start).
+//! Four slots in the disk's first sector define the primary slices `s1` to `s4`. One of them may be
+//! a container: its first sector has a table of the same form, whose first slot is a logical slice
+//! (relative to that sector) and whose second one links to the next such sector (relative to the
+//! container's start).
 
 use super::bsd::Numbering;
-use super::{Host, Label, Nested, Partition, Scheme, blame_outside, blame_overlaps, bsd, bytes_at};
+use super::{Host, Label, Nested, Partition, Scheme, bsd, bytes_at, mark_outside, mark_overlaps};
 use crate::{Device, Result};
 use spindle_ondisk::{Endian, structure};
 use std::collections::HashSet;
 
 structure! {
-    /// A slot (FreeBSD `sys/disk/mbr.h`); the places by cylinder, head and sector are of no use any
-    /// more.
+    /// A slot (FreeBSD `sys/disk/mbr.h`); the addresses by cylinder, head and sector are obsolete.
     struct DosPartition: 16 {
-        /// 0x80 for the one to boot.
+        /// 0x80 for the bootable slice.
         0 dp_flag: u8,
         /// Type.
         4 dp_typ: u8,
@@ -29,16 +28,16 @@ structure! {
 const DOSPARTOFF: usize = 446;
 const DOSMAGICOFFSET: usize = 510;
 const DOSMAGIC: [u8; 2] = [0x55, 0xaa];
-/// The type of the slot that covers a GPT.
+/// Type of the slot that covers a GPT.
 pub(super) const DOSPTYP_PMBR: u8 = 0xee;
-/// Most logical slices; a longer chain is taken for a mistake.
+/// Maximum number of logical slices; a longer chain counts as damage.
 const MAX_LOGICAL: usize = 128;
 
 /// A slice with its type.
 type Slice = (Partition, u8);
 
-/// Returns whether the first sector is a boot record with a slot for a GPT; none if it is no boot
-/// record in use.
+/// Returns whether the first sector is a boot record with a slot for a GPT, or `None` if it is no
+/// boot record in use.
 pub(super) fn protects_gpt(device: &dyn Device) -> Result<Option<bool>> {
     let slots = slots_at(device, 0)?.filter(|slots| slots.iter().any(in_use));
     Ok(slots.map(|slots| slots.iter().any(|slot| slot.dp_typ == DOSPTYP_PMBR)))
@@ -56,13 +55,13 @@ pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
         .filter(|(_, slot)| in_use(slot))
         .map(|(number, slot)| slice(number, 0, slot, sector))
         .collect();
-    // A bootable BSD disk without slices has a boot record for show, with a slot that begins at the
+    // A bootable BSD disk without slices has a dummy boot record, with a slot that begins at the
     // record itself.
     if primary.iter().any(|(p, _)| p.start_bytes == 0) && bsd::is_labelled(device)? {
         return Ok(None);
     }
-    blame_outside(primary.iter_mut().map(|(p, _)| p), 0, info.size_bytes, "the disk");
-    blame_overlaps(primary.iter_mut().map(|(p, _)| p));
+    mark_outside(primary.iter_mut().map(|(p, _)| p), 0, info.size_bytes, "the disk");
+    mark_overlaps(primary.iter_mut().map(|(p, _)| p));
     let mut label = Label::default();
     let mut logical: Vec<Slice> = Vec::new();
     for (container, _) in primary.iter().filter(|(p, typ)| is_container(*typ) && p.problem.is_none()) {
@@ -72,8 +71,8 @@ pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
         }
         let inside = &mut logical[first..];
         let (start, end) = (container.start_bytes, container.end());
-        blame_outside(inside.iter_mut().map(|(p, _)| p), start, end, &container.name);
-        blame_overlaps(inside.iter_mut().map(|(p, _)| p));
+        mark_outside(inside.iter_mut().map(|(p, _)| p), start, end, &container.name);
+        mark_overlaps(inside.iter_mut().map(|(p, _)| p));
     }
     for (partition, typ) in primary.into_iter().chain(logical) {
         label.hosts.push(host(&partition, typ));
@@ -82,7 +81,7 @@ pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
     Ok(Some(label))
 }
 
-/// Adds the logical slices of a container; says what is wrong with their chain.
+/// Adds the logical slices of a container; returns the problem of their chain, if any.
 fn read_logical(
     device: &dyn Device,
     container: &Partition,
@@ -112,7 +111,7 @@ fn read_logical(
     Ok(Some("is too long"))
 }
 
-/// Returns the slots of a boot sector, if that is what stands at `offset`.
+/// Returns the slots of a boot sector, if there is one at `offset`.
 fn slots_at(device: &dyn Device, offset: u64) -> Result<Option<[DosPartition; 4]>> {
     let Some(bytes) = bytes_at(device, offset, 512)? else {
         return Ok(None);
@@ -134,7 +133,7 @@ fn is_container(typ: u8) -> bool {
     matches!(typ, 0x05 | 0x0f | 0x85)
 }
 
-/// Returns the slice of a slot whose sectors are counted from `base`.
+/// Returns the slice of a slot whose sectors count from `base`.
 fn slice(number: usize, base: u64, slot: &DosPartition, sector: u64) -> Slice {
     let partition = Partition {
         name: format!("s{number}"),
@@ -148,10 +147,10 @@ fn slice(number: usize, base: u64, slot: &DosPartition, sector: u64) -> Slice {
     (partition, slot.dp_typ)
 }
 
-/// Returns what label a slice of this type may hold.
+/// Returns the kind of label that a slice of this type may contain.
 fn host(partition: &Partition, typ: u8) -> Option<Host> {
     let nested = match typ {
-        // Also NetBSD's and OpenBSD's first type, whose labels count from the disk's start.
+        // Also the first type of NetBSD and OpenBSD, whose labels count from the disk's start.
         0xa5 => Nested::Bsd(Numbering::Relative),
         0xa6 | 0xa9 => Nested::Bsd(Numbering::Absolute),
         0x82 | 0xbf => Nested::Vtoc,

@@ -1,18 +1,18 @@
-//! Partitions: what is inside a disk, in any of the labels that the BSDs and their hosts write.
+//! Partitions: the contents of a disk, in any of the labels that the BSDs and their hosts write.
 //!
-//! [`partitions`] looks for the outermost label (GPT, Sun, MBR or a BSD disklabel on the bare
-//! disk), then for another label inside the slices that may have one, and lists everything it finds
-//! by name:
+//! [`partitions`] searches for the outermost label (GPT, Sun, MBR or a BSD disklabel on the bare
+//! disk), then for labels inside the slices that may have one, and lists everything it finds by
+//! name:
 //!
-//! | name | is |
+//! | name | meaning |
 //! |---|---|
 //! | `s1`…`s4`, `s5`… | MBR slice, logical ones from 5 |
 //! | `p1`… | GPT partition |
 //! | `a`… | partition of a BSD disklabel or Sun label |
 //! | `s1a`, `p2a` | BSD or Solaris partition inside a slice |
 //!
-//! Labels are hostile. Every number is checked before it is used, and chains are bounded. A
-//! partition that cannot be right (outside the disk, outside its container, over another one) is
+//! Labels are untrusted. Every number is checked before it is used, and chains are bounded. An
+//! impossible partition (outside the disk, outside its container, overlapping another one) is
 //! listed with its problem and cannot be opened.
 
 mod bsd;
@@ -24,7 +24,7 @@ mod vtoc;
 use crate::{Device, Error, Info, Result};
 use std::fmt;
 
-/// The kind of label that names a partition.
+/// The kind of label that defines a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// IBM PC master boot record, with extended partitions.
@@ -51,54 +51,54 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// One partition.
+/// A partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// What users call it: `s1a`.
+    /// Name for users, such as `s1a`.
     pub name: String,
-    /// The label it stands in.
+    /// The label that defines it.
     pub scheme: Scheme,
     /// First byte on the disk.
     pub start_bytes: u64,
     /// Length in bytes.
     pub size_bytes: u64,
-    /// What the label says is in it.
+    /// Content according to the label.
     pub kind: String,
-    /// The name that its maker gave it, where the label has room for one.
+    /// Name given by its creator, if the label can store one.
     pub label: Option<String>,
-    /// Why it cannot be opened.
+    /// The reason why it cannot be opened.
     pub problem: Option<String>,
 }
 
 impl Partition {
-    /// Returns the first byte behind it; also right where a hostile label makes it wrap.
+    /// Returns the first byte after it; saturates if a hostile label would overflow.
     fn end(&self) -> u64 {
         self.start_bytes.saturating_add(self.size_bytes)
     }
 
-    /// Notes a problem unless there is one already.
-    fn blame(&mut self, problem: impl FnOnce() -> String) {
+    /// Sets the problem unless there is one already.
+    fn set_problem(&mut self, problem: impl FnOnce() -> String) {
         if self.problem.is_none() {
             self.problem = Some(problem());
         }
     }
 }
 
-/// Everything found on a disk.
+/// The partitions found on a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// Name of the device.
     pub device: String,
-    /// The outermost label; none on a bare file system.
+    /// The outermost label; `None` for a bare file system.
     pub scheme: Option<Scheme>,
-    /// The partitions in the order of the labels, those inside a slice right after it.
+    /// The partitions in the order of the labels; those inside a slice follow it.
     pub partitions: Vec<Partition>,
-    /// What is odd about the labels, in words.
+    /// Peculiarities of the labels, as text.
     pub notes: Vec<String>,
 }
 
 impl Table {
-    /// Returns the partition called `name`. The last letter alone will do where only one partition
+    /// Returns the partition called `name`. The last letter alone is enough if only one partition
     /// ends in it: `a` for `s1a`.
     ///
     /// # Errors
@@ -115,11 +115,16 @@ impl Table {
                 return Err(unusable(format!("{name} may be {} or {}", one.name, other.name)));
             }
             (None, None, _) if self.partitions.is_empty() => {
-                return Err(unusable(format!("no partition {name}: there is no label that Spindle knows")));
+                return Err(unusable(format!(
+                    "no partition {name}: the disk has no label that Spindle knows"
+                )));
             }
             (None, None, _) => {
                 let names: Vec<&str> = self.partitions.iter().map(|p| p.name.as_str()).collect();
-                return Err(unusable(format!("no partition {name}: there are {}", names.join(", "))));
+                return Err(unusable(format!(
+                    "no partition {name}: the partitions are {}",
+                    names.join(", ")
+                )));
             }
         };
         match &found.problem {
@@ -132,16 +137,16 @@ impl Table {
     }
 }
 
-/// What one label holds.
+/// The content of one label.
 #[derive(Default)]
 struct Label {
     partitions: Vec<Partition>,
-    /// Beside each partition, whether it may have a label inside; may be shorter.
+    /// For each partition, the place of a possible label inside; may be shorter than `partitions`.
     hosts: Vec<Option<Host>>,
     notes: Vec<String>,
 }
 
-/// A slice, or the disk, that may have a label inside.
+/// A slice, or the disk, that may contain a label.
 #[derive(Clone, Copy)]
 struct Host {
     start: u64,
@@ -149,7 +154,7 @@ struct Host {
     nested: Nested,
 }
 
-/// A label inside a slice.
+/// The kind of label inside a slice.
 #[derive(Clone, Copy)]
 enum Nested {
     /// BSD disklabel.
@@ -170,8 +175,7 @@ impl Host {
 /// Finds the partitions of a disk.
 ///
 /// # Errors
-/// When the device cannot be read. A label that makes no sense is no error: it is noted in the
-/// table.
+/// Errors of reading the device. An invalid label is not an error; it is noted in the table.
 pub fn partitions(device: &dyn Device) -> Result<Table> {
     let info = device.info();
     let mut table =
@@ -207,7 +211,7 @@ pub fn partitions(device: &dyn Device) -> Result<Table> {
             table.notes.extend(inner.notes);
         }
     }
-    // NetBSD and OpenBSD keep the label in the disk's second sector when no slice is theirs.
+    // NetBSD and OpenBSD put the label in the disk's second sector if they have no slice.
     if scheme == Scheme::Mbr
         && !nested
         && let Some(bare) = disk.read(device, "")?
@@ -218,7 +222,7 @@ pub fn partitions(device: &dyn Device) -> Result<Table> {
     Ok(table)
 }
 
-/// Reads `len` bytes at `offset`, which need not be whole sectors; none where the device is
+/// Reads `len` bytes at `offset`, which need not be whole sectors; returns `None` if the device is
 /// shorter.
 fn bytes_at(device: &dyn Device, offset: u64, len: usize) -> Result<Option<Vec<u8>>> {
     let &Info { size_bytes, sector_bytes, .. } = device.info();
@@ -236,8 +240,8 @@ fn bytes_at(device: &dyn Device, offset: u64, len: usize) -> Result<Option<Vec<u
     Ok(Some(bytes.split_off(bytes.len() - len)))
 }
 
-/// Blames partitions that do not lie within `start..end`, which is called `container`.
-fn blame_outside<'a>(
+/// Sets a problem in partitions that are not within `start..end`, the range of `container`.
+fn mark_outside<'a>(
     partitions: impl Iterator<Item = &'a mut Partition>,
     start: u64,
     end: u64,
@@ -245,13 +249,15 @@ fn blame_outside<'a>(
 ) {
     for p in partitions {
         if p.start_bytes < start || p.end() > end {
-            p.blame(|| format!("it is not inside {container}, which is {} bytes at {start}", end - start));
+            p.set_problem(|| {
+                format!("it is not inside {container}, which is {} bytes at {start}", end - start)
+            });
         }
     }
 }
 
-/// Blames every partition that shares a byte with another one.
-fn blame_overlaps<'a>(partitions: impl Iterator<Item = &'a mut Partition>) {
+/// Sets a problem in every partition that overlaps another one.
+fn mark_overlaps<'a>(partitions: impl Iterator<Item = &'a mut Partition>) {
     let mut sorted: Vec<&mut Partition> = partitions.filter(|p| p.size_bytes > 0).collect();
     sorted.sort_by_key(|p| p.start_bytes);
     // In this order a partition overlaps an earlier one exactly if it begins before the furthest
@@ -261,8 +267,8 @@ fn blame_overlaps<'a>(partitions: impl Iterator<Item = &'a mut Partition>) {
         let (before, after) = sorted.split_at_mut(i);
         let (reach, this) = (&mut before[furthest], &mut after[0]);
         if this.start_bytes < reach.end() {
-            this.blame(|| format!("it overlaps {}", reach.name));
-            reach.blame(|| format!("it overlaps {}", this.name));
+            this.set_problem(|| format!("it overlaps {}", reach.name));
+            reach.set_problem(|| format!("it overlaps {}", this.name));
         }
         if this.end() > reach.end() {
             furthest = i;

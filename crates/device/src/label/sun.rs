@@ -1,17 +1,17 @@
 //! The Sun label: sector 0 of SPARC and 68000 disks, always big-endian.
 //!
-//! Up to eight partitions, `a` to `h`, begin on whole cylinders; `c` is the disk. Newer labels
-//! carry a table of tags (part of a VTOC) that says what is in each. Sources: `FreeBSD`
+//! Up to eight partitions, `a` to `h`, begin on whole cylinders; `c` is the disk. Newer labels have
+//! a table of tags (part of a VTOC) with the content of each. Sources: `FreeBSD`
 //! `sys/sys/sun_disklabel.h`, `NetBSD` `sys/dev/sun/disklabel.h`.
 
-use super::{Label, Partition, Scheme, blame_outside, blame_overlaps, bytes_at};
+use super::{Label, Partition, Scheme, bytes_at, mark_outside, mark_overlaps};
 use crate::{Device, Result};
 use spindle_ondisk::{Endian, structure};
 
 structure! {
-    /// The label; the fields that say where partitions are.
+    /// The fields of the label that locate partitions.
     struct SunDisklabel: 512 {
-        /// What the disk is, for people.
+        /// Description of the disk as text.
         0 sl_text: [u8; 128],
         /// 1 if there are tags.
         128 sl_vtoc_vers: u32,
@@ -21,9 +21,9 @@ structure! {
         142 sl_vtoc_map: [u16; 16],
         /// [`VTOC_SANITY`].
         188 sl_vtoc_sane: u32,
-        /// Tracks in a cylinder.
+        /// Tracks per cylinder.
         436 sl_ntracks: u16,
-        /// Sectors in a track.
+        /// Sectors per track.
         438 sl_nsectors: u16,
         /// First cylinder and number of sectors of each partition.
         444 sl_part: [u32; 16],
@@ -38,9 +38,9 @@ const SUN_DKMAGIC: u16 = 0xdabe;
 pub(super) const VTOC_SANITY: u32 = 0x600d_deee;
 /// Tag of the partition that is the whole disk.
 pub(super) const VTOC_BACKUP: u16 = 5;
-/// Bytes of a sector, on every machine that has this label.
+/// Sector size in bytes, on every machine that has this label.
 pub(super) const SECTOR_BYTES: u64 = 512;
-/// Index of the partition that is the disk by custom.
+/// Index of the partition that is the disk by convention.
 const RAW_PART: usize = 2;
 
 /// Returns the partitions of the disk, if it has a Sun label.
@@ -77,13 +77,13 @@ pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
             problem: None,
         };
         if cylinder == 0 && cylno != 0 {
-            partition.blame(|| "its label has cylinders without sectors".to_owned());
+            partition.set_problem(|| "its label has cylinders without sectors".to_owned());
         }
         whole.push(tag == Some(VTOC_BACKUP) || (i == RAW_PART && cylno == 0));
         label.partitions.push(partition);
     }
-    blame_outside(label.partitions.iter_mut(), 0, device.info().size_bytes, "the disk");
-    blame_overlaps(label.partitions.iter_mut().zip(whole).filter(|(_, whole)| !whole).map(|(p, _)| p));
+    mark_outside(label.partitions.iter_mut(), 0, device.info().size_bytes, "the disk");
+    mark_overlaps(label.partitions.iter_mut().zip(whole).filter(|(_, whole)| !whole).map(|(p, _)| p));
     Ok(Some(label))
 }
 

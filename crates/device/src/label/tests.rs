@@ -1,11 +1,11 @@
-//! Labels built here, byte by byte, and found again.
+//! Reads labels that are built here byte by byte.
 
 use super::*;
 use crate::MemoryDevice;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// Sectors of the test disks.
+/// Size of the test disks in sectors.
 const DISK: u64 = 20_000;
 
 fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
@@ -36,7 +36,7 @@ fn mbr(slots: &[(u8, u32, u32)]) -> Vec<u8> {
     bytes
 }
 
-/// Returns a disklabel: size, offset, type of each partition; `high` are OpenBSD's high bits of all
+/// Returns a disklabel: size, offset, type of each partition; `high` has OpenBSD's high bits of all
 /// offsets.
 fn bsd(parts: &[(u32, u32, u8)], big: bool, high: Option<u16>) -> Vec<u8> {
     let mut bytes = vec![0; 148 + 16 * parts.len()];
@@ -51,7 +51,7 @@ fn bsd(parts: &[(u32, u32, u8)], big: bool, high: Option<u16>) -> Vec<u8> {
         let at = 148 + 16 * i;
         put(&mut bytes, at, &order(&size.to_le_bytes()));
         put(&mut bytes, at + 4, &order(&offset.to_le_bytes()));
-        // What OpenBSD alone reads as high bits is a fragment size elsewhere.
+        // Only OpenBSD reads these as high bits; elsewhere they are a fragment size.
         put(&mut bytes, at + 8, &order(&high.unwrap_or(1024).to_le_bytes()));
         bytes[at + 12] = fstype;
     }
@@ -98,7 +98,7 @@ fn gpt_disk(parts: &[([u8; 16], u64, u64)]) -> MemoryDevice {
     disk(&[(0, protective), (1, primary), (2, entries.clone()), (DISK - 33, entries), (DISK - 1, backup)])
 }
 
-/// Returns a Sun label with 10 sectors in a cylinder: tag, first cylinder and sectors of each
+/// Returns a Sun label with 10 sectors per cylinder: tag, first cylinder and sectors of each
 /// partition.
 fn sun(parts: &[(u16, u32, u32)]) -> Vec<u8> {
     let mut bytes = vec![0; 512];
@@ -132,7 +132,8 @@ fn vtoc(parts: &[(u16, u32, u32)]) -> Vec<u8> {
     bytes
 }
 
-/// Name, first sector and sectors of what can be opened; just the name of what cannot.
+/// Returns name, first sector and sectors of partitions that can be opened, and the names of
+/// others.
 fn listed(device: &MemoryDevice) -> (Vec<(String, u64, u64)>, Vec<String>) {
     let table = partitions(device).unwrap();
     let mut good = Vec::new();
@@ -152,7 +153,7 @@ fn expect(device: &MemoryDevice, good: &[(&str, u64, u64)], bad: &[&str]) {
     assert_eq!(listed(device), (good, bad.iter().map(|&name| name.to_owned()).collect()));
 }
 
-/// Promise: primary and logical slices are found, numbered as everyone numbers them.
+/// Promise: primary and logical slices are found and numbered as usual.
 #[test]
 fn slices() {
     let device = disk(&[
@@ -177,8 +178,8 @@ fn slices() {
     assert!(table.find("s3").unwrap_err().to_string().contains("s1, s2, s4"));
 }
 
-/// Promise: a chain of logical slices that circles, leaves its container or leads nowhere ends, and
-/// is noted.
+/// Promise: a chain of logical slices that is cyclic, leaves its container or leads nowhere ends
+/// with a note.
 #[test]
 fn bad_chains() {
     for (link, what) in [(0, "circle"), (9000, "leaves"), (700, "without a table")] {
@@ -197,8 +198,8 @@ fn bad_chains() {
     assert!(table.partitions.len() < 200 && table.notes[0].contains("too long"), "{:?}", table.notes);
 }
 
-/// Promise: FreeBSD's label in a slice counts from its partition `c`, whether that says 0 or the
-/// slice's place.
+/// Promise: FreeBSD's label in a slice counts from its partition `c`, whether that begins at 0 or
+/// at the start of the slice.
 #[test]
 fn freebsd_label_in_a_slice() {
     for base in [0, 63] {
@@ -218,13 +219,13 @@ fn freebsd_label_in_a_slice() {
     }
 }
 
-/// Promise: the labels of NetBSD and OpenBSD count from the start of the disk, and may name what is
-/// outside their slice.
+/// Promise: the labels of NetBSD and OpenBSD count from the start of the disk, and may name
+/// partitions outside their slice.
 #[test]
 fn absolute_labels_in_a_slice() {
     let size = u32::try_from(DISK).unwrap();
     let parts = [(3000, 64, 7), (900, 3064, 1), (size, 0, 0), (500, 5000, 8)];
-    // 0xa5 was everybody's type once; a `c` as large as the disk then tells.
+    // 0xa5 was once the type of all BSDs; a `c` as large as the disk then decides.
     for (typ, version) in [(0xa9, None), (0xa6, Some(0)), (0xa6, None), (0xa5, None)] {
         let device =
             disk(&[(0, mbr(&[(typ, 63, 4000), (0x0c, 5000, 500)])), (64, bsd(&parts, false, version))]);
@@ -240,8 +241,8 @@ fn absolute_labels_in_a_slice() {
     }
 }
 
-/// Promise: in a slice of any BSD, a partition `c` that is the slice from 0 on shows that the label
-/// counts from the slice, as image makers write it.
+/// Promise: in a slice of any BSD, a partition `c` that covers the slice from 0 on means that the
+/// label counts from the slice, as image makers write it.
 #[test]
 fn relative_labels_in_a_slice() {
     for typ in [0xa5, 0xa6, 0xa9] {
@@ -251,7 +252,7 @@ fn relative_labels_in_a_slice() {
     }
 }
 
-/// Promise: the high bits that OpenBSD alone writes are read in its labels, and only there.
+/// Promise: the high bits that only OpenBSD writes are read in its labels only.
 #[test]
 fn openbsd_high_bits() {
     let device = disk(&[(1, bsd(&[(100, 50, 7)], false, Some(1)))]);
@@ -274,19 +275,19 @@ fn bare_labels() {
             assert_eq!(partitions(&device).unwrap().scheme, Some(Scheme::Bsd));
         }
     }
-    // A slice that was copied out of its disk still counts from that disk's start.
+    // A slice copied out of its disk still counts from that disk's start.
     let device = disk(&[(1, bsd(&[(3000, 79, 7), (0, 0, 0), (20_000, 63, 0)], false, None))]);
     expect(&device, &[("a", 16, 3000), ("c", 0, DISK)], &[]);
-    // A boot record for show, whose slot holds itself, hides no label; one without BSD slices does
-    // not either.
+    // A dummy boot record, whose slot contains itself, does not hide a label; nor does one without
+    // BSD slices.
     for slot in [(0xa5, 0, 50_000), (0x0c, 10_000, 100)] {
         let device = disk(&[(0, mbr(&[slot])), (1, bsd(&[(3000, 16, 7)], false, None))]);
         assert_eq!(partitions(&device).unwrap().find("a").unwrap().start_bytes, 16 * 512);
     }
 }
 
-/// Promise: of a damaged disklabel nothing can be opened, and of a good one nothing that overlaps
-/// or leaves its container.
+/// Promise: a damaged disklabel has no partition that can be opened, and a good one none that
+/// overlaps or leaves its container.
 #[test]
 fn bad_disklabels() {
     let parts = [(3000, 16, 7), (1000, 3000, 7), (4000, 0, 0), (500, 3900, 7), (10, 3600, 7), (5, 3605, 7)];
@@ -310,7 +311,7 @@ fn bad_disklabels() {
     assert!(table.partitions.len() == 1 && table.notes[0].contains("sectors of 0"));
 }
 
-/// Promise: slices that overlap or leave the disk are listed, and cannot be opened.
+/// Promise: slices that overlap or leave the disk are listed, but cannot be opened.
 #[test]
 fn bad_slices() {
     let slots = [(0x83, 100, 1000), (0xa5, 1000, 200), (0x83, 19_999, 2), (0xa6, u32::MAX, u32::MAX)];
@@ -338,7 +339,7 @@ fn gpt_partitions() {
     assert!(table.notes.is_empty());
 }
 
-/// Promise: whatever breaks in the primary GPT, the backup stands in and the damage is noted;
+/// Promise: if the primary GPT is damaged in any way, the backup is used and the damage is noted;
 /// without both there are no partitions.
 #[test]
 fn gpt_backup() {
@@ -362,8 +363,8 @@ fn gpt_backup() {
     }
 }
 
-/// Promise: GPT partitions that overlap, end before they begin or lie on the GPT itself cannot be
-/// opened, and an absurd number of entries is refused.
+/// Promise: GPT partitions that overlap, end before they begin or cover the GPT itself cannot be
+/// opened, and an excessive number of entries is refused.
 #[test]
 fn bad_gpts() {
     let parts = [(UFS, 40, 100), (UFS, 100, 200), (UFS, 300, 250), (UFS, 1, 20), (UFS, 400, u64::MAX)];
@@ -376,13 +377,13 @@ fn bad_gpts() {
     let device = disk(&[(0, mbr(&[(0xee, 1, 19_999)])), (1, header), (2, entries.clone())]);
     let table = partitions(&device).unwrap();
     assert!(table.partitions.is_empty() && table.notes[0].contains("impossible"), "{table:?}");
-    // Slices made after the GPT count, not what is left of it.
+    // Slices made after the GPT count, not the rest of the GPT.
     let (header, _) = gpt(1, DISK - 1, 2, &[(UFS, 40, 100)]);
     let device = disk(&[(0, mbr(&[(0x83, 63, 100)])), (1, header), (2, entries)]);
     expect(&device, &[("s1", 63, 100)], &[]);
 }
 
-/// Promise: a Sun label gives partitions on cylinders, the one for the whole disk over the others.
+/// Promise: a Sun label gives partitions on cylinders, and one for the whole disk.
 #[test]
 fn sun_label() {
     let device = disk(&[(0, sun(&[(2, 0, 500), (3, 50, 500), (5, 0, 20_000), (0, 0, 0), (4, 100, 900)]))]);
@@ -411,7 +412,7 @@ fn solaris_slice() {
     assert_eq!(table.find("a").unwrap().kind, "root");
 }
 
-/// Promise: a disk without a label has no partitions, and asking for one says so.
+/// Promise: a disk without a label has no partitions, and opening one reports this.
 #[test]
 fn no_label() {
     let table = partitions(&disk(&[])).unwrap();
@@ -422,8 +423,8 @@ fn no_label() {
     }
 }
 
-/// Promise: labels with random damage, their checksums made right again or not, end in a bounded
-/// table in which everything that can be opened lies on the disk.
+/// Promise: labels with random damage, with or without corrected checksums, give a bounded table in
+/// which every partition that can be opened is on the disk.
 #[test]
 fn torture_labels() {
     let seed =
@@ -465,7 +466,7 @@ fn torture_labels() {
     }
 }
 
-/// Makes the checksums of whatever label this sector holds right again.
+/// Corrects the checksums of the label in this sector.
 fn mend(bytes: &mut [u8; 512]) {
     if bytes.starts_with(b"EFI PART") {
         let len = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;

@@ -1,21 +1,21 @@
-//! The table of contents (VTOC) that Solaris on PCs keeps in the second sector of its slice.
+//! The table of contents (VTOC) of Solaris on PCs, in the second sector of its slice.
 //!
 //! Sixteen partitions, `a` to `p`, that begin at a sector of the slice. The slice's old type is
-//! that of Linux swap space too, so nothing is said where the magic number is missing. Source:
-//! Linux `block/partitions/msdos.c`.
+//! also that of Linux swap space, so a missing magic number is not noted. Source: Linux
+//! `block/partitions/msdos.c`.
 
-use super::{Host, Label, Partition, Scheme, blame_outside, blame_overlaps, bytes_at, sun};
+use super::{Host, Label, Partition, Scheme, bytes_at, mark_outside, mark_overlaps, sun};
 use crate::{Device, Result};
 use spindle_ondisk::{Endian, structure};
 
 structure! {
-    /// The table; what stands before and after it is of no use here.
+    /// The table; the other fields are not needed here.
     struct X86Vtoc: 264 {
         /// [`sun::VTOC_SANITY`].
         12 v_sanity: u32,
         /// Always 1.
         16 v_version: u32,
-        /// Partitions that count.
+        /// Number of valid partitions.
         30 v_nparts: u16,
         /// The partitions.
         72 v_slice: [u8; 192],
@@ -25,11 +25,11 @@ structure! {
 structure! {
     /// A partition.
     struct X86Slice: 12 {
-        /// What is in it.
+        /// Type of the content.
         0 s_tag: u16,
         /// First sector in the slice.
         4 s_start: u32,
-        /// Sectors.
+        /// Size in sectors.
         8 s_size: u32,
     }
 }
@@ -63,7 +63,7 @@ pub(super) fn read(device: &dyn Device, host: Host, prefix: &str) -> Result<Opti
             problem: None,
         });
     }
-    blame_outside(label.partitions.iter_mut(), host.start, host.start + host.size, prefix);
-    blame_overlaps(label.partitions.iter_mut().zip(whole).filter(|(_, whole)| !whole).map(|(p, _)| p));
+    mark_outside(label.partitions.iter_mut(), host.start, host.start + host.size, prefix);
+    mark_overlaps(label.partitions.iter_mut().zip(whole).filter(|(_, whole)| !whole).map(|(p, _)| p));
     Ok(Some(label))
 }

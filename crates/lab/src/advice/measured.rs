@@ -4,7 +4,7 @@ use crate::waste::{Object, Organisation, Survey};
 use spindle_cache::policy::PolicyName;
 use spindle_report::{Outcome, Section};
 use spindle_trace::analyze::{Caches, Dimension, Findings, Show, analyze_by};
-use spindle_trace::cachesim::{Ages, Cell, Counts, Lane, Simulated, Write, simulate, table};
+use spindle_trace::cachesim::{Ages, CacheGrid, Cell, Counts, Simulated, Write, simulate, table};
 use spindle_trace::{Batch, Event, FileId, Flags, Info, Kind, Result, Source};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -110,7 +110,7 @@ impl Measured {
         let findings = analyze_by(&mut watched, &Dimension::ALL, TOP, told)?;
         let Watch { names, sizes, .. } = watched.watch;
 
-        let lane = |block, sizes, ages| Lane {
+        let lane = |block, sizes, ages| CacheGrid {
             block,
             programs: false,
             sizes,
@@ -119,12 +119,12 @@ impl Measured {
             ages,
         };
         let mut lanes = BLOCKS.map(|block| lane(block, CACHES.map(doubling).collect(), false)).to_vec();
-        lanes.extend(Caches::lanes());
+        lanes.extend(Caches::grids());
         let mut simulated = simulate(&mut *open()?, &lanes, &|done| progress("caches of all sizes", done))?;
-        let selected = Caches::of(&simulated.lots[BLOCKS.len()..]);
+        let selected = Caches::of(&simulated.results[BLOCKS.len()..]);
         let caches: Vec<_> = BLOCKS
             .into_iter()
-            .zip(&simulated.lots)
+            .zip(&simulated.results)
             .map(|(block, lot)| Cache {
                 block,
                 sizes: by_size(&lot.cells),
@@ -139,7 +139,7 @@ impl Measured {
                 let simulated =
                     simulate(&mut *open()?, &lanes, &|done| progress("how long data is at risk", done))?;
                 let ages = |cell: &Cell| cell.ages.clone().map(|(dirty, _)| dirty).unwrap_or_default();
-                simulated.lots[0].cells.iter().map(ages).collect()
+                simulated.results[0].cells.iter().map(ages).collect()
             }
             None => Vec::new(),
         };
@@ -165,12 +165,12 @@ impl Measured {
 /// Returns the caches of the usual block, those that are of any use, with a row for every fourth
 /// size.
 fn shown(simulated: &mut Simulated) -> Outcome {
-    let Simulated { lots, .. } = simulated;
+    let Simulated { results: lots, .. } = simulated;
     lots.truncate(1);
     let useful = lots[0].footprint * u64::from(BLOCK) * 2;
     lots[0].cells.retain(|cell| cell.size <= useful.max(doubling(*CACHES.start())));
     let rows: Vec<_> = CACHES.step_by(4).map(doubling).collect();
-    table::shown(simulated, &rows)
+    table::outcome(simulated, &rows)
 }
 
 /// Returns a size of cache: two for each doubling.

@@ -30,7 +30,7 @@ pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
         let part = (done.unwrap_or(0.0) * f64::from(STEPS)) as u64;
         progress.at(part, u64::from(STEPS), "caches");
     };
-    let mut outcome = paper::shown(&simulate(&mut source, &paper::lanes(), &told)?, true);
+    let mut outcome = paper::outcome(&simulate(&mut source, &paper::grids(), &told)?, true);
     for row in outcome.tables.iter_mut().flat_map(|table| &mut table.rows) {
         let outside = row.cells.iter().any(|cell| row.verdict(cell) == Some(Verdict::Outside));
         let Some(Cell::Text(name)) = row.cells.first() else { continue };

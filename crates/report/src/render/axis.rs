@@ -1,8 +1,8 @@
-//! The axis across of a distribution: powers at equal distances.
+//! The horizontal axis of a distribution: powers at equal distances.
 
 use crate::outcome::{Mark, Series, Unit};
 
-/// From where to where it goes, as exponents: of 2 for bytes, of 10 for seconds.
+/// The range of an axis, as exponents: of 2 for bytes, of 10 for seconds.
 pub(super) struct Axis {
     unit: Unit,
     pub(super) low: f64,
@@ -10,8 +10,8 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Returns the axis on which all points and marks have room. What is not above 0 stands at its
-    /// left end.
+    /// Returns an axis for all points and marks. Values that are not above 0 are put at its left
+    /// end.
     pub(super) fn of(unit: Unit, series: &[Series], marks: &[Mark]) -> Self {
         let points = series.iter().flat_map(|series| series.points.iter().map(|p| p.0));
         let values = || points.clone().chain(marks.iter().map(|mark| mark.x)).filter(|&x| x > 0.0);
@@ -26,7 +26,7 @@ impl Axis {
         Self { unit, low, high: high.max(low + 1.0) }
     }
 
-    /// Returns where a value stands, between `low` and `high`.
+    /// Returns the position of a value, between `low` and `high`.
     pub(super) fn place(&self, value: f64) -> f64 {
         let exponent = match self.unit {
             Unit::Bytes => value.log2(),
@@ -35,12 +35,12 @@ impl Axis {
         exponent.clamp(self.low, self.high)
     }
 
-    /// Returns the same as a part of the whole, from 0 to 1.
+    /// Returns the position of a value as a share of the axis, from 0 to 1.
     pub(super) fn part(&self, value: f64) -> f64 {
         (self.place(value) - self.low) / (self.high - self.low)
     }
 
-    /// Returns where its ticks stand, no more than `most` of them.
+    /// Returns the positions of at most `most` ticks.
     pub(super) fn ticks(&self, most: u32) -> Vec<f64> {
         let steps: &[f64] = match self.unit {
             Unit::Bytes => &[1.0, 2.0, 5.0, 10.0],
@@ -53,7 +53,7 @@ impl Axis {
         ticks.take_while(|&tick| tick <= self.high).collect()
     }
 
-    /// Returns what stands at a tick.
+    /// Returns the label of a tick.
     pub(super) fn label(&self, tick: f64) -> String {
         match self.unit {
             Unit::Bytes => bytes(tick.exp2()),
@@ -62,23 +62,23 @@ impl Axis {
     }
 }
 
-/// Returns a number of bytes, short.
+/// Formats a number of bytes briefly.
 fn bytes(value: f64) -> String {
     scaled(value, &[(1.0, "B"), (1024.0, "KiB"), (1024.0, "MiB"), (1024.0, "GiB"), (1024.0, "TiB")])
 }
 
-/// Returns a time, short.
+/// Formats a time briefly.
 fn seconds(value: f64) -> String {
     scaled(value * 1e9, &[(1.0, "ns"), (1e3, "µs"), (1e3, "ms"), (1e3, "s")])
 }
 
-/// In the largest unit of which there is at least one; each is told with how many of the one before
-/// it is.
+/// Formats a value in the largest unit of which there is at least one; each unit has its factor to
+/// the previous one.
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     let mut left = value;
     let mut unit = "";
     for &(factor, name) in units {
-        // Powers come with rounding errors.
+        // Powers have rounding errors.
         if !unit.is_empty() && left < factor * 0.999_999 {
             break;
         }
@@ -92,8 +92,8 @@ fn scaled(value: f64, units: &[(f64, &str)]) -> String {
 mod tests {
     use super::*;
 
-    /// Promise: an axis holds all its values, ticks are powers inside it and no more than asked
-    /// for, with short labels.
+    /// Promise: an axis includes all its values; its ticks are powers inside it, at most as many as
+    /// requested, with short labels.
     #[test]
     fn powers() {
         let series = [Series { name: "a".into(), points: vec![(0.0, 0.0), (3.0, 0.5), (5e6, 1.0)] }];

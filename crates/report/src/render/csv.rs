@@ -1,5 +1,5 @@
-//! Tables and figures as CSV (RFC 4180): numbers without units or thousands, what belongs to a
-//! number in a column of its own.
+//! Tables and figures as CSV (RFC 4180): numbers without units or thousands separators; shares,
+//! deviations and papers' figures have columns of their own.
 
 use crate::outcome::{Cell, Figure, Measured, Plot, Series, Table};
 use std::fmt::Write;
@@ -48,7 +48,7 @@ pub fn figure_csv(figure: &Figure) -> String {
     out
 }
 
-/// What belongs to the numbers of a column.
+/// The additional columns for the numbers of a column.
 #[derive(Clone, Copy, Default)]
 struct Extra {
     share: bool,
@@ -113,8 +113,8 @@ mod tests {
     use super::*;
     use crate::outcome::{Column, Comparison};
 
-    /// Promise: each kind of cell has its numbers in columns of their own, and words are quoted
-    /// where they must be.
+    /// Promise: each kind of cell has its numbers in columns of their own, and texts are quoted if
+    /// necessary.
     #[test]
     fn cells() {
         let mut table = Table::new("t", ["what", "here", "then"].map(|name| Column::new(name, 0)));
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(csv(&table), expected);
     }
 
-    /// Promise: curves are told point by point, bars group by group.
+    /// Promise: curves are written point by point, bars group by group.
     #[test]
     fn figures() {
         let series = vec![Series { name: "new".into(), points: vec![(1.0, 0.5), (2.0, 1.0)] }];

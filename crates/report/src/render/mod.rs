@@ -1,5 +1,4 @@
-//! How an outcome is shown: as text on a terminal, as CSV, and its figures as SVG. JSON is what
-//! `serde` makes of it.
+//! Shows outcomes: as text on a terminal, as CSV, and their figures as SVG.
 
 mod axis;
 mod csv;
@@ -17,10 +16,10 @@ use crate::outcome::Verdict;
 use crate::{Outcome, Section};
 use std::fmt::Write;
 
-/// Columns of text on which everything is written.
+/// Width of all text in columns.
 pub const WIDTH: usize = 100;
 
-/// Returns an outcome as text: tables, figures, findings, and how its comparisons came out. Each
+/// Returns an outcome as text: tables, figures, findings, and a summary of its comparisons. Each
 /// part begins with an empty line.
 #[must_use]
 pub fn text(outcome: &Outcome) -> String {
@@ -51,12 +50,13 @@ pub fn text(outcome: &Outcome) -> String {
     out
 }
 
-/// Sections as text; a heading is left out where it is that of the only table or figure.
+/// Returns sections as text; leaves out a heading that repeats the title of the first table or
+/// figure.
 #[must_use]
 pub fn sections(sections: &[Section]) -> String {
     let mut out = String::new();
     for section in sections {
-        if !says_the_same(section) {
+        if !repeats_title(section) {
             let _ = write!(out, "\n{}\n", wrapped(&section.title, "  "));
         }
         if !section.text.is_empty() {
@@ -67,14 +67,14 @@ pub fn sections(sections: &[Section]) -> String {
     out
 }
 
-/// Returns true if the heading of a section is that of the only thing in it.
-fn says_the_same(section: &Section) -> bool {
+/// Returns true if the heading of a section is the title of the first table or figure in it.
+fn repeats_title(section: &Section) -> bool {
     let tables = section.outcome.tables.iter().map(|table| &table.title);
     let mut titles = tables.chain(section.outcome.figures.iter().map(|figure| &figure.title));
     titles.next() == Some(&section.title)
 }
 
-/// Returns how the comparisons came out, in a line: held, explained, outside.
+/// Summarises comparisons in one line: held, explained, outside.
 #[must_use]
 pub fn summary([held, explained, outside]: [usize; 3]) -> String {
     let mut out = format!("{} of {} figures within tolerance", held, held + explained + outside);
@@ -87,7 +87,7 @@ pub fn summary([held, explained, outside]: [usize; 3]) -> String {
     out
 }
 
-/// Breaks text at blanks to lines of [`WIDTH`]; those after the first begin with `indent`.
+/// Wraps text at blanks to lines of [`WIDTH`]; the lines after the first begin with `indent`.
 #[must_use]
 pub fn wrapped(text: &str, indent: &str) -> String {
     let mut out = String::new();

@@ -1,11 +1,11 @@
-//! Figures on a terminal: curves as marks on a grid of characters, bars as runs of blocks.
+//! Figures on a terminal: curves as marks on a grid of characters, bars as rows of blocks.
 
 use super::axis::Axis;
 use super::wrapped;
 use crate::outcome::{Figure, Mark, Plot, Series, Unit};
 use std::fmt::Write;
 
-/// Characters of the plotting area.
+/// Size of the plotting area in characters.
 const COLUMNS: usize = 72;
 const LINES: usize = 18;
 /// The marks of the curves, in order.
@@ -22,7 +22,7 @@ pub fn plot(figure: &Figure) -> String {
     format!("{}\n\n{body}", wrapped(&figure.title, "  "))
 }
 
-/// Returns a number with as many digits as a reader of an axis needs.
+/// Formats a number for an axis.
 pub(super) fn label(number: f64) -> String {
     let text = match number.abs() {
         n if n >= 100.0 => format!("{number:.0}"),
@@ -32,7 +32,8 @@ pub(super) fn label(number: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// Returns the least of 1, 2, 2.5 or 5 times a power of ten that is not below `n`.
+/// Returns the smallest round number that is not below `n`: a step of the list times a power of
+/// ten.
 pub(super) fn round_up(n: f64) -> f64 {
     if n <= 0.0 {
         return 1.0;
@@ -45,7 +46,7 @@ pub(super) fn round_up(n: f64) -> f64 {
         .unwrap_or(n)
 }
 
-/// Returns the ends of both axes: across from the first to the last point, upwards from 0.
+/// Returns the range of the horizontal axis and the end of the vertical one, which begins at 0.
 pub(super) fn extent(series: &[Series]) -> (f64, f64, f64) {
     let points = || series.iter().flat_map(|series| &series.points);
     let low = points().map(|p| p.0).fold(f64::INFINITY, f64::min);
@@ -54,7 +55,7 @@ pub(super) fn extent(series: &[Series]) -> (f64, f64, f64) {
     if low < high { (low, high, top) } else { (0.0, 1.0, top) }
 }
 
-/// Returns the height of a curve at `x`, between its points.
+/// Returns the height of a curve at `x`, interpolated between its points.
 fn height(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let next = points.partition_point(|p| p.0 < x);
     let &(x1, y1) = points.get(next)?;
@@ -72,7 +73,7 @@ impl Grid {
         Self([[' '; COLUMNS]; LINES])
     }
 
-    /// Puts a mark at a part of the width and of the height.
+    /// Puts a mark in a column at a relative height from 0 to 1.
     fn put(&mut self, column: usize, height: f64, mark: char) {
         let step = as_usize(height * as_f64(LINES - 1)).min(LINES - 1);
         if let Some(place) = self.0[LINES - 1 - step].get_mut(column) {
@@ -89,11 +90,11 @@ impl Grid {
         }
     }
 
-    /// Returns the area with its axis upwards and a line below.
+    /// Returns the area with its vertical axis and a line below.
     fn text(&self, y: &str, top: &str) -> String {
         let mut out = format!("  {y}\n");
         for (n, line) in self.0.iter().enumerate() {
-            // A tick at the top and the bottom.
+            // Ticks at the top and the bottom.
             let tick = match n {
                 0 => top,
                 n if n == LINES - 1 => "0",
@@ -127,7 +128,7 @@ fn lines(x: &str, y: &str, series: &[Series]) -> String {
     out
 }
 
-/// Distributions; what others found stands as a cross, or as a bar from the one share to the other.
+/// Draws distributions; findings of others are crosses, or bars for ranges of shares.
 fn cumulative(x: &str, unit: Unit, y: &str, series: &[Series], marks: &[Mark]) -> String {
     let axis = Axis::of(unit, series, marks);
     let mut grid = Grid::new();
@@ -163,7 +164,7 @@ fn cumulative(x: &str, unit: Unit, y: &str, series: &[Series], marks: &[Mark]) -
 }
 
 fn bars(y: &str, groups: &[String], series: &[(String, Vec<f64>)]) -> String {
-    const LONGEST: usize = 50;
+    const MAX_LENGTH: usize = 50;
     let top = series.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max);
     let width =
         |names: &mut dyn Iterator<Item = &String>| names.map(|name| name.chars().count()).max().unwrap_or(0);
@@ -178,7 +179,7 @@ fn bars(y: &str, groups: &[String], series: &[(String, Vec<f64>)]) -> String {
             let _ = writeln!(
                 out,
                 "  {group:<outer$}  {name:<inner$} │{} {}",
-                bar(if top > 0.0 { value / top * as_f64(LONGEST) } else { 0.0 }),
+                bar(if top > 0.0 { value / top * as_f64(MAX_LENGTH) } else { 0.0 }),
                 label(value)
             );
         }
@@ -189,7 +190,7 @@ fn bars(y: &str, groups: &[String], series: &[(String, Vec<f64>)]) -> String {
     out
 }
 
-/// Returns a bar of so many characters, to an eighth.
+/// Returns a bar of this length in characters, to an eighth.
 fn bar(length: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = as_usize(length * 8.0);
@@ -210,8 +211,7 @@ fn as_usize(n: f64) -> usize {
 mod tests {
     use super::*;
 
-    /// Promise: a rising curve starts at the bottom left and ends at the top right, between the
-    /// ends of both axes.
+    /// Promise: a rising curve starts at the bottom left and ends at the top right of the axes.
     #[test]
     fn curves() {
         let plot = plot(&Figure {
@@ -228,10 +228,10 @@ mod tests {
         assert_eq!(plot.matches('●').count(), COLUMNS + 1);
     }
 
-    /// Promise: bars are as long as their numbers, and nothing breaks when there is nothing to
-    /// draw.
+    /// Promise: the lengths of bars are proportional to their numbers, and empty figures are drawn
+    /// without a panic.
     #[test]
-    fn bars_and_nothing() {
+    fn bars_and_empty_figures() {
         let text = bars("KB/s", &["a".into(), "b".into()], &[("x".into(), vec![50.0, 25.0])]);
         let blocks: Vec<_> = text.lines().map(|line| line.matches('█').count()).collect();
         assert_eq!(blocks, [0, 50, 25]);

@@ -8,12 +8,12 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (800, 480);
-/// Sizes of letters; the library takes them for heights of lines.
+/// Font sizes; the library uses them as line heights.
 const TITLE: u32 = 22;
 const LABEL: u32 = 18;
-/// Letters that fit below the chart.
+/// Maximum number of letters below the chart.
 const COLUMNS: usize = 80;
-/// Colours that stay apart for most eyes and in print (Okabe and Ito).
+/// Colours that most people can distinguish, also in print (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -31,7 +31,7 @@ type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
 /// Returns a figure as the text of an SVG file.
 ///
 /// # Errors
-/// [`Error`] when the drawing library cannot.
+/// [`Error`] of the drawing library.
 pub fn svg(figure: &Figure) -> Result<String> {
     let mut out = String::new();
     {
@@ -92,7 +92,7 @@ fn lines(area: &Area<'_>, title: &str, x: &str, y: &str, series: &[Series]) -> D
     Ok(())
 }
 
-/// Distributions as steps; what others found as grey bars.
+/// Draws distributions as steps, with findings of others as grey bars.
 fn cumulative(
     area: &Area<'_>,
     title: &str,
@@ -148,13 +148,13 @@ fn cumulative(
     Ok(())
 }
 
-/// Bars that stand, or lie where the names of their groups would not fit beside each other.
+/// Draws vertical bars, or horizontal ones if the names of their groups are too wide.
 fn bars(area: &Area<'_>, title: &str, y: &str, groups: &[String], series: &[(String, Vec<f64>)]) -> Drawn {
     let top = round_up(series.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max) * 1.05);
     let count = groups.len().max(1);
     let longest = groups.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let lie = longest * count > COLUMNS;
-    // Names stand in the middle of their groups.
+    // Names are in the middle of their groups.
     let name = |at: &f64| {
         let group = groups.iter().enumerate().find(|(n, _)| (as_f64(*n) + 0.5 - at.abs()).abs() < 0.01);
         group.map(|(_, name)| name.clone()).unwrap_or_default()
@@ -166,7 +166,7 @@ fn bars(area: &Area<'_>, title: &str, y: &str, groups: &[String], series: &[(Str
     };
     let names = u32::try_from(longest).unwrap_or(0) * LABEL / 2;
     let across = if lie { 0.0..top } else { 0.0..as_f64(count) };
-    // The first group stands on top.
+    // The first group is at the top.
     let upwards = if lie { -as_f64(count)..0.0 } else { 0.0..top };
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", TITLE))
@@ -220,9 +220,9 @@ const fn as_f64(n: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Promise: a figure is drawn the same twice, and names all it shows.
+    /// Promise: drawing a figure twice gives the same result, with all names.
     #[test]
-    fn repeats() {
+    fn drawing_is_repeatable() {
         let lines = Plot::Lines {
             x: "days".into(),
             y: "KB/s".into(),

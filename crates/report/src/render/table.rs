@@ -1,6 +1,6 @@
 //! Tables as aligned text. A column with comparisons becomes three: the paper's figure, ours, and
-//! the ratio; what is outside its tolerance is marked with `!`, and with a number in brackets where
-//! a note explains it.
+//! the ratio. A ratio outside its tolerance is marked with `!`, and with the number of its note in
+//! brackets if there is one.
 
 use super::wrapped;
 use crate::outcome::{Cell, Column, Measured, Row, Table, Verdict};
@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 const GAP: &str = "  ";
 const SUB: [&str; 3] = ["paper", "ours", "ratio"];
-/// The sub-column of the ratio: marks and notes follow its digits, so it starts at the left.
+/// The sub-column of the ratio; marks and notes follow its digits, so it is left-aligned.
 const RATIO: usize = 2;
 
 /// The cells of one row of text, by column and sub-column.
@@ -55,7 +55,7 @@ pub fn table(table: &Table) -> String {
                     .map(|(s, (part, &width))| pad(part, width, left || s == RATIO))
                     .collect::<Vec<_>>()
             } else {
-                // A plain cell in a column of comparisons: a number stands under ours.
+                // A plain cell in a column of comparisons: the number is aligned with ours.
                 vec![pad(&parts[0], total(&widths[..2]), left), " ".repeat(widths[2])]
             }
         });
@@ -72,7 +72,7 @@ pub fn table(table: &Table) -> String {
     out
 }
 
-/// Returns the texts of a row; what its notes say is entered in `notes`.
+/// Returns the texts of a row; adds its notes to `notes`.
 fn line<'a>(table: &'a Table, row: &'a Row, notes: &mut Vec<&'a str>) -> Line {
     let mut mark = |note: &'a str| {
         let known = notes.iter().position(|&other| other == note);
@@ -111,13 +111,13 @@ fn digits(number: f64, column: &Column) -> String {
     format!("{number:.*}", column.decimals)
 }
 
-/// Returns a number with so many digits behind the point, and a comma before every third digit of a
+/// Formats a number with this number of decimals, and commas between groups of three digits of a
 /// long one.
 pub(super) fn grouped(number: f64, decimals: usize) -> String {
     let text = format!("{number:.decimals$}");
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     let digits = whole.trim_start_matches('-').len();
-    // Four digits are read at a glance.
+    // Four digits are easy to read.
     if digits < 5 || !number.is_finite() {
         return text;
     }
@@ -132,7 +132,7 @@ pub(super) fn grouped(number: f64, decimals: usize) -> String {
     out + rest
 }
 
-/// Returns a number with what belongs to it.
+/// Formats a number with its deviation and share.
 pub(crate) fn measured(found: &Measured) -> String {
     let mut text = grouped(found.value, found.decimals);
     if let Some(deviation) = found.deviation {
@@ -162,7 +162,7 @@ fn widths(table: &Table, body: &[Line], triple: &[bool], c: usize) -> Vec<usize>
             widths[1] = widths[1].max(len(&parts[0]));
         }
     }
-    // A long head widens the first part.
+    // A long heading widens the first part.
     widths[0] += head.saturating_sub(total(&widths));
     widths
 }
@@ -171,7 +171,7 @@ fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + GAP.len() * (widths.len() - 1)
 }
 
-/// Returns true if a column holds words, which start at the left.
+/// Returns true if a column contains texts, which are left-aligned.
 fn is_text(table: &Table, c: usize) -> bool {
     table.rows.iter().any(|row| matches!(row.cells[c], Cell::Text(_)))
 }
@@ -195,10 +195,10 @@ mod tests {
     use super::*;
     use crate::outcome::Comparison;
 
-    /// Promise: columns line up, comparisons show paper, ours and ratio, and what is outside is
+    /// Promise: columns are aligned, comparisons show paper, ours and ratio, and deviations are
     /// marked and explained once.
     #[test]
-    fn lines_up() {
+    fn columns_are_aligned() {
         let mut found = Table::new("Rates", [Column::new("system", 0), Column::new("KB/s", 0)]);
         found.row(["old".into(), Comparison::new(29.0, 30.0, 0.15).into()]);
         found.row(["new".into(), Comparison::new(466.0, 300.0, 0.15).into()]).explain("the bus");

@@ -1,30 +1,30 @@
-//! Who is active, and how much is moved for them (1985 paper, Table IV).
+//! Activity of users and their throughput (1985 paper, Table IV).
 //!
-//! Time is cut into windows, from the first event on. A user is active in a window with any event
-//! of theirs; the bytes of a run belong to the window of the event that ends it. Only whole windows
-//! count: the last, unfinished one does not.
+//! Time is divided into windows, beginning at the first event. A user is active in a window that
+//! has an event of that user; the bytes of a run belong to the window of the event that ends it.
+//! Only whole windows count: the last, unfinished one does not.
 //!
-//! *Windows in which nobody is active* are not mentioned in the paper, but its figures tell. If
-//! windows were averaged over pairs of user and window, or if those without a user were left out of
-//! the throughput per user, then users times throughput per user would be about the throughput over
-//! the whole life, or more. Over ten minutes, where nobody is ever idle, it is (1.03, 1.03 and 1.07
-//! times for A5, E3 and C4); over ten seconds it is 0.89, 0.90 and 0.77 of it. So the paper
-//! averages over windows, and one without users has 0 users and 0 bytes per user in it: 11, 10 and
-//! 23 % of the windows were like that, most on the machine with the fewest users. Here the same is
-//! done.
+//! The paper does not mention *windows without an active user*, but its figures imply how it counts
+//! them. If windows were averaged over pairs of user and window, or if windows without a user were
+//! left out of the throughput per user, then users times throughput per user would be about the
+//! throughput over the whole trace, or more. Over ten minutes, where some user is always active, it
+//! is (1.03, 1.03 and 1.07 times for A5, E3 and C4); over ten seconds it is 0.89, 0.90 and 0.77 of
+//! it. So the paper averages over windows, and a window without users counts as 0 users with 0
+//! bytes per user: 11, 10 and 23 % of the windows were like that, most on the machine with the
+//! fewest users. This module does the same.
 
 use crate::Event;
 use foldhash::fast::RandomState;
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// The two lengths of windows, in ns: ten minutes, ten seconds.
+/// The two lengths of windows in ns: ten minutes and ten seconds.
 pub const LENGTHS: [i64; 2] = [600 * 1_000_000_000, 10 * 1_000_000_000];
 
-/// Users and their throughput.
+/// Activity of users.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Activity {
-    /// Different users.
+    /// Number of different users.
     pub users: u64,
     /// Over windows of ten minutes.
     pub minutes: Windows,
@@ -32,44 +32,44 @@ pub struct Activity {
     pub seconds: Windows,
 }
 
-/// What is known of all windows of one length.
+/// Statistics of the windows of one length.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Windows {
-    /// Whole windows.
+    /// Number of whole windows.
     pub count: u64,
-    /// Those in which nobody was active.
+    /// Number of windows without an active user.
     pub idle: u64,
-    /// The most users that were active in one.
+    /// Maximum number of active users in a window.
     pub most: u64,
-    /// Active users.
+    /// Active users per window.
     pub active: Moments,
-    /// Bytes per second per active user: of a window, its bytes over its length and its active
-    /// users; 0 if there are none.
+    /// Bytes per second per active user: the bytes of a window divided by its length and its active
+    /// users, or 0 without users.
     pub throughput: Moments,
-    /// The most bytes per second in one.
+    /// Maximum number of bytes per second in a window.
     pub peak: f64,
 }
 
-/// Mean and deviation of a series.
+/// Mean and standard deviation of a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Moments {
     /// Arithmetic mean.
     pub mean: f64,
-    /// Standard deviation (of the windows themselves, not of an estimate from a sample).
+    /// Standard deviation of the windows themselves (not an estimate from a sample).
     pub deviation: f64,
 }
 
-/// Sums for [`Moments`] about a moving mean (Welford), so that large values do not eat small
-/// deviations.
+/// Running sums for [`Moments`] by Welford's method, which keeps small deviations of large values
+/// exact.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct RunningMoments {
     count: f64,
     mean: f64,
     squares: f64,
 }
 
-impl Sums {
-    /// Takes a value `times` over.
+impl RunningMoments {
+    /// Adds a value `times` times.
     fn add(&mut self, value: f64, times: f64) {
         if times > 0.0 {
             self.count += times;
@@ -85,30 +85,30 @@ impl Sums {
     }
 }
 
-/// Windows of one length as time goes by. Events come nearly in order: up to one window late they
-/// still count in their own.
+/// The windows of one length, as events arrive. Events are nearly in order; one that is up to one
+/// window late still counts in its own window.
 #[derive(Debug)]
 struct Series {
     length: i64,
-    /// The number of the window of the latest event, when it began, and what was in the one before
-    /// and in it.
+    /// Number of the window of the latest event, its beginning, and the users and bytes of the
+    /// window before it and of itself.
     now: i64,
     begin: i64,
     open: [(u64, u64); 2],
-    active: Sums,
-    throughput: Sums,
+    active: RunningMoments,
+    throughput: RunningMoments,
     done: Windows,
 }
 
 impl Series {
     fn new(length: i64) -> Self {
-        let (active, throughput) = (Sums::default(), Sums::default());
+        let (active, throughput) = (RunningMoments::default(), RunningMoments::default());
         Self { length, now: 0, begin: 0, open: [(0, 0); 2], active, throughput, done: Windows::default() }
     }
 
-    /// Returns the window of a moment `since` the beginning.
+    /// Returns the number of the window at a time `since` the beginning.
     fn at(&self, since: i64) -> i64 {
-        // Most often that of the event before, which is known without a division.
+        // Most events lie in the window of the event before; this avoids a division.
         if (0..self.length).contains(&(since - self.begin)) {
             self.now
         } else {
@@ -118,7 +118,8 @@ impl Series {
 
     fn advance(&mut self, to: i64) {
         if to > self.now {
-            // The one before the present is complete, then the present, then those between.
+            // Close the window before the current one, then the current one, then the empty ones
+            // between.
             let [before, present] = self.open;
             let gone = to - self.now;
             if self.now > 0 {
@@ -149,7 +150,7 @@ impl Series {
         self.done.peak = self.done.peak.max(rate);
     }
 
-    /// Returns what is known of all whole windows.
+    /// Returns the statistics of all whole windows.
     fn finish(mut self) -> Windows {
         if self.now > 0 {
             self.close(self.open[0], 1);
@@ -160,33 +161,33 @@ impl Series {
     }
 }
 
-/// In which of the latest windows a user was active: the last one, and whether in the one before
-/// that as well.
+/// The last window in which a user was active, and whether the user was active in the window before
+/// it.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct LastActive {
     last: i64,
     before: bool,
 }
 
-/// Adds up activity.
+/// Measures the activity of users.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct ActivityMeter {
     series: [Series; 2],
-    users: HashMap<u32, [Seen; 2], RandomState>,
+    users: HashMap<u32, [LastActive; 2], RandomState>,
     start: Option<i64>,
 }
 
-impl Default for Watch {
+impl Default for ActivityMeter {
     fn default() -> Self {
         Self { series: LENGTHS.map(Series::new), users: HashMap::default(), start: None }
     }
 }
 
-impl Watch {
+impl ActivityMeter {
     pub(super) fn event(&mut self, event: &Event) {
         let start = *self.start.get_or_insert(event.time);
         let since = event.time.saturating_sub(start).max(0);
-        let seen = self.users.entry(event.user).or_insert([Seen { last: -2, before: false }; 2]);
+        let seen = self.users.entry(event.user).or_insert([LastActive { last: -2, before: false }; 2]);
         for (series, seen) in self.series.iter_mut().zip(seen) {
             let window = series.at(since);
             series.advance(window);
@@ -194,7 +195,7 @@ impl Watch {
             let open = &mut series.open[place];
             open.1 = open.1.saturating_add(event.bytes());
             if window > seen.last {
-                *seen = Seen { last: window, before: seen.last == window - 1 };
+                *seen = LastActive { last: window, before: seen.last == window - 1 };
                 open.0 += 1;
             } else if window < seen.last && !seen.before {
                 seen.before = true;

@@ -1,33 +1,33 @@
-//! The last two lines of Table I: what caches would do for the trace ([`crate::cachesim`]).
+//! The last two lines of Table I: the effect of caches on the trace ([`crate::cachesim`]).
 
 use super::outcome::percent;
-use crate::cachesim::{Lane, Lot, Write};
+use crate::cachesim::{CacheGrid, GridResult, Write};
 use spindle_cache::policy::replacement::PolicyName;
 
-/// Sizes of blocks in bytes: those of the paper's Table VII.
+/// Block sizes in bytes, as in the paper's Table VII.
 const BLOCKS: [u32; 6] = [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10];
-/// Sizes of caches in bytes: a small one and a large one of then.
+/// Cache sizes in bytes: a small and a large cache of 1985.
 const SMALL: u64 = 400 << 10;
 const LARGE: u64 = 4 << 20;
-/// The size of blocks of the first sentence.
+/// Block size of the first sentence, in bytes.
 const BLOCK: u32 = 4 << 10;
 
-/// What caches save, after Table I.
+/// The effect of caches, for Table I.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Caches {
-    /// The part of all accesses of 4096-byte blocks that needs no disk with 4 MB: least and most
-    /// over the policies of writing; nothing if there was no access.
+    /// Lowest and highest share of accesses to 4096-byte blocks that a cache of 4 MB serves without
+    /// the disk, over all write policies; `None` without accesses.
     pub saved: Option<(f64, f64)>,
-    /// The size of blocks, in bytes, with the fewest disk accesses at 400 KB and at 4 MB, written
-    /// late.
+    /// Block sizes in bytes with the fewest disk accesses, for caches of 400 KB and 4 MB with
+    /// delayed writes.
     pub best: Option<(u32, u32)>,
 }
 
 impl Caches {
-    /// Returns what Table I wants to be simulated; together it wants all columns of numbers.
+    /// Returns the simulations that Table I needs; together they need all numeric columns.
     #[must_use]
-    pub fn lanes() -> Vec<Lane> {
-        let lane = |block| Lane {
+    pub fn grids() -> Vec<CacheGrid> {
+        let grid = |block| CacheGrid {
             block,
             programs: false,
             sizes: vec![SMALL, LARGE],
@@ -35,13 +35,14 @@ impl Caches {
             writes: Write::PAPER.to_vec(),
             ages: false,
         };
-        BLOCKS.map(lane).into()
+        BLOCKS.map(grid).into()
     }
 
-    /// Returns what came of simulating [`Caches::lanes`].
+    /// Evaluates the results of [`Caches::grids`].
     #[must_use]
-    pub fn of(lots: &[Lot]) -> Self {
-        let cells = || lots.iter().flat_map(|lot| &lot.cells).filter(|cell| cell.counts.accesses() > 0);
+    pub fn of(results: &[GridResult]) -> Self {
+        let cells =
+            || results.iter().flat_map(|result| &result.cells).filter(|cell| cell.counts.accesses() > 0);
         let saved = cells()
             .filter(|cell| cell.block == BLOCK && cell.size == LARGE)
             .map(|cell| 1.0 - cell.counts.miss_ratio())
@@ -56,14 +57,14 @@ impl Caches {
         Self { saved, best: best(SMALL).zip(best(LARGE)) }
     }
 
-    /// Returns the two sentences; with what the paper says, if that is wanted.
+    /// Returns the two sentences, with the paper's figures if `paper` is set.
     #[must_use]
     pub fn sentences(&self, paper: bool) -> Vec<String> {
         let then = |text: &str| if paper { format!(" (1985: {text})") } else { String::new() };
         let mut sentences = Vec::new();
         if let Some((least, most)) = self.saved {
             sentences.push(format!(
-                "A cache of 4 MB spares between {} and {} of all disk accesses for file data, depending on when it writes{}.",
+                "A cache of 4 MB saves between {} and {} of all disk accesses for file data, depending on its write policy{}.",
                 percent(Some(least)),
                 percent(Some(most)),
                 then("65 to 90 %")
@@ -71,7 +72,7 @@ impl Caches {
         }
         if let Some((small, large)) = self.best {
             sentences.push(format!(
-                "With a cache of 400 KB blocks of {} KB need the fewest disk accesses{}, with one of 4 MB those of {} KB{}.",
+                "A cache of 400 KB needs the fewest disk accesses with blocks of {} KB{}, one of 4 MB with blocks of {} KB{}.",
                 small >> 10,
                 then("8 KB"),
                 large >> 10,
@@ -84,27 +85,27 @@ impl Caches {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Given, small};
+    use super::super::tests::{MemorySource, small};
     use super::*;
     use crate::cachesim::simulate;
     use crate::{Batch, Info, Names};
 
-    /// Promise: two sentences are made of a simulation, none of an empty trace. The small trace in
-    /// blocks of 4096 bytes: one is read; of a new file one is written, then the same and the next;
-    /// one is read; one is read and written. Of the seven accesses three come from the disk, and
-    /// four go there at once, or, written late, none.
+    /// Promise: a simulation gives two sentences, an empty trace none. The small trace in blocks of
+    /// 4096 bytes: one block is read; of a new file one is written, then the same one and the next;
+    /// one is read; one is read and written. Of these seven accesses three read from the disk. Four
+    /// write to it with write-through, none with delayed writes.
     #[test]
     fn sentences() {
         let given = |events| {
             let batch = Batch { events, names: Names::default() };
-            let mut source = Given(Some(batch), Info::default());
-            Caches::of(&simulate(&mut source, &Caches::lanes(), &|_| ()).unwrap().lots)
+            let mut source = MemorySource(Some(batch), Info::default());
+            Caches::of(&simulate(&mut source, &Caches::grids(), &|_| ()).unwrap().results)
         };
         let nothing = given(Vec::new());
         assert_eq!((nothing.saved, nothing.sentences(true).len()), (None, 0));
         let found = given(small());
         let text = found.sentences(true).join(" ");
-        assert!(text.contains("(1985: 65 to 90 %)") && text.contains("With a cache of 400 KB"), "{text}");
+        assert!(text.contains("(1985: 65 to 90 %)") && text.contains("A cache of 400 KB"), "{text}");
         assert!(!found.sentences(false).join(" ").contains("1985"));
         let (least, most) = found.saved.unwrap();
         assert!((least - 0.0).abs() < 1e-9 && (most - 4.0 / 7.0).abs() < 1e-9, "{least} {most}");

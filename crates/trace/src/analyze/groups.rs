@@ -1,37 +1,38 @@
-//! Who does it: opens, bytes, new and deleted files, and data that dies young, by user, by program
-//! and by directory.
+//! Attributes opens, bytes, created and deleted files, and data that dies young to users, programs
+//! and directories.
 //!
-//! An open file and the data of a new one remember who opened and who made them; what is read,
-//! written or dies is charged to them. Users and programs are few; directories may be millions, so
-//! amounts are kept for the largest ([`Heavy`]), and what may be missing is told.
+//! The opener of a file and the creator of data are kept with them, and are charged with the bytes
+//! read, written or lost. Users and programs are few, but there may be millions of directories, so
+//! amounts are kept only for the largest ones ([`HeavyHitters`]) and the possible error is
+//! reported.
 
-use super::heavy::Heavy;
+use super::heavy::HeavyHitters;
 use crate::{Batch, Event, Symbol};
 use foldhash::fast::RandomState;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Names whose amounts are kept, for each measure.
-const ROOM: usize = 1 << 16;
+/// Maximum number of names whose amounts are kept, for each measure.
+const CAPACITY: usize = 1 << 16;
 
-/// By what events are grouped.
+/// The property by which events are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dimension {
-    /// The account's number.
+    /// Account number.
     User,
-    /// The program's name.
+    /// Program name.
     Program,
-    /// The directory that the file is in.
+    /// Directory of the file.
     Directory,
 }
 
 impl Dimension {
-    /// All.
+    /// All dimensions.
     pub const ALL: [Self; 3] = [Self::User, Self::Program, Self::Directory];
 
-    /// Returns what it is called.
+    /// Returns the name of the dimension.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,16 +43,16 @@ impl Dimension {
     }
 }
 
-/// What is charged.
+/// An amount that is measured for each name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// Files opened.
+    /// Number of opens.
     Opens,
     /// Bytes read.
     Read,
     /// Bytes written.
     Written,
-    /// Files made.
+    /// Files created.
     Created,
     /// Names removed.
     Deleted,
@@ -60,7 +61,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// All, in the order of their numbers.
+    /// All measures, in the order of their numbers.
     pub const ALL: [Self; 6] =
         [Self::Opens, Self::Read, Self::Written, Self::Created, Self::Deleted, Self::DiedYoung];
 }
@@ -68,22 +69,23 @@ impl Measure {
 /// Amounts by one [`Dimension`]; arrays are in the order of [`Measure::ALL`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
-    /// By what.
+    /// The dimension.
     pub by: Dimension,
-    /// What all have.
+    /// Amounts of all names together.
     pub totals: [u64; 6],
-    /// By how much an amount may be too small.
+    /// Maximum error by which each amount may be too small.
     pub missed: [u64; 6],
-    /// Those who have the most of any measure, by bytes moved, then by opens.
+    /// The names with the largest amount of any measure, sorted by bytes read and written, then by
+    /// opens.
     pub rows: Vec<Amounts>,
 }
 
-/// What one has.
+/// Amounts of one name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Amounts {
-    /// Who; empty if the trace does not say.
+    /// The name; empty if the trace does not have it.
     pub name: String,
-    /// How much, in the order of [`Measure::ALL`].
+    /// Amounts, in the order of [`Measure::ALL`].
     pub amounts: [u64; 6],
 }
 
@@ -95,24 +97,24 @@ impl Amounts {
     }
 }
 
-/// What is charged to whoever caused it.
+/// Attributes amounts to the names that caused them.
 pub(super) trait Charge {
-    /// Who: kept with each open file and each life of data.
+    /// The names of an event; kept with each open file and each life of data.
     type Tag: Clone;
-    /// Begins a batch, whose words mean something else than those of the one before.
+    /// Begins a batch, in which symbols have new meanings.
     fn begin(&mut self, batch: &Batch);
-    /// Returns who caused an event.
+    /// Returns the names that caused an event.
     fn who(&mut self, event: &Event, batch: &Batch) -> Self::Tag;
     /// Charges an amount.
     fn charge(&mut self, who: &Self::Tag, measure: Measure, amount: u64);
-    /// Whoever has the most.
+    /// Returns the largest amounts.
     fn finish(self) -> Vec<Group>;
 }
 
-/// Nothing is charged to anyone.
-pub(super) struct Nobody;
+/// Attributes nothing.
+pub(super) struct Unattributed;
 
-impl Charge for Nobody {
+impl Charge for Unattributed {
     type Tag = ();
     fn begin(&mut self, _: &Batch) {}
     fn who(&mut self, _: &Event, _: &Batch) {}
@@ -122,16 +124,16 @@ impl Charge for Nobody {
     }
 }
 
-/// Names of one event, one for each dimension that is wanted.
-pub(super) type Who = Arc<[Arc<str>]>;
+/// The names of an event, one for each requested dimension.
+pub(super) type Causes = Arc<[Arc<str>]>;
 
-/// Charges to names.
+/// Attributes amounts to names.
 pub(super) struct Names {
     top: usize,
-    wanted: Vec<(Dimension, [Heavy; 6])>,
+    wanted: Vec<(Dimension, [HeavyHitters; 6])>,
     words: Words,
     users: HashMap<u32, Arc<str>, RandomState>,
-    /// What the words of the batch are as programs, and as paths their directories.
+    /// Program and directory names by the symbols of the current batch.
     programs: Vec<Option<Arc<str>>>,
     directories: Vec<Option<Arc<str>>>,
 }
@@ -140,7 +142,10 @@ impl Names {
     pub(super) fn new(wanted: &[Dimension], top: usize) -> Self {
         Self {
             top,
-            wanted: wanted.iter().map(|&by| (by, Measure::ALL.map(|_| Heavy::new(ROOM)))).collect(),
+            wanted: wanted
+                .iter()
+                .map(|&by| (by, Measure::ALL.map(|_| HeavyHitters::new(CAPACITY))))
+                .collect(),
             words: Words::default(),
             users: HashMap::default(),
             programs: Vec::new(),
@@ -149,7 +154,7 @@ impl Names {
     }
 }
 
-/// Returns the directory of a path; empty if it is not known.
+/// Returns the directory of a path, or an empty string if it has none.
 fn directory(path: &str) -> &str {
     match path.rfind('/') {
         Some(0) => "/",
@@ -159,7 +164,7 @@ fn directory(path: &str) -> &str {
 }
 
 impl Charge for Names {
-    type Tag = Who;
+    type Tag = Causes;
 
     fn begin(&mut self, batch: &Batch) {
         for memo in [&mut self.programs, &mut self.directories] {
@@ -168,7 +173,7 @@ impl Charge for Names {
         }
     }
 
-    fn who(&mut self, event: &Event, batch: &Batch) -> Who {
+    fn who(&mut self, event: &Event, batch: &Batch) -> Causes {
         let Self { wanted, words, users, programs, directories, .. } = self;
         let mut known = |memo: &mut Vec<Option<Arc<str>>>, symbol: Symbol, part: fn(&str) -> &str| {
             let memo = &mut memo[symbol.number()];
@@ -184,7 +189,7 @@ impl Charge for Names {
         wanted.iter().map(name).collect()
     }
 
-    fn charge(&mut self, who: &Who, measure: Measure, amount: u64) {
+    fn charge(&mut self, who: &Causes, measure: Measure, amount: u64) {
         for ((_, heavy), name) in self.wanted.iter_mut().zip(who.iter()) {
             heavy[measure as usize].add(name, amount);
         }
@@ -195,7 +200,7 @@ impl Charge for Names {
     }
 }
 
-fn group(by: Dimension, heavy: &[Heavy; 6], top: usize) -> Group {
+fn group(by: Dimension, heavy: &[HeavyHitters; 6], top: usize) -> Group {
     let names: HashSet<Arc<str>> = heavy.iter().flat_map(|heavy| heavy.top(top)).collect();
     let amounts = |name: &str| Measure::ALL.map(|measure| heavy[measure as usize].of(name));
     let mut rows: Vec<_> = names
@@ -206,16 +211,16 @@ fn group(by: Dimension, heavy: &[Heavy; 6], top: usize) -> Group {
     rows.sort_unstable_by(|a, b| {
         b.moved().cmp(&a.moved()).then(opens(b).cmp(&opens(a))).then_with(|| a.name.cmp(&b.name))
     });
-    let of = |what: fn(&Heavy) -> u64| Measure::ALL.map(|measure| what(&heavy[measure as usize]));
-    Group { by, totals: of(Heavy::total), missed: of(Heavy::missed), rows }
+    let of = |what: fn(&HeavyHitters) -> u64| Measure::ALL.map(|measure| what(&heavy[measure as usize]));
+    Group { by, totals: of(HeavyHitters::total), missed: of(HeavyHitters::missed), rows }
 }
 
-/// Words, each kept once as long as anybody uses it.
+/// Interned words; each is kept once while it is in use.
 #[derive(Default)]
 struct Words {
     known: HashSet<Arc<str>, RandomState>,
-    /// When to look for those that nobody uses any more.
-    enough: usize,
+    /// Number of words at which unused ones are removed.
+    limit: usize,
 }
 
 impl Words {
@@ -223,9 +228,9 @@ impl Words {
         if let Some(known) = self.known.get(word) {
             return Arc::clone(known);
         }
-        if self.known.len() >= self.enough {
+        if self.known.len() >= self.limit {
             self.known.retain(|word| Arc::strong_count(word) > 1);
-            self.enough = (2 * self.known.len()).max(ROOM);
+            self.limit = (2 * self.known.len()).max(CAPACITY);
         }
         let word: Arc<str> = word.into();
         self.known.insert(Arc::clone(&word));

@@ -1,10 +1,10 @@
-//! Who has the most, among more than can be counted one by one.
+//! Finds the largest amounts among too many names to count each.
 //!
-//! The one idea: count exactly as long as there are no more names than room; when it is full, take
-//! the median of all counts off every count and forget those that are gone. So what a count lacks
-//! is at most [`Heavy::missed`], which is at most the total over half the room; as long as nothing
-//! was forgotten it is 0. (Misra and Gries 1982, in the form of Anderson et al., "A
-//! High-Performance Algorithm for Identifying Frequent Items in Data Streams", 2017.)
+//! The one idea: counts are exact until there are more names than the capacity. Then the median of
+//! all counts is subtracted from every count, and names without a count are dropped. So a count is
+//! too small by at most [`HeavyHitters::missed`], which is at most the total divided by half the
+//! capacity, and 0 while no name has been dropped. (Misra and Gries 1982, in the form of Anderson
+//! et al., "A High-Performance Algorithm for Identifying Frequent Items in Data Streams", 2017.)
 
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -12,17 +12,17 @@ use std::sync::Arc;
 
 /// Amounts by name.
 #[derive(Debug)]
-pub(super) struct Heavy {
-    room: usize,
+pub(super) struct HeavyHitters {
+    capacity: usize,
     counts: HashMap<Arc<str>, u64, RandomState>,
     missed: u64,
     total: u64,
 }
 
-impl Heavy {
-    /// With room for so many names, at least two.
-    pub(super) fn new(room: usize) -> Self {
-        Self { room: room.max(2), counts: HashMap::default(), missed: 0, total: 0 }
+impl HeavyHitters {
+    /// Returns an empty table for `capacity` names, at least two.
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { capacity: capacity.max(2), counts: HashMap::default(), missed: 0, total: 0 }
     }
 
     pub(super) fn add(&mut self, name: &Arc<str>, amount: u64) {
@@ -34,7 +34,7 @@ impl Heavy {
             *count = count.saturating_add(amount);
             return;
         }
-        if self.counts.len() >= self.room {
+        if self.counts.len() >= self.capacity {
             self.forget();
         }
         self.counts.insert(Arc::clone(name), amount);
@@ -51,23 +51,23 @@ impl Heavy {
         self.missed = self.missed.saturating_add(median);
     }
 
-    /// Returns what is known of a name: at most [`Heavy::missed`] less than it has.
+    /// Returns the amount of a name; it may be too small by up to [`HeavyHitters::missed`].
     pub(super) fn of(&self, name: &str) -> u64 {
         self.counts.get(name).copied().unwrap_or(0)
     }
 
-    /// Returns what all have.
+    /// Returns the total of all names.
     pub(super) const fn total(&self) -> u64 {
         self.total
     }
 
-    /// By how much a count may be too small.
+    /// Returns the maximum error by which an amount may be too small.
     pub(super) const fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// Returns the names of those who have the most, in this order; equal ones in that of their
-    /// names.
+    /// Returns the names with the largest amounts, in descending order; equal ones in the order of
+    /// their names.
     pub(super) fn top(&self, most: usize) -> Vec<Arc<str>> {
         let mut all: Vec<_> = self.counts.iter().collect();
         all.sort_unstable_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
@@ -79,15 +79,15 @@ impl Heavy {
 mod tests {
     use super::*;
 
-    /// Promise: with enough room counts are exact; without, each lacks no more than is said, and
-    /// that is little; the largest are found.
+    /// Promise: with enough capacity counts are exact; otherwise each is too small by at most the
+    /// reported error, which is small; the largest names are found.
     #[test]
     fn counts_are_bounded() {
-        for (room, exact) in [(2000, true), (100, false)] {
-            let mut heavy = Heavy::new(room);
+        for (capacity, exact) in [(2000, true), (100, false)] {
+            let mut heavy = HeavyHitters::new(capacity);
             let mut expected = HashMap::<Arc<str>, u64>::new();
             for n in 0..20_000_u64 {
-                // Three large ones among a thousand.
+                // Three large names among a thousand.
                 let number = if n % 3 == 0 { n % 9 / 3 } else { n * 7919 % 1000 };
                 let name: Arc<str> = number.to_string().into();
                 heavy.add(&name, 1 + n % 5);
@@ -95,7 +95,7 @@ mod tests {
             }
             assert_eq!(heavy.missed() == 0, exact);
             assert_eq!(heavy.total(), expected.values().sum::<u64>());
-            assert!(heavy.missed() <= heavy.total() / (room as u64 / 2));
+            assert!(heavy.missed() <= heavy.total() / (capacity as u64 / 2));
             for (name, &count) in &expected {
                 let found = heavy.of(name);
                 assert!(found <= count && count <= found + heavy.missed(), "{name}: {found} of {count}");

@@ -1,23 +1,23 @@
-//! Distributions in a fixed number of buckets.
+//! Histograms with a fixed number of buckets.
 //!
-//! The one idea: 64 buckets to each doubling. Below 128 every value has its own; above, a bucket's
-//! bounds are less than 1.6 % apart, so a value told as the middle of its bucket is off by less
-//! than 0.8 %. A bucket counts values, and adds up a weight that comes with them (bytes, most
-//! often), so that one histogram draws both halves of the paper's figures. Powers of two are
-//! bounds: where the paper's curves jump (1024, 4096), ours do.
+//! The one idea: 64 buckets per doubling. Each value below 128 has its own bucket; above, the
+//! bounds of a bucket are less than 1.6 % apart, so the middle of a bucket differs from its values
+//! by less than 0.8 %. A bucket counts values and sums a weight that comes with them (usually
+//! bytes), so one histogram draws both halves of the paper's figures. Powers of two are bounds: the
+//! jumps of the paper's curves (at 1024, 4096) stay jumps.
 
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// Buckets to a doubling, as a power of two.
-const FINE: u32 = 6;
-/// Values below it have a bucket each.
-const EXACT: u64 = 2 << FINE;
-/// Buckets for every `u64`.
-const BUCKETS: usize = (2 << FINE) + ((63 - FINE as usize) << FINE);
+/// Number of buckets per doubling, as a power of two.
+const BUCKETS_LOG2: u32 = 6;
+/// Smaller values have a bucket each.
+const EXACT: u64 = 2 << BUCKETS_LOG2;
+/// Number of buckets for all values of `u64`.
+const BUCKETS: usize = (2 << BUCKETS_LOG2) + ((63 - BUCKETS_LOG2 as usize) << BUCKETS_LOG2);
 
-/// How often values occurred, and what weight they had.
+/// Counts and weights of values.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Histogram {
     buckets: Vec<(u64, u64)>,
@@ -39,25 +39,25 @@ impl fmt::Debug for Histogram {
     }
 }
 
-/// What is counted: how many values there are, or what they weigh.
+/// The quantity that is summed: the number of values, or their weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// Each value is one.
+    /// Each value counts 1.
     Count,
-    /// Each value has its weight.
+    /// Each value counts its weight.
     Weight,
 }
 
 /// A bucket that is not empty: values from `from` to below `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// The least value that falls into it.
+    /// Smallest value of the bucket.
     pub from: u64,
-    /// The least value above that does not; in the last one the greatest that does.
+    /// Smallest value above the bucket; of the last bucket, its largest value.
     pub to: u64,
-    /// How many values fell into it.
+    /// Number of values.
     pub count: u64,
-    /// What they weighed.
+    /// Sum of their weights.
     pub weight: u64,
 }
 
@@ -67,11 +67,11 @@ fn index(value: u64) -> usize {
         #[allow(clippy::cast_possible_truncation)]
         return value as usize;
     }
-    let shift = value.ilog2() - FINE;
+    let shift = value.ilog2() - BUCKETS_LOG2;
     // Below 2^13.
     #[allow(clippy::cast_possible_truncation)]
     let place = (value >> shift) as usize;
-    place + ((shift as usize) << FINE)
+    place + ((shift as usize) << BUCKETS_LOG2)
 }
 
 fn lower(index: usize) -> u64 {
@@ -79,12 +79,12 @@ fn lower(index: usize) -> u64 {
     if place < EXACT {
         return place;
     }
-    let shift = (place >> FINE) - 1;
-    (place - (shift << FINE)) << shift
+    let shift = (place >> BUCKETS_LOG2) - 1;
+    (place - (shift << BUCKETS_LOG2)) << shift
 }
 
 impl Histogram {
-    /// Counts a value of some weight.
+    /// Adds a value with a weight.
     pub fn add(&mut self, value: u64, weight: u64) {
         let bucket = &mut self.buckets[index(value)];
         bucket.0 += 1;
@@ -95,7 +95,7 @@ impl Histogram {
         self.most = self.most.max(value);
     }
 
-    /// Adds all values of another.
+    /// Adds all values of `other`.
     pub fn merge(&mut self, other: &Self) {
         for ((count, weight), (more, heavier)) in self.buckets.iter_mut().zip(&other.buckets) {
             *count += more;
@@ -113,27 +113,27 @@ impl Histogram {
         self.count
     }
 
-    /// Returns what all values weigh.
+    /// Returns the sum of all weights.
     #[must_use]
     pub const fn weight(&self) -> u64 {
         self.weight
     }
 
-    /// Returns the greatest value, exactly; 0 if there is none.
+    /// Returns the largest value, exactly; 0 if there is none.
     #[must_use]
     pub const fn most(&self) -> u64 {
         self.most
     }
 
-    /// Returns the mean of the values, exactly; 0 if there is none.
+    /// Returns the mean of the values, exactly; 0 if there are none.
     #[must_use]
     pub fn mean(&self) -> f64 {
-        // Rounding to 53 bits does not matter to a mean.
+        // A mean needs no more than 53 bits.
         #[allow(clippy::cast_precision_loss)]
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// Returns the total of what is counted.
+    /// Returns the number of values or the sum of their weights.
     #[must_use]
     pub const fn total(&self, by: By) -> u64 {
         match by {
@@ -142,7 +142,7 @@ impl Histogram {
         }
     }
 
-    /// Returns the buckets that are not empty, from small to large.
+    /// Returns the buckets that are not empty, in ascending order.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> {
         self.buckets.iter().enumerate().filter(|(_, bucket)| bucket.0 > 0).map(|(at, &(count, weight))| {
             let to = if at + 1 < BUCKETS { lower(at + 1) } else { u64::MAX };
@@ -150,10 +150,10 @@ impl Histogram {
         })
     }
 
-    /// Returns how much of what is counted lies below `value`; within a bucket it is taken to be
-    /// spread evenly.
+    /// Returns the count or weight of the values below `value`; assumes that values are spread
+    /// evenly within a bucket.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)] // A share is not better known than to 53 bits.
+    #[allow(clippy::cast_precision_loss)] // A share needs no more than 53 bits.
     pub fn below(&self, value: u64, by: By) -> f64 {
         let mut below = 0.0;
         for bucket in self.buckets().take_while(|bucket| bucket.from < value) {
@@ -163,16 +163,15 @@ impl Histogram {
         below
     }
 
-    /// Returns the share of what is counted, from 0 to 1, that lies below `value`; nothing if there
-    /// is nothing.
+    /// Returns the share of count or weight, from 0 to 1, below `value`; `None` if the total is 0.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn share_below(&self, value: u64, by: By) -> Option<f64> {
         (self.total(by) > 0).then(|| self.below(value, by) / self.total(by) as f64)
     }
 
-    /// Returns the value below which the share `part` (from 0 to 1) of what is counted lies, to 0.8
-    /// %; nothing if there is nothing.
+    /// Returns the value below which the share `part` (from 0 to 1) of count or weight lies, to
+    /// within 0.8 %; `None` if the histogram is empty.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn quantile(&self, part: f64, by: By) -> Option<u64> {
@@ -193,7 +192,7 @@ impl Histogram {
 }
 
 impl Bucket {
-    /// Returns what is counted in it.
+    /// Returns the count or weight of the bucket.
     #[must_use]
     pub const fn amount(&self, by: By) -> u64 {
         match by {
@@ -202,14 +201,14 @@ impl Bucket {
         }
     }
 
-    /// Returns the value that stands for all in it.
+    /// Returns the value that represents the bucket.
     #[must_use]
     pub const fn middle(&self) -> u64 {
         self.from + (self.to - self.from - 1) / 2
     }
 }
 
-/// Buckets that are not empty, as `[from, count, weight]`.
+/// Writes the buckets that are not empty as `[from, count, weight]`.
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
@@ -242,8 +241,8 @@ mod tests {
         }
     }
 
-    /// Promise: counts, weights, shares and quantiles of values that have buckets of their own are
-    /// exact.
+    /// Promise: counts, weights, shares and quantiles are exact for values that have buckets of
+    /// their own.
     #[test]
     fn small_values_are_exact() {
         let mut histogram = Histogram::default();
@@ -261,7 +260,7 @@ mod tests {
         assert_eq!(Histogram::default().share_below(5, By::Weight), None);
     }
 
-    /// Promise: large values come back to 0.8 %.
+    /// Promise: large values are returned to within 0.8 %.
     #[test]
     fn large_values_are_close() {
         for value in [1000, 123_456, 99_999_999, 1 << 40, u64::MAX / 3] {

@@ -1,15 +1,15 @@
-//! How long new data lives (1985 paper, figure 4).
+//! Lifetimes of new data (1985 paper, figure 4).
 //!
-//! A *life* is that of a new file's data: it begins when a file is made, or cut to nothing (by its
-//! open or later), and ends when its last name goes, when the file is cut to nothing again, or when
-//! one run overwrites all of it. Its length counts from the beginning, as the paper's does ("within
-//! about 3 minutes of creation"). Its bytes are what was written, no more than the file reaches.
-//! Data written into files that were there before is not followed: neither does the paper, whose
-//! cache simulation (section 6) has it.
+//! A *life* is that of the data of a new file. It begins when a file is created, or truncated to 0
+//! (by its open or later). It ends when the last name is removed, when the file is truncated to 0
+//! again, or when one run overwrites all of it. Its length counts from its beginning, as in the
+//! paper ("within about 3 minutes of creation"). Its bytes are those written, at most the extent of
+//! the file. Data written into existing files is not followed; the paper does not follow it either,
+//! except in its cache simulation (section 6).
 //!
-//! What is held is a [`Life`] for each file that has one. A file whose last name goes while it is
-//! still being written (a scratch file) lives until it is closed. A life that begins where another
-//! still goes on had an end that the trace did not see.
+//! Each file with a life has a [`Life`] in memory. A file whose last name is removed while it is
+//! still being written (a scratch file) lives until it is closed. If a life begins while another
+//! one is still open, the trace has missed the end of that one.
 
 use super::histogram::Histogram;
 use crate::follow::Access;
@@ -19,35 +19,35 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// What dies sooner than this, in ns, died young: the 30 seconds after which UNIX, and Linux still,
-/// writes data to the disk.
+/// Data that dies within this time, in ns, died young: 30 seconds, after which UNIX, and still
+/// Linux, writes data to the disk.
 pub const YOUNG: u64 = 30 * 1_000_000_000;
 
-/// Lives of new files' data.
+/// Lifetimes of the data of new files.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Lifetimes {
-    /// Lengths in ns of the lives that ended, each with its bytes as its weight.
+    /// Lengths in ns of the lives that ended, each weighted by its bytes.
     pub ended: Histogram,
-    /// Those that ended as the file was deleted.
+    /// Lives ended by deleting the file.
     pub deleted: Lives,
-    /// As it was cut to nothing, or opened so.
+    /// Lives ended by truncating the file to 0.
     pub truncated: Lives,
-    /// As all of it was overwritten.
+    /// Lives ended by overwriting all of the file.
     pub overwritten: Lives,
-    /// Those that went on when the trace ended.
+    /// Lives that had not ended at the end of the trace.
     pub surviving: Lives,
-    /// Those of which the trace did not see the end.
+    /// Number of lives whose end the trace missed.
     pub lost: u64,
-    /// Bytes written to files while their data was new, of all bytes written.
+    /// Bytes written to files while their data was new.
     pub written: u64,
 }
 
-/// How many, and how many bytes.
+/// A number of files (or other items) and of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lives {
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// Their data in bytes.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
@@ -59,7 +59,7 @@ impl Lives {
 }
 
 impl Lifetimes {
-    /// Returns all lives of which the end is known, or known not to have come: what shares are of.
+    /// Returns all lives except those whose end was missed: the total for shares.
     #[must_use]
     pub fn all(&self) -> Lives {
         Lives {
@@ -74,12 +74,12 @@ impl Lifetimes {
 struct Life<T> {
     birth: i64,
     written: u64,
-    /// Where the last byte written lies.
+    /// End of the last byte written.
     extent: u64,
-    /// The open that made it, while that goes on; then 0.
+    /// The open that created the data, or 0 after its close.
     maker: u64,
-    /// Its last name went.
-    nameless: bool,
+    /// Set when the last name is removed.
+    unlinked: bool,
     tag: T,
 }
 
@@ -89,7 +89,7 @@ impl<T> Life<T> {
     }
 }
 
-/// How a life ended.
+/// The kinds of end of a life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Deleted,
@@ -97,7 +97,7 @@ enum End {
     Overwritten,
 }
 
-/// A life that has ended: how long it was in ns, how many bytes it had, and who began it.
+/// A life that has ended: its length in ns, its bytes, and the tag of its creator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ended<T> {
     pub(super) age: u64,
@@ -105,22 +105,21 @@ pub(super) struct Ended<T> {
     pub(super) tag: T,
 }
 
-/// Follows lives.
+/// Tracks lives.
 #[derive(Debug)]
-pub(super) struct Alive<T> {
+pub(super) struct LiveData<T> {
     files: HashMap<FileId, Life<T>, RandomState>,
     found: Lifetimes,
 }
 
-impl<T> Default for Alive<T> {
+impl<T> Default for LiveData<T> {
     fn default() -> Self {
         Self { files: HashMap::default(), found: Lifetimes::default() }
     }
 }
 
-impl<T: Clone> Alive<T> {
-    /// Returns a file is opened: that begins a life if it is new or was cut, and then perhaps ends
-    /// one.
+impl<T: Clone> LiveData<T> {
+    /// Processes an open, which begins a life if the file is created or truncated, and may end one.
     pub(super) fn opened(&mut self, event: &Event, created: bool, tag: &T) -> Option<Ended<T>> {
         if created {
             self.found.lost += u64::from(self.files.contains_key(&event.file));
@@ -135,12 +134,12 @@ impl<T: Clone> Alive<T> {
 
     fn begin(&mut self, event: &Event, maker: u64, tag: &T) {
         let tag = tag.clone();
-        let life = Life { birth: event.time, written: 0, extent: 0, maker, nameless: false, tag };
+        let life = Life { birth: event.time, written: 0, extent: 0, maker, unlinked: false, tag };
         self.files.insert(event.file, life);
     }
 
     fn cut(&mut self, event: &Event, maker: u64, tag: &T) -> Option<Ended<T>> {
-        // There was nothing to lose yet: the life goes on.
+        // There is no data yet: the life continues.
         if let Some(life) = self.files.get_mut(&event.file).filter(|life| life.bytes() == 0) {
             life.maker = maker;
             return None;
@@ -150,7 +149,7 @@ impl<T: Clone> Alive<T> {
         ended
     }
 
-    /// Returns a file was cut or extended to a size.
+    /// Processes a truncation to a size.
     pub(super) fn truncated(&mut self, event: &Event, tag: &T) -> Option<Ended<T>> {
         if event.size == 0 {
             let maker = self.files.get(&event.file).map_or(0, |life| life.maker);
@@ -162,7 +161,7 @@ impl<T: Clone> Alive<T> {
         None
     }
 
-    /// Returns a run wrote to a file.
+    /// Processes a run that writes to a file.
     pub(super) fn written(&mut self, event: &Event) -> Option<Ended<T>> {
         let Entry::Occupied(mut entry) = self.files.entry(event.file) else { return None };
         self.found.written = self.found.written.saturating_add(event.written);
@@ -175,18 +174,18 @@ impl<T: Clone> Alive<T> {
         None
     }
 
-    /// Returns the last name of a file went.
+    /// Processes the removal of the last name of a file.
     pub(super) fn unlinked(&mut self, event: &Event) -> Option<Ended<T>> {
         let life = self.files.get_mut(&event.file)?;
         if life.maker != 0 {
-            life.nameless = true;
+            life.unlinked = true;
             return None;
         }
         self.end(event.file, event.time, End::Deleted)
     }
 
-    /// Returns an access ended. Only those that could write, and the last of a file without a name,
-    /// can matter.
+    /// Processes a close. It matters only if the open could write, or if it is the last one of a
+    /// file without a name.
     pub(super) fn closed<A>(&mut self, access: &Access<A>, event: &Event) -> Option<Ended<T>> {
         let last = event.flags.has(Flags::LAST);
         if !last && !access.created && !access.flags.has(Flags::TRUNCATED) {
@@ -197,7 +196,7 @@ impl<T: Clone> Alive<T> {
         if made {
             life.maker = 0;
         }
-        if last || (made && life.nameless) {
+        if last || (made && life.unlinked) {
             return self.end(event.file, event.time, End::Deleted);
         }
         None

@@ -1,14 +1,13 @@
-//! The analyser: what a trace says of how files are used, after sections 3 to 5 of the 1985 paper,
-//! and what today adds.
+//! The analyser: how a trace uses files, after sections 3 to 5 of the 1985 paper, with additions
+//! for today's systems.
 //!
-//! The one idea: one pass over the events, each handed to a few small accumulators that know one
-//! table or figure each, in memory that grows with what is open ([`crate::follow`]), with the files
-//! whose new data is alive, and with the users, never with the number of events. What comes out are
-//! [`Findings`]: raw numbers and distributions, to be asked (advice, a generator to be fitted), and
-//! told as JSON. How they are shown, the paper's beside ([`paper`]), is the business of
-//! [`Findings::sections`].
+//! The one idea: one pass hands each event to a few small accumulators, each for one table or
+//! figure. Memory grows with open files ([`crate::follow`]), with files whose new data is alive,
+//! and with users, but not with the number of events. The results are [`Findings`]: raw numbers and
+//! distributions for other programs and for JSON. [`Findings::sections`] shows them beside the
+//! paper's ([`paper`]).
 //!
-//! Times of an event are when its call returned; bytes count at the event that ends their run
+//! The time of an event is when its call returned; bytes count at the event that ends their run
 //! ("billing", section 3.1).
 
 mod activity;
@@ -31,56 +30,56 @@ pub use patterns::{Orders, Patterns};
 
 use crate::follow::{Access, Follow, Step};
 use crate::{Batch, Event, Flags, Info, Kind, Result, Source};
-use activity::Watch;
-use groups::{Charge, Names, Nobody};
-use lifetimes::{Alive, Ended};
+use activity::ActivityMeter;
+use groups::{Charge, Names, Unattributed};
+use lifetimes::{Ended, LiveData};
 use serde::Serialize;
 
-/// What a trace says of how files are used.
+/// The results of analysing a trace.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Findings {
-    /// Of the trace as a whole (Table III).
+    /// The trace as a whole (Table III).
     pub totals: Totals,
-    /// Of users (Table IV).
+    /// Users (Table IV).
     pub activity: Activity,
-    /// Of accesses (Table V, figures 1 to 3).
+    /// Accesses (Table V, figures 1 to 3).
     pub patterns: Patterns,
-    /// Of new data (figure 4).
+    /// New data (figure 4).
     pub lifetimes: Lifetimes,
-    /// What the paper did not have to ask.
+    /// Additions to the paper.
     pub today: Today,
-    /// Who does it: what was asked for.
+    /// Amounts by the requested dimensions.
     pub groups: Vec<Group>,
 }
 
 /// Counts over the whole trace.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Totals {
-    /// What made the trace.
+    /// The program that made the trace.
     pub source: String,
-    /// What else it says of itself.
+    /// Notes of the trace.
     pub notes: Vec<String>,
-    /// Events that were lost while recording.
+    /// Number of events lost while recording.
     pub lost: u64,
-    /// Bytes of its file, if it is one.
+    /// Size of the trace file in bytes, if it is a file.
     pub file_bytes: Option<u64>,
-    /// Events, by the numbers of their [`Kind`]. An `open` that tells of what was open before the
-    /// recording is not among them.
+    /// Number of events by [`Kind`], without `open` events of files that were open before the
+    /// recording.
     pub events: [u64; Kind::ALL.len()],
-    /// Files that were open before the recording.
+    /// Number of files that were open before the recording.
     pub open_before: u64,
-    /// Time of the first and the last event, in ns since 1970.
+    /// Times of the first and the last event, in ns since 1970.
     pub span: Option<(i64, i64)>,
     /// Bytes read.
     pub read: u64,
     /// Bytes written.
     pub written: u64,
-    /// Bytes of the programs that were loaded, as often as they were.
+    /// Sizes in bytes of the programs loaded, summed over all loads.
     pub loaded: u64,
 }
 
 impl Totals {
-    /// Returns all events, those that tell of what was open before with them.
+    /// Returns the number of all events, including opens from before the recording.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.events.iter().sum::<u64>() + self.open_before
@@ -98,66 +97,66 @@ impl Totals {
         self.read.saturating_add(self.written)
     }
 
-    /// From the first to the last event, in seconds.
+    /// Returns the time from the first to the last event, in seconds.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)] // Shown to a few digits.
+    #[allow(clippy::cast_precision_loss)] // Only a few digits are shown.
     pub fn seconds(&self) -> f64 {
         self.span.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e9)
     }
 }
 
-/// What today's systems have beyond those of 1985, and what advice needs.
+/// Measurements that the paper lacks: features of today's systems, and input for advice.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Today {
-    /// Bytes per call of the runs whose calls were counted; each run with its number of calls as
-    /// its weight.
+    /// Bytes per call of the runs whose calls were counted, weighted by the number of calls.
     pub requests: Histogram,
-    /// Runs, of which each moved some bytes.
+    /// Number of runs that transferred data.
     pub runs: u64,
-    /// Runs and bytes that had a position of their own (`pread`).
+    /// Runs and bytes with a position of their own (`pread`, `pwrite`).
     pub positional: Lives,
-    /// Runs and bytes through memory: what was mapped, an upper bound.
+    /// Runs and bytes through memory mappings, an upper bound.
     pub mapped: Lives,
-    /// Runs and bytes past the cache (`O_DIRECT`).
+    /// Runs and bytes that bypass the cache (`O_DIRECT`).
     pub direct: Lives,
-    /// Runs and bytes that belong to no open file: of traces of disks and caches, or of opens that
-    /// are not known.
+    /// Runs and bytes of no known open file: in traces of disks and caches, or if the open is
+    /// missing.
     pub apart: Lives,
-    /// Accesses with at least one `fsync`.
+    /// Number of accesses with at least one `fsync`.
     pub synced: u64,
-    /// Bytes written in these.
+    /// Bytes written in these accesses.
     pub synced_bytes: u64,
-    /// Bytes written into what an existing file had when it was opened.
+    /// Bytes written over data that the file had when it was opened.
     pub overwritten: u64,
-    /// Bytes written behind that.
+    /// Bytes written beyond that data.
     pub appended: u64,
-    /// The most files open at once.
+    /// Maximum number of files open at once.
     pub open_most: u64,
 }
 
-/// Goes through events.
+/// A pass over the events.
 struct Pass<C: Charge> {
     charge: C,
     follow: Follow<C::Tag>,
-    watch: Watch,
-    alive: Alive<C::Tag>,
+    activity: ActivityMeter,
+    live: LiveData<C::Tag>,
     found: Findings,
 }
 
-/// Analyses a trace to its end; `progress` is told now and then how much of it is done, from 0 to
-/// 1, if that is known. It wants the columns [`crate::format::Columns::USAGE`].
+/// Analyses a trace to its end. Calls `progress` now and then with the part that is done, from 0 to
+/// 1, if known. Needs the columns [`crate::format::Columns::USAGE`].
 ///
 /// # Errors
-/// Those of the source.
+/// Errors of the source.
 pub fn analyze(source: &mut dyn Source, progress: impl FnMut(Option<f64>)) -> Result<Findings> {
-    Pass::new(Nobody).all(source, progress)
+    Pass::new(Unattributed).all(source, progress)
 }
 
-/// Returns the same, and who does it, by each of these dimensions the `top` largest of each
-/// measure. By program it wants the column of commands, too, by directory those of paths.
+/// Analyses a trace like [`analyze`], and adds the `top` largest names of each measure for each of
+/// the dimensions. The program dimension also needs the column of commands, the directory dimension
+/// those of paths.
 ///
 /// # Errors
-/// Those of the source.
+/// Errors of the source.
 pub fn analyze_by(
     source: &mut dyn Source,
     wanted: &[Dimension],
@@ -172,8 +171,8 @@ pub fn analyze_by(
 
 impl<C: Charge> Pass<C> {
     fn new(charge: C) -> Self {
-        let (follow, watch, alive) = (Follow::default(), Watch::default(), Alive::default());
-        Self { charge, follow, watch, alive, found: Findings::default() }
+        let (follow, activity, live) = (Follow::default(), ActivityMeter::default(), LiveData::default());
+        Self { charge, follow, activity, live, found: Findings::default() }
     }
 
     fn all(mut self, source: &mut dyn Source, mut progress: impl FnMut(Option<f64>)) -> Result<Findings> {
@@ -199,7 +198,7 @@ impl<C: Charge> Pass<C> {
         totals.written = totals.written.saturating_add(event.written);
         let (first, last) = totals.span.unwrap_or((event.time, event.time));
         totals.span = Some((first.min(event.time), last.max(event.time)));
-        self.watch.event(event);
+        self.activity.event(event);
         if event.flags.has(Flags::DIRECTORY) {
             self.directory(event);
             return;
@@ -208,13 +207,13 @@ impl<C: Charge> Pass<C> {
             self.found.patterns.run(event.bytes());
             self.found.today.run(event);
             if event.written > 0 {
-                let ended = self.alive.written(event);
+                let ended = self.live.written(event);
                 self.ended(ended);
             }
         }
         match self.follow.event(event, || self.charge.who(event, batch)) {
             Step::Opened(access) => {
-                let ended = self.alive.opened(event, access.created, &access.tag);
+                let ended = self.live.opened(event, access.created, &access.tag);
                 self.charge.charge(&access.tag, Measure::Opens, 1);
                 self.charge.charge(&access.tag, Measure::Created, u64::from(access.created));
                 self.ended(ended);
@@ -230,11 +229,11 @@ impl<C: Charge> Pass<C> {
                 self.found.today.access(&access);
                 self.charge.charge(&access.tag, Measure::Read, access.read);
                 self.charge.charge(&access.tag, Measure::Written, access.written);
-                let ended = self.alive.closed(&access, event);
+                let ended = self.live.closed(&access, event);
                 self.ended(ended);
             }
             Step::Unknown => self.unknown(event, batch),
-            Step::Apart => self.apart(event, batch),
+            Step::NoOpen => self.without_open(event, batch),
         }
     }
 
@@ -242,20 +241,20 @@ impl<C: Charge> Pass<C> {
         self.found.patterns.directories += u64::from(event.kind == Kind::Open);
     }
 
-    /// Takes what belongs to no open file.
-    fn apart(&mut self, event: &Event, batch: &Batch) {
+    /// Processes an event that belongs to no open file.
+    fn without_open(&mut self, event: &Event, batch: &Batch) {
         match event.kind {
             Kind::Unlink => {
                 let who = self.charge.who(event, batch);
                 self.charge.charge(&who, Measure::Deleted, 1);
                 if event.flags.has(Flags::LAST) {
-                    let ended = self.alive.unlinked(event);
+                    let ended = self.live.unlinked(event);
                     self.ended(ended);
                 }
             }
             Kind::Truncate => {
                 let who = self.charge.who(event, batch);
-                let ended = self.alive.truncated(event, &who);
+                let ended = self.live.truncated(event, &who);
                 self.ended(ended);
             }
             Kind::Exec => {
@@ -266,7 +265,7 @@ impl<C: Charge> Pass<C> {
         }
     }
 
-    /// Takes a run of no open file that is known.
+    /// Processes a run of no known open file.
     fn unknown(&mut self, event: &Event, batch: &Batch) {
         if event.bytes() > 0 {
             let who = self.charge.who(event, batch);
@@ -276,7 +275,7 @@ impl<C: Charge> Pass<C> {
         }
     }
 
-    /// Takes a life that may have ended.
+    /// Charges data that died young.
     fn ended(&mut self, life: Option<Ended<C::Tag>>) {
         if let Some(life) = life.filter(|life| life.age < YOUNG) {
             self.charge.charge(&life.tag, Measure::DiedYoung, life.bytes);
@@ -288,15 +287,15 @@ impl<C: Charge> Pass<C> {
         self.found.totals.lost = info.lost;
         self.found.totals.notes = info.notes;
         self.found.today.open_most = self.follow.most() as u64;
-        for access in self.follow.left() {
+        for access in self.follow.still_open() {
             self.found.patterns.unfinished += 1;
             self.found.today.access(access);
             self.charge.charge(&access.tag, Measure::Read, access.read);
             self.charge.charge(&access.tag, Measure::Written, access.written);
         }
         self.found.groups = self.charge.finish();
-        self.found.activity = self.watch.finish();
-        self.found.lifetimes = self.alive.finish();
+        self.found.activity = self.activity.finish();
+        self.found.lifetimes = self.live.finish();
         self.found
     }
 }
@@ -319,7 +318,7 @@ impl Today {
         }
     }
 
-    /// Takes what a run of an open file wrote: over what the file had at the open, or behind that.
+    /// Divides the bytes that a run wrote into those over the file's old data and those beyond it.
     fn written<T>(&mut self, access: &Access<T>, event: &Event) {
         let cut = access.created || access.flags.has(Flags::TRUNCATED);
         let had = if cut { 0 } else { access.size };

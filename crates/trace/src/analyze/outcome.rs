@@ -1,4 +1,4 @@
-//! How findings are shown: a section for each table and figure, with the paper's figures beside.
+//! Shows findings: a section for each table and figure, beside the paper's figures.
 
 use super::paper::{self, Anchor, TRACES, Trace};
 use super::{By, Caches, Dimension, Findings, Group, Histogram, Lives, Measure, Orders, Windows, YOUNG};
@@ -8,14 +8,14 @@ use spindle_report::number::{real, share};
 use spindle_report::outcome::{Cell, Column, Figure, Mark, Measured, Plot, Series, Table, Unit};
 use spindle_report::{Outcome, Section};
 
-/// What is shown.
+/// Options of the report.
 #[derive(Clone, Debug)]
 pub struct Show {
-    /// The figures of 1985 beside ours.
+    /// Show the figures of 1985 beside ours.
     pub paper: bool,
-    /// Rows of the tables of users, programs and directories.
+    /// Number of rows in the tables of users, programs and directories.
     pub top: usize,
-    /// What a simulation of caches adds to Table I.
+    /// Results of cache simulations for Table I.
     pub caches: Option<Caches>,
 }
 
@@ -25,12 +25,12 @@ impl Default for Show {
     }
 }
 
-/// Returns a share as a percentage in a sentence.
+/// Formats a share as a percentage for a sentence.
 pub(super) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "an unknown part".into(), |share| format!("{:.1} %", share * 100.0))
 }
 
-/// Millions of bytes.
+/// Formats a number of bytes in millions.
 fn mega(bytes: u64) -> Measured {
     Measured::new(real(bytes) / 1e6, if bytes < 100_000_000 { 2 } else { 0 })
 }
@@ -51,7 +51,7 @@ impl Findings {
         sections
     }
 
-    /// Table I: its sentences, with what holds here.
+    /// Returns Table I: its sentences with the numbers of this trace.
     fn selected(&self, show: &Show) -> Section {
         let all = self.patterns.all();
         let open = |ns| percent(self.patterns.open_times.share_below(ns, By::Count));
@@ -68,14 +68,14 @@ impl Findings {
             ));
         } else {
             findings.push(format!(
-                "The trace is shorter than ten minutes, over which the paper averages; {:.0} bytes per second were read or written on \
-                 average{}.",
+                "The trace is shorter than the ten minutes over which the paper averages; on average {:.0} bytes per second were read or written \
+                 in it{}.",
                 self.throughput(),
                 then("300 to 600 for each active user")
             ));
         }
         findings.push(format!(
-            "{} of all file accesses are whole-file transfers{}, and {} of all bytes are moved in them{}.",
+            "{} of all file accesses are whole-file transfers{}, and they transfer {} of all bytes{}.",
             percent(share(all.whole, all.accesses)),
             then("about 70 %"),
             percent(share(all.whole_bytes, self.totals.bytes())),
@@ -141,12 +141,12 @@ impl Findings {
         for kind in order {
             let here = count(totals.count(kind)).of(share(totals.count(kind), all));
             rows.row(&format!("{} events", kind.name()), here, |t| match t.count(kind) {
-                Some(count) => Measured::new(count, 0).of(Some(count / t.told())).into(),
+                Some(count) => Measured::new(count, 0).of(Some(count / t.listed_events())).into(),
                 None => Cell::Empty,
             });
         }
         let mut table = rows.0;
-        let mut notes = vec!["MB are millions of bytes; shares are of the events told.".to_owned()];
+        let mut notes = vec!["MB are millions of bytes; shares are of all events listed.".to_owned()];
         if totals.open_before > 0 {
             notes.push(format!("{} files were open when recording began.", totals.open_before));
         }
@@ -185,8 +185,8 @@ impl Findings {
         });
         let mut table = rows.0;
         table.explain(format!(
-            "Behind ± is the standard deviation over all whole windows ({} of ten minutes, {} of ten seconds). A window in which nobody is \
-             active ({} and {} here) counts with 0 users and 0 bytes: so the paper's own figures fit together best.",
+            "The number after ± is the standard deviation over all whole windows ({} of ten minutes, {} of ten seconds). A window without an \
+             active user ({} and {} here) counts as 0 users and 0 bytes, which fits the paper's own figures best.",
             long.count, short.count, long.idle, short.idle
         ));
         table_section("table-4", "Activity of users (Table IV)", table)
@@ -218,12 +218,12 @@ impl Findings {
         rows.row("MB moved sequentially", sequential, |t| paper(t.sequential_mb));
         let mut table = rows.0;
         table.explain(format!(
-            "A whole-file transfer goes from the first byte to the last without a gap; a sequential access has at most one move, before \
-             anything is read or written. {} of {} accesses moved nothing, and count as sequential. Not among them: {} of directories, {} \
+            "A whole-file transfer goes from the first byte to the last without a gap; a sequential access seeks at most once, before \
+             anything is read or written. {} of {} accesses transferred nothing and count as sequential. Not counted: {} of directories, {} \
              that began before the trace, {} that did not end in it.",
             all.untouched, all.accesses, patterns.directories, patterns.before, patterns.unfinished
         ));
-        table_section("table-5", "In which order files are gone through (Table V)", table)
+        table_section("table-5", "Order of access within files (Table V)", table)
     }
 
     fn figures(&self, show: &Show) -> [Section; 5] {
@@ -270,7 +270,7 @@ impl Findings {
             ),
             figure(
                 show,
-                ("figure-4", "How long new data lives (figure 4)"),
+                ("figure-4", "Lifetimes of new data (figure 4)"),
                 ("time from creation to deletion or overwriting", Unit::Seconds),
                 "share of new files and of their bytes, dead by then",
                 &[
@@ -288,7 +288,7 @@ impl Findings {
         ]
     }
 
-    /// Returns what the paper did not have to ask.
+    /// Returns the additions to the paper.
     fn beyond(&self) -> Section {
         let today = &self.today;
         let totals = &self.totals;
@@ -306,25 +306,25 @@ impl Findings {
         let names = [Kind::Create, Kind::Unlink, Kind::Truncate, Kind::Rename, Kind::Mkdir, Kind::Rmdir];
         let names: u64 = names.iter().map(|&kind| totals.count(kind)).sum();
         row("events that change names or sizes (of all)", count(names).of(share(names, all)));
-        row("MB with positions of their own (pread, pwrite)", moves(today.positional));
+        row("MB at explicit positions (pread, pwrite)", moves(today.positional));
         row("MB mapped into memory, at most", moves(today.mapped));
-        row("MB past the cache (O_DIRECT)", moves(today.direct));
-        row("MB of no open file that is known", moves(today.apart));
+        row("MB that bypass the cache (O_DIRECT)", moves(today.direct));
+        row("MB of no known open file", moves(today.apart));
         let orders = self.patterns.all();
         let random = orders.accesses - orders.sequential;
-        row("accesses in no order (of all)", count(random).of(share(random, orders.accesses)));
+        row("non-sequential accesses (of all)", count(random).of(share(random, orders.accesses)));
         let written = |bytes| mega(bytes).of(share(bytes, totals.written));
         row("MB written to new files (of all written)", written(self.lifetimes.written));
-        row("MB written over what existing files had", written(today.overwritten));
+        row("MB written over existing data", written(today.overwritten));
         row("fsync and fdatasync", count(totals.count(Kind::Sync)));
-        row("accesses with one (of all)", count(today.synced).of(share(today.synced, orders.accesses)));
+        row("accesses with fsync (of all)", count(today.synced).of(share(today.synced, orders.accesses)));
         row("MB written in these (of all written)", written(today.synced_bytes));
         if let Some(size) = today.requests.quantile(0.5, By::Weight) {
             row("bytes per call, median over calls", count(size));
         }
         for (size, name) in [(4096, "4 KiB"), (65_536, "64 KiB"), (1 << 20, "1 MiB")] {
             let sizes = &self.patterns.sizes;
-            // Of the number below, the whole part is what is shown.
+            // Only the whole part of the number below is shown.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let below = sizes.below(size, By::Count).round() as u64;
             row(
@@ -334,11 +334,11 @@ impl Findings {
         }
         row("MB of programs loaded", mega(totals.loaded));
         row("files open at once, at most", count(today.open_most));
-        table_section("today", "What today adds", table)
+        table_section("today", "Additions to the paper", table)
     }
 }
 
-/// Returns who does it, by one dimension.
+/// Returns the table of one dimension.
 fn by(group: &Group, top: usize) -> Section {
     let name = group.by.name();
     let heads = [name, "opens", "MB read", "MB written", "created", "deleted", "MB died young"];
@@ -360,12 +360,14 @@ fn by(group: &Group, top: usize) -> Section {
         table.row(std::iter::once(who.into()).chain(amounts));
     }
     let mut note = format!(
-        "The first by bytes read and written. Died young: data of new files, deleted or overwritten within {} seconds.",
+        "Sorted by bytes read and written. Died young: data of new files that was deleted or overwritten within {} seconds.",
         YOUNG / 1_000_000_000
     );
     if group.missed != [0; 6] {
         let missed = group.missed.map(|amount| amount.to_string()).join(", ");
-        note.push_str(" There are too many to count each one: amounts may be too small, by at most ");
+        note.push_str(
+            "  There are too many names to count each exactly: amounts may be too small by at most ",
+        );
         note.push_str(&missed);
         note.push_str(" (opens, bytes, bytes, files, files, bytes).");
     }
@@ -373,7 +375,7 @@ fn by(group: &Group, top: usize) -> Section {
     table_section(&format!("by-{name}"), &format!("By {name}"), table)
 }
 
-/// A table of what is here, and what was in 1985.
+/// A table with a column for this trace and columns for those of 1985.
 struct Rows<'a>(Table, &'a Show);
 
 impl<'a> Rows<'a> {
@@ -394,12 +396,12 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A distribution to be drawn, and what the paper says of its counterpart.
+/// A distribution to draw, with the paper's statements about it.
 #[derive(Clone)]
 struct Curve<'a> {
     histogram: &'a Histogram,
     by: By,
-    /// What 100 % are.
+    /// The number that is 100 %.
     total: u64,
     name: String,
     anchors: &'a [Anchor],
@@ -407,7 +409,7 @@ struct Curve<'a> {
 }
 
 impl Curve<'_> {
-    /// Points of the curve: a step for each bucket, small ones in one.
+    /// Returns the points of the curve: a step for each bucket, with small buckets merged.
     fn series(&self, scale: f64) -> Series {
         const STEP: f64 = 0.0005;
         let mut points = Vec::new();

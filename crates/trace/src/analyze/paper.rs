@@ -1,46 +1,46 @@
-//! What the paper measured in 1985, on three VAX-11/780 at Berkeley, as data: Ousterhout et al., "A
-//! Trace-Driven Analysis of the UNIX 4.2 BSD File System", Tables III to V, and what its text says
-//! of its figures.
+//! The measurements of 1985 on three VAX-11/780 at Berkeley, as data: Ousterhout et al., "A
+//! Trace-Driven Analysis of the UNIX 4.2 BSD File System", Tables III to V, and statements of its
+//! text about its figures.
 //!
-//! Its "Mbytes" are millions: 1220 of them in 79.4 hours are the 4200 bytes a second of Table IV,
-//! and so for the others.
+//! Its "Mbytes" are millions: 1220 of them in 79.4 hours are the 4200 bytes per second of Table IV,
+//! and likewise for the other traces.
 
 use crate::Kind;
 
 /// One of the paper's traces.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace {
-    /// What the paper calls it.
+    /// Its name in the paper.
     pub name: &'static str,
-    /// Hours from beginning to end (Table III, as all up to `events`).
+    /// Duration in hours (Table III, like all fields up to `events`).
     pub hours: f64,
-    /// Events.
+    /// Number of events.
     pub records: f64,
     /// Size of the trace, in MB.
     pub file_mb: f64,
-    /// Read and written, in MB.
+    /// Data read and written, in MB.
     pub moved_mb: f64,
-    /// Events by kind.
+    /// Number of events by kind.
     pub events: [(Kind, f64); 7],
-    /// Bytes per second over the whole trace (Table IV, as all up to `second_rate`).
+    /// Bytes per second over the whole trace (Table IV, like all fields up to `second_rate`).
     pub throughput: f64,
-    /// Users.
+    /// Number of users.
     pub users: f64,
-    /// The most active users in ten minutes.
+    /// Maximum number of active users in ten minutes.
     pub most_active: f64,
     /// Active users in ten minutes, mean and deviation.
     pub minute_users: (f64, f64),
-    /// Bytes per second and active user, over ten minutes.
+    /// Bytes per second per active user, over ten minutes.
     pub minute_rate: (f64, f64),
     /// Active users in ten seconds.
     pub second_users: (f64, f64),
-    /// Bytes per second and active user, over ten seconds.
+    /// Bytes per second per active user, over ten seconds.
     pub second_rate: (f64, f64),
-    /// Whole-file reads, and their share of read-only accesses (Table V, as the rest).
+    /// Whole-file reads, and their share of read-only accesses (Table V, like all that follow).
     pub whole_reads: (f64, f64),
     /// Whole-file writes, and their share of write-only accesses.
     pub whole_writes: (f64, f64),
-    /// MB moved in whole-file transfers, and their share.
+    /// MB transferred in whole-file transfers, and their share.
     pub whole_mb: (f64, f64),
     /// Sequential read-only accesses.
     pub sequential_reads: (f64, f64),
@@ -48,7 +48,7 @@ pub struct Trace {
     pub sequential_writes: (f64, f64),
     /// Sequential read-write accesses.
     pub sequential_both: (f64, f64),
-    /// MB moved sequentially.
+    /// MB transferred sequentially.
     pub sequential_mb: (f64, f64),
 }
 
@@ -138,24 +138,24 @@ pub const TRACES: [Trace; 3] = [
 ];
 
 impl Trace {
-    /// Returns the number of events of the kinds that are told: 98.5 % of all records, and what the
-    /// paper's shares are of.
+    /// Returns the number of events of the listed kinds: 98.5 % of all records, and the total of
+    /// the paper's shares.
     #[must_use]
-    pub fn told(&self) -> f64 {
+    pub fn listed_events(&self) -> f64 {
         self.events.iter().map(|(_, count)| count).sum()
     }
 
-    /// Returns the number of events of a kind; nothing for kinds that were not recorded then.
+    /// Returns the number of events of a kind; `None` for kinds that were not recorded then.
     #[must_use]
     pub fn count(&self, kind: Kind) -> Option<f64> {
         self.events.iter().find(|(of, _)| *of == kind).map(|&(_, count)| count)
     }
 }
 
-/// What the paper's text says of a curve: which share lies below a value.
+/// A statement of the paper's text about a curve: the share below a value.
 #[derive(Clone, Copy, Debug)]
 pub struct Anchor {
-    /// In the unit of the curve: bytes or ns.
+    /// The value, in the unit of the curve: bytes or ns.
     pub below: u64,
     /// The share, from and to.
     pub share: (f64, f64),
@@ -190,12 +190,11 @@ pub const INTERVALS: [Anchor; 3] =
 mod tests {
     use super::*;
 
-    /// Promise: the figures agree with each other as far as the paper's rounding lets them, so none
-    /// was misread.
+    /// Promise: the figures agree with each other within the paper's rounding, so none was misread.
     #[test]
     fn figures_agree() {
         for trace in &TRACES {
-            let all = trace.told();
+            let all = trace.listed_events();
             // The kinds add up to 98.5 % of the records.
             assert!((all / trace.records - 1.0).abs() < 0.016, "{}: {all}", trace.name);
             let rate = trace.moved_mb * 1e6 / (trace.hours * 3600.0);

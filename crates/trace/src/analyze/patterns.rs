@@ -1,10 +1,10 @@
-//! How files are gone through (1985 paper, Table V), how long runs are (figure 1), how large files
-//! are when they are closed (figure 2), how long they are open (figure 3), and how close together
-//! the events of an open file lie (section 3).
+//! The order of accesses within files (1985 paper, Table V), the lengths of runs (figure 1), sizes
+//! of files at their closes (figure 2), open times (figure 3), and the intervals between the events
+//! of an open file (section 3).
 //!
-//! What is not an access to a file's data stays out: directories, which today's systems do not let
-//! programs read as bytes, and files that were open before the recording began, of which the
-//! beginning is not known (their runs, and their sizes at the close, count).
+//! Two kinds of open files do not count as accesses: directories, which programs on today's systems
+//! cannot read as bytes, and files that were open before the recording began, whose beginning is
+//! unknown (but their runs and their sizes at the close count).
 
 use super::histogram::Histogram;
 use crate::Event;
@@ -16,19 +16,19 @@ use serde::Serialize;
 pub struct Patterns {
     /// Read-only, write-only and read-write accesses ([`crate::follow::Mode`]).
     pub modes: [Orders; 3],
-    /// Accesses to directories.
+    /// Number of accesses to directories.
     pub directories: u64,
-    /// Accesses that began before the recording.
+    /// Number of accesses that began before the recording.
     pub before: u64,
-    /// Accesses that the trace does not see the end of.
+    /// Number of accesses whose end is not in the trace.
     pub unfinished: u64,
-    /// Lengths of runs, each with its bytes as its weight.
+    /// Lengths of runs, weighted by their bytes.
     pub runs: Histogram,
-    /// Sizes of files at their closes, each with the bytes moved in the access as its weight.
+    /// Sizes of files at their closes, weighted by the bytes transferred in the access.
     pub sizes: Histogram,
-    /// How long files were open, in ns; weight: the bytes moved.
+    /// Open times in ns, weighted by the bytes transferred.
     pub open_times: Histogram,
-    /// Time between two successive events of one open file, in ns; weight: the bytes of the run
+    /// Times between two successive events of one open file in ns, weighted by the bytes of the run
     /// that the later one ends.
     pub intervals: Histogram,
 }
@@ -36,19 +36,20 @@ pub struct Patterns {
 /// Accesses of one mode by the order in which they went through their files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Orders {
-    /// All.
+    /// Number of accesses.
     pub accesses: u64,
-    /// Bytes in all.
+    /// Their bytes.
     pub bytes: u64,
-    /// From the beginning of the file to its end.
+    /// Number of accesses from the beginning of the file to its end.
     pub whole: u64,
-    /// Bytes in these.
+    /// Their bytes.
     pub whole_bytes: u64,
-    /// In one direction without a gap: with the whole-file ones, and with those that moved nothing.
+    /// Number of accesses in one direction without a gap, including whole-file ones and those that
+    /// transferred nothing.
     pub sequential: u64,
-    /// Bytes in these.
+    /// Their bytes.
     pub sequential_bytes: u64,
-    /// Those that moved nothing though the file was not empty.
+    /// Number of accesses that transferred nothing although the file was not empty.
     pub untouched: u64,
 }
 
@@ -75,20 +76,20 @@ impl Orders {
 }
 
 impl Patterns {
-    /// Takes a run.
+    /// Adds a run.
     pub(super) fn run(&mut self, bytes: u64) {
         self.runs.add(bytes, bytes);
     }
 
-    /// Takes the last event of an open file so far.
+    /// Adds the interval before the last event of an open file.
     pub(super) fn interval<T>(&mut self, access: &Access<T>, event: &Event) {
         self.intervals.add(access.interval, event.bytes());
     }
 
-    /// Takes an access that ended, to a file of `size` bytes at the close.
+    /// Adds an access that has ended; the file has `size` bytes.
     pub(super) fn closed<T>(&mut self, access: &Access<T>, size: u64) {
         self.sizes.add(size, access.bytes());
-        if access.is_from_before() {
+        if access.predates_recording() {
             self.before += 1;
         } else {
             self.open_times.add(access.duration(), access.bytes());
@@ -96,7 +97,7 @@ impl Patterns {
         }
     }
 
-    /// Returns all modes together.
+    /// Returns the sum of all modes.
     #[must_use]
     pub fn all(&self) -> Orders {
         let mut all = Orders::default();

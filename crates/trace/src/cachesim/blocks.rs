@@ -1,75 +1,75 @@
-//! From events to accesses of blocks.
+//! Turns events into accesses of blocks.
 //!
-//! Each run is *billed* at the event that ends it, as the paper does it (section 3): what happened
-//! between two events of an open file is taken to have happened at the second. The bytes of the run
-//! are divided into blocks of the cache's size, one access for each, as if programs asked for a
-//! block at a time (6.1). The rules, and where the paper is silent:
+//! Each run is *billed* at the event that ends it, as in the paper (section 3): what happened
+//! between two events of an open file counts as of the second one. The bytes of the run are divided
+//! into blocks of the cache's size, with one access for each, as if programs requested one block at
+//! a time (6.1). The rules, including those that the paper leaves open:
 //!
-//! - *Read*: the block must come from the disk if it is not in the cache (6.1).
-//! - *Write*: the old block must be read first if it is not in the cache, "unless the block was
-//!   about to be overwritten in its entirety" (6.1). What the entirety of a short file's block is
-//!   the paper leaves open; here: all bytes of it that the file has. So a new file, or a block
-//!   behind the old end, needs no read, and an append within the last block does if that is not in
-//!   the cache any more.
-//! - *Deletion* (6.2): blocks of a file leave the cache, and what was not written never will be,
-//!   when the last name goes (`unlink` with `last`, also of a file replaced by a rename) and nobody
-//!   has it open, otherwise at the close; when `open` cuts it (`truncated`); when a file is created
-//!   under an id that had another's data. `truncate` deletes blocks that lie wholly behind the new
-//!   end; the one that the end is in stays as it is, without an access: the paper says nothing of
-//!   it.
-//! - *Size of a file*: what `open`, `close` and `truncate` say, and what is written and read. A
-//!   file that is accessed without one of them (a disk) has no end: all its blocks exist. What
-//!   `truncate` adds is a hole, which needs no read.
-//! - *Programs* (6.4, figure 7), if asked for: `exec` reads the whole file.
-//! - Directories are left out, as in the paper (3.2). Accesses through memory and past the system's
-//!   cache count like others.
+//! - *Read*: the block is read from the disk if it is not in the cache (6.1).
+//! - *Write*: the old block is read first if it is not in the cache, "unless the block was about to
+//!   be overwritten in its entirety" (6.1). The paper does not define this for the last block of a
+//!   file; here it means all bytes of the block that the file has. So a new file, or a block beyond
+//!   the old end, needs no read, but an append within the last block does if that is no longer in
+//!   the cache.
+//! - *Deletion* (6.2): the blocks of a file leave the cache, and unwritten ones are never written,
+//!   in these cases: when the last name is removed (`unlink` with `last`, also of a file replaced
+//!   by a rename) and the file is not open, otherwise at its close; when `open` truncates it
+//!   (`truncated`); when a file is created under an id that had other data. `truncate` deletes the
+//!   blocks wholly beyond the new end; the block that contains the end stays, without an access,
+//!   because the paper does not mention it.
+//! - *Size of a file*: the size in `open`, `close` and `truncate` events, extended by writes and
+//!   reads. A file accessed without any of these events (a disk) has no end: all its blocks exist.
+//!   Bytes that `truncate` adds are a hole, which needs no read.
+//! - *Programs* (6.4, figure 7), on request: `exec` reads the whole file.
+//! - Directories are ignored, as in the paper (3.2). Accesses through memory mappings and direct
+//!   accesses count like others.
 //!
-//! Time never goes back: an event that is out of order counts as of the latest time seen.
+//! Time never decreases: an event that is out of order counts as of the latest time seen.
 
 use super::files::Files;
 use crate::{Error, Event, FileId, Flags, Kind, Result};
 
-/// What is done to a block.
+/// An operation on a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// It is read.
+    /// The block is read.
     Read,
-    /// A part of it is written; the rest must be there.
+    /// A part of the block is written; the pending must be read first.
     Modify,
-    /// All that counts of it is written.
+    /// All bytes that the file has in the block are written.
     Overwrite,
-    /// Its data is deleted. This is no access.
+    /// The data is deleted. This does not count as an access.
     Delete,
 }
 
-/// An access of a block, or its deletion.
+/// An access to a block, or its deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Nanoseconds since 1970; never less than before.
+    /// Time in nanoseconds since 1970; never decreases.
     pub time: i64,
-    /// The block's number, dense; after [`Op::Delete`] it may stand for another block.
+    /// Number of the block. Numbers are dense, and are reused after [`Op::Delete`].
     pub block: u32,
-    /// What is done.
+    /// The operation.
     pub op: Op,
 }
 
-/// Accesses that are made before a cache gets to see them: what bounds the memory between the two.
+/// Number of accesses made before a cache processes them; limits the memory used between them.
 const CHUNK: usize = 1 << 16;
-/// The longest run that can be meant, in bytes: a hostile trace may not keep us busy for ever.
-const LONGEST: u64 = 1 << 44;
+/// Maximum length of a run in bytes, so that a hostile trace cannot cause endless work.
+const MAX_RUN: u64 = 1 << 44;
 
-/// What is left of a run.
-struct Rest {
+/// The unfinished part of a run.
+struct PendingRun {
     file: FileId,
-    /// Bytes, of the whole run.
+    /// First byte of the whole run, and the byte after its last.
     from: u64,
     to: u64,
     write: bool,
-    /// The file's end when the run began.
+    /// End of the file when the run began.
     end: u64,
-    /// Blocks that are still to come.
+    /// Blocks still to access.
     blocks: std::ops::Range<u64>,
-    /// What follows it.
+    /// The event, for what follows the run.
     event: Event,
 }
 
@@ -78,7 +78,7 @@ pub struct Blocks {
     block: u64,
     programs: bool,
     files: Files,
-    rest: Option<Rest>,
+    pending: Option<PendingRun>,
     start: Option<i64>,
     now: i64,
     events: u64,
@@ -86,19 +86,20 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// For blocks of `block` bytes; program loads count as whole-file reads if `programs`.
+    /// Returns a converter to blocks of `block` bytes. If `programs` is set, a program load counts
+    /// as a read of the whole file.
     ///
     /// # Panics
     /// If `block` is 0.
     #[must_use]
     pub fn new(block: u32, programs: bool) -> Self {
-        assert!(block > 0, "blocks have bytes");
-        let (files, rest) = (Files::default(), None);
+        assert!(block > 0, "the block size is above 0");
+        let (files, pending) = (Files::default(), None);
         Self {
             block: block.into(),
             programs,
             files,
-            rest,
+            pending,
             start: None,
             now: i64::MIN,
             events: 0,
@@ -106,43 +107,43 @@ impl Blocks {
         }
     }
 
-    /// Returns the time of the first event: where the intervals of a flush begin.
+    /// Returns the time of the first event, from which the intervals of flushes count.
     #[must_use]
     pub const fn start(&self) -> Option<i64> {
         self.start
     }
 
-    /// Most blocks that held data of the trace at the same time: what the largest sensible cache
-    /// holds.
+    /// Returns the maximum number of blocks that held data at the same time: the largest useful
+    /// cache size.
     #[must_use]
     pub const fn footprint(&self) -> u64 {
         self.files.most()
     }
 
-    /// Program loads that could not be counted because the trace does not say which file was
-    /// loaded.
+    /// Returns the number of program loads that are not counted because the trace does not identify
+    /// the file.
     #[must_use]
     pub const fn unknown_programs(&self) -> u64 {
         self.unknown_programs
     }
 
-    /// Returns true if no run is half done.
+    /// Returns true if no run is unfinished.
     #[must_use]
     pub const fn is_idle(&self) -> bool {
-        self.rest.is_none()
+        self.pending.is_none()
     }
 
-    /// Replaces `accesses` by those of `events` from `*at` on, and moves `*at` behind the events
-    /// that are done. It stops when there are some tens of thousands; a call with all events done
-    /// and nothing left gives none.
+    /// Replaces `accesses` with those of `events` from `*at` on, and advances `*at` past the
+    /// processed events. Stops after some tens of thousands of accesses; returns none once all
+    /// events are processed.
     ///
     /// # Errors
-    /// [`Error::Refused`] for a run that no file can have, and when more than 2^30 blocks hold data
-    /// at once.
+    /// [`Error::Refused`] for a run longer than any file, and if more than 2^30 blocks hold data at
+    /// once.
     pub fn fill(&mut self, events: &[Event], at: &mut usize, accesses: &mut Vec<Access>) -> Result<()> {
         accesses.clear();
         while accesses.len() < CHUNK {
-            if self.rest.is_some() {
+            if self.pending.is_some() {
                 self.proceed(accesses)?;
             } else if let Some(event) = events.get(*at) {
                 *at += 1;
@@ -155,7 +156,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// What an event does before its run, and the run.
+    /// Processes what an event does before its run, and begins the run.
     fn begin(&mut self, event: &Event, accesses: &mut Vec<Access>) -> Result<()> {
         self.start.get_or_insert(event.time);
         self.now = self.now.max(event.time);
@@ -166,7 +167,7 @@ impl Blocks {
             Kind::Create => {
                 self.delete(event.file, 0, accesses);
                 let file = self.files.file(event.file);
-                (file.end, file.opens, file.nameless) = (0, 1, event.flags.has(Flags::NAMELESS));
+                (file.end, file.opens, file.unlinked) = (0, 1, event.flags.has(Flags::UNNAMED));
             }
             Kind::Open => {
                 let cut = event.flags.has(Flags::TRUNCATED);
@@ -178,7 +179,7 @@ impl Blocks {
                 if cut {
                     file.end = 0;
                 } else {
-                    file.has_size(event.size);
+                    file.set_size(event.size);
                 }
                 return Ok(());
             }
@@ -190,7 +191,7 @@ impl Blocks {
             }
             Kind::Unlink if event.flags.has(Flags::LAST) => {
                 if let Some(file) = self.files.known(event.file) {
-                    file.nameless = true;
+                    file.unlinked = true;
                     if file.opens == 0 {
                         self.delete(event.file, 0, accesses);
                     }
@@ -223,69 +224,69 @@ impl Blocks {
         accesses: &mut Vec<Access>,
     ) -> Result<()> {
         let (from, to) = (bytes.start, bytes.end);
-        if to - from > LONGEST {
-            let what =
-                format!("event {}: a run of {} bytes is more than any file has", self.events, to - from);
+        if to - from > MAX_RUN {
+            let what = format!("event {}: a run of {} bytes is longer than any file", self.events, to - from);
             return Err(Error::Refused(what));
         }
         if from == to {
-            self.after(event, accesses);
+            self.after_run(event, accesses);
             return Ok(());
         }
         let blocks = from / self.block..(to - 1) / self.block + 1;
         let file = self.files.file(event.file);
         if !write {
-            // What was read exists, whatever was said of the size.
+            // Bytes that were read exist, whatever size was reported.
             file.end = file.end.max(to);
         }
         let end = file.end;
-        self.rest = Some(Rest { file: event.file, from, to, write, end, blocks, event: *event });
+        self.pending = Some(PendingRun { file: event.file, from, to, write, end, blocks, event: *event });
         self.proceed(accesses)
     }
 
-    /// The next accesses of a run, and at its end what the event does behind it.
+    /// Makes the next accesses of a run, and at its end processes the pending of the event.
     fn proceed(&mut self, accesses: &mut Vec<Access>) -> Result<()> {
-        let Some(mut rest) = self.rest.take() else { return Ok(()) };
+        let Some(mut pending) = self.pending.take() else { return Ok(()) };
         let (time, size) = (self.now, self.block);
-        let stop = rest.blocks.end.min(rest.blocks.start + CHUNK as u64);
-        let there = self.files.visit(rest.file, rest.blocks.start..stop, |index, block| {
-            let (start, end) = (index * size, (index + 1).saturating_mul(size).min(rest.end));
-            let keeps = start < rest.from.min(end) || rest.to < end;
-            let op = match (rest.write, keeps) {
+        let stop = pending.blocks.end.min(pending.blocks.start + CHUNK as u64);
+        let numbered = self.files.visit(pending.file, pending.blocks.start..stop, |index, block| {
+            let (start, end) = (index * size, (index + 1).saturating_mul(size).min(pending.end));
+            let keeps = start < pending.from.min(end) || pending.to < end;
+            let op = match (pending.write, keeps) {
                 (false, _) => Op::Read,
                 (true, true) => Op::Modify,
                 (true, false) => Op::Overwrite,
             };
             accesses.push(Access { time, block, op });
         });
-        if !there {
-            let what = format!("event {}: more than a billion blocks at once: try larger ones", self.events);
+        if !numbered {
+            let what =
+                format!("event {}: more than a billion blocks at once; use larger blocks", self.events);
             return Err(Error::Refused(what));
         }
-        rest.blocks.start = stop;
-        if !rest.blocks.is_empty() {
-            self.rest = Some(rest);
+        pending.blocks.start = stop;
+        if !pending.blocks.is_empty() {
+            self.pending = Some(pending);
             return Ok(());
         }
-        if rest.write {
-            let file = self.files.file(rest.file);
-            file.end = file.end.max(rest.to);
+        if pending.write {
+            let file = self.files.file(pending.file);
+            file.end = file.end.max(pending.to);
         }
-        self.after(&rest.event, accesses);
+        self.after_run(&pending.event, accesses);
         Ok(())
     }
 
-    /// What a close does behind its run.
-    fn after(&mut self, event: &Event, accesses: &mut Vec<Access>) {
+    /// Processes what a close does after its run.
+    fn after_run(&mut self, event: &Event, accesses: &mut Vec<Access>) {
         if event.kind != Kind::Close {
             return;
         }
         let Some(file) = self.files.known(event.file) else { return };
         file.opens = file.opens.saturating_sub(1);
-        if event.flags.has(Flags::LAST) || (file.nameless && file.opens == 0) {
+        if event.flags.has(Flags::LAST) || (file.unlinked && file.opens == 0) {
             self.delete(event.file, 0, accesses);
         } else {
-            file.has_size(event.size);
+            file.set_size(event.size);
             if file.is_used() {
                 return;
             }

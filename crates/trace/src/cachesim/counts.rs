@@ -1,17 +1,17 @@
-//! What a simulation counts, and the policies of writing it is about.
+//! Counts of a simulation, and write policies.
 
 use spindle_report::number::share;
 use std::fmt;
 use std::time::Duration;
 
-/// When modified blocks go to the disk (1985 paper, 6.2).
+/// Policy for writing modified blocks to the disk (1985 paper, 6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Write {
     /// At once.
     Through,
-    /// All that have been modified since the last time, every so often from the first event on.
+    /// At fixed intervals from the first event on, all blocks modified since the last time.
     Flush(Duration),
-    /// When they have to leave the cache.
+    /// When they leave the cache.
     Delayed,
 }
 
@@ -40,44 +40,45 @@ impl fmt::Display for Write {
     }
 }
 
-/// What a cache did.
+/// Counts of one cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Accesses of blocks that read them.
+    /// Number of accesses that read blocks.
     pub reads: u64,
-    /// Accesses of blocks that write them.
+    /// Number of accesses that write blocks.
     pub writes: u64,
-    /// Blocks that came from the disk.
+    /// Number of blocks read from the disk.
     pub disk_reads: u64,
-    /// Blocks that went to the disk.
+    /// Number of blocks written to the disk.
     pub disk_writes: u64,
-    /// Modified blocks whose data was deleted before they were written.
+    /// Number of modified blocks whose data was deleted before they were written.
     pub dropped: u64,
-    /// Modified blocks that were in the cache at the end. They are in no other count: a longer
-    /// trace would show whether they had to be written, and the paper does not tell.
+    /// Number of modified blocks in the cache at the end. They are not counted as disk writes: only
+    /// a longer trace would show whether they are written, and the paper does not mention them.
     pub left: u64,
 }
 
 impl Counts {
-    /// Accesses of blocks.
+    /// Returns the number of accesses to blocks.
     #[must_use]
     pub const fn accesses(&self) -> u64 {
         self.reads + self.writes
     }
 
-    /// Disk accesses.
+    /// Returns the number of disk accesses.
     #[must_use]
     pub const fn ios(&self) -> u64 {
         self.disk_reads + self.disk_writes
     }
 
-    /// Returns the paper's miss ratio: disk accesses in parts of accesses of blocks. 0 without any.
+    /// Returns the miss ratio of the paper: disk accesses divided by accesses to blocks; 0 without
+    /// any.
     #[must_use]
     pub fn miss_ratio(&self) -> f64 {
         share(self.ios(), self.accesses()).unwrap_or(0.0)
     }
 
-    /// Returns the part of the written blocks that never went to the disk, because they were
+    /// Returns the share of written blocks that were never written to the disk, because they were
     /// written again or deleted before.
     #[must_use]
     pub fn never_written(&self) -> f64 {

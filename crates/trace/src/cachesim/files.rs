@@ -1,29 +1,29 @@
-//! Which number stands for a block of a file.
+//! Numbers for the blocks of files.
 //!
-//! Blocks that hold data have dense numbers, so that caches are arrays: a number is given at the
-//! first access, and given again after the block was deleted. Memory is therefore that of the
-//! blocks that are there, not of those there ever were.
+//! Blocks that hold data have dense numbers, so that caches can be arrays. A block gets a number at
+//! its first access, and the number is reused after the block is deleted. Memory therefore depends
+//! on the blocks that exist, not on all that ever existed.
 
 use crate::FileId;
 use foldhash::fast::FixedState;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// A block that has no number yet.
+/// Marks a block without a number.
 const NONE: u32 = u32::MAX;
-/// Blocks of a file that have their numbers beside it: most files have no more.
+/// Number of blocks whose numbers are stored in the file's entry; most files have no more.
 const HEAD: usize = 4;
-/// Blocks, from the first on, that have theirs in a row if there are more; and those behind, in
-/// groups of as many.
-const GROUP: usize = 64;
+/// Number of blocks from the first on whose numbers are in a vector; later blocks are in chunks of
+/// this size.
+const CHUNK: usize = 64;
 
-/// Most blocks at once.
-const MOST: u32 = 1 << 30;
+/// Maximum number of blocks at once.
+const MAX_BLOCKS: u32 = 1 << 30;
 
-/// A map whose keys are numbers of the trace's; the same in every run.
+/// A map with keys from the trace and a fixed hash function, so that runs are repeatable.
 type Map<K, V> = HashMap<K, V, FixedState>;
 
-/// Numbers, in use and free.
+/// Used and free numbers.
 #[derive(Default)]
 struct Numbers {
     free: Vec<u32>,
@@ -34,8 +34,8 @@ impl Numbers {
     fn take(&mut self) -> Option<u32> {
         self.free.pop().or_else(|| {
             let number = self.next;
-            // The stack has twice as many places as blocks, and numbers them so, too.
-            (number < MOST).then(|| {
+            // The LRU stack has two places per block, in 32-bit numbers.
+            (number < MAX_BLOCKS).then(|| {
                 self.next += 1;
                 number
             })
@@ -43,34 +43,34 @@ impl Numbers {
     }
 }
 
-/// What is known of a file.
+/// State of a file.
 pub(super) struct File {
-    /// Bytes from here on are not on the disk: the size, as far as events have told it.
+    /// Bytes from here on are not on the disk: the size, as far as events report it.
     pub end: u64,
-    /// Times it is open.
+    /// Number of times it is open.
     pub opens: u32,
-    /// Its last name is gone: its data goes when nobody has it open any more.
-    pub nameless: bool,
+    /// Its last name is removed: its data is deleted when it is no longer open.
+    pub unlinked: bool,
     head: [u32; HEAD],
-    /// Behind the head, up to [`GROUP`].
+    /// Numbers from [`HEAD`] up to [`CHUNK`].
     middle: Vec<u32>,
-    rest: Option<Box<Map<u64, [u32; GROUP]>>>,
+    rest: Option<Box<Map<u64, [u32; CHUNK]>>>,
 }
 
 impl File {
-    /// A file of which nothing is known: as long as can be.
+    /// The state of an unknown file: its size is unlimited.
     const UNKNOWN: Self =
-        Self { end: u64::MAX, opens: 0, nameless: false, head: [NONE; HEAD], middle: Vec::new(), rest: None };
+        Self { end: u64::MAX, opens: 0, unlinked: false, head: [NONE; HEAD], middle: Vec::new(), rest: None };
 
-    /// An event tells the size. 0 may mean that it is unknown, and what makes a file empty has
-    /// events of its own, so 0 shortens nothing.
-    pub fn has_size(&mut self, size: u64) {
+    /// Sets the size that an event reports. A size of 0 may mean that it is unknown, and other
+    /// events report that a file is emptied, so 0 never shortens a file.
+    pub fn set_size(&mut self, size: u64) {
         if size > 0 || self.end == u64::MAX {
             self.end = size;
         }
     }
 
-    /// Returns true if somebody has it open or it has blocks.
+    /// Returns true if the file is open or has blocks.
     pub fn is_used(&self) -> bool {
         self.opens > 0 || !self.is_empty()
     }
@@ -79,63 +79,63 @@ impl File {
         self.head.iter().chain(&self.middle).all(|&number| number == NONE) && self.rest.is_none()
     }
 
-    /// Returns the numbers of the blocks from some block up to `index` on, and which that is; `end`
-    /// is how far they are wanted.
+    /// Returns the numbers of a range of blocks that contains `index`, and the first block of the
+    /// range; blocks from `end` on are not needed.
     fn slots(&mut self, index: u64, end: u64) -> (&mut [u32], u64) {
-        // What is below GROUP fits.
+        // An index below CHUNK fits.
         match usize::try_from(index) {
             Ok(near) if near < HEAD => (&mut self.head, 0),
-            Ok(near) if near < GROUP => {
-                let wanted = usize::try_from(end).unwrap_or(GROUP).min(GROUP) - HEAD;
+            Ok(near) if near < CHUNK => {
+                let wanted = usize::try_from(end).unwrap_or(CHUNK).min(CHUNK) - HEAD;
                 if wanted > self.middle.len() {
                     self.middle.resize(wanted, NONE);
                 }
                 (&mut self.middle, HEAD as u64)
             }
             _ => {
-                let group = index / GROUP as u64;
-                let numbers = self.rest.get_or_insert_default().entry(group).or_insert([NONE; GROUP]);
-                (numbers, group * GROUP as u64)
+                let chunk = index / CHUNK as u64;
+                let numbers = self.rest.get_or_insert_default().entry(chunk).or_insert([NONE; CHUNK]);
+                (numbers, chunk * CHUNK as u64)
             }
         }
     }
 }
 
-/// All files that matter now.
+/// All files in use.
 #[derive(Default)]
 pub(super) struct Files {
     by_id: Map<FileId, File>,
     numbers: Numbers,
-    /// Most blocks there were at once.
+    /// Maximum number of blocks at once.
     most: u64,
 }
 
 impl Files {
-    /// Returns the file of this name, perhaps as one of which nothing is known.
+    /// Returns a file; adds it as unknown if necessary.
     pub fn file(&mut self, id: FileId) -> &mut File {
         self.by_id.entry(id).or_insert(File::UNKNOWN)
     }
 
-    /// Returns the file of this name, if anything is known of it.
+    /// Returns a file if it is known.
     pub fn known(&mut self, id: FileId) -> Option<&mut File> {
         self.by_id.get_mut(&id)
     }
 
-    /// Most blocks that held data at the same time.
+    /// Returns the maximum number of blocks that held data at the same time.
     pub const fn most(&self) -> u64 {
         self.most
     }
 
-    /// Calls `visit` with each block of `blocks` of a file and its number, giving numbers to blocks
-    /// that have none; false when there are no more numbers.
+    /// Calls `visit` with each block of `blocks` of a file and its number; gives numbers to blocks
+    /// that have none. Returns false when there are no more numbers.
     pub fn visit(&mut self, id: FileId, blocks: Range<u64>, mut visit: impl FnMut(u64, u32)) -> bool {
         let Self { by_id, numbers, most } = self;
         let file = by_id.entry(id).or_insert(File::UNKNOWN);
         let mut index = blocks.start;
         while index < blocks.end {
             let (slots, first) = file.slots(index, blocks.end);
-            // Below GROUP.
-            let from = usize::try_from(index - first).unwrap_or(GROUP);
+            // Below CHUNK.
+            let from = usize::try_from(index - first).unwrap_or(CHUNK);
             for slot in slots.iter_mut().skip(from) {
                 if index == blocks.end {
                     break;
@@ -152,8 +152,8 @@ impl Files {
         true
     }
 
-    /// Deletes the blocks of a file from `first` on, in their order, and calls `gone` with the
-    /// number of each.
+    /// Deletes the blocks of a file from `first` on in order, and calls `gone` with the number of
+    /// each.
     pub fn delete(&mut self, id: FileId, first: u64, mut gone: impl FnMut(u32)) {
         let Some(file) = self.by_id.get_mut(&id) else { return };
         let mut drop = |slot: &mut u32| {
@@ -165,17 +165,17 @@ impl Files {
         };
         let near = file.head.iter_mut().chain(&mut file.middle).zip(0..);
         near.filter(|&(_, index)| index >= first).for_each(|(slot, _)| drop(slot));
-        file.middle.truncate(usize::try_from(first).unwrap_or(GROUP).saturating_sub(HEAD));
+        file.middle.truncate(usize::try_from(first).unwrap_or(CHUNK).saturating_sub(HEAD));
         let Some(rest) = &mut file.rest else { return };
-        let mut groups: Vec<u64> =
-            rest.keys().copied().filter(|group| group * GROUP as u64 + (GROUP as u64 - 1) >= first).collect();
-        groups.sort_unstable();
-        for group in groups {
-            let slots = rest.get_mut(&group).into_iter().flatten();
-            let indexed = slots.zip(group * GROUP as u64..);
+        let mut chunk: Vec<u64> =
+            rest.keys().copied().filter(|chunk| chunk * CHUNK as u64 + (CHUNK as u64 - 1) >= first).collect();
+        chunk.sort_unstable();
+        for chunk in chunk {
+            let slots = rest.get_mut(&chunk).into_iter().flatten();
+            let indexed = slots.zip(chunk * CHUNK as u64..);
             indexed.filter(|&(_, index)| index >= first).for_each(|(slot, _)| drop(slot));
-            if group * GROUP as u64 >= first {
-                rest.remove(&group);
+            if chunk * CHUNK as u64 >= first {
+                rest.remove(&chunk);
             }
         }
         if rest.is_empty() {
@@ -183,8 +183,7 @@ impl Files {
         }
     }
 
-    /// Forgets a file that nobody has open and of which no block is there; its next event tells its
-    /// size anew.
+    /// Drops a file that is not open and has no blocks; its next event reports its size again.
     pub fn forget_if_empty(&mut self, id: FileId) {
         if self.by_id.get(&id).is_some_and(|file| !file.is_used()) {
             self.by_id.remove(&id);
@@ -208,8 +207,8 @@ mod tests {
         numbers
     }
 
-    /// Promise: a block keeps its number while it is there, in the head of a file and far behind
-    /// it; a deleted one's is given again.
+    /// Promise: a block keeps its number while it exists, at the beginning of a file and far into
+    /// it; the number of a deleted block is reused.
     #[test]
     fn numbers_are_dense_and_kept() {
         let mut files = Files::default();
@@ -225,7 +224,7 @@ mod tests {
         assert_eq!(files.most(), 72);
     }
 
-    /// Promise: a file without blocks that nobody has open takes no memory, an open one is kept.
+    /// Promise: a closed file without blocks takes no memory; an open one is kept.
     #[test]
     fn empty_files_are_forgotten() {
         let mut files = Files::default();

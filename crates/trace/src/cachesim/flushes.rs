@@ -1,10 +1,9 @@
-//! When modified blocks are written at intervals: the instants, and the blocks modified since the
-//! last one.
+//! Flushes at intervals: their times, and the blocks modified since the last one.
 
 use std::time::Duration;
 
-/// The flushes of a policy. They come at whole intervals after the first event; one that falls
-/// together with an event comes before it.
+/// The flushes of a write policy. They happen at whole intervals after the first event; a flush at
+/// the time of an event happens before it.
 pub(super) struct Flushes {
     interval: i64,
     next: i64,
@@ -17,22 +16,22 @@ impl Flushes {
         Self { interval, next: i64::MAX, blocks: Vec::new() }
     }
 
-    /// The time of the first event.
+    /// Sets the time of the first event.
     pub fn start(&mut self, time: i64) {
         self.next = time.saturating_add(self.interval);
     }
 
-    /// A block has been modified that is not on the list yet.
+    /// Adds a modified block that is not on the list.
     pub fn list(&mut self, block: u32) {
         self.blocks.push(block);
     }
 
-    /// Returns the blocks on the list, if there has been a flush by now; the list is then empty.
+    /// Returns and removes the blocks on the list if a flush is due.
     #[inline]
     pub fn due(&mut self, now: i64) -> impl Iterator<Item = u32> {
         let due = now >= self.next;
         if due {
-            // Nothing is modified between the last access and now, so one flush does for all that
+            // Nothing is modified between the last access and now, so one flush replaces all that
             // were missed.
             let missed = (now.abs_diff(self.next) / self.interval.unsigned_abs()).saturating_add(1);
             let missed = i64::try_from(missed).unwrap_or(i64::MAX);
@@ -46,10 +45,10 @@ impl Flushes {
 mod tests {
     use super::*;
 
-    /// Promise: flushes come at whole intervals after the start, also when nothing happened for
-    /// some of them.
+    /// Promise: flushes happen at whole intervals after the start, also when some intervals had no
+    /// events.
     #[test]
-    fn instants() {
+    fn flush_times() {
         let mut flushes = Flushes::new(Duration::from_nanos(30));
         flushes.start(7);
         let mut at = |now, block| {

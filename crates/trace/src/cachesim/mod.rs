@@ -1,15 +1,14 @@
-//! The cache simulator: how many disk accesses a cache would have needed for a trace (1985 paper,
-//! section 6).
+//! The cache simulator: the disk accesses of a cache for a trace (1985 paper, section 6).
 //!
-//! Three steps, each a stream: [`Blocks`] turns events into accesses of blocks; [`Stack`] (LRU, all
-//! sizes and policies of writing in one pass) and [`Model`] (any policy, one size) take these;
-//! [`simulate`] does it for many caches at once, in parallel, decoding the trace once. [`paper`]
-//! asks for the paper's own caches and puts what comes out beside its Tables VI and VII; [`table`]
-//! shows any others.
+//! It has three streaming steps. [`Blocks`] turns events into accesses of blocks. [`Stack`] (LRU,
+//! all sizes and write policies in one pass) and [`Model`] (any replacement policy, one size)
+//! process them. [`simulate`] does this for many caches at once, in parallel, decoding the trace
+//! once. [`paper`] simulates the caches of the paper and compares the results with its Tables VI
+//! and VII; [`table`] shows any others.
 //!
-//! The paper's cache: blocks of one size, one place for each, demand only: no read-ahead, no
-//! clusters, and neither inodes nor directories. Its metric is the miss ratio,
-//! [`Counts::miss_ratio`]: disk accesses, reads and writes, in parts of accesses of blocks.
+//! The paper's cache has blocks of one size and fetches on demand only: no read-ahead, no
+//! clustering, and neither inodes nor directories. Its metric is the miss ratio,
+//! [`Counts::miss_ratio`]: disk accesses (reads and writes) divided by accesses to blocks.
 
 mod blocks;
 mod counts;
@@ -25,7 +24,7 @@ pub use blocks::{Access, Blocks, Op};
 pub use counts::{Counts, Write};
 pub use model::{Ages, Model, Outcome};
 pub use stack::Stack;
-pub use sweep::{Cell, Lane, Lot, Simulated, simulate};
+pub use sweep::{CacheGrid, Cell, GridResult, Simulated, simulate};
 
 #[cfg(test)]
 mod tests;

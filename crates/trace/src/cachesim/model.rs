@@ -1,9 +1,9 @@
-//! A cache of one size under any policy of replacement, with all policies of writing at once: what
-//! it holds does not depend on when it writes.
+//! A cache of one size with any replacement policy, and with all write policies at once, because
+//! its contents do not depend on when it writes.
 //!
-//! Besides counts it tells *ages*: how long blocks stayed in the cache, and how long they were
-//! dirty, which is what a crash would have lost (1985 paper, 6.2: with 4 Mbytes 20% of all blocks
-//! stay longer than 20 minutes).
+//! Besides counts it measures *ages*: how long blocks stay in the cache, and how long they are
+//! dirty, which is what a crash would lose (1985 paper, 6.2: with 4 Mbytes 20% of all blocks stay
+//! longer than 20 minutes).
 
 use super::blocks::{Access, Op};
 use super::counts::{Counts, Write};
@@ -12,67 +12,67 @@ use spindle_cache::policy::replacement::{Policy, PolicyName, Replacement};
 use spindle_report::number::share;
 use std::num::NonZeroU32;
 
-/// How long things lasted.
+/// Distribution of durations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ages {
     counts: [u64; Ages::OVER.len() + 1],
 }
 
 impl Ages {
-    /// Seconds that are told apart.
+    /// Bounds between the classes of durations, in seconds.
     pub const OVER: [u32; 6] = [5, 30, 300, 1200, 3600, 86400];
 
     fn add(&mut self, tenths: u32) {
         self.counts[Self::OVER.partition_point(|&seconds| seconds.saturating_mul(10) < tenths)] += 1;
     }
 
-    /// Returns how many there were.
+    /// Returns the number of durations.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Returns true if there were none.
+    /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the part that lasted longer than `OVER[which]`.
+    /// Returns the share of durations longer than `OVER[which]`.
     #[must_use]
     pub fn over(&self, which: usize) -> f64 {
         share(self.counts.iter().skip(which + 1).sum(), self.len()).unwrap_or(0.0)
     }
 }
 
-/// What a cache did under one policy of writing.
+/// Results of one cache with one write policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Blocks.
+    /// Numbers of blocks.
     pub counts: Counts,
-    /// How long blocks were dirty: from the first write to the disk's, or to their deletion, or to
-    /// the trace's end.
+    /// Durations for which blocks were dirty: from the first write to the write to the disk, their
+    /// deletion, or the end of the trace.
     pub dirty: Ages,
 }
 
-struct Writing {
+struct WriteState {
     policy: Write,
-    /// When a block was first modified, in tenths of a second after the start and 1; 0 if it is
-    /// clean.
+    /// Time when a block was first modified, in tenths of a second after the start, plus 1; 0 if it
+    /// is clean.
     since: Vec<u32>,
-    /// Blocks on the list for the next flush.
+    /// Set for each block on the list for the next flush.
     listed: Vec<bool>,
     flushes: Option<Flushes>,
     outcome: Outcome,
 }
 
-impl Writing {
+impl WriteState {
     fn new(policy: Write) -> Self {
         let flushes = if let Write::Flush(every) = policy { Some(Flushes::new(every)) } else { None };
         Self { policy, since: Vec::new(), listed: Vec::new(), flushes, outcome: Outcome::default() }
     }
 
-    /// Returns a block becomes clean: false if it was.
+    /// Marks a block as clean; returns false if it already was.
     fn clean(&mut self, block: u32, now: u32) -> bool {
         let since = self.since.get_mut(block as usize).map_or(0, std::mem::take);
         if since > 0 {
@@ -121,8 +121,8 @@ pub struct Model {
     reads: u64,
     writes: u64,
     disk_reads: u64,
-    writings: Vec<Writing>,
-    /// When blocks came, in tenths of a second after the start.
+    write_states: Vec<WriteState>,
+    /// Time when each block entered the cache, in tenths of a second after the start.
     since: Vec<u32>,
     stays: Ages,
     evicted: Vec<u32>,
@@ -139,20 +139,20 @@ impl Model {
             reads: 0,
             writes: 0,
             disk_reads: 0,
-            writings: writes.iter().copied().map(Writing::new).collect(),
+            write_states: writes.iter().copied().map(WriteState::new).collect(),
             since: Vec::new(),
             stays: Ages::default(),
             evicted: Vec::new(),
         }
     }
 
-    /// The time of the trace's first event: flushes come at intervals from there.
+    /// Sets the time of the first event, from which the intervals of flushes count.
     pub fn start(&mut self, time: i64) {
         self.start = time;
-        self.writings.iter_mut().filter_map(|writing| writing.flushes.as_mut()).for_each(|f| f.start(time));
+        self.write_states.iter_mut().filter_map(|state| state.flushes.as_mut()).for_each(|f| f.start(time));
     }
 
-    /// Takes the next accesses.
+    /// Processes accesses.
     pub fn take(&mut self, accesses: &[Access]) {
         for access in accesses {
             self.proceed(access.time);
@@ -161,8 +161,8 @@ impl Model {
                 if self.cache.remove(block) {
                     self.stays.add(now - self.since[block as usize]);
                 }
-                for writing in &mut self.writings {
-                    writing.outcome.counts.dropped += u64::from(writing.clean(block, now));
+                for state in &mut self.write_states {
+                    state.outcome.counts.dropped += u64::from(state.clean(block, now));
                 }
                 continue;
             }
@@ -175,25 +175,25 @@ impl Model {
                 self.reads += 1;
             } else {
                 self.writes += 1;
-                self.writings.iter_mut().for_each(|writing| writing.modify(block, now));
+                self.write_states.iter_mut().for_each(|state| state.modify(block, now));
             }
         }
     }
 
-    /// It is so late.
+    /// Advances the clock and flushes what is due.
     #[inline]
     fn proceed(&mut self, time: i64) {
         self.now = u32::try_from(time.abs_diff(self.start) / 100_000_000 + 1).unwrap_or(u32::MAX);
-        for writing in &mut self.writings {
-            writing.flush(time, self.now);
+        for state in &mut self.write_states {
+            state.flush(time, self.now);
         }
     }
 
     fn evict(&mut self) {
         for gone in self.evicted.drain(..) {
             self.stays.add(self.now - self.since[gone as usize]);
-            for writing in &mut self.writings {
-                writing.outcome.counts.disk_writes += u64::from(writing.clean(gone, self.now));
+            for state in &mut self.write_states {
+                state.outcome.counts.disk_writes += u64::from(state.clean(gone, self.now));
             }
         }
     }
@@ -206,9 +206,8 @@ impl Model {
         self.since[block as usize] = self.now;
     }
 
-    /// Returns what the cache did until the trace's last event, at `end`, for each policy of
-    /// writing in their order, and how long blocks stayed in it (those that are there at the end:
-    /// until then).
+    /// Returns the results at the end of the trace, at time `end`: one outcome per write policy, in
+    /// order, and how long blocks stayed in the cache (those still in it count until the end).
     #[must_use]
     pub fn finish(mut self, end: i64) -> (Vec<Outcome>, Ages) {
         self.proceed(end);
@@ -217,12 +216,12 @@ impl Model {
                 self.stays.add(self.now - since);
             }
         }
-        let Self { reads, writes, disk_reads, writings, now, stays, .. } = self;
-        let finished = writings.into_iter().map(|mut writing| {
-            let dirty = 0..u32::try_from(writing.since.len()).unwrap_or(u32::MAX);
-            let left = dirty.filter(|&block| writing.clean(block, now)).count();
-            let counts = Counts { reads, writes, disk_reads, left: left as u64, ..writing.outcome.counts };
-            Outcome { counts, dirty: writing.outcome.dirty }
+        let Self { reads, writes, disk_reads, write_states, now, stays, .. } = self;
+        let finished = write_states.into_iter().map(|mut state| {
+            let dirty = 0..u32::try_from(state.since.len()).unwrap_or(u32::MAX);
+            let left = dirty.filter(|&block| state.clean(block, now)).count();
+            let counts = Counts { reads, writes, disk_reads, left: left as u64, ..state.outcome.counts };
+            Outcome { counts, dirty: state.outcome.dirty }
         });
         (finished.collect(), stays)
     }

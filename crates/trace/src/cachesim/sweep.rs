@@ -1,15 +1,15 @@
-//! Many caches over one trace, in parallel.
+//! Simulates many caches for one trace, in parallel.
 //!
 //! The trace is decoded once. In each round the calling thread decodes the next batch of events,
-//! while all cores share the other work: for each size of block, its next accesses are made from
-//! the events (once, whatever the number of caches), and every cache takes those of the round
-//! before. So memory is that of the caches and a few chunks, and nothing depends on how many cores
-//! there are.
+//! while all cores share the other work: for each block size, the next accesses are made from the
+//! events (once, for any number of caches), and every cache processes the accesses of the round
+//! before. Memory holds the caches and a few chunks, and results do not depend on the number of
+//! cores.
 
 use super::blocks::{Access, Blocks};
 use super::counts::{Counts, Write};
 use super::model::{Ages, Model};
-use super::stack::{SIZES, Stack};
+use super::stack::{MAX_SIZES, Stack};
 use crate::{Batch, Error, Info, Result, Source};
 use spindle_cache::policy::replacement::PolicyName;
 use spindle_clock::Mutex;
@@ -18,89 +18,88 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::thread;
 use std::time::Duration;
 
-/// Caches of blocks of one size, for every combination of the rest.
+/// A grid of caches with blocks of one size: every combination of sizes and policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lane {
-    /// Bytes of a block.
+pub struct CacheGrid {
+    /// Block size in bytes.
     pub block: u32,
     /// Program loads count as reads of whole files (figure 7).
     pub programs: bool,
-    /// Sizes of caches in bytes, at least of one block each.
+    /// Cache sizes in bytes, each of at least one block.
     pub sizes: Vec<u64>,
-    /// Policies of replacement. LRU costs one pass for all sizes and policies of writing together,
-    /// others one for each size.
+    /// Replacement policies. LRU needs one pass for all sizes and write policies together, others
+    /// need one pass for each size.
     pub policies: Vec<PolicyName>,
-    /// Policies of writing.
+    /// Write policies.
     pub writes: Vec<Write>,
-    /// Ages are wanted, too: LRU then costs a pass for each size as well.
+    /// Ages are measured, too; LRU then needs one pass for each size as well.
     pub ages: bool,
 }
 
-/// What one cache did.
+/// Results of one cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block: u32,
-    /// Bytes of the cache, as asked for; it has as many whole blocks as go into them.
+    /// Requested cache size in bytes; the cache has as many whole blocks as fit.
     pub size: u64,
-    /// What it gives up.
+    /// Replacement policy.
     pub policy: PolicyName,
-    /// When it writes.
+    /// Write policy.
     pub write: Write,
-    /// What it did.
+    /// Counts.
     pub counts: Counts,
-    /// How long blocks were dirty, and how long they stayed, if that was asked for.
+    /// Times for which blocks were dirty and for which they stayed in the cache, if requested.
     pub ages: Option<(Ages, Ages)>,
 }
 
-/// What the caches of a lane did.
+/// Results of a grid of caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lot {
-    /// By policy, size and policy of writing, in the order of the lane.
+pub struct GridResult {
+    /// Results by replacement policy, size and write policy, in the order of the grid.
     pub cells: Vec<Cell>,
-    /// Most blocks that held data of the trace at once: what the largest sensible cache holds.
+    /// Maximum number of blocks that held data at once: the largest useful cache size.
     pub footprint: u64,
-    /// Program loads that do not count as the trace does not tell their file.
+    /// Number of program loads that are not counted because the trace does not identify their file.
     pub unknown_programs: u64,
 }
 
-impl Lot {
-    /// Returns the cell of a size and a policy of writing, for lanes with one policy of
-    /// replacement.
+impl GridResult {
+    /// Returns the result for a size and a write policy, in grids with one replacement policy.
     #[must_use]
     pub fn cell(&self, size: u64, write: Write) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.size == size && cell.write == write)
     }
 }
 
-/// What came out of a simulation.
+/// Results of a simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Simulated {
-    /// For each lane.
-    pub lots: Vec<Lot>,
-    /// What the trace says of itself.
+    /// Results of each grid.
+    pub results: Vec<GridResult>,
+    /// Information about the trace.
     pub info: Info,
-    /// Its events.
+    /// Number of events.
     pub events: u64,
-    /// From the first event to the last.
+    /// Time from the first event to the last.
     pub span: Duration,
 }
 
-/// What one cache of so many blocks did.
-type Done = (u32, Write, Counts, Option<(Ages, Ages)>);
+/// Results of one cache with this number of blocks.
+type CacheResult = (u32, Write, Counts, Option<(Ages, Ages)>);
 
-/// A cache, or several in one.
+/// The simulation of one cache, or of several at once.
 enum Engine {
     Stack(Stack),
     Model(Model),
 }
 
-/// An engine, and what it is for.
+/// An engine with its configuration.
 struct Runner {
-    lane: usize,
-    feed: usize,
+    grid: usize,
+    stream: usize,
     policy: PolicyName,
-    /// In blocks, ascending, each once.
+    /// Sizes in blocks, ascending, without duplicates.
     sizes: Vec<u32>,
     engine: Engine,
 }
@@ -120,7 +119,7 @@ impl Runner {
         }
     }
 
-    fn finish(self, end: i64, writes: &[Write]) -> Vec<Done> {
+    fn finish(self, end: i64, writes: &[Write]) -> Vec<CacheResult> {
         let Self { sizes, engine, .. } = self;
         match engine {
             Engine::Stack(stack) => {
@@ -128,7 +127,7 @@ impl Runner {
                 let done = |(&write, counts): (&Write, Vec<Counts>)| {
                     sizes.iter().zip(counts).map(move |(&size, counts)| (size, write, counts, None)).collect()
                 };
-                by_write.flat_map::<Vec<Done>, _>(done).collect()
+                by_write.flat_map::<Vec<CacheResult>, _>(done).collect()
             }
             Engine::Model(model) => {
                 let (outcomes, stays) = model.finish(end);
@@ -141,8 +140,8 @@ impl Runner {
     }
 }
 
-/// What makes accesses of one size, and those of this and of the next round.
-struct Feed {
+/// Makes accesses with one block size; holds those of the current round and of the next.
+struct AccessStream {
     blocks: Blocks,
     at: usize,
     ready: Vec<Access>,
@@ -161,37 +160,43 @@ enum Job<'a> {
     },
 }
 
-/// Simulates all caches of all lanes over the rest of a trace. `progress` is told now and then how
-/// much of it is done.
+/// Simulates all caches of all grids for the rest of a trace. `progress` receives the part that is
+/// done now and then.
 ///
 /// # Errors
-/// [`Error::Refused`] for caches that cannot be, and what the source fails with.
+/// [`Error::Refused`] for impossible caches, and errors of the source.
 pub fn simulate(
     source: &mut dyn Source,
-    lanes: &[Lane],
+    grids: &[CacheGrid],
     progress: &dyn Fn(Option<f64>),
 ) -> Result<Simulated> {
-    let mut feeds: Vec<Feed> = Vec::new();
+    let mut streams: Vec<AccessStream> = Vec::new();
     let mut numbers = BTreeMap::new();
     let mut runners = Vec::new();
-    for (n, lane) in lanes.iter().enumerate() {
-        check(lane)?;
-        let feed = *numbers.entry((lane.block, lane.programs)).or_insert_with(|| {
-            let blocks = Blocks::new(lane.block, lane.programs);
-            feeds.push(Feed { blocks, at: 0, ready: Vec::new(), filling: Vec::new(), failed: None });
-            feeds.len() - 1
+    for (n, grid) in grids.iter().enumerate() {
+        check(grid)?;
+        let stream = *numbers.entry((grid.block, grid.programs)).or_insert_with(|| {
+            let blocks = Blocks::new(grid.block, grid.programs);
+            streams.push(AccessStream {
+                blocks,
+                at: 0,
+                ready: Vec::new(),
+                filling: Vec::new(),
+                failed: None,
+            });
+            streams.len() - 1
         });
-        runners.extend(made(lane, n, feed));
+        runners.extend(self::runners(grid, n, stream));
     }
     let (mut events, mut first, mut last) = (0, None, i64::MIN);
     let (mut batch, mut following) = (Batch::default(), Batch::default());
     let mut more = true;
     loop {
-        if feeds.iter().all(|feed| feed.at == batch.events.len() && feed.blocks.is_idle()) {
+        if streams.iter().all(|stream| stream.at == batch.events.len() && stream.blocks.is_idle()) {
             std::mem::swap(&mut batch, &mut following);
             following.clear();
-            for feed in &mut feeds {
-                feed.at = 0;
+            for stream in &mut streams {
+                stream.at = 0;
             }
             events += batch.events.len() as u64;
             if let (None, Some(event)) = (first, batch.events.first()) {
@@ -202,11 +207,11 @@ pub fn simulate(
             }
             last = batch.events.iter().map(|event| event.time).fold(last, i64::max);
         }
-        let idle = batch.events.is_empty() && feeds.iter().all(|feed| feed.ready.is_empty());
+        let idle = batch.events.is_empty() && streams.iter().all(|stream| stream.ready.is_empty());
         if idle && !more {
             break;
         }
-        round(&mut feeds, &mut runners, &batch, || {
+        round(&mut streams, &mut runners, &batch, || {
             if more && following.events.is_empty() {
                 more = source.next(&mut following)?;
                 progress(source.progress());
@@ -217,99 +222,99 @@ pub fn simulate(
     let span = Duration::from_nanos(first.map_or(0, |first| last.abs_diff(first)));
     let mut done = BTreeMap::new();
     for runner in runners {
-        let (lane, policy) = (runner.lane, runner.policy);
-        for (size, write, counts, ages) in runner.finish(last, &lanes[lane].writes) {
-            done.insert((lane, policy, size, write), (counts, ages));
+        let (grid, policy) = (runner.grid, runner.policy);
+        for (size, write, counts, ages) in runner.finish(last, &grids[grid].writes) {
+            done.insert((grid, policy, size, write), (counts, ages));
         }
     }
-    let lot = |(n, lane): (usize, &Lane)| {
+    let result = |(n, grid): (usize, &CacheGrid)| {
         let mut cells = Vec::new();
-        for (&policy, &size) in pairs(&lane.policies, &lane.sizes) {
-            for &write in &lane.writes {
+        for (&policy, &size) in pairs(&grid.policies, &grid.sizes) {
+            for &write in &grid.writes {
                 // Every combination has had its engine.
-                let (counts, ages) = done[&(n, policy, capacity(lane, size), write)].clone();
-                cells.push(Cell { block: lane.block, size, policy, write, counts, ages });
+                let (counts, ages) = done[&(n, policy, capacity(grid, size), write)].clone();
+                cells.push(Cell { block: grid.block, size, policy, write, counts, ages });
             }
         }
-        let blocks = &feeds[numbers[&(lane.block, lane.programs)]].blocks;
-        Lot { cells, footprint: blocks.footprint(), unknown_programs: blocks.unknown_programs() }
+        let blocks = &streams[numbers[&(grid.block, grid.programs)]].blocks;
+        GridResult { cells, footprint: blocks.footprint(), unknown_programs: blocks.unknown_programs() }
     };
-    let lots = lanes.iter().enumerate().map(lot).collect();
-    Ok(Simulated { lots, info: source.info(), events, span })
+    let results = grids.iter().enumerate().map(result).collect();
+    Ok(Simulated { results, info: source.info(), events, span })
 }
 
-/// Returns every one of the first with every one of the second.
+/// Returns all pairs of an item of `first` and one of `second`.
 fn pairs<'a, A, B>(first: &'a [A], second: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
     first.iter().flat_map(move |a| second.iter().map(move |b| (a, b)))
 }
 
-/// Refuses a lane that cannot be.
-fn check(lane: &Lane) -> Result<()> {
+/// Refuses an impossible grid.
+fn check(grid: &CacheGrid) -> Result<()> {
     let refuse = |what: String| Err(Error::Refused(what));
-    if lane.block == 0 {
-        return refuse("a block has bytes".into());
+    if grid.block == 0 {
+        return refuse("the block size must be above 0".into());
     }
-    for &size in &lane.sizes {
-        let blocks = size / u64::from(lane.block);
+    for &size in &grid.sizes {
+        let blocks = size / u64::from(grid.block);
         if blocks == 0 {
-            return refuse(format!("a cache of {size} bytes holds no block of {} bytes", lane.block));
+            return refuse(format!("a cache of {size} bytes holds no block of {} bytes", grid.block));
         }
         if blocks >= 1 << 31 {
-            return refuse(format!("a cache of {size} bytes holds too many blocks of {} bytes", lane.block));
+            return refuse(format!("a cache of {size} bytes holds too many blocks of {} bytes", grid.block));
         }
     }
-    if lane.sizes.len() > SIZES {
-        return refuse(format!("{} sizes at once are more than {SIZES}", lane.sizes.len()));
+    if grid.sizes.len() > MAX_SIZES {
+        return refuse(format!("{} sizes at once are more than {MAX_SIZES}", grid.sizes.len()));
     }
     Ok(())
 }
 
-/// Returns the blocks of each size of a lane, ascending, each once.
-fn capacities(lane: &Lane) -> Vec<u32> {
-    let mut sizes: Vec<u32> = lane.sizes.iter().map(|&size| capacity(lane, size)).collect();
+/// Returns the cache sizes of a grid in blocks, ascending, without duplicates.
+fn capacities(grid: &CacheGrid) -> Vec<u32> {
+    let mut sizes: Vec<u32> = grid.sizes.iter().map(|&size| capacity(grid, size)).collect();
     sizes.sort_unstable();
     sizes.dedup();
     sizes
 }
 
-fn capacity(lane: &Lane, size: u64) -> u32 {
-    u32::try_from(size / u64::from(lane.block)).unwrap_or(u32::MAX)
+fn capacity(grid: &CacheGrid, size: u64) -> u32 {
+    u32::try_from(size / u64::from(grid.block)).unwrap_or(u32::MAX)
 }
 
-/// Returns the caches of a lane, which has been checked.
-fn made(lane: &Lane, number: usize, feed: usize) -> Vec<Runner> {
+/// Returns the runners for a grid, which must have been checked.
+fn runners(grid: &CacheGrid, number: usize, stream: usize) -> Vec<Runner> {
     let mut runners = Vec::new();
-    for &policy in &lane.policies {
-        let mut add = |sizes, engine| runners.push(Runner { lane: number, feed, policy, sizes, engine });
-        let sizes = capacities(lane);
-        if policy == PolicyName::Lru && !lane.ages {
-            let stack = Stack::new(&sizes, &lane.writes);
+    for &policy in &grid.policies {
+        let mut add = |sizes, engine| runners.push(Runner { grid: number, stream, policy, sizes, engine });
+        let sizes = capacities(grid);
+        if policy == PolicyName::Lru && !grid.ages {
+            let stack = Stack::new(&sizes, &grid.writes);
             add(sizes, Engine::Stack(stack));
             continue;
         }
         for size in sizes.into_iter().filter_map(NonZeroU32::new) {
-            add(vec![size.get()], Engine::Model(Model::new(policy, size, &lane.writes)));
+            add(vec![size.get()], Engine::Model(Model::new(policy, size, &grid.writes)));
         }
     }
     runners
 }
 
-/// A round: `decode` on this thread, everything else wherever a core is free.
+/// Does a round: `decode` runs on this thread, everything else on any free core.
 fn round(
-    feeds: &mut [Feed],
+    streams: &mut [AccessStream],
     runners: &mut [Runner],
     batch: &Batch,
     mut decode: impl FnMut() -> Result<()>,
 ) -> Result<()> {
     let mut jobs = Vec::new();
     let mut ready: Vec<&[Access]> = Vec::new();
-    for Feed { blocks, at, ready: accesses, filling, failed } in feeds.iter_mut() {
+    for AccessStream { blocks, at, ready: accesses, filling, failed } in streams.iter_mut() {
         ready.push(accesses);
         jobs.push(Job::Fill { blocks, at, into: filling, failed });
     }
-    let takes = runners.iter_mut().map(|runner| (ready[runner.feed], runner));
+    let tasks = runners.iter_mut().map(|runner| (ready[runner.stream], runner));
     jobs.extend(
-        takes
+        tasks
             .filter(|(accesses, _)| !accesses.is_empty())
             .map(|(accesses, runner)| Job::Take(runner, accesses)),
     );
@@ -335,11 +340,11 @@ fn round(
         decoded
     });
     decoded?;
-    for feed in feeds {
-        if let Some(error) = feed.failed.take() {
+    for stream in streams {
+        if let Some(error) = stream.failed.take() {
             return Err(error);
         }
-        std::mem::swap(&mut feed.ready, &mut feed.filling);
+        std::mem::swap(&mut stream.ready, &mut stream.filling);
     }
     Ok(())
 }

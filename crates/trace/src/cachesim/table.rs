@@ -1,15 +1,15 @@
-//! Any caches as tables and curves.
+//! Tables and curves of any caches.
 
 use super::counts::Write;
 use super::model::Ages;
-use super::sweep::{Cell as Found, Lot, Simulated};
+use super::sweep::{Cell as Found, GridResult, Simulated};
 use spindle_cache::policy::replacement::PolicyName;
 use spindle_report::Outcome;
 use spindle_report::number::{real, share};
 use spindle_report::outcome::{Cell, Column, Figure, Plot, Series, Table};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns a size as the paper writes it.
+/// Formats a size as the paper does.
 pub(super) fn kbytes(size: u64) -> String {
     let kbytes = size / 1024;
     if size.is_multiple_of(1024) && kbytes.is_multiple_of(1024) {
@@ -21,9 +21,9 @@ pub(super) fn kbytes(size: u64) -> String {
     }
 }
 
-/// Returns the miss ratio over the size of the cache, for a lot with one policy of replacement.
-pub(super) fn series(name: &str, lot: &Lot, write: Write) -> Series {
-    let cells = lot.cells.iter().filter(|cell| cell.write == write);
+/// Returns the miss ratio over the cache size, for a grid with one replacement policy.
+pub(super) fn series(name: &str, result: &GridResult, write: Write) -> Series {
+    let cells = result.cells.iter().filter(|cell| cell.write == write);
     curve(name.into(), cells)
 }
 
@@ -34,12 +34,12 @@ fn curve<'a>(name: String, cells: impl Iterator<Item = &'a Found>) -> Series {
     Series { name, points }
 }
 
-/// Returns what came out for any lanes, as one table, with a picture for each lane. Sizes in `rows`
-/// have a row of the table; the picture has all.
+/// Returns the results of any grids: one table, and a figure for each block size. The table has
+/// only the sizes in `rows`; the figures have all.
 #[must_use]
-pub fn shown(simulated: &Simulated, rows: &[u64]) -> Outcome {
-    let lots = &simulated.lots;
-    let aged = lots.iter().flat_map(|lot| &lot.cells).any(|cell| cell.ages.is_some());
+pub fn outcome(simulated: &Simulated, rows: &[u64]) -> Outcome {
+    let results = &simulated.results;
+    let aged = results.iter().flat_map(|result| &result.cells).any(|cell| cell.ages.is_some());
     let numbers = [("miss %", 1), ("disk reads", 0), ("disk writes", 0), ("saved %", 1), ("left", 0)];
     let seconds = [1, 2, 3].map(|which| (which, format!("> {} %", duration(Ages::OVER[which]))));
     let words = ["block", "cache", "policy", "write"].map(|name| Column::new(name, 0));
@@ -47,7 +47,7 @@ pub fn shown(simulated: &Simulated, rows: &[u64]) -> Outcome {
     let columns =
         columns.chain(seconds.iter().filter(|_| aged).map(|(_, name)| Column::new(name.clone(), 1)));
     let mut table = Table::new("Caches over this trace", columns);
-    for cell in lots.iter().flat_map(|lot| &lot.cells).filter(|cell| rows.contains(&cell.size)) {
+    for cell in results.iter().flat_map(|result| &result.cells).filter(|cell| rows.contains(&cell.size)) {
         let Found { block, size, policy, write, counts, ages } = cell;
         let words = [kbytes((*block).into()), kbytes(*size), policy.to_string(), write.to_string()];
         let numbers = [
@@ -63,19 +63,19 @@ pub fn shown(simulated: &Simulated, rows: &[u64]) -> Outcome {
         });
         table.row(words.map(Cell::from).into_iter().chain(numbers.map(Cell::from)).chain(over));
     }
-    let dirty = if aged { "; and how many blocks were dirty for longer than that" } else { "" };
+    let dirty = if aged { ". Times: share of blocks that were dirty for longer" } else { "" };
     table.explain(format!(
-        "Miss: disk reads and writes, in parts of all accesses. Saved: written blocks that never went to the disk. Left: blocks still dirty at the end{dirty}.",
+        "Miss: disk reads and writes as a share of all accesses. Saved: written blocks that were never written to the disk. Left: blocks still dirty at the end{dirty}.",
     ));
     let mut by_block: BTreeMap<u32, Vec<&Found>> = BTreeMap::new();
-    for cell in lots.iter().flat_map(|lot| &lot.cells) {
+    for cell in results.iter().flat_map(|result| &result.cells) {
         by_block.entry(cell.block).or_default().push(cell);
     }
     let figures = by_block.iter().filter_map(|(&block, cells)| figure(block, cells)).collect();
     Outcome { tables: vec![table], figures, findings: findings(simulated) }
 }
 
-/// Returns the seconds in the largest unit that fits.
+/// Formats seconds in the largest unit that divides them.
 fn duration(seconds: u32) -> String {
     match seconds {
         s if s % 3600 == 0 => format!("{} h", s / 3600),
@@ -84,8 +84,8 @@ fn duration(seconds: u32) -> String {
     }
 }
 
-/// Returns the miss ratio over sizes of caches for blocks of one size; none where every cache has
-/// one size only.
+/// Returns the miss ratio over cache sizes for blocks of one size; `None` if every cache has only
+/// one size.
 fn figure(block: u32, cells: &[&Found]) -> Option<Figure> {
     let mut kinds: Vec<(PolicyName, Write)> = Vec::new();
     for cell in cells {
@@ -99,31 +99,32 @@ fn figure(block: u32, cells: &[&Found]) -> Option<Figure> {
         curve(name, cells.iter().copied().filter(|cell| (cell.policy, cell.write) == (policy, write)))
     });
     let series: Vec<_> = series.filter(|series| series.points.len() > 1).collect();
-    let title = format!("Miss ratio by size of cache, blocks of {}", kbytes(block.into()));
-    let (x, y) = ("size of cache (Mbytes)".into(), "miss ratio (%)".into());
+    let title = format!("Miss ratio by cache size, blocks of {}", kbytes(block.into()));
+    let (x, y) = ("cache size (Mbytes)".into(), "miss ratio (%)".into());
     (!series.is_empty()).then_some(Figure { title, plot: Plot::Lines { x, y, series } })
 }
 
 fn findings(simulated: &Simulated) -> Vec<String> {
-    let Simulated { lots, info, events, span } = simulated;
+    let Simulated { results, info, events, span } = simulated;
     let mut findings =
         vec![format!("The trace has {events} events in {:.1} hours.", span.as_secs_f64() / 3600.0)];
-    let mut told = BTreeSet::new();
-    for lot in lots {
-        let Some(cell) = lot.cells.first().filter(|cell| told.insert(cell.block)) else { continue };
+    let mut listed = BTreeSet::new();
+    for result in results {
+        let Some(cell) = result.cells.first().filter(|cell| listed.insert(cell.block)) else { continue };
         let block = u64::from(cell.block);
         findings.push(format!(
-            "In blocks of {}: {} accesses, {:.1}% of them writes, of {} blocks that held data at once ({}): the largest cache that makes sense.",
+            "In blocks of {}: {} accesses, {:.1}% of them writes; at most {} blocks held data at once ({}), the largest useful cache.",
             kbytes(block),
             cell.counts.accesses(),
             100.0 * share(cell.counts.writes, cell.counts.accesses()).unwrap_or(0.0),
-            lot.footprint,
-            kbytes(lot.footprint * block),
+            result.footprint,
+            kbytes(result.footprint * block),
         ));
-        if lot.unknown_programs > 0 {
-            let unknown = lot.unknown_programs;
-            findings
-                .push(format!("{unknown} program loads do not count: the trace does not tell their files."));
+        if result.unknown_programs > 0 {
+            let unknown = result.unknown_programs;
+            findings.push(format!(
+                "{unknown} program loads are not counted: the trace does not identify their files."
+            ));
         }
     }
     if info.lost > 0 {

@@ -1,4 +1,4 @@
-//! Where a curve bends: what [`Curve::knee`] promises.
+//! The knee of a curve: see [`Curve::knee`].
 
 use super::Curve;
 

@@ -1,9 +1,8 @@
-//! Miss-ratio curves: how often caches of every size would have missed, from one pass over the
-//! requests.
+//! Miss-ratio curves: the miss ratios of caches of every size, from one pass over the requests.
 //!
-//! LRU caches include one another, so how deep a block lies in the [`Stack`] when it is used says
-//! which of them have it; a histogram of depths is all sizes at once ([`exact`]). For traces too
-//! large for that, [`Shards`] does it for a sample of the blocks and tells how far off it may be.
+//! LRU caches include one another, so the depth of a block in the [`Stack`] when it is used says
+//! which sizes hold it; a histogram of depths gives all sizes at once ([`exact`]). For traces too
+//! large for that, [`Shards`] does the same for a sample of the blocks and estimates its error.
 
 mod histogram;
 mod knee;
@@ -17,70 +16,71 @@ use crate::Result;
 use crate::requests::{BATCH, Request, Requests};
 use histogram::Histogram;
 
-/// How often LRU caches of every size would have missed.
+/// The miss ratios of LRU caches of every size.
 #[derive(Clone, Debug, Default)]
 pub struct Curve {
     whole: Histogram,
-    /// The same from disjoint parts of the sample; none if everything was counted.
+    /// Curves of disjoint parts of the sample; empty if all blocks were counted.
     parts: Vec<Histogram>,
 }
 
 impl Curve {
-    /// Uses of blocks.
+    /// Returns the number of uses of blocks.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.whole.requests()
     }
 
-    /// Returns the size from which on nothing changes any more, in blocks: of an exact curve the
-    /// most blocks that there were at a time.
+    /// Returns the size in blocks above which the curve is constant: for an exact curve the maximum
+    /// number of blocks at one time.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.whole.end()
     }
 
-    /// Returns true if everything was counted.
+    /// Returns true if all blocks were counted.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// Misses with a cache of `size` blocks.
+    /// Returns the number of misses of a cache of `size` blocks.
     #[must_use]
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub fn misses(&self, size: u64) -> u64 {
-        // Exact up to 2^53, which no trace has.
+        // Exact up to 2^53, more than any trace has.
         (self.at(size) * self.requests() as f64).round() as u64
     }
 
-    /// Returns the miss ratio with a cache of `size` blocks; of no requests, 0.
+    /// Returns the miss ratio of a cache of `size` blocks; 0 without requests.
     #[must_use]
     pub fn at(&self, size: u64) -> f64 {
         self.whole.miss_ratio(size)
     }
 
-    /// Returns the smallest size of which a sample can tell, in blocks: what stands behind one
-    /// block of a part of it. Of smaller caches it is only known that they miss no less. 1 of an
-    /// exact curve.
+    /// Returns the smallest size in blocks that a sample resolves: the number of blocks that one
+    /// block of a part of the sample represents. Smaller caches are only known to miss no less. It
+    /// is 1 for an exact curve.
     #[must_use]
     pub fn resolution(&self) -> u64 {
         self.parts.first().map_or(1, |part| part.size(1))
     }
 
-    /// Returns the standard error of [`Self::at`]; 0 of an exact curve. From [`Self::resolution`]
-    /// on it is estimated from how much disjoint parts of the sample differ. Below, the miss ratio
-    /// is somewhere between that at the resolution and 1: the error is that of not knowing where.
+    /// Returns the standard error of [`Self::at`]; 0 for an exact curve. From [`Self::resolution`]
+    /// up it is estimated from the differences of disjoint parts of the sample. Below, the miss
+    /// ratio lies anywhere between that at the resolution and 1; the error is that of a uniform
+    /// distribution.
     #[must_use]
     pub fn error(&self, size: u64) -> f64 {
         let resolution = self.resolution();
         let chance = histogram::standard_error(&self.parts, size.max(resolution));
         let range = if size < resolution { 1.0 - self.at(resolution) } else { 0.0 };
-        // The standard deviation of what may be anywhere in a range is that over the root of 12.
+        // The standard deviation of a uniform distribution is its range divided by the root of 12.
         chance.hypot(range / f64::sqrt(12.0))
     }
 
-    /// Sizes for a plot or a table: at most `most`, from 1 to [`Self::end`], each larger than the
-    /// one before by about the same factor.
+    /// Returns sizes for a plot or a table: at most `most`, from 1 to [`Self::end`], in about a
+    /// geometric series.
     #[must_use]
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub fn sizes(&self, most: usize) -> Vec<u64> {
@@ -91,20 +91,20 @@ impl Curve {
         sizes
     }
 
-    /// Returns the size above which more memory brings little, in blocks, and how far the curve
-    /// lies below the straight line there (0 to 1): the point farthest below the line from the
-    /// curve's start to its end, both axes taken from 0 to 1 (Kneedle of Satopää et al., 2011, with
-    /// the whole curve as it is). None if no size is below that line.
+    /// Returns the size in blocks above which more memory gains little, and the distance of the
+    /// curve below a straight line there (0 to 1): the point farthest below the line from the start
+    /// of the curve to its end, with both axes scaled to 0..1 (Kneedle of Satopää et al., 2011,
+    /// without smoothing). Returns `None` if no point is below that line.
     #[must_use]
     pub fn knee(&self) -> Option<(u64, f64)> {
         knee::farthest_below(self)
     }
 }
 
-/// Returns the curve of all requests, counted one by one.
+/// Returns the exact curve of all requests.
 ///
 /// # Errors
-/// As reading the trace does.
+/// Errors of reading the trace.
 pub fn exact(mut requests: impl Requests<Block = u32>) -> Result<Curve> {
     let (mut stack, mut depths, mut count) = (Stack::default(), Vec::<u64>::new(), 0);
     let mut batch = Vec::with_capacity(BATCH);
@@ -121,7 +121,7 @@ pub fn exact(mut requests: impl Requests<Block = u32>) -> Result<Curve> {
                         depths[depth] += 1;
                     }
                 }
-                Request::Gone(block) => {
+                Request::Deleted(block) => {
                     stack.remove(block);
                 }
             }

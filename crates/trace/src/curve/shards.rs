@@ -1,20 +1,20 @@
 //! SHARDS (Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015): the curve of a
 //! sample of the blocks.
 //!
-//! A block is in the sample if its hash is below a threshold, so all its uses are or none. Depths
-//! in the sample times blocks per sampled block are depths in the trace. With a fixed *rate* the
-//! threshold stays; with a fixed *number of blocks* it falls to the largest hash in the sample
-//! whenever there are too many, and what was counted before keeps the weight that it had then. The
-//! difference between how many uses there should be in the sample and how many there are is put
-//! into the first bucket (SHARDS-adj): for it stems from the few blocks used most, which are at the
-//! top.
+//! A block is in the sample if its hash is below a threshold, so the sample has all its uses or
+//! none. A depth in the sample times the number of blocks per sampled block is the depth in the
+//! trace. With a fixed *rate* the threshold is constant. With a fixed *number of blocks* it falls
+//! to the largest hash in the sample whenever there are too many, and earlier counts keep their
+//! weights. The difference between the expected and the actual number of uses in the sample is
+//! added to the first bucket (SHARDS-adj), because it is caused by the few most used blocks, which
+//! are at the top.
 //!
-//! *How far off?* The sample is eight disjoint ones as well. Each has a stack of its own, and how
-//! much their curves differ says how much one of such a size depends on chance. It says nothing of
-//! what all of them get wrong.
+//! *Error.* The sample is also divided into eight disjoint parts, each with a stack of its own. The
+//! differences of their curves show how much a curve of that size depends on chance. They do not
+//! show an error that all parts share.
 //!
-//! With a fixed number of blocks, holes that deleted data left stay when the threshold falls, so a
-//! trace of many deletions looks a little deeper than it is.
+//! With a fixed number of blocks, holes left by deleted data stay when the threshold falls, so
+//! depths in a trace with many deletions are slightly too large.
 
 use super::histogram::Histogram;
 use super::{Curve, Stack};
@@ -25,24 +25,24 @@ use std::collections::{BinaryHeap, HashMap};
 use std::hash::{BuildHasher, Hash};
 use std::num::NonZeroU32;
 
-/// Parts of the sample.
+/// Number of parts of the sample.
 const PARTS: u8 = 8;
-/// 2^64.
+/// Number of hash values, 2^64.
 const HASHES: f64 = 18_446_744_073_709_551_616.0;
 
-/// How large a sample is.
+/// Size of a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// This share of all blocks, above 0 and up to 1.
+    /// A share of all blocks, above 0 and up to 1.
     Share(f64),
-    /// At most this many blocks, however many there are.
+    /// A maximum number of blocks.
     Blocks(NonZeroU32),
 }
 
 /// Returns the curve of a sample of the blocks, with an estimate of its error.
 ///
 /// # Errors
-/// As reading the trace does; as [`Shards::new`] and [`Shards::curve`].
+/// Errors of reading the trace, of [`Shards::new`] and of [`Shards::curve`].
 pub fn sampled<R: Requests<Block: Hash>>(mut requests: R, rate: Rate) -> Result<Curve> {
     let mut shards = Shards::new(rate)?;
     let hashes = FixedState::default();
@@ -51,25 +51,25 @@ pub fn sampled<R: Requests<Block: Hash>>(mut requests: R, rate: Rate) -> Result<
         for &request in &batch {
             match request.map(|block| hashes.hash_one(block)) {
                 Request::Use(hash) => shards.access(hash),
-                Request::Gone(hash) => shards.remove(hash),
+                Request::Deleted(hash) => shards.remove(hash),
             }
         }
     }
     shards.curve()
 }
 
-/// A sample that is being taken. Blocks are named by hashes, whose bits all have to be as good as
+/// A sample while it is taken. Blocks are given by hashes, all of whose bits must be close to
 /// random.
 #[derive(Debug)]
 pub struct Shards {
-    /// The largest hash in the sample.
+    /// Largest hash in the sample.
     threshold: u64,
     most: usize,
-    /// Sampled blocks, with a number for each.
+    /// Numbers of the sampled blocks.
     numbers: HashMap<u64, u32, foldhash::fast::FixedState>,
     free: Vec<u32>,
-    /// The same blocks (and perhaps some that are gone), the largest hash first, if there may be
-    /// too many.
+    /// Hashes of the same blocks (and perhaps of some removed ones), largest first, if their number
+    /// is limited.
     largest: BinaryHeap<u64>,
     whole: Sample,
     parts: Vec<Sample>,
@@ -80,7 +80,7 @@ impl Shards {
     /// Returns an empty sample.
     ///
     /// # Errors
-    /// [`Error::Refused`] for a share that is none.
+    /// [`Error::Refused`] if a share is not above 0 and at most 1.
     pub fn new(rate: Rate) -> Result<Self> {
         let (share, most) = match rate {
             Rate::Share(share) if share > 0.0 && share <= 1.0 => (share, usize::MAX),
@@ -91,7 +91,7 @@ impl Shards {
             }
             Rate::Blocks(most) => (1.0, most.get() as usize),
         };
-        // A conversion to u64 ends at its largest number, which is the threshold of everything.
+        // The conversion to u64 saturates at its maximum, the threshold of a full sample.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let threshold = (share * HASHES) as u64;
         let part = Sample::new(f64::from(PARTS) / share);
@@ -107,16 +107,16 @@ impl Shards {
         })
     }
 
-    /// Returns how many blocks stand behind one of the sample.
+    /// Returns the number of blocks that one block of the sample represents.
     #[expect(clippy::cast_precision_loss)] // 53 bits are enough for a rate.
     fn scale(&self) -> f64 {
         HASHES / (self.threshold as f64 + 1.0)
     }
 
-    /// A block is used.
+    /// Records a use of a block.
     ///
     /// # Panics
-    /// With 2^30 blocks in the sample.
+    /// Panics with 2^30 blocks in the sample.
     #[inline]
     pub fn access(&mut self, hash: u64) {
         self.requests += 1;
@@ -131,7 +131,7 @@ impl Shards {
             if self.most < usize::MAX {
                 self.largest.push(hash);
             }
-            self.free.pop().unwrap_or_else(|| u32::try_from(used).expect("the stack ends before"))
+            self.free.pop().unwrap_or_else(|| u32::try_from(used).expect("the stack has fewer blocks"))
         });
         let scale = self.scale();
         self.whole.access(number, scale);
@@ -147,7 +147,7 @@ impl Shards {
         }
     }
 
-    /// A block's data is gone.
+    /// Removes a block whose data was deleted.
     pub fn remove(&mut self, hash: u64) {
         if let Some(number) = self.numbers.remove(&hash) {
             self.free.push(number);
@@ -156,13 +156,13 @@ impl Shards {
         }
     }
 
-    /// Returns the curve of what was seen.
+    /// Returns the curve of the requests so far.
     ///
     /// # Errors
-    /// [`Error::Refused`] if no block got into one of the eight parts of the sample.
+    /// [`Error::Refused`] if one of the eight parts of the sample has no block.
     pub fn curve(&self) -> Result<Curve> {
         if self.requests > 0 && self.parts.iter().any(|part| part.weight == 0.0) {
-            let what = "too few blocks are in the sample to say anything: ask for a larger one, or for all";
+            let what = "the sample has too few blocks: use a larger sample, or all blocks";
             return Err(Error::Refused(what.into()));
         }
         let parts = if self.requests > 0 { &self.parts[..] } else { &[] };
@@ -173,22 +173,22 @@ impl Shards {
     }
 }
 
-/// Returns the part of the sample that a block is in: by bits that the threshold, which looks at
-/// the upper ones, does not depend on.
-#[expect(clippy::cast_possible_truncation)] // The lowest bits are what is wanted.
+/// Returns the part of the sample that a block belongs to, by the low bits of its hash; the
+/// threshold depends on the high ones.
+#[expect(clippy::cast_possible_truncation)] // Only the lowest bits are needed.
 const fn part(hash: u64) -> usize {
     hash as u8 as usize % PARTS as usize
 }
 
-/// Depths in a sample, scaled.
+/// Scaled depths of a sample.
 #[derive(Clone, Debug)]
 struct Sample {
     stack: Stack,
-    /// Blocks of the trace for each bucket.
+    /// Width of a bucket in blocks of the trace.
     width: f64,
-    /// Hits, as many as they stand for.
+    /// Number of hits that the sample represents, by bucket.
     hits: Vec<f64>,
-    /// Uses, as many as they stand for.
+    /// Number of uses that the sample represents.
     weight: f64,
 }
 
@@ -197,7 +197,7 @@ impl Sample {
         Self { stack: Stack::default(), width, hits: Vec::new(), weight: 0.0 }
     }
 
-    /// A block of the sample is used, which stands for `scale`.
+    /// Records a use of a sampled block that represents `scale` blocks.
     fn access(&mut self, number: u32, scale: f64) {
         self.weight += scale;
         let Some(depth) = self.stack.access(number) else { return };
@@ -205,7 +205,7 @@ impl Sample {
             self.width *= 2.0;
             self.hits = self.hits.chunks(2).map(|pair| pair.iter().sum()).collect();
         }
-        // The middle of the blocks that it stands for; below 2^53.
+        // The middle of the blocks that it represents; below 2^53.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let bucket = ((f64::from(depth) - 0.5) * scale / self.width) as usize;
         if bucket >= self.hits.len() {

@@ -1,146 +1,148 @@
 //! Exact LRU stack distances (Mattson et al., "Evaluation techniques for storage hierarchies", IBM
 //! Systems Journal, 1970).
 //!
-//! An LRU cache of s blocks holds the s topmost of a stack that each use reorders, so how deep a
-//! block lies when it is used says which sizes hit. The stack is not kept as such: each use gets
-//! the next *place* on a line of time, a bit says whether a block's latest use is there, and the
-//! depth is the number of bits behind it. Bits are counted 512 at a time, and the counts summed in
-//! a Fenwick tree, which thus fits into the fastest caches. When the line is used up, places are
-//! given anew, without the gaps; memory is that of the blocks, not of the requests.
+//! An LRU cache of s blocks holds the top s of a stack that each use reorders, so the depth of a
+//! block when it is used says which sizes hit. The stack is represented by a timeline: each use
+//! gets the next *place* on it, a bit marks the places of the latest uses of blocks, and the depth
+//! of a block is the number of bits from its place on. Bits are counted 512 at a time, and the
+//! counts are summed in a Fenwick tree, which is small enough for the fastest CPU caches. When the
+//! timeline is full, the places are renumbered without gaps; memory depends on the number of
+//! blocks, not of requests.
 //!
-//! *Data that is gone* leaves a hole in every cache that had it, and each of them fills its hole
-//! with the next block that misses. So its bit stays, without a block. The next use of a deeper
-//! block, or of a new one, fills the topmost hole, for it is there that what lies above moves down
-//! to; where the deeper block was, a hole is left, as the caches so large have it already.
+//! *Deleted data* leaves a hole in every cache that held it, and each of them fills its hole with
+//! the next block that misses. So its bit stays, without a block. The next use of a deeper or new
+//! block fills the topmost hole, because the blocks above move down to it. The old place of a
+//! deeper block becomes a hole, since the caches of that size already have a hole there.
 
 use std::collections::BinaryHeap;
 
-/// A block that is not in the stack.
-const NOWHERE: u32 = u32::MAX;
+/// Place of a block that is not in the stack.
+const ABSENT: u32 = u32::MAX;
 const WORDS: usize = 8;
 const BITS: usize = WORDS * 64;
-/// The shortest line.
-const SHORTEST: usize = 128 * BITS;
+/// Minimum length of the timeline.
+const MIN_PLACES: usize = 128 * BITS;
 
 /// An LRU stack of numbered blocks.
 #[derive(Clone, Debug)]
 pub struct Stack {
-    /// The place of each block's latest use.
+    /// Places of the latest uses, by block.
     places: Vec<u32>,
-    /// Places of holes, the topmost first.
+    /// Places of holes, topmost first.
     holes: BinaryHeap<u32>,
-    line: Line,
+    timeline: Timeline,
 }
 
 impl Default for Stack {
     fn default() -> Self {
-        Self { places: Vec::new(), holes: BinaryHeap::new(), line: Line::new(SHORTEST) }
+        Self { places: Vec::new(), holes: BinaryHeap::new(), timeline: Timeline::new(MIN_PLACES) }
     }
 }
 
 impl Stack {
-    /// Uses block `key`: LRU caches of at least this many blocks have it, none of
-    /// them if it is not in the stack.
+    /// Uses block `key`. Returns its depth: LRU caches of at least this many blocks hold it.
+    /// Returns `None` if it is not in the stack.
     ///
     /// # Panics
-    /// With 2^30 blocks.
+    /// Panics with 2^30 blocks.
     #[inline]
     pub fn access(&mut self, key: u32) -> Option<u32> {
         if key as usize >= self.places.len() {
-            self.places.resize(key as usize + 1, NOWHERE);
+            self.places.resize(key as usize + 1, ABSENT);
         }
-        if self.line.is_full() {
-            self.give_places_anew();
+        if self.timeline.is_full() {
+            self.renumber_places();
         }
-        let new = self.line.next();
+        let new = self.timeline.next();
         let old = std::mem::replace(&mut self.places[key as usize], new);
-        let depth = (old != NOWHERE).then(|| self.line.depth(old));
-        let hole = self.holes.peek().copied().filter(|&hole| old == NOWHERE || hole > old);
+        let depth = (old != ABSENT).then(|| self.timeline.depth(old));
+        let hole = self.holes.peek().copied().filter(|&hole| old == ABSENT || hole > old);
         if let Some(hole) = hole {
             self.holes.pop();
-            self.line.clear(hole);
-            if old != NOWHERE {
+            self.timeline.clear(hole);
+            if old != ABSENT {
                 self.holes.push(old);
             }
-        } else if old != NOWHERE {
-            self.line.clear(old);
+        } else if old != ABSENT {
+            self.timeline.clear(old);
         }
-        self.line.push();
+        self.timeline.push();
         depth
     }
 
-    /// Returns how deep block `key` lies, which is not used by this: LRU caches of at least this
-    /// many blocks have it, none of them if it is not in the stack.
+    /// Returns the depth of block `key` without using it: LRU caches of at least this many blocks
+    /// hold it. Returns `None` if it is not in the stack.
     #[must_use]
     pub fn depth(&self, key: u32) -> Option<u32> {
-        let place = self.places.get(key as usize).copied().filter(|&place| place != NOWHERE);
-        place.map(|place| self.line.depth(place))
+        let place = self.places.get(key as usize).copied().filter(|&place| place != ABSENT);
+        place.map(|place| self.timeline.depth(place))
     }
 
-    /// Returns the data of block `key` is gone. False if it was not in the stack.
+    /// Removes block `key`, whose data was deleted, leaving a hole. Returns false if it was not in
+    /// the stack.
     pub fn remove(&mut self, key: u32) -> bool {
         let place = self.take(key);
         self.holes.extend(place);
         place.is_some()
     }
 
-    /// Forgets block `key`, as if it had never been. False if
-    /// it was not in the stack.
+    /// Removes block `key` without a hole, as if it had never been used. Returns false if it was
+    /// not in the stack.
     pub fn forget(&mut self, key: u32) -> bool {
         let place = self.take(key);
         if let Some(place) = place {
-            self.line.clear(place);
+            self.timeline.clear(place);
         }
         place.is_some()
     }
 
     fn take(&mut self, key: u32) -> Option<u32> {
         let place = self.places.get_mut(key as usize)?;
-        Some(std::mem::replace(place, NOWHERE)).filter(|&place| place != NOWHERE)
+        Some(std::mem::replace(place, ABSENT)).filter(|&place| place != ABSENT)
     }
 
-    fn give_places_anew(&mut self) {
-        let ranks = self.line.ranks();
-        let rank = |place: u32| self.line.rank(&ranks, place);
-        for place in self.places.iter_mut().filter(|place| **place != NOWHERE) {
+    fn renumber_places(&mut self) {
+        let ranks = self.timeline.ranks();
+        let rank = |place: u32| self.timeline.rank(&ranks, place);
+        for place in self.places.iter_mut().filter(|place| **place != ABSENT) {
             *place = rank(*place);
         }
         self.holes = self.holes.iter().map(|&place| rank(place)).collect();
-        self.line = Line::filled(self.line.set);
+        self.timeline = Timeline::filled(self.timeline.set);
     }
 }
 
-/// A line of bits, set at its end and cleared anywhere.
+/// A sequence of bits that are set at its end and cleared anywhere.
 #[derive(Clone, Debug)]
-struct Line {
+struct Timeline {
     words: Vec<u64>,
-    /// Fenwick tree over the bits set in each 512, without those of the last, which are being
-    /// pushed.
+    /// Fenwick tree over the numbers of bits set in each 512, except the last 512, which are still
+    /// being pushed.
     tree: Vec<u32>,
-    /// Bits pushed.
+    /// Number of bits pushed.
     len: usize,
-    /// Bits set.
+    /// Number of bits set.
     set: usize,
-    /// Bits set among the last 512 or fewer, which are not in the tree.
+    /// Number of bits set in the last 512 or fewer, which are not in the tree.
     last: u32,
 }
 
-#[expect(clippy::cast_possible_truncation)] // Places are fewer than 2^31: `new` sees to it.
-impl Line {
-    /// Returns an empty line of at least so many places.
+#[expect(clippy::cast_possible_truncation)] // `new` limits places to 2^31.
+impl Timeline {
+    /// Returns an empty timeline of at least `places` places.
     fn new(places: usize) -> Self {
-        assert!(places < 1 << 31, "stack distances of 2^30 blocks are not for this machine");
+        assert!(places < 1 << 31, "a stack has fewer than 2^30 blocks");
         let blocks = places.div_ceil(BITS);
         Self { words: vec![0; blocks * WORDS], tree: vec![0; blocks + 1], len: 0, set: 0, last: 0 }
     }
 
-    /// Returns a line that begins with `set` bits set and has as many places again, or more.
+    /// Returns a timeline that begins with `set` bits set and has at least as many free places.
     fn filled(set: usize) -> Self {
-        let mut line = Self::new((2 * set).max(SHORTEST));
+        let mut timeline = Self::new((2 * set).max(MIN_PLACES));
         for _ in 0..set {
-            line.push();
+            timeline.push();
         }
-        line
+        timeline
     }
 
     const fn is_full(&self) -> bool {
@@ -186,7 +188,7 @@ impl Line {
         }
     }
 
-    /// Returns how many bits are set from `place` to the end.
+    /// Returns the number of bits set from `place` to the end.
     #[inline]
     fn depth(&self, place: u32) -> u32 {
         let block = place as usize / BITS;
@@ -199,7 +201,7 @@ impl Line {
         self.set as u32 - before - self.within(place)
     }
 
-    /// Returns how many bits are set before `place` in its 512.
+    /// Returns the number of bits set before `place` in its 512.
     #[inline]
     fn within(&self, place: u32) -> u32 {
         let (block, bit) = (place as usize / BITS, place as usize % BITS);
@@ -208,7 +210,7 @@ impl Line {
         whole + (words[bit / 64] & ((1 << (bit % 64)) - 1)).count_ones()
     }
 
-    /// For each 512 how many bits are set before them.
+    /// Returns the number of bits set before each 512.
     fn ranks(&self) -> Vec<u32> {
         let mut before = 0;
         let mut count = |words: &[u64]| {
@@ -219,7 +221,7 @@ impl Line {
         self.words.chunks(WORDS).map(&mut count).collect()
     }
 
-    /// Returns how many bits are set before `place`.
+    /// Returns the number of bits set before `place`.
     fn rank(&self, ranks: &[u32], place: u32) -> u32 {
         ranks[place as usize / BITS] + self.within(place)
     }

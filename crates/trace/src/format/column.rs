@@ -1,29 +1,28 @@
-//! The columns of a file, and which field of an event each holds.
+//! The columns of a file and the fields of events that they hold.
 //!
-//! A column is moved as a whole, in one direction or the other, so that the loop over its values
-//! knows its field.
+//! A column is copied as a whole, so that the loop over its values handles only one field.
 
 use crate::event::{Event, Symbol};
 use std::ops::BitOr;
 
-/// A set of columns. What is not read is 0 or empty in the events.
+/// A set of columns. Fields of columns that are not read are 0 or empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Columns(u32);
 
 impl Columns {
-    /// Everything that is a number, and the kind.
+    /// All numeric columns and the kind.
     pub const NUMBERS: Self = Self((1 << WORDS) - 1);
-    /// What the analysis of usage needs: numbers, but no processes, and no positions after seeks,
-    /// as the next run tells where it began.
+    /// The columns for the analysis of usage: the numeric ones without processes, and without
+    /// positions after seeks, which follow from the next run.
     pub const USAGE: Self = Self(Self::NUMBERS.0 & !(1 << PROCESS | 1 << NEW_POSITION));
-    /// The name of the program.
+    /// The column of the program's name.
     pub const COMMAND: Self = Self(1 << WORDS);
-    /// Both names of the file.
+    /// Both columns of paths.
     pub const PATHS: Self = Self(0b11 << (WORDS + 1));
-    /// Everything.
+    /// All columns.
     pub const ALL: Self = Self((1 << COLUMNS.len()) - 1);
 
-    /// Returns true if the column of this number is among them.
+    /// Returns true if the set has the column of this number.
     pub(super) const fn has(self, number: usize) -> bool {
         self.0 >> number & 1 == 1
     }
@@ -36,8 +35,8 @@ impl BitOr for Columns {
     }
 }
 
-/// How a column moves from events into values, and back. The vectors and slices are as long as
-/// there are events.
+/// Functions that copy a column from events into values and back. The vectors and slices have one
+/// value per event.
 pub(super) enum Column {
     Kind,
     Wide { take: fn(&[Event], &mut Vec<i64>), put: fn(&mut [Event], &[i64]) },
@@ -63,7 +62,7 @@ macro_rules! column {
 
 const PROCESS: usize = 7;
 const NEW_POSITION: usize = 12;
-/// The first column of words; all after it are, too.
+/// The first column of words; all later ones are words, too.
 const WORDS: usize = 14;
 
 /// All columns, in the order of the schema.

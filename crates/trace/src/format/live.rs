@@ -1,12 +1,13 @@
-//! A trace that grows while things happen, and is readable as far as it got.
+//! Writes a trace that can be read while it grows.
 //!
-//! The one idea: a Parquet file may have a directory of its row groups anywhere; where another one
-//! follows, readers take it for a gap. So a recording makes a checkpoint now and then
-//! ([`Writer::checkpoint`]), and of what a killed recorder leaves behind [`super::Reader`] reads
-//! what stands before the last.
+//! The one idea: a Parquet file may contain a directory of its row groups anywhere; if another one
+//! follows, readers ignore the earlier one. So a recording writes checkpoints
+//! ([`Writer::checkpoint`]), and if the recorder is killed, [`super::Reader`] reads the file up to
+//! the last checkpoint.
 //!
-//! Invariant: between two checkpoints lies a second, or a twentieth of the recording if that is
-//! longer; so there are a few hundred of them however long it goes on, and all together are small.
+//! Invariant: the time between two checkpoints is a second, or a twentieth of the recording if that
+//! is longer. So even long recordings have only a few hundred checkpoints, which are small
+//! together.
 
 use super::Writer;
 use crate::{Batch, Info, Result};
@@ -15,19 +16,19 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// Writes a trace while it is being recorded.
+/// Writes a trace while it is recorded.
 #[derive(Debug)]
 pub struct Live {
     writer: Writer,
-    /// What is known of the trace before its end.
+    /// Information about the trace before its end.
     info: Info,
-    begun: Duration,
-    /// When the next checkpoint is.
+    started: Duration,
+    /// Time of the next checkpoint.
     due: Duration,
 }
 
 impl Live {
-    /// Begins a recording in a file, emptied if it is there, of which `source` says what makes it.
+    /// Begins a recording in a new or truncated file; `source` is the program that makes it.
     ///
     /// # Errors
     /// [`crate::Error::Io`].
@@ -35,13 +36,13 @@ impl Live {
         let info = Info { source: source.to_owned(), ..Info::default() };
         let writer = Writer::create(path)?;
         let now = SystemClock.monotonic();
-        let mut live = Self { writer, info, begun: now, due: now };
+        let mut live = Self { writer, info, started: now, due: now };
         live.checkpoint()?;
         Ok(live)
     }
 
-    /// Returns what comes next out of `queue`, nothing when it is closed; makes checkpoints
-    /// meanwhile.
+    /// Returns the next item of `queue`, or `None` when it is closed; writes checkpoints while it
+    /// waits.
     ///
     /// # Errors
     /// [`crate::Error::Io`].
@@ -68,7 +69,7 @@ impl Live {
         self.writer.write(batch)
     }
 
-    /// Completes the file; gives the number of events in it.
+    /// Completes the file; returns the number of events in it.
     ///
     /// # Errors
     /// [`crate::Error::Io`].
@@ -79,7 +80,7 @@ impl Live {
     fn checkpoint(&mut self) -> Result<()> {
         self.writer.checkpoint(&self.info)?;
         let now = SystemClock.monotonic();
-        self.due = now + Duration::from_secs(1).max(now.saturating_sub(self.begun) / 20);
+        self.due = now + Duration::from_secs(1).max(now.saturating_sub(self.started) / 20);
         Ok(())
     }
 }

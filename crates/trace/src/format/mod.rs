@@ -1,12 +1,12 @@
-//! The file of a trace: Parquet with the schema of `docs/SPEC-trace.md`.
+//! The file format of traces: Parquet with the schema of `docs/SPEC-trace.md`.
 //!
-//! The one idea: an event is a row, all columns are required, and everything is as plain as it can
-//! be, so that any tool that reads Parquet reads a trace. What the trace says of itself is in the
-//! file's key-value metadata.
+//! The one idea: an event is a row, all columns are required, and everything is as simple as
+//! possible, so that any tool that reads Parquet can read a trace. Information about the trace is
+//! in the key-value metadata of the file.
 //!
-//! Invariants: a file ends with its directory when its writer has finished; of one that has none
-//! there, what stands before the last checkpoint is read, and only that. Who records uses [`Live`],
-//! which makes checkpoints; who can begin anew uses [`Writer`], and must call [`Writer::finish`].
+//! Invariants: a complete file ends with its directory of row groups; an incomplete file is read
+//! only up to its last checkpoint. Recorders use [`Live`], which writes checkpoints; programs that
+//! can start again use [`Writer`] and must call [`Writer::finish`].
 
 mod column;
 mod live;
@@ -22,7 +22,7 @@ pub use writer::Writer;
 /// The version of the schema; a file with a larger one is refused.
 pub const VERSION: u32 = 1;
 
-/// The schema as Parquet tells it.
+/// The schema in Parquet's notation.
 pub const SCHEMA: &str = "message event {
     REQUIRED INT64 time (TIMESTAMP(NANOS,true));
     REQUIRED BYTE_ARRAY kind (STRING);
@@ -43,7 +43,7 @@ pub const SCHEMA: &str = "message event {
     REQUIRED BYTE_ARRAY new_path (STRING);
 }";
 
-/// Returns the schema, understood.
+/// Returns the parsed schema.
 fn schema() -> parquet::schema::types::Type {
     parquet::schema::parser::parse_message_type(SCHEMA).expect("the schema is well-formed")
 }

@@ -1,5 +1,5 @@
-//! How much of a file is a Parquet file: all of it, or what stands before the last checkpoint of
-//! one that was not finished.
+//! Finds how much of a file is a Parquet file: all of it, or the part before the last checkpoint of
+//! an unfinished one.
 
 use bytes::Bytes;
 use parquet::file::reader::{ChunkReader, Length, SerializedFileReader};
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Result;
 use std::os::unix::fs::FileExt;
 
-/// How a Parquet file begins and ends.
+/// The first and last bytes of a Parquet file.
 pub(super) const MAGIC: &[u8; 4] = b"PAR1";
 
 /// The first `len` bytes of a file.
@@ -17,9 +17,9 @@ pub(super) struct Prefix {
 }
 
 impl Prefix {
-    /// Bytes that are looked through at a time.
+    /// Number of bytes searched at a time.
     const WINDOW: u64 = 1 << 20;
-    /// Places that may look like the end of a checkpoint without being one.
+    /// Maximum number of places that look like the end of a checkpoint without being one.
     const CHANCES: usize = 64;
 
     pub(super) fn whole(file: File) -> Result<Self> {
@@ -27,7 +27,7 @@ impl Prefix {
         Ok(Self { file, len })
     }
 
-    /// Returns true if it ends as Parquet files do: it was finished, or nothing came after a
+    /// Returns true if the file ends like a Parquet file: it was finished, or nothing follows a
     /// checkpoint.
     pub(super) fn has_end(&self) -> Result<bool> {
         let mut magic = [0; MAGIC.len()];
@@ -38,12 +38,12 @@ impl Prefix {
         Ok(&magic == MAGIC)
     }
 
-    /// Returns what ends with the last directory of row groups.
+    /// Returns a reader of the part that ends with the last directory of row groups.
     pub(super) fn last_checkpoint(self) -> Result<Option<SerializedFileReader<Self>>> {
         let (mut end, mut chances) = (self.len, Self::CHANCES);
         while end > 0 {
             let start = end.saturating_sub(Self::WINDOW);
-            // The magic number may lie across the border of two windows.
+            // The magic number may cross the border of two windows.
             let until = (end + MAGIC.len() as u64 - 1).min(self.len);
             let mut window = vec![0; usize::try_from(until - start).unwrap_or(0)];
             self.file.read_exact_at(&mut window, start)?;

@@ -1,4 +1,4 @@
-//! Reading a trace.
+//! Reads traces.
 
 use super::column::{COLUMNS, Column, Columns};
 use super::prefix::{MAGIC, Prefix};
@@ -12,17 +12,17 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Events given at a time: what fits a processor's second-level cache.
+/// Number of events returned at a time; they fit in the second-level cache of a processor.
 const BATCH: usize = 1 << 11;
 
-/// Reads a trace; what it holds in memory are the pages of the columns that it is at.
+/// Reads a trace; memory holds the current pages of the columns.
 pub struct Reader {
     path: PathBuf,
     file: SerializedFileReader<Prefix>,
     columns: Columns,
     info: Info,
     is_finished: bool,
-    /// The next row group, and what is left of the one before.
+    /// Number of the next row group, and the rest of the current one.
     group: usize,
     open: Option<Group>,
     given: u64,
@@ -42,7 +42,7 @@ struct Group {
 }
 
 impl Reader {
-    /// Returns true if the file begins as Parquet files do.
+    /// Returns true if the file begins like a Parquet file.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -55,19 +55,18 @@ impl Reader {
         }
     }
 
-    /// Opens a file, of which only `columns` will be read; of one that was not finished, what
-    /// stands before its last checkpoint.
+    /// Opens a file to read `columns`; an unfinished file is read up to its last checkpoint.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Malformed`] when it is not a trace, or one of a later version, or
-    /// was not finished and has no checkpoint.
+    /// [`Error::Io`]; [`Error::Malformed`] if it is not a trace, has a later version, or is
+    /// unfinished without a checkpoint.
     pub fn open(path: &Path, columns: Columns) -> Result<Self> {
         let file = File::open(path).map_err(|e| Error::io(path, e))?;
         let whole = Prefix::whole(file).map_err(|e| Error::io(path, e))?;
         let file = if whole.has_end().map_err(|e| Error::io(path, e))? {
             SerializedFileReader::new(whole).map_err(|e| problem(path, "footer", e))?
         } else {
-            let what = "the trace was not finished: who wrote it was killed, or is still at work";
+            let what = "the trace was not finished: its recorder was killed or is still running";
             let found = whole.last_checkpoint().map_err(|e| Error::io(path, e))?;
             found.ok_or_else(|| Error::malformed(path, "end", what))?
         };
@@ -92,9 +91,11 @@ impl Reader {
             }
         }
         match version {
-            None => return Err(bad("this Parquet file is not a trace of Spindle's".into())),
+            None => return Err(bad("this Parquet file is not a Spindle trace".into())),
             Some(version) if version > VERSION => {
-                return Err(bad(format!("a trace of version {version}: this Spindle reads up to {VERSION}")));
+                return Err(bad(format!(
+                    "the trace has version {version}; this Spindle reads versions up to {VERSION}"
+                )));
             }
             Some(_) => {}
         }
@@ -103,7 +104,7 @@ impl Reader {
                 || wanted.get_physical_type() != found.get_physical_type()
                 || found.is_optional()
             {
-                return Err(bad(format!("column {} stands where {} should", found.name(), wanted.name())));
+                return Err(bad(format!("found column {} instead of {}", found.name(), wanted.name())));
             }
         }
         if found.schema().get_fields().len() < wanted.get_fields().len() {
@@ -128,13 +129,13 @@ impl Reader {
         self.file.metadata().file_metadata().num_rows().try_into().unwrap_or(0)
     }
 
-    /// Returns true if there are none.
+    /// Returns true if it has no events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the row group with events left, opened if need be.
+    /// Returns a row group that has events left; opens the next one if necessary.
     fn group(&mut self) -> Result<Option<Group>> {
         if let Some(group) = self.open.take().filter(|group| group.left > 0) {
             return Ok(Some(group));
@@ -187,13 +188,13 @@ impl Source for Reader {
     }
 
     fn progress(&self) -> Option<f64> {
-        // Rounding does not matter to a progress bar.
+        // A progress bar does not need exact numbers.
         #[allow(clippy::cast_precision_loss)]
         Some(self.given as f64 / self.len().max(1) as f64)
     }
 }
 
-/// Values of a column, before they are in events; kept, so that their memory is.
+/// Buffers for the values of a column; kept to reuse their memory.
 #[derive(Default)]
 struct Values {
     wide: Vec<i64>,
@@ -202,7 +203,7 @@ struct Values {
 }
 
 impl Values {
-    /// Reads as many values of a column as the batch has events, and puts them there.
+    /// Reads one value of a column for each event of the batch into the events.
     fn fill(
         &mut self,
         reader: &mut ColumnReader,
@@ -221,7 +222,7 @@ impl Values {
             }
             (Column::Kind, ColumnReader::ByteArrayColumnReader(reader)) => {
                 read(reader, count, &mut self.words)?;
-                let mut known = Known::default();
+                let mut known = WordCache::default();
                 for (event, name) in batch.events.iter_mut().zip(&self.words) {
                     let unknown = || format!("kind {:?} is unknown", String::from_utf8_lossy(name.data()));
                     event.kind = known.get(name, |name| Kind::from_name(name.data()).ok_or_else(unknown))?;
@@ -229,39 +230,39 @@ impl Values {
             }
             (Column::Word { at, .. }, ColumnReader::ByteArrayColumnReader(reader)) => {
                 read(reader, count, &mut self.words)?;
-                let mut known = Known::default();
+                let mut known = WordCache::default();
                 for (event, word) in batch.events.iter_mut().zip(&self.words) {
                     *at(event) = known.get(word, |word| symbol(&mut batch.names, word))?;
                 }
             }
-            _ => return Err("a column has another type than its schema says".into()),
+            _ => return Err("a column does not have the type in its schema".into()),
         }
         Ok(())
     }
 }
 
-/// What some words mean. Equal words of a dictionary lie at one place, so a word is known by its
-/// place, without a look at it, as long as the values that it came with are there.
-struct Known<T>([(*const u8, usize, T); KNOWN]);
+/// A cache of the meanings of words. Equal words of a dictionary have the same address, so a word
+/// is recognised by its address and length, as long as the values exist that it came with.
+struct WordCache<T>([(*const u8, usize, T); CACHE_SIZE]);
 
-/// Places for words, by the middle bits of their addresses.
-const KNOWN: usize = 64;
+/// Number of entries, selected by the middle bits of the address.
+const CACHE_SIZE: usize = 64;
 
-impl<T: Copy + Default> Default for Known<T> {
+impl<T: Copy + Default> Default for WordCache<T> {
     fn default() -> Self {
-        Self([(std::ptr::null(), 0, T::default()); KNOWN])
+        Self([(std::ptr::null(), 0, T::default()); CACHE_SIZE])
     }
 }
 
-impl<T: Copy> Known<T> {
+impl<T: Copy> WordCache<T> {
     fn get<E>(
         &mut self,
         word: &ByteArray,
         look: impl FnOnce(&ByteArray) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
         let (place, len) = (word.data().as_ptr(), word.len());
-        // Words of a dictionary lie some bytes apart, behind their lengths.
-        let at = (place.addr() >> 3) % KNOWN;
+        // Words of a dictionary lie some bytes apart, each after its length.
+        let at = (place.addr() >> 3) % CACHE_SIZE;
         let (known, known_len, value) = self.0[at];
         if known == place && known_len == len && len > 0 {
             return Ok(value);
@@ -276,7 +277,7 @@ fn symbol(names: &mut Names, word: &ByteArray) -> std::result::Result<Symbol, St
     std::str::from_utf8(word.data()).map(|word| names.symbol(word)).map_err(|e| e.to_string())
 }
 
-/// Replaces what is in `values` by the next ones.
+/// Replaces `values` with the next ones.
 fn read<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     count: usize,
@@ -287,7 +288,7 @@ fn read<T: DataType>(
         let (read, ..) =
             reader.read_records(count - values.len(), None, None, values).map_err(|e| e.to_string())?;
         if read == 0 {
-            return Err(format!("a column ends {} values early", count - values.len()));
+            return Err(format!("a column is {} values too short", count - values.len()));
         }
     }
     Ok(())
@@ -296,7 +297,7 @@ fn read<T: DataType>(
 fn problem(path: &Path, place: &str, error: ParquetError) -> Error {
     match error {
         ParquetError::External(inner) if inner.is::<std::io::Error>() => {
-            Error::io(path, *inner.downcast::<std::io::Error>().expect("it is one"))
+            Error::io(path, *inner.downcast::<std::io::Error>().expect("the type was just checked"))
         }
         other => Error::malformed(path, place, other),
     }

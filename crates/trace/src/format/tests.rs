@@ -1,11 +1,11 @@
-//! Tests of the file.
+//! Tests of the file format.
 
 use super::*;
 use crate::{Batch, Error, Event, FileId, Flags, Info, Kind, Source, open};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// Returns the events with anything in every field.
+/// Returns events with random values in every field.
 fn anything(count: usize, seed: u64) -> Batch {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut batch = Batch::default();
@@ -36,15 +36,15 @@ fn anything(count: usize, seed: u64) -> Batch {
     batch
 }
 
-/// Returns an event with its words, to compare across batches.
-fn told(batch: &Batch, event: &Event) -> (Event, [String; 3]) {
+/// Returns an event with its words, to compare events of different batches.
+fn with_words(batch: &Batch, event: &Event) -> (Event, [String; 3]) {
     let words = [event.command, event.path, event.new_path].map(|symbol| batch.names.word(symbol).to_owned());
     let [command, path, new_path] = Default::default();
     (Event { command, path, new_path, ..*event }, words)
 }
 
-/// Promise: what is written is read, every field and word of it, over the borders of batches and
-/// row groups.
+/// Promise: a reader returns everything that was written, every field and word, over the borders of
+/// batches and row groups.
 #[test]
 fn what_is_written_is_read() {
     let dir = tempfile::tempdir().unwrap();
@@ -60,14 +60,14 @@ fn what_is_written_is_read() {
     let (mut n, mut found) = (0, Batch::default());
     while source.next(&mut found).unwrap() {
         for event in &found.events {
-            assert_eq!(told(&found, event), told(&batch, &batch.events[n]), "event {n}");
+            assert_eq!(with_words(&found, event), with_words(&batch, &batch.events[n]), "event {n}");
             n += 1;
         }
     }
     assert_eq!(n, 300_000);
 }
 
-/// Promise: columns that are not wanted are not there, the others are.
+/// Promise: only requested columns are read.
 #[test]
 fn some_columns() {
     let dir = tempfile::tempdir().unwrap();
@@ -84,20 +84,20 @@ fn some_columns() {
         let mut found = Batch::default();
         assert!(Reader::open(&path, columns).unwrap().next(&mut found).unwrap());
         for (event, expected) in found.events.iter().zip(&batch.events) {
-            let (numbers, mut names) = told(&batch, expected);
+            let (numbers, mut names) = with_words(&batch, expected);
             for (name, there) in names.iter_mut().zip(words) {
                 if !there {
                     name.clear();
                 }
             }
-            assert_eq!(told(&found, event), (numbers, names));
+            assert_eq!(with_words(&found, event), (numbers, names));
         }
     }
 }
 
-/// Promise: what is not a trace or was not finished is refused with a reason; in what is damaged a
-/// structure that makes no sense is refused, and a value that could be is read (pages have no
-/// checksum), but nothing panics.
+/// Promise: a file that is not a trace or has no end is refused with a reason. In a damaged file,
+/// an invalid structure is refused, a possible value is read (pages have no checksum), and nothing
+/// panics.
 #[test]
 fn bad_files_are_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -133,9 +133,8 @@ fn bad_files_are_refused() {
     assert!(seen > 5, "{seen} of 199 damaged files were noticed");
 }
 
-/// Promise: of a file that was not finished everything before the last checkpoint is read, wherever
-/// it was cut behind that, and a note says that something is missing; a finished one has no such
-/// note.
+/// Promise: an unfinished file is read up to the last checkpoint, wherever it was cut after that,
+/// and a note says that something is missing; a finished file has no such note.
 #[test]
 fn a_checkpoint_survives_what_comes_after() {
     let dir = tempfile::tempdir().unwrap();
@@ -178,7 +177,7 @@ fn a_checkpoint_survives_what_comes_after() {
     assert_eq!(whole.info(), info);
 }
 
-/// Promise: the document tells the schema that is written, and every kind and flag with its bit.
+/// Promise: the document has the schema that is written, and every kind and flag with its bit.
 #[test]
 fn the_document_is_true() {
     let document = include_str!("../../../../docs/SPEC-trace.md");

@@ -1,4 +1,4 @@
-//! Writing a trace, group of rows by group of rows.
+//! Writes traces, one row group at a time.
 
 use super::column::{COLUMNS, Column};
 use super::{VERSION, key, schema};
@@ -14,19 +14,19 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Events of a row group: what a writer holds in memory, and a reader may skip.
+/// Number of events in a row group, which a writer keeps in memory.
 const GROUP: usize = 1 << 18;
 
-/// Writes a trace; what it holds in memory is one group of a quarter of a million events. A file is
-/// complete only after [`Writer::finish`], and readable up to the last [`Writer::checkpoint`]
-/// before.
+/// Writes a trace; memory holds one row group of a quarter of a million events. A file is complete
+/// only after [`Writer::finish`]; before that, it can be read up to the last
+/// [`Writer::checkpoint`].
 pub struct Writer {
     path: PathBuf,
     file: SerializedFileWriter<File>,
     pending: Batch,
     written: u64,
-    /// What was written before the last checkpoint.
-    secured: Option<u64>,
+    /// Number of events written before the last checkpoint.
+    checkpointed: Option<u64>,
 }
 
 impl std::fmt::Debug for Writer {
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Writer {
 }
 
 impl Writer {
-    /// Makes a file, or empties the one that is there.
+    /// Creates a file, or truncates an existing one.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -51,8 +51,8 @@ impl Writer {
             .set_column_encoding(ColumnPath::from("time"), Encoding::DELTA_BINARY_PACKED)
             .set_column_dictionary_enabled(ColumnPath::from("open"), false)
             .set_column_encoding(ColumnPath::from("open"), Encoding::DELTA_BINARY_PACKED)
-            // Of words the smallest and the largest say nothing, and comparing all of them costs a
-            // third of writing.
+            // The smallest and the largest word are useless, and comparing all words takes a third
+            // of the time of writing.
             .set_column_statistics_enabled(ColumnPath::from("kind"), EnabledStatistics::None)
             .set_column_statistics_enabled(ColumnPath::from("command"), EnabledStatistics::None)
             .set_column_statistics_enabled(ColumnPath::from("path"), EnabledStatistics::None)
@@ -61,9 +61,9 @@ impl Writer {
             .build();
         let mut file = SerializedFileWriter::new(file, Arc::new(schema()), Arc::new(properties))
             .map_err(|e| problem(path, e))?;
-        // So that who is killed leaves what is known as a trace.
+        // A file whose writer is killed can then be recognised as a trace.
         file.flush().map_err(|e| Error::io(path, e))?;
-        Ok(Self { path: path.to_owned(), file, pending: Batch::default(), written: 0, secured: None })
+        Ok(Self { path: path.to_owned(), file, pending: Batch::default(), written: 0, checkpointed: None })
     }
 
     /// Adds events.
@@ -81,7 +81,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes what was written so far readable even if nothing more comes of the file.
+    /// Makes the events written so far readable even if the file is never finished.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -89,11 +89,11 @@ impl Writer {
         if !self.pending.events.is_empty() {
             self.write_group()?;
         }
-        if self.secured == Some(self.written) {
+        if self.checkpointed == Some(self.written) {
             return Ok(());
         }
         let note = format!(
-            "the trace was not finished: what came after its first {} events is missing, and how many were lost is not known",
+            "the trace was not finished: it has only its first {} events, and the number of lost events is unknown",
             self.written
         );
         let mut pairs = pairs(info);
@@ -113,11 +113,11 @@ impl Writer {
         ParquetMetaDataWriter::new(&mut bytes, &directory).finish().map_err(|e| problem(&self.path, e))?;
         let written = self.file.write_all(&bytes).and_then(|()| self.file.flush());
         written.map_err(|e| Error::io(&self.path, e))?;
-        self.secured = Some(self.written);
+        self.checkpointed = Some(self.written);
         Ok(())
     }
 
-    /// Completes the file, with what the trace says of itself; gives the number of events in it.
+    /// Completes the file with information about the trace; returns the number of events in it.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -141,15 +141,15 @@ impl Writer {
     }
 }
 
-/// Returns what a trace says of itself.
+/// Returns the metadata of a trace.
 fn pairs(info: &Info) -> Vec<KeyValue> {
-    let told = [
+    let fixed = [
         (key::VERSION, VERSION.to_string()),
         (key::SOURCE, info.source.clone()),
         (key::LOST, info.lost.to_string()),
     ];
     let notes = info.notes.iter().map(|note| (key::NOTE, note.clone()));
-    told.into_iter().chain(notes).map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect()
+    fixed.into_iter().chain(notes).map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect()
 }
 
 fn write_columns(
@@ -191,7 +191,7 @@ fn write_columns(
     Ok(())
 }
 
-/// Returns what went wrong in writing: nearly always the system's own error.
+/// Converts an error of writing, nearly always the system's own error.
 fn problem(path: &Path, error: ParquetError) -> Error {
     let text = error.to_string();
     let source = match error {

@@ -1,13 +1,13 @@
-//! The binary formats of libCacheSim: records of numbers, an object and its size in each.
+//! The binary formats of libCacheSim: fixed-size records with an object and its size.
 //!
 //! Sources: `traceReader/customizedReader/oracle/oracleGeneralBin.h`,
 //! `traceReader/generalReader/binary.c` and `lcs.h`, and `readerInternal.h` for the sizes of the
 //! field types, of libCacheSim (github.com/1a1a11a/libCacheSim, 2024-10). All fields are
-//! little-endian and packed. The place of the next access, which some of them have, is not taken
-//! over: it follows from the trace.
+//! little-endian and packed. The number of the next access, which some of them have, is not
+//! imported, because it follows from the trace.
 //!
-//! An object of a cache is a file here: its id is the inode, its size the run from 0. An id that is
-//! a number has no meaning but to be the same or another, so all 64 bits are kept.
+//! An object of a cache becomes a file: its id is the inode, its size the run from 0. Numeric ids
+//! only need to differ, so all 64 bits are kept.
 
 use super::records::{Decode, Records, i64_at, u16_at, u32_at, u64_at};
 use super::text::number;
@@ -27,7 +27,7 @@ pub(super) const ORACLE_GENERAL: Format = Format {
 
 pub(super) const LCS: Format = Format {
     name: "lcs",
-    about: "libCacheSim's lcs: a header that says what the records are",
+    about: "libCacheSim's lcs: records described by a header",
     settings: &[],
     recognises: |start| start.len() >= lcs::LEN && u64_at(start, 0) == lcs::MAGIC,
     open: |input, _| {
@@ -38,16 +38,16 @@ pub(super) const LCS: Format = Format {
 
 pub(super) const BINARY: Format = Format {
     name: "binary",
-    about: "libCacheSim's binary: records as a format string says (cannot be recognised)",
+    about: "libCacheSim's binary: records described by a format string (not detected)",
     settings: &[
         (
             "format",
-            "the types of the fields as Python's struct has them, such as <IQI; b B c h H i I l L q Q f d",
+            "types of the fields in the notation of Python's struct, such as <IQI; b B c h H i I l L q Q f d",
         ),
-        ("time-col", "which of them is the time in seconds, from 1"),
-        ("obj-id-col", "the object"),
-        ("obj-size-col", "its size in bytes; each counts as one byte without"),
-        ("op-col", "the operation, by libCacheSim's numbers"),
+        ("time-col", "number of the field with the time in seconds, from 1"),
+        ("obj-id-col", "field of the object"),
+        ("obj-size-col", "field of its size in bytes; 1 byte each by default"),
+        ("op-col", "field of the operation, by libCacheSim's numbers"),
     ],
     recognises: |_| false,
     open: |input, settings| {
@@ -56,11 +56,11 @@ pub(super) const BINARY: Format = Format {
     },
 };
 
-/// Columns as libCacheSim's users name them, in the order of [`Layout::new`].
+/// Names of the columns as in libCacheSim, in the order of [`Layout::new`].
 const COLUMNS: [&str; 4] = ["time-col", "obj-id-col", "obj-size-col", "op-col"];
 
 fn layout_of(settings: &Settings<'_>) -> Result<Layout, String> {
-    let format = settings.get("format").ok_or("format= must say what the fields are")?;
+    let format = settings.get("format").ok_or("format= must give the types of the fields")?;
     let mut columns = [0; 4];
     for (column, name) in columns.iter_mut().zip(COLUMNS) {
         if let Some(text) = settings.get(name) {
@@ -70,7 +70,7 @@ fn layout_of(settings: &Settings<'_>) -> Result<Layout, String> {
     Layout::new(format, columns)
 }
 
-/// What a request did, by libCacheSim's numbers (`include/libCacheSim/enum.h`).
+/// An operation of a request, by libCacheSim's numbers (`include/libCacheSim/enum.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     Read,
@@ -80,7 +80,7 @@ pub(super) enum Op {
 }
 
 impl Op {
-    /// Returns what the number says: everything that changes an object writes it.
+    /// Returns the operation with a number; everything that changes an object counts as a write.
     pub(super) const fn from_number(number: u64) -> Self {
         match number {
             1 | 2 | 12 => Self::Read,
@@ -90,7 +90,7 @@ impl Op {
         }
     }
 
-    /// Returns what a word says: libCacheSim's own, and those of traces of disks.
+    /// Returns the operation with a name: libCacheSim's names, and those in traces of disks.
     pub(super) fn from_word(word: &str) -> Self {
         let known = |words: &[&str]| words.iter().any(|known| known.eq_ignore_ascii_case(word));
         if known(&["get", "gets", "read", "r", "rd"]) {
@@ -136,11 +136,9 @@ impl Field {
         }
     }
 
-    /// Returns its value; what is negative or a fraction loses that, as numbers of objects, bytes
-    /// and seconds have neither.
+    /// Returns the value; drops signs and fractions, which objects, bytes and seconds do not have.
     fn value(self, record: &[u8]) -> u64 {
-        // A fraction is cut off, and what is out of range becomes the nearest end: `as` says so of
-        // floating point.
+        // `as` cuts off fractions and clamps values that are out of range.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         match self.kind {
             b'f' => f32::from_bits(u32_at(record, self.at)) as u64,
@@ -153,7 +151,7 @@ impl Field {
     }
 }
 
-/// Where in a record what is.
+/// Places of the values in a record.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     len: usize,
@@ -164,10 +162,10 @@ struct Layout {
 }
 
 impl Layout {
-    /// Of fields `format`; `columns` number those of time, object, size and operation from 1, 0 for
-    /// none.
+    /// Returns the layout of the fields in `format`; `columns` has the field numbers of time,
+    /// object, size and operation from 1, or 0 for none.
     fn new(format: &str, columns: [usize; 4]) -> Result<Self, String> {
-        let kinds = format.strip_prefix('<').ok_or("the fields must start with <, for little-endian")?;
+        let kinds = format.strip_prefix('<').ok_or("the format must start with <, for little-endian")?;
         let mut fields = Vec::new();
         let mut at = 0;
         for kind in kinds.bytes() {
@@ -179,7 +177,7 @@ impl Layout {
             n => fields.get(n - 1).copied().map(Some).ok_or(format!("there is no column {n}")),
         };
         let [time, object, size, op] = columns.map(field);
-        let object = object?.ok_or("obj-id-col must say which column the object is")?;
+        let object = object?.ok_or("obj-id-col must give the column of the object")?;
         Ok(Self { len: at, time: time?, object, size: size?, op: op? })
     }
 }
@@ -223,25 +221,24 @@ impl Decode for Objects {
     }
 }
 
-/// Returns the seconds as the time of an event.
+/// Converts seconds to the time of an event.
 pub(super) fn nanoseconds(seconds: u64) -> Option<i64> {
     i64::try_from(seconds).ok()?.checked_mul(1_000_000_000)
 }
 
-/// Returns what is to be said of requests for objects.
+/// Returns notes for traces of requests for objects.
 pub(super) fn notes(has_op: bool, unknown: u64) -> Vec<String> {
     let mut notes = vec!["an object is a file: its id the inode, its size the run from 0".to_owned()];
     if !has_op {
-        notes.push("the trace does not tell reads from writes: all are taken for reads".into());
+        notes.push("the trace does not distinguish reads and writes: all count as reads".into());
     }
     if unknown > 0 {
-        notes.push(format!("{unknown} requests with an unknown operation are taken for reads"));
+        notes.push(format!("{unknown} requests with an unknown operation count as reads"));
     }
     notes
 }
 
-/// Recognised by what only this format has: the number of the request that next asks for the same
-/// object.
+/// Detects the format by what only it has: the number of the next request for the same object.
 fn looks_like_oracle_general(start: &[u8]) -> bool {
     const LEN: usize = 24;
     let records: Vec<_> = start.chunks_exact(LEN).collect();
@@ -254,7 +251,7 @@ fn looks_like_oracle_general(start: &[u8]) -> bool {
             return true;
         }
         links += 1;
-        // libCacheSim's own converter counts requests from 1, others count from 0.
+        // libCacheSim's own converter counts requests from 1, others from 0.
         let same = |at: usize| at > n && records.get(at).is_none_or(|other| other[4..12] == record[4..12]);
         usize::try_from(next).is_ok_and(|next| same(next) || (next > 0 && same(next - 1)))
     });
@@ -281,16 +278,16 @@ mod lcs {
     pub(super) fn layout(header: &[u8]) -> Result<Layout, String> {
         let header = header.get(..LEN).ok_or("the file is shorter than its header")?;
         if u64_at(header, 0) != MAGIC || u64_at(header, END_MAGIC) != MAGIC {
-            return Err("its magic numbers are missing".into());
+            return Err("the magic numbers are missing".into());
         }
         let format = &header[FORMAT];
         let end = format.iter().position(|&byte| byte == 0).unwrap_or(format.len());
         let format = String::from_utf8_lossy(&format[..end]);
         let columns = [TIME, OBJECT, SIZE, OP].map(|at| header[at].into());
         let layout = Layout::new(&format, columns)?;
-        let told = u32_at(header, RECORD_LEN);
-        if u32::try_from(layout.len) != Ok(told) {
-            return Err(format!("records of {format} have {} bytes, not {told}", layout.len));
+        let stated = u32_at(header, RECORD_LEN);
+        if u32::try_from(layout.len) != Ok(stated) {
+            return Err(format!("records of {format} have {} bytes, not {stated}", layout.len));
         }
         Ok(layout)
     }

@@ -1,12 +1,12 @@
-//! Output of blkparse, which makes the traces of the Linux block layer readable.
+//! Output of blkparse, the text form of traces of the Linux block layer.
 //!
 //! Format: blkparse(1), the default output: `8,0 3 11 0.009507758 697 Q W 223490 + 8 [kjournald]`:
 //! device, CPU, sequence number, seconds since the trace began, process, action, kind of request
 //! (RWBS), first sector and number of sectors of 512 bytes, program.
 //!
-//! A request is told several times on its way. One action is taken: `Q`, what was asked of the
-//! device, unless the start of the trace has none; then `D` (sent to the driver), then `C`
-//! (completed). Lines of other actions, and the summary at the end, are passed over.
+//! A request appears several times on its way. Only one action is imported: `Q` (queued), or if the
+//! start of the trace has none, `D` (sent to the driver), or else `C` (completed). Lines of other
+//! actions, and the summary at the end, are skipped.
 
 use super::text::{Decode, Lines, number};
 use super::{Format, lines};
@@ -15,7 +15,7 @@ use crate::{Batch, Error, Event, FileId, Flags, Info, Kind};
 pub(super) const FORMAT: Format = Format {
     name: "blkparse",
     about: "text of blkparse, in its default format",
-    settings: &[("action", "which lines are taken: Q (asked), D (sent to the driver) or C (completed)")],
+    settings: &[("action", "which lines to import: Q (queued), D (sent to the driver) or C (completed)")],
     recognises: |start| {
         let lines = lines(start, 200);
         let requests = lines.iter().filter(|line| matches!(parse(line), Ok(Some(_)))).count();
@@ -54,7 +54,7 @@ struct Request<'a> {
     command: &'a str,
 }
 
-/// Understands a line; nothing if it is of another kind.
+/// Parses a line; returns `None` for other kinds of line.
 fn parse(line: &str) -> Result<Option<Request<'_>>, String> {
     let words: Vec<_> = line.split_whitespace().collect();
     let [device, cpu, sequence, time, process, action, kind, rest @ ..] = &words[..] else { return Ok(None) };
@@ -64,7 +64,7 @@ fn parse(line: &str) -> Result<Option<Request<'_>>, String> {
         return Ok(None);
     }
     let [sector, "+", sectors, ..] = rest else { return Ok(None) };
-    let (seconds, nanos) = time.split_once('.').ok_or("the time has no point")?;
+    let (seconds, nanos) = time.split_once('.').ok_or("the time has no decimal point")?;
     let seconds: i64 = number(seconds, "the time")?;
     let nanos: i64 = number(&format!("{nanos:0<9}"), "the time")?;
     let command = line.rsplit_once('[').and_then(|(_, rest)| rest.strip_suffix(']')).unwrap_or("");
@@ -88,7 +88,7 @@ fn parse(line: &str) -> Result<Option<Request<'_>>, String> {
     }))
 }
 
-/// Returns a device number as Linux's `makedev(3)` packs it for programs.
+/// Returns a device number as Linux's `makedev(3)` encodes it for programs.
 pub(super) fn device_number(major: u32, minor: u32) -> u64 {
     let (major, minor) = (u64::from(major), u64::from(minor));
     (major & 0xfff) << 8 | (major & !0xfff) << 32 | minor & 0xff | (minor & !0xff) << 12
@@ -131,10 +131,12 @@ impl Decode for Blkparse {
     }
 
     fn info(&self) -> Info {
-        let mut notes =
-            vec![format!("lines of action {}; times count from the beginning of the trace", self.action)];
+        let mut notes = vec![format!(
+            "imported lines of action {}; times count from the beginning of the trace",
+            self.action
+        )];
         if self.discards > 0 {
-            notes.push(format!("{} requests to discard are left out", self.discards));
+            notes.push(format!("{} discard requests are left out", self.discards));
         }
         if self.other > 0 {
             notes.push(format!("{} requests that neither read nor wrote are left out", self.other));
@@ -161,12 +163,12 @@ CPU0 (8,16):
  Reads Queued:           1,      128KiB  Writes Queued:           1,        4KiB
 ";
 
-    /// Promise: a request is told once, in bytes, with its device, process and program; which
-    /// action is counted can be said.
+    /// Promise: a request is imported once, in bytes, with its device, process and program; the
+    /// action can be chosen.
     #[test]
-    fn a_request_is_told_once() {
+    fn a_request_is_imported_once() {
         let (batch, info) = events(SAMPLE, None).unwrap();
-        let told: Vec<_> = batch
+        let found: Vec<_> = batch
             .events
             .iter()
             .map(|e| {
@@ -174,13 +176,13 @@ CPU0 (8,16):
             })
             .collect();
         assert_eq!(
-            told,
+            found,
             [
                 (1829, 0x810, 697, 223_490 * 512, 0, 4096, "kjournald"),
                 (9_507_758, 0x810, 1016, 512 * 512, 131_072, 0, "two words")
             ]
         );
-        assert!(info.notes.iter().any(|note| note.contains("1 requests to discard")), "{:?}", info.notes);
+        assert!(info.notes.iter().any(|note| note.contains("1 discard requests")), "{:?}", info.notes);
         let (batch, _) = events(SAMPLE, Some("blkparse:action=C")).unwrap();
         assert_eq!(batch.events.iter().map(|e| e.time).collect::<Vec<_>>(), [1_500_000_000]);
         let without: String =
@@ -191,7 +193,7 @@ CPU0 (8,16):
         assert!(failure(wrong, Some("blkparse")).contains("line 2: the sector is \"99999999999999999999\""));
     }
 
-    /// Promise: device numbers are packed as the system packs them.
+    /// Promise: device numbers are encoded as the system does.
     #[test]
     fn device_numbers() {
         assert_eq!(

@@ -1,13 +1,13 @@
-//! Logs of fio, the I/O tester: what it did (`write_iolog`), and how long each I/O took
+//! Logs of fio, the I/O tester: its operations (`write_iolog`), and the times of its I/Os
 //! (`write_lat_log`, `write_bw_log` and the like).
 //!
 //! Formats: fio's HOWTO, "Trace file format v2" and "v3", and "Log File Formats". Version 3 begins
-//! each line with a time, in microseconds as fio 3.33 writes them; version 2 has `wait` lines
-//! instead, in microseconds since the wait before. Lines of the other logs are `time (ms), value,
+//! each line with a time, in microseconds as fio 3.33 writes it; version 2 has `wait` lines
+//! instead, in microseconds since the previous wait. Lines of the other logs are `time (ms), value,
 //! direction, block size, offset, priority`, with the offset only after `log_offset=1`: without it
-//! they do not tell which bytes, and are refused.
+//! the bytes are unknown, and the log is refused.
 
-use super::text::{Decode, Lines, number, shown};
+use super::text::{Decode, Lines, number, shortened};
 use super::{Format, lines};
 use crate::fold::Run;
 use crate::{Batch, Event, FileId, Flags, Info, Kind};
@@ -40,7 +40,7 @@ struct Iolog {
     version: u32,
     now: i64,
     files: HashMap<String, u64>,
-    /// Open files, by name.
+    /// Open files with their runs, by name.
     opens: HashMap<String, (u64, Run)>,
     last_open: u64,
     other: u64,
@@ -70,12 +70,12 @@ impl Iolog {
         let Some((open, run)) = self.opens.get_mut(name) else {
             let mut run = Run::default();
             run.add(offset, bytes, writes);
-            return out.events.push(run.told(Event { kind: Kind::Run, ..event }));
+            return out.events.push(run.fill_into(Event { kind: Kind::Run, ..event }));
         };
         let open = *open;
         if bytes > 0 && run.end() != offset {
             let ended = std::mem::replace(run, Run::at(offset.min(i64::MAX as u64)));
-            out.events.push(ended.told(Event {
+            out.events.push(ended.fill_into(Event {
                 kind: Kind::Seek,
                 flags,
                 open,
@@ -84,7 +84,7 @@ impl Iolog {
             }));
         }
         if let Some(ended) = run.add(offset, bytes, writes) {
-            out.events.push(ended.told(Event { kind: Kind::Run, flags, open, ..event }));
+            out.events.push(ended.fill_into(Event { kind: Kind::Run, flags, open, ..event }));
         }
     }
 }
@@ -96,7 +96,10 @@ impl Decode for Iolog {
                 "fio version 2 iolog" => 2,
                 "fio version 3 iolog" => 3,
                 other => {
-                    return Err(format!("{:?} is no first line of an iolog of version 2 or 3", shown(other)));
+                    return Err(format!(
+                        "{:?} is not the first line of an iolog of version 2 or 3",
+                        shortened(other)
+                    ));
                 }
             };
             return Ok(());
@@ -106,11 +109,11 @@ impl Decode for Iolog {
             return Ok(());
         }
         if self.version == 3 {
-            let (time, rest) = line.split_once(' ').ok_or("the line ends behind its time")?;
+            let (time, rest) = line.split_once(' ').ok_or("the line ends after its time")?;
             self.now = Self::micros(number(time, "the time")?)?;
             line = rest;
         }
-        // A name may have spaces, actions and numbers have none.
+        // A name may contain spaces; actions and numbers do not.
         let words: Vec<_> = line.split(' ').collect();
         let (action, first) = match words.len() {
             0 | 1 => return Err("an action is missing".into()),
@@ -136,7 +139,12 @@ impl Decode for Iolog {
             "close" => {
                 let event = self.event(&name, out);
                 if let Some((open, mut run)) = self.opens.remove(&name) {
-                    out.events.push(run.take().told(Event { kind: Kind::Close, flags: mode, open, ..event }));
+                    out.events.push(run.take().fill_into(Event {
+                        kind: Kind::Close,
+                        flags: mode,
+                        open,
+                        ..event
+                    }));
                 }
             }
             "wait" => {
@@ -154,7 +162,7 @@ impl Decode for Iolog {
                 out.events.push(Event { kind: Kind::Sync, open, ..event });
             }
             "trim" => self.other += 1,
-            other => return Err(format!("there is no action {:?}", shown(other))),
+            other => return Err(format!("unknown action {:?}", shortened(other))),
         }
         Ok(())
     }
@@ -165,14 +173,13 @@ impl Decode for Iolog {
         for (name, (open, run)) in left {
             let event = self.event(&name, out);
             let flags = Flags::READ | Flags::WRITE;
-            out.events.push(run.told(Event { kind: Kind::Run, flags, open, ..event }));
+            out.events.push(run.fill_into(Event { kind: Kind::Run, flags, open, ..event }));
         }
     }
 
     fn info(&self) -> Info {
-        let mut notes = vec![
-            "times count from the beginning of the job; sizes and modes of opening are not told".to_owned(),
-        ];
+        let mut notes =
+            vec!["times count from the beginning of the job; sizes and access modes are unknown".to_owned()];
         if self.other > 0 {
             notes.push(format!("{} trims are left out", self.other));
         }
@@ -185,11 +192,11 @@ struct Log {
     trims: u64,
 }
 
-/// Returns the time in ns, direction, bytes and offset of a line.
+/// Parses a line into its time in ns, direction, bytes and offset.
 fn transfer(line: &str) -> Result<(i64, u32, u64, u64), String> {
     let fields: Vec<_> = line.split(',').collect();
     let [time, _value, direction, bytes, offset, ..] = fields[..] else {
-        return Err("there is no offset: the log must be made with log_offset=1".into());
+        return Err("there is no offset: make the log with log_offset=1".into());
     };
     let time: i64 = number(time, "the time")?;
     let time = time.checked_mul(1_000_000).ok_or("the time is out of range")?;
@@ -213,13 +220,14 @@ impl Decode for Log {
         }
         let mut run = Run::default();
         run.add(offset, bytes, direction == 1);
-        out.events.push(run.told(Event { time, kind: Kind::Run, ..Event::default() }));
+        out.events.push(run.fill_into(Event { time, kind: Kind::Run, ..Event::default() }));
         Ok(())
     }
 
     fn info(&self) -> Info {
         let mut notes = vec![
-            "times count from the beginning of the job, in milliseconds; the log does not say which file it is of".to_owned(),
+            "times count from the beginning of the job, in milliseconds; the log does not name its file"
+                .to_owned(),
         ];
         if self.trims > 0 {
             notes.push(format!("{} trims and others are left out", self.trims));

@@ -7,12 +7,12 @@
 //! *System calls* (`fiu-syscall`; Campello et al., "Non-blocking Writes to Files", FAST 2015): the
 //! page of the traces, sylab-srv.cs.fiu.edu/projects/nbw/traces: `[seq num] [ts in ns] [operation]
 //! [inode num] [inode size in Bytes] [offset in Bytes] [size in Bytes] [HIT, MISS or APPEND]` for
-//! READ and WRITE, only the first five for OPEN, CLOSE, FSYNC and FDATASYNC. They tell neither
-//! process nor descriptor: a file's closes are matched with its opens in order, and a transfer
+//! READ and WRITE, only the first five for OPEN, CLOSE, FSYNC and FDATASYNC. They have neither
+//! process nor descriptor: closes of a file are matched with its opens in order, and a transfer
 //! belongs to an open file only while its file has exactly one.
 
 use super::blkparse::device_number;
-use super::text::{Decode, Lines, number, shown};
+use super::text::{Decode, Lines, number, shortened};
 use super::{Format, lines};
 use crate::fold::Run;
 use crate::{Batch, Event, FileId, Info, Kind};
@@ -57,14 +57,14 @@ struct Request {
 
 fn request(line: &str) -> Result<Request, String> {
     let words: Vec<_> = line.split_whitespace().collect();
-    // A program's name may have spaces; everything else has not.
+    // A program's name may contain spaces; the other fields do not.
     let [at, process, command @ .., lba, size, direction, major, minor, _digest] = &words[..] else {
-        return Err(format!("{} words where there should be 9", words.len()));
+        return Err(format!("{} words instead of 9", words.len()));
     };
     let writes = match *direction {
         "W" => true,
         "R" => false,
-        other => return Err(format!("{:?} is neither W nor R", shown(other))),
+        other => return Err(format!("{:?} is neither W nor R", shortened(other))),
     };
     let bytes = |text: &str, what: &str| -> Result<u64, String> {
         let blocks: u64 = number(text, what)?;
@@ -111,7 +111,7 @@ impl Decode for Block {
     }
 }
 
-enum What {
+enum Operation {
     Open,
     Close,
     Sync,
@@ -122,32 +122,32 @@ struct Call {
     time: i64,
     inode: u64,
     size: u64,
-    what: What,
+    operation: Operation,
 }
 
 fn call(line: &str) -> Result<Call, String> {
     let words: Vec<_> = line.split_whitespace().collect();
     let [sequence, at, operation, inode, size, rest @ ..] = &words[..] else {
-        return Err(format!("{} words where there should be at least 5", words.len()));
+        return Err(format!("{} words instead of at least 5", words.len()));
     };
     let _: u64 = number(sequence, "the sequence number")?;
-    let what = match (operation.to_ascii_uppercase().as_str(), rest) {
-        ("OPEN", _) => What::Open,
-        ("CLOSE", _) => What::Close,
-        ("FSYNC" | "FDATASYNC", _) => What::Sync,
-        (name @ ("READ" | "WRITE"), [offset, bytes, ..]) => What::Transfer {
+    let operation = match (operation.to_ascii_uppercase().as_str(), rest) {
+        ("OPEN", _) => Operation::Open,
+        ("CLOSE", _) => Operation::Close,
+        ("FSYNC" | "FDATASYNC", _) => Operation::Sync,
+        (name @ ("READ" | "WRITE"), [offset, bytes, ..]) => Operation::Transfer {
             offset: number(offset, "the offset")?,
             bytes: number(bytes, "the size")?,
             writes: name == "WRITE",
         },
         ("READ" | "WRITE", _) => return Err("offset and size are missing".into()),
-        _ => return Err(format!("there is no operation {:?}", shown(operation))),
+        _ => return Err(format!("unknown operation {:?}", shortened(operation))),
     };
     Ok(Call {
         time: time(at)?,
         inode: number(inode, "the inode")?,
         size: number(size, "the file's size")?,
-        what,
+        operation,
     })
 }
 
@@ -163,20 +163,25 @@ impl Decode for Syscalls {
         if line.trim().is_empty() {
             return Ok(());
         }
-        let Call { time, inode, size, what } = call(line)?;
+        let Call { time, inode, size, operation } = call(line)?;
         let size = size.min(i64::MAX as u64);
         let event = Event { time, file: FileId { device: 0, inode }, ..Event::default() };
-        match what {
-            What::Open => {
+        match operation {
+            Operation::Open => {
                 self.last_open += 1;
                 self.opens.entry(inode).or_default().push_back((self.last_open, Run::default()));
                 out.events.push(Event { kind: Kind::Open, open: self.last_open, size, ..event });
             }
-            What::Close => {
+            Operation::Close => {
                 let opens = self.opens.entry(inode).or_default();
                 match opens.pop_front() {
                     Some((open, mut run)) => {
-                        out.events.push(run.take().told(Event { kind: Kind::Close, open, size, ..event }));
+                        out.events.push(run.take().fill_into(Event {
+                            kind: Kind::Close,
+                            open,
+                            size,
+                            ..event
+                        }));
                     }
                     None => self.unmatched += 1,
                 }
@@ -184,14 +189,14 @@ impl Decode for Syscalls {
                     self.opens.remove(&inode);
                 }
             }
-            What::Sync => {
+            Operation::Sync => {
                 let open = match self.opens.get(&inode).map(|opens| (opens.len(), opens.front())) {
                     Some((1, Some((open, _)))) => *open,
                     _ => 0,
                 };
                 out.events.push(Event { kind: Kind::Sync, open, ..event });
             }
-            What::Transfer { offset, bytes, writes } => self.transfer(event, offset, bytes, writes, out),
+            Operation::Transfer { offset, bytes, writes } => self.transfer(event, offset, bytes, writes, out),
         }
         Ok(())
     }
@@ -206,18 +211,18 @@ impl Decode for Syscalls {
         let time = out.events.last().map_or(0, |event| event.time);
         for (inode, (open, run)) in left.into_iter().filter(|(_, (_, run))| !run.is_empty()) {
             let file = FileId { device: 0, inode };
-            out.events.push(run.told(Event { time, kind: Kind::Run, open, file, ..Event::default() }));
+            out.events.push(run.fill_into(Event { time, kind: Kind::Run, open, file, ..Event::default() }));
         }
     }
 
     fn info(&self) -> Info {
         let mut notes = vec![
-            "processes, names and modes of opening are not told; closes are matched with opens in order"
+            "processes, names and access modes are unknown; closes are matched with opens in order"
                 .to_owned(),
-            "what was transferred while a file was open more than once belongs to no open file".to_owned(),
+            "transfers while a file was open more than once belong to no open file".to_owned(),
         ];
         if self.unmatched > 0 {
-            notes.push(format!("{} closes of files that were open before are left out", self.unmatched));
+            notes.push(format!("{} closes without an open are left out", self.unmatched));
         }
         Info { source: "import fiu-syscall".into(), notes, lost: 0 }
     }
@@ -231,15 +236,20 @@ impl Syscalls {
         else {
             let mut run = Run::default();
             run.add(offset, bytes, writes);
-            return out.events.push(run.told(event));
+            return out.events.push(run.fill_into(event));
         };
         let open = *open;
         if bytes > 0 && run.end() != offset {
             let ended = std::mem::replace(run, Run::at(offset.min(i64::MAX as u64)));
-            out.events.push(ended.told(Event { kind: Kind::Seek, open, new_position: run.end(), ..event }));
+            out.events.push(ended.fill_into(Event {
+                kind: Kind::Seek,
+                open,
+                new_position: run.end(),
+                ..event
+            }));
         }
         if let Some(ended) = run.add(offset, bytes, writes) {
-            out.events.push(ended.told(Event { open, ..event }));
+            out.events.push(ended.fill_into(Event { open, ..event }));
         }
     }
 }
@@ -268,11 +278,11 @@ pub(super) mod tests {
 11 990 WRITE 8 0 0 100 APPEND
 ";
 
-    /// Promise: a block trace's line is a run on its disk.
+    /// Promise: a line of a block trace is a run on its disk.
     #[test]
     fn blocks() {
         let (batch, info) = events(BLOCKS, None).unwrap();
-        let told: Vec<_> = batch
+        let found: Vec<_> = batch
             .events
             .iter()
             .map(|e| {
@@ -280,7 +290,7 @@ pub(super) mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            found,
             [
                 (89_966_445_267, 4892, 0x600, 904_265_560 * 512, 0, 4096, "syslogd"),
                 (89_966_445_268, 12, 0x801, 8192, 512, 0, "two words")
@@ -291,17 +301,18 @@ pub(super) mod tests {
         assert!(failure(wrong, Some("fiu-block")).contains("line 3: \"T\" is neither W nor R"));
     }
 
-    /// Promise: transfers of a file that is open once are folded into its runs, others stand alone.
+    /// Promise: transfers of a file that is open once are merged into its runs, others are
+    /// separate.
     #[test]
     fn calls() {
         let (batch, info) = events(CALLS, None).unwrap();
-        let told: Vec<_> = batch
+        let found: Vec<_> = batch
             .events
             .iter()
             .map(|e| (e.time, e.kind, e.open, e.position, e.read, e.written, e.calls))
             .collect();
         assert_eq!(
-            told,
+            found,
             [
                 (100, Kind::Open, 1, 0, 0, 0, 0),
                 (400, Kind::Seek, 1, 0, 5000, 0, 2),
@@ -316,7 +327,7 @@ pub(super) mod tests {
         assert!(info.notes.iter().any(|note| note.starts_with("1 closes")), "{:?}", info.notes);
         for (line, what) in [
             ("1 2 READ 3 4", "offset and size are missing"),
-            ("1 2 STAT 3 4", "no operation \"STAT\""),
+            ("1 2 STAT 3 4", "unknown operation \"STAT\""),
             ("1 2 OPEN 3", "4 words"),
         ] {
             assert!(failure(format!("{CALLS}{line}\n"), Some("fiu-syscall")).contains(what), "{line}");

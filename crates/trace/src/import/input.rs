@@ -1,9 +1,8 @@
-//! The bytes of a foreign trace: from a file or standard input, decompressed on the way, and
-//! counted.
+//! The bytes of a foreign trace: read from a file or standard input, decompressed and counted.
 //!
-//! The one idea: whoever decodes a format sees a stream of plain bytes whose start has been looked
-//! at already, and pays nothing for where it comes from. Progress is told in bytes of the file as
-//! it lies on the disk, so it holds for compressed files, too.
+//! The one idea: decoders of formats get a stream of decompressed bytes whose start is available in
+//! advance, whatever its source. Progress is measured in bytes of the file on the disk, so it also
+//! works for compressed files.
 
 use crate::{Error, Result};
 use flate2::read::MultiGzDecoder;
@@ -13,12 +12,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes at the start that a format is recognised by.
+/// Number of bytes at the start that formats are detected by.
 const START: u64 = 1 << 16;
-/// The longest line taken in, in bytes: a path has at most 4096, escaped four times as many.
+/// Maximum length of a line in bytes; a path has at most 4096, which escapes make four times
+/// longer.
 const LINE: u64 = 1 << 20;
 
-/// Bytes that are counted as they go by.
+/// Counts the bytes that are read.
 struct Counted<R> {
     inner: R,
     count: Arc<AtomicU64>,
@@ -38,12 +38,12 @@ pub(crate) struct Input {
     start: Arc<[u8]>,
     reader: Box<dyn BufRead + Send>,
     count: Arc<AtomicU64>,
-    /// Bytes of the file; unknown of a pipe.
+    /// Length of the file in bytes; `None` for a pipe.
     len: Option<u64>,
 }
 
 impl Input {
-    /// Opens a file, `-` for standard input, and reads its start.
+    /// Opens a file (`-` is standard input) and reads its start.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         if path == Path::new("-") {
             return Self::new(Path::new("standard input"), std::io::stdin(), None);
@@ -74,7 +74,7 @@ impl Input {
         Ok(Self { path: path.to_owned(), start: start.into(), reader, count, len })
     }
 
-    /// Returns what it is called in messages.
+    /// Returns the path for messages.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -86,18 +86,22 @@ impl Input {
 
     /// Returns the part of the file that has been read, if its length is known.
     pub(crate) fn progress(&self) -> Option<f64> {
-        // Rounding does not matter to a progress bar.
+        // A progress bar does not need exact numbers.
         #[allow(clippy::cast_precision_loss)]
         self.len.map(|len| (self.count.load(Ordering::Relaxed) as f64 / len.max(1) as f64).min(1.0))
     }
 
-    /// Replaces what is in `line` by the next line, without its end; false if there is none.
+    /// Replaces `line` with the next line, without its end; returns false at the end.
     pub(crate) fn line(&mut self, number: u64, line: &mut Vec<u8>) -> Result<bool> {
         line.clear();
         let read = (&mut self.reader).take(LINE).read_until(b'\n', line);
         let read = read.map_err(|e| self.fail(&format!("line {number}"), e))?;
         if read as u64 == LINE && line.last() != Some(&b'\n') {
-            return Err(Error::malformed(&self.path, format!("line {number}"), "longer than a mebibyte"));
+            return Err(Error::malformed(
+                &self.path,
+                format!("line {number}"),
+                "the line is longer than 1 MiB",
+            ));
         }
         while line.last().is_some_and(|end| matches!(end, b'\n' | b'\r')) {
             line.pop();
@@ -105,7 +109,7 @@ impl Input {
         Ok(read > 0)
     }
 
-    /// Fills `record` from the stream; false at its end.
+    /// Fills `record` from the stream; returns false at the end.
     pub(crate) fn record(&mut self, offset: u64, record: &mut [u8]) -> Result<bool> {
         let mut have = 0;
         while have < record.len() {
@@ -117,14 +121,16 @@ impl Input {
             }
         }
         if have > 0 && have < record.len() {
-            let what =
-                format!("a record has {} bytes, but only {have} are left: it was cut off", record.len());
+            let what = format!(
+                "a record has {} bytes, but only {have} are left: the file is incomplete",
+                record.len()
+            );
             return Err(Error::malformed(&self.path, format!("offset {offset}"), what));
         }
         Ok(have > 0)
     }
 
-    /// Returns an error of the system is one, others come from what decompresses.
+    /// Returns an error of the system as such; any other is an error of decompression.
     fn fail(&self, place: &str, error: std::io::Error) -> Error {
         if error.raw_os_error().is_some() {
             Error::io(&self.path, error)
@@ -139,8 +145,8 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// Promise: a file is read the same plain and compressed, its start can be looked at before,
-    /// and at the end all of it was read.
+    /// Promise: a file is read the same way plain and compressed, its start is available in
+    /// advance, and at the end all of it was read.
     #[test]
     fn compression_does_not_matter() {
         let dir = tempfile::tempdir().unwrap();
@@ -166,10 +172,10 @@ mod tests {
         }
     }
 
-    /// Promise: a compressed file that is cut off is an error that names the file and the line, not
-    /// a shorter trace.
+    /// Promise: an incomplete compressed file is an error that names the file and the line, not a
+    /// shorter trace.
     #[test]
-    fn cut_off_compression_is_an_error() {
+    fn incomplete_compression_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("short.gz");
         let text: Vec<u8> =

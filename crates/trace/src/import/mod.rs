@@ -1,13 +1,13 @@
-//! Traces of other tools, as [`Source`]s.
+//! Imports traces of other tools as [`Source`]s.
 //!
-//! The one idea: a format is a line of [`FORMATS`]: its name, how it is recognised by the first
-//! bytes of a file, and what opens it. Most formats are lines of text or records of one size; for
-//! those it is enough to say what one of them means ([`text::Decode`], [`records::Decode`]), and
-//! everything else (reading, decompression, places in errors, batches) is common.
+//! The one idea: a format is an entry of [`FORMATS`]: its name, how to detect it by the first bytes
+//! of a file, and how to open it. Most formats are lines of text or fixed-size records; these only
+//! implement the decoding of one line or record ([`text::Decode`], [`records::Decode`]), and share
+//! the rest (reading, decompression, places in errors, batches).
 //!
-//! Invariants: nothing a file contains makes a decoder panic or keep more than what it tells of
-//! (names of files, and what is open); what is not understood is an error that names file and
-//! place, or, where such lines are common, counted and told in [`crate::Info::notes`].
+//! Invariants: no input makes a decoder panic, or use more memory than for the names of files and
+//! for open files. What is not understood is an error with file and place, or, if such lines are
+//! common, counted and reported in [`crate::Info::notes`].
 
 mod binary;
 mod blkparse;
@@ -30,11 +30,11 @@ use std::path::Path;
 
 /// A format of traces that can be imported.
 pub struct Format {
-    /// What it is called after `--format`.
+    /// Name for `--format`.
     pub name: &'static str,
-    /// Whose it is, in a line.
+    /// Description in one line.
     pub about: &'static str,
-    /// The settings that it takes, as `name=value` pairs behind its name, each with what it means.
+    /// Its settings, as `name=value` pairs after its name, with their meanings.
     pub settings: &'static [(&'static str, &'static str)],
     recognises: fn(&[u8]) -> bool,
     open: fn(Input, &Settings<'_>) -> Result<Box<dyn Source>>,
@@ -46,8 +46,7 @@ impl std::fmt::Debug for Format {
     }
 }
 
-/// All formats, in the order in which they are tried on a file whose format was not said: the more
-/// certain ones first.
+/// All formats, in the order in which detection tries them: the most reliable ones first.
 pub static FORMATS: &[Format] = &[
     strace::FORMAT,
     blkparse::FORMAT,
@@ -64,25 +63,26 @@ pub static FORMATS: &[Format] = &[
     table::TXT,
 ];
 
-/// What was said of a format behind its name.
+/// The settings given with a format.
 pub(crate) struct Settings<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Settings<'a> {
-    /// Understands `name=value,name=value`; a comma is a value only in `delimiter=,`.
+    /// Parses `name=value,name=value`; a comma is a value only in `delimiter=,`.
     fn parse(format: &Format, text: &'a str) -> Result<Self> {
         let mut pairs = Vec::new();
         let mut rest = text.trim();
         while !rest.is_empty() {
             let refuse = |what: String| Error::Refused(format!("format {}: {what}", format.name));
-            let (name, value) =
-                rest.split_once('=').ok_or_else(|| refuse(format!("{rest:?} is not name=value")))?;
+            let (name, value) = rest
+                .split_once('=')
+                .ok_or_else(|| refuse(format!("{rest:?} is not of the form name=value")))?;
             let name = name.trim();
             let end = value.find(',').map_or(value.len(), |comma| if comma == 0 { 1 } else { comma });
             let (value, after) = value.split_at(end);
             if !format.settings.iter().any(|(known, _)| *known == name) {
                 let known: Vec<_> = format.settings.iter().map(|(known, _)| *known).collect();
                 let known = if known.is_empty() { "none".into() } else { known.join(", ") };
-                return Err(refuse(format!("there is no setting {name:?}; there is: {known}")));
+                return Err(refuse(format!("unknown setting {name:?}; the settings are: {known}")));
             }
             pairs.push((name, value.trim()));
             rest = after.trim_start_matches([',', ' ']);
@@ -90,18 +90,18 @@ impl<'a> Settings<'a> {
         Ok(Self(pairs))
     }
 
-    /// Returns the last value of a setting.
+    /// Returns the last value given for a setting.
     fn get(&self, name: &str) -> Option<&'a str> {
         self.0.iter().rev().find(|(known, _)| *known == name).map(|&(_, value)| value)
     }
 }
 
 /// Opens a foreign trace. `format` is `NAME` or `NAME:SETTING=VALUE,…` of [`FORMATS`]; without it
-/// the content says.
+/// the format is detected by the content.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Refused`] for a format or a setting that there is not;
-/// [`Error::Malformed`] when it is none of the formats.
+/// [`Error::Io`]; [`Error::Refused`] for an unknown format or setting; [`Error::Malformed`] if it
+/// has none of the formats.
 pub(crate) fn open(path: &Path, format: Option<&str>) -> Result<Box<dyn Source>> {
     let (name, settings) = match format {
         Some(text) => text.split_once(':').map_or((Some(text), ""), |(name, rest)| (Some(name), rest)),
@@ -110,7 +110,7 @@ pub(crate) fn open(path: &Path, format: Option<&str>) -> Result<Box<dyn Source>>
     let named = name.map(|name| {
         FORMATS.iter().find(|format| format.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
             let names: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
-            Error::Refused(format!("there is no format {name:?}; there are: {}", names.join(", ")))
+            Error::Refused(format!("unknown format {name:?}; the formats are: {}", names.join(", ")))
         })
     });
     let named = named.transpose()?;
@@ -120,11 +120,11 @@ pub(crate) fn open(path: &Path, format: Option<&str>) -> Result<Box<dyn Source>>
         Some(format) => format,
         None => FORMATS.iter().find(|format| (format.recognises)(&start)).ok_or_else(|| {
             let what = if start.starts_with(b"PAR1") {
-                "a trace of Spindle's can be read from a file only"
+                "a Spindle trace can be read only from a file, not from a pipe"
             } else if start.is_empty() {
                 "the file is empty"
             } else {
-                "this is no trace in a format that Spindle knows; some must be named (spindle trace import --list-formats)"
+                "the format of the trace was not detected; name it with --format (spindle trace import --list-formats)"
             };
             Error::malformed(input.path(), "start", what)
         })?,
@@ -132,7 +132,7 @@ pub(crate) fn open(path: &Path, format: Option<&str>) -> Result<Box<dyn Source>>
     (format.open)(input, &Settings::parse(format, settings)?)
 }
 
-/// Returns the complete lines of the start of a text, at most `count`; none if it is not text.
+/// Returns at most `count` complete lines from the start of a text; none if it is not text.
 fn lines(start: &[u8], count: usize) -> Vec<String> {
     if start.contains(&0) {
         return Vec::new();

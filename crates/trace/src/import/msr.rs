@@ -2,13 +2,13 @@
 //!
 //! Format: the `README.txt` of the traces (SNIA IOTTA repository, set 388):
 //! `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, times in Windows' file time (100
-//! ns since 1601), offset and size in bytes. Many traces that others have published use it, too.
+//! ns since 1601), offset and size in bytes. Many other published traces use it, too.
 
-use super::text::{Decode, Lines, number, shown};
+use super::text::{Decode, Lines, number, shortened};
 use super::{Format, lines};
 use crate::{Batch, Event, FileId, Info, Kind};
 
-/// 1970 in Windows' file time.
+/// The beginning of 1970 in Windows' file time.
 const UNIX_EPOCH: i64 = 116_444_736_000_000_000;
 
 pub(super) const FORMAT: Format = Format {
@@ -43,14 +43,14 @@ struct Request<'a> {
 fn parse(line: &str) -> Result<Request<'_>, String> {
     let fields: Vec<_> = line.split(',').collect();
     let [time, host, disk, kind, offset, size, _response] = fields[..] else {
-        return Err(format!("{} columns where there should be 7", fields.len()));
+        return Err(format!("{} columns instead of 7", fields.len()));
     };
     let time: i64 = number(time, "Timestamp")?;
     let time = time.checked_sub(UNIX_EPOCH).and_then(|ticks| ticks.checked_mul(100));
     let writes = match kind.trim() {
         kind if kind.eq_ignore_ascii_case("read") => false,
         kind if kind.eq_ignore_ascii_case("write") => true,
-        other => return Err(format!("Type is {:?}, neither Read nor Write", shown(other))),
+        other => return Err(format!("Type is {:?}, neither Read nor Write", shortened(other))),
     };
     Ok(Request {
         time: time.ok_or("Timestamp is out of range")?,
@@ -91,7 +91,7 @@ impl Decode for Msr {
     fn info(&self) -> Info {
         Info {
             source: "import msr".into(),
-            notes: vec!["times are those when a request was issued".into()],
+            notes: vec!["times are those at which requests were issued".into()],
             ..Info::default()
         }
     }
@@ -106,14 +106,14 @@ pub(super) mod tests {
         128166372016382155,usr,0,Write,2517696512,4096,703\n\
         128166372026382245,src1,2,Read,0,512,1\n";
 
-    /// Promise: a line is a run of bytes on its disk, at its time in our era, and hosts tell disks
-    /// of one number apart.
+    /// Promise: a line is a run of bytes on its disk, with its time since 1970, and disks of
+    /// different hosts are distinguished.
     #[test]
     fn a_line_is_a_run() {
         for text in [SAMPLE.to_owned(), format!("{HEADER}\r\n{}", SAMPLE.replace('\n', "\r\n"))] {
             let (batch, info) = events(&text, None).unwrap();
             assert_eq!(info.source, "import msr");
-            let told: Vec<_> = batch
+            let found: Vec<_> = batch
                 .events
                 .iter()
                 .map(|e| {
@@ -122,7 +122,7 @@ pub(super) mod tests {
                 })
                 .collect();
             assert_eq!(
-                told,
+                found,
                 [
                     // 2007-02-22 17:00:00.306 UTC.
                     (1_172_163_600_306_162_900, Kind::Run, 0, 7_014_609_920, 24576, 0, "usr_0"),
@@ -137,7 +137,7 @@ pub(super) mod tests {
     #[test]
     fn errors_name_the_place() {
         for (line, what) in [
-            ("1,usr,0,Read,0,512", "line 4: 6 columns where there should be 7"),
+            ("1,usr,0,Read,0,512", "line 4: 6 columns instead of 7"),
             ("x,usr,0,Read,0,512,1", "line 4: Timestamp is \"x\", not a number that fits"),
             ("1,usr,0,Trim,0,512,1", "line 4: Type is \"Trim\", neither Read nor Write"),
             ("128166372003061629,usr,0,Read,-1,512,1", "line 4: Offset is \"-1\", not a number that fits"),

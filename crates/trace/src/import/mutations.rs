@@ -1,4 +1,4 @@
-//! Damaged traces of every format; and what the tests of the formats share.
+//! Damaged traces of every format, and helpers for the tests of the formats.
 
 use super::FORMATS;
 use super::binary::tests as binary;
@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::path::Path;
 
-/// Returns all events of a trace with these contents.
+/// Returns all events of a trace with this content.
 pub(super) fn events(content: impl AsRef<[u8]>, format: Option<&str>) -> Result<(Batch, Info)> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("foreign");
@@ -25,12 +25,12 @@ pub(super) fn read(path: &Path, format: Option<&str>) -> Result<(Batch, Info)> {
     Ok((all, source.info()))
 }
 
-/// Returns the message of a trace that cannot be read.
+/// Returns the error message for a trace that cannot be read.
 pub(super) fn failure(content: impl AsRef<[u8]>, format: Option<&str>) -> String {
     events(content, format).expect_err("this cannot be read").to_string()
 }
 
-/// Returns a good sample of each format, with what must be said of it.
+/// Returns a valid sample of each format, with its format argument.
 fn samples() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("strace", super::strace::tests::SAMPLE.into()),
@@ -54,10 +54,10 @@ fn env(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Promise: each format has a sample here, it can be read, and it is recognised for what it is if
-/// it can be.
+/// Promise: each format has a sample here that can be read, and that is detected if its format can
+/// be.
 #[test]
-fn samples_are_recognised() {
+fn samples_are_detected() {
     let samples = samples();
     for format in FORMATS {
         assert!(
@@ -78,8 +78,8 @@ fn samples_are_recognised() {
     }
 }
 
-/// Promise: whatever is in a file, reading it ends, without a panic, in events or in an error that
-/// names the file; and all events of it can be told of and written.
+/// Promise: reading any file ends without a panic, in events or in an error that names the file,
+/// and all its events are valid.
 #[test]
 fn torture_damaged_traces() {
     let seed = env("SPINDLE_SEED").unwrap_or_else(|| StdRng::from_os_rng().random());

@@ -1,25 +1,25 @@
-//! Formats that are records of one size.
+//! Formats of fixed-size records.
 
 use super::input::Input;
 use super::text::BATCH;
 use crate::{Batch, Error, Info, Result, Source};
 
-/// What the records of a format mean.
+/// Decodes the records of a format.
 pub(super) trait Decode {
-    /// Returns the bytes of a record, at least one.
+    /// Returns the size of a record in bytes, at least 1.
     fn len(&self) -> usize;
 
     /// Adds the events of a record of [`Decode::len`] bytes.
     ///
     /// # Errors
-    /// What is wrong with it, as a part of a sentence.
+    /// Describes the problem, as a part of a sentence.
     fn record(&mut self, record: &[u8], out: &mut Batch) -> std::result::Result<(), String>;
 
-    /// Returns what is to be known of the trace so far.
+    /// Returns the information about the trace so far.
     fn info(&self) -> Info;
 }
 
-/// A file of records being read.
+/// A file of records that is being read.
 pub(super) struct Records<D> {
     input: Input,
     decode: D,
@@ -29,7 +29,7 @@ pub(super) struct Records<D> {
 }
 
 impl<D: Decode> Records<D> {
-    /// Returns the records behind the first `skip` bytes.
+    /// Returns the records after the first `skip` bytes.
     pub(super) fn new(mut input: Input, skip: usize, decode: D) -> Result<Self> {
         input.record(0, &mut vec![0; skip])?;
         Ok(Self { record: vec![0; decode.len()], input, decode, offset: skip as u64, ended: false })
@@ -61,15 +61,15 @@ impl<D: Decode> Source for Records<D> {
     }
 }
 
-/// Little-endian numbers of a record.
+/// Defines functions that return little-endian numbers of a record.
 ///
 /// # Panics
-/// If the record ends before: places are fixed in the format.
+/// They panic if the record is too short: places are fixed by the format.
 macro_rules! little_endian {
     ($($name:ident: $type:ty),*) => {$(
         pub(super) fn $name(record: &[u8], at: usize) -> $type {
             const LEN: usize = size_of::<$type>();
-            <$type>::from_le_bytes(record[at..at + LEN].try_into().expect("as many bytes as asked for"))
+            <$type>::from_le_bytes(record[at..at + LEN].try_into().expect("the slice has that length"))
         }
     )*};
 }

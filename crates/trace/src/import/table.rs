@@ -1,27 +1,27 @@
 //! Requests for objects as text: libCacheSim's `csv` and `txt`.
 //!
 //! Formats: `doc/quickstart_cachesim.md`, `bin/cli_reader_utils.c` and `traceReader/generalReader/`
-//! of libCacheSim (github.com/1a1a11a/libCacheSim, 2024-10). Neither can be recognised. Columns
-//! count from 1. Objects whose names are not all numbers are numbered in the order in which they
-//! come, and their names are kept as paths: memory holds each name once.
+//! of libCacheSim (github.com/1a1a11a/libCacheSim, 2024-10). Neither can be detected. Columns
+//! count from 1. Objects whose names are not numbers are numbered in the order in which they
+//! appear, and their names become paths; memory holds each name once.
 
 use super::Format;
 use super::binary::{Op, nanoseconds, notes};
-use super::text::{Decode, Lines, number, shown};
+use super::text::{Decode, Lines, number, shortened};
 use crate::{Batch, Error, FileId, Info};
 use std::collections::HashMap;
 
 pub(super) const CSV: Format = Format {
     name: "csv",
-    about: "a table of requests, as libCacheSim's csv (cannot be recognised)",
+    about: "a table of requests, like libCacheSim's csv (not detected)",
     settings: &[
-        ("time-col", "which column is the time in seconds, from 1"),
-        ("obj-id-col", "the object; must be given"),
-        ("obj-size-col", "its size in bytes; each counts as one byte without"),
-        ("op-col", "the operation: get, set, read, write, delete ..."),
-        ("obj-id-is-num", "true: objects are numbers, and stay the same"),
-        ("delimiter", "what is between columns; a comma without, \\t for tabs"),
-        ("has-header", "true: the first line names the columns; false; without, as it looks"),
+        ("time-col", "number of the column with the time in seconds, from 1"),
+        ("obj-id-col", "column of the object; required"),
+        ("obj-size-col", "column of its size in bytes; 1 byte each by default"),
+        ("op-col", "column of the operation: get, set, read, write, delete ..."),
+        ("obj-id-is-num", "true: objects are numbers, which are kept"),
+        ("delimiter", "separator of the columns, \\t for a tab; a comma by default"),
+        ("has-header", "true or false: whether the first line names the columns; detected by default"),
     ],
     recognises: |_| false,
     open: |input, settings| {
@@ -47,7 +47,7 @@ pub(super) const CSV: Format = Format {
             },
         };
         let object = column("obj-id-col")?
-            .ok_or_else(|| refuse("obj-id-col must say which column the object is".into()))?;
+            .ok_or_else(|| refuse("obj-id-col must give the column of the object".into()))?;
         Ok(Box::new(Lines::new(
             input,
             Table {
@@ -67,7 +67,7 @@ pub(super) const CSV: Format = Format {
 
 pub(super) const TXT: Format = Format {
     name: "txt",
-    about: "an object in each line, as libCacheSim's txt (cannot be recognised)",
+    about: "an object per line, like libCacheSim's txt (not detected)",
     settings: &[],
     recognises: |_| false,
     open: |input, _| {
@@ -105,13 +105,13 @@ impl Decode for Table {
                 .ok_or_else(|| format!("there is no column {}, only {}", column + 1, fields.len()))
         };
         let numbers = || -> Result<(u64, u64), String> {
-            // Fractions of seconds are cut off.
+            // Fractions of seconds are dropped.
             let whole = |text: &str| text.split('.').next().unwrap_or("").to_owned();
             let time = self.time.map_or(Ok(0), |column| number(&whole(field(column)?), "the time"))?;
             Ok((time, self.size.map_or(Ok(1), |column| number(field(column)?, "the size"))?))
         };
         let (seconds, size) = match numbers() {
-            // Names of columns where numbers should be.
+            // Column names where numbers should be: this is a header.
             Err(_) if first && self.header.is_none() => return Ok(()),
             numbers => numbers?,
         };
@@ -123,7 +123,7 @@ impl Decode for Table {
         let name = field(self.object)?;
         let inode = match name.parse() {
             Ok(number) if self.numeric => number,
-            _ if self.numeric => return Err(format!("the object is {:?}, not a number", shown(name))),
+            _ if self.numeric => return Err(format!("the object is {:?}, not a number", shortened(name))),
             _ => {
                 if let Some(number) = self.objects.get(name) {
                     *number
@@ -146,7 +146,7 @@ impl Decode for Table {
     fn info(&self) -> Info {
         let mut notes = notes(self.op.is_some(), self.unknown);
         if self.size.is_none() {
-            notes.push("sizes are not told: each object counts as one byte".into());
+            notes.push("sizes are unknown: each object counts as one byte".into());
         }
         Info { source: self.source.into(), notes, lost: 0 }
     }
@@ -161,7 +161,7 @@ pub(super) mod tests {
         "time,op,size,id\n5.9,get,100,a\n6,SET,200,b\n7,delete,0,a\n8,what,100,a\n";
     pub(crate) const COLUMNS: &str = "csv:time-col=1,op-col=2, obj-size-col=3,obj-id-col=4";
 
-    fn told(batch: &Batch) -> Vec<(i64, Kind, u64, u64, u64)> {
+    fn summary(batch: &Batch) -> Vec<(i64, Kind, u64, u64, u64)> {
         batch
             .events
             .iter()
@@ -169,8 +169,7 @@ pub(super) mod tests {
             .collect()
     }
 
-    /// Promise: a line is a request for its object, whatever the delimiter and with a header or
-    /// without.
+    /// Promise: a line is a request for its object, with any delimiter, with and without a header.
     #[test]
     fn tables() {
         let expected = [
@@ -180,7 +179,7 @@ pub(super) mod tests {
             (8, Kind::Run, 1, 100, 0),
         ];
         let (batch, info) = events(SAMPLE, Some(COLUMNS)).unwrap();
-        assert_eq!(told(&batch), expected);
+        assert_eq!(summary(&batch), expected);
         assert_eq!(batch.names.word(batch.events[1].path), "b");
         assert!(
             info.notes.iter().any(|note| note.starts_with("1 requests with an unknown")),
@@ -190,25 +189,28 @@ pub(super) mod tests {
         for (from, to) in [(",", ";"), (",", "\t")] {
             let delimiter = if to == "\t" { "\\t" } else { to };
             let format = format!("{COLUMNS},delimiter={delimiter},has-header=true");
-            assert_eq!(told(&events(SAMPLE.replace(from, to), Some(&format)).unwrap().0), expected);
+            assert_eq!(summary(&events(SAMPLE.replace(from, to), Some(&format)).unwrap().0), expected);
         }
         let format = format!("delimiter=,,{}", &COLUMNS[4..]);
-        assert_eq!(told(&events(SAMPLE, Some(&format!("csv:{format}"))).unwrap().0), expected);
+        assert_eq!(summary(&events(SAMPLE, Some(&format!("csv:{format}"))).unwrap().0), expected);
         let (batch, _) =
             events("7\n18446744073709551615\n7\n", Some("csv:obj-id-col=1,obj-id-is-num=true")).unwrap();
         assert_eq!(batch.events.iter().map(|e| e.file.inode).collect::<Vec<_>>(), [7, u64::MAX, 7]);
         let (batch, _) = events("x y\n\nz\nx y\n", Some("txt")).unwrap();
-        assert_eq!(told(&batch), [(0, Kind::Run, 1, 1, 0), (0, Kind::Run, 2, 1, 0), (0, Kind::Run, 1, 1, 0)]);
+        assert_eq!(
+            summary(&batch),
+            [(0, Kind::Run, 1, 1, 0), (0, Kind::Run, 2, 1, 0), (0, Kind::Run, 1, 1, 0)]
+        );
     }
 
-    /// Promise: errors name the line, or the setting.
+    /// Promise: errors name the line or the setting.
     #[test]
     fn errors_name_the_place() {
         let wrong = |line: &str| failure(format!("{SAMPLE}{line}\n"), Some(COLUMNS));
         assert!(wrong("9,get,1").contains("line 6: there is no column 4, only 3"));
         assert!(wrong("9,get,x,a").contains("line 6: the size is \"x\""));
         for (format, what) in [
-            ("csv", "obj-id-col must say"),
+            ("csv", "obj-id-col must give"),
             ("csv:obj-id-col=0", "counts from 1"),
             ("csv:obj-id-col=1,delimiter=ab", "not one character"),
             ("csv:obj-id-col=1,has-header=maybe", "neither true nor false"),

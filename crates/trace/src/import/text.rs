@@ -1,30 +1,30 @@
-//! Formats that are lines of text.
+//! Formats of lines of text.
 
 use super::input::Input;
 use crate::{Batch, Error, Info, Result, Source};
 
-/// Events given at a time, or a few more.
+/// Number of events returned at a time, or a few more.
 pub(super) const BATCH: usize = 1 << 13;
 
-/// What the lines of a format mean.
+/// Decodes the lines of a format.
 pub(super) trait Decode {
-    /// Adds the events of a line to `out`. `out` is emptied between lines only.
+    /// Adds the events of a line to `out`, which is emptied only between lines.
     ///
     /// # Errors
-    /// What is wrong with it, as a part of a sentence.
+    /// Describes the problem, as a part of a sentence.
     fn line(&mut self, line: &str, out: &mut Batch) -> std::result::Result<(), String>;
 
     /// Adds the events that are known only at the end.
     fn end(&mut self, _out: &mut Batch) {}
 
-    /// Called when `out` has been given away and is empty again.
-    fn given(&mut self) {}
+    /// Forgets indices into the batch, because `out` has been taken and emptied.
+    fn batch_taken(&mut self) {}
 
-    /// Returns what is to be known of the trace so far.
+    /// Returns the information about the trace so far.
     fn info(&self) -> Info;
 }
 
-/// A text being read.
+/// A text that is being read.
 pub(super) struct Lines<D> {
     input: Input,
     decode: D,
@@ -46,7 +46,7 @@ impl<D: Decode> Source for Lines<D> {
 
     fn next(&mut self, batch: &mut Batch) -> Result<bool> {
         batch.clear();
-        self.decode.given();
+        self.decode.batch_taken();
         while batch.events.len() < BATCH && !self.ended {
             if !self.input.line(self.number + 1, &mut self.line)? {
                 self.ended = true;
@@ -67,13 +67,13 @@ impl<D: Decode> Source for Lines<D> {
     }
 }
 
-/// Returns a number of a column, by name.
+/// Parses the number in a column; `what` names it in the error.
 pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> std::result::Result<T, String> {
-    text.trim().parse().map_err(|_| format!("{what} is {:?}, not a number that fits", shown(text)))
+    text.trim().parse().map_err(|_| format!("{what} is {:?}, not a number that fits", shortened(text)))
 }
 
-/// As much of a text as fits in a message.
-pub(super) fn shown(text: &str) -> &str {
+/// Shortens a text for a message.
+pub(super) fn shortened(text: &str) -> &str {
     match text.char_indices().nth(60) {
         Some((end, _)) => &text[..end],
         None => text,

@@ -24,7 +24,7 @@ pub(super) const FORMAT: Format = Format {
     },
 };
 
-/// Where in a record what is.
+/// Places of the values in a record.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     version: u16,
@@ -41,7 +41,7 @@ const LAYOUTS: [Layout; 2] = [
     Layout { version: 1, len: 32, version_at: 14, command: 12, bytes: 4, block: 16, time: 24 },
 ];
 
-/// Returns the version that the first two records agree on.
+/// Returns the layout of the version that the first two records have.
 fn version(start: &[u8]) -> Option<Layout> {
     LAYOUTS.into_iter().find(|layout| {
         let records: Vec<_> = start.chunks_exact(layout.len).take(2).collect();
@@ -105,7 +105,7 @@ pub(super) mod tests {
     use super::super::mutations::{events, failure};
     use super::*;
 
-    /// Records of a version: command, bytes, block, time.
+    /// Returns records of a version: command, bytes, block, time.
     pub(crate) fn sample(version: u16) -> Vec<u8> {
         let mut all = Vec::new();
         for (command, bytes, block, time) in
@@ -123,13 +123,14 @@ pub(super) mod tests {
         all
     }
 
-    /// Promise: both versions are recognised, and a record is a run of bytes of its disk.
+    /// Promise: both versions are detected, and a record is a run of bytes of its disk.
     #[test]
     fn both_versions() {
         for version in [1, 2] {
             let (batch, info) = events(sample(version), None).unwrap();
-            let told: Vec<_> = batch.events.iter().map(|e| (e.time, e.position, e.read, e.written)).collect();
-            assert_eq!(told, [(5_633_898_368_802_000, 42_932_745 * 512, 0, 512), (9000, 4096, 4096, 0)]);
+            let found: Vec<_> =
+                batch.events.iter().map(|e| (e.time, e.position, e.read, e.written)).collect();
+            assert_eq!(found, [(5_633_898_368_802_000, 42_932_745 * 512, 0, 512), (9000, 4096, 4096, 0)]);
             assert!(info.notes[0].starts_with("1 commands"));
         }
         let mut cut = sample(1);

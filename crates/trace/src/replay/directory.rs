@@ -1,13 +1,13 @@
-//! A directory of the host as the place of a replay.
+//! Replays into a directory of the host.
 
-use super::{How, Name, Target};
+use super::{Name, OpenMode, Target};
 use crate::{Error, Result};
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// A directory that was empty, and below which everything happens.
+/// An empty directory for the files of a replay.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -16,18 +16,17 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Returns the directory `path`, which is made if it is not there.
+    /// Returns the directory `path`; creates it if necessary.
     ///
     /// # Errors
-    /// [`Error::Refused`] if there is anything in it, so that nobody's files are touched;
-    /// [`Error::Io`].
+    /// [`Error::Refused`] if it is not empty, so that no user's files are touched; [`Error::Io`].
     pub fn new(path: &Path) -> Result<Self> {
         let io = |e| Error::io(path, e);
         fs::create_dir_all(path).map_err(io)?;
         let left = fs::read_dir(path).map_err(io)?.filter_map(std::result::Result::ok);
-        // What a new file system has by itself.
+        // A new file system contains this.
         if left.into_iter().any(|entry| entry.file_name() != "lost+found") {
-            return Err(Error::Refused(format!("{}: is not empty", path.display())));
+            return Err(Error::Refused(format!("{}: the directory is not empty", path.display())));
         }
         Ok(Self { path: path.to_owned(), made: HashSet::new(), buffer: Vec::new() })
     }
@@ -48,17 +47,21 @@ impl Directory {
     }
 }
 
-/// A file, and where it is.
+/// A file with its path.
 #[derive(Debug)]
 pub struct OpenFile(File, PathBuf);
 
 impl Target for Directory {
     type Open = OpenFile;
 
-    fn open(&mut self, name: Name, how: How) -> Result<OpenFile> {
+    fn open(&mut self, name: Name, mode: OpenMode) -> Result<OpenFile> {
         let path = self.path(name)?;
         let mut options = OpenOptions::new();
-        options.read(true).write(true).truncate(how == How::Emptied).create_new(how == How::New);
+        options
+            .read(true)
+            .write(true)
+            .truncate(mode == OpenMode::Truncated)
+            .create_new(mode == OpenMode::New);
         let file = options.open(&path).map_err(|e| Error::io(&path, e))?;
         Ok(OpenFile(file, path))
     }

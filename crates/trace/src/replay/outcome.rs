@@ -1,4 +1,4 @@
-//! How long the calls of a replay took.
+//! The times of the calls of a replay.
 
 use crate::analyze::{By, Histogram};
 use serde::Serialize;
@@ -6,32 +6,32 @@ use spindle_report::Outcome;
 use spindle_report::outcome::{Cell, Column, Table};
 use std::time::Duration;
 
-/// What was timed.
+/// A kind of call that is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Timed {
-    /// Opening a file that is there.
+pub enum Call {
+    /// Opening an existing file.
     Open,
-    /// Making and opening one.
+    /// Creating and opening a file.
     Create,
     /// A call that reads.
     Read,
     /// A call that writes.
     Write,
-    /// Closing.
+    /// Closing a file.
     Close,
     /// Removing a file.
     Remove,
-    /// Cutting or extending one.
+    /// Truncating or extending a file.
     Truncate,
-    /// Renaming one.
+    /// Renaming a file.
     Rename,
     /// `fsync`.
     Sync,
 }
 
-impl Timed {
-    /// All, in the order of their numbers, with their names.
+impl Call {
+    /// All kinds with their names, in the order of their numbers.
     pub const ALL: [(Self, &'static str); 9] = [
         (Self::Open, "open"),
         (Self::Create, "create"),
@@ -45,40 +45,39 @@ impl Timed {
     ];
 }
 
-/// Times of calls, by what they were.
+/// Times of calls, by kind.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Timings {
-    /// Service times in ns, each with the bytes it moved as its weight, by the numbers of
-    /// [`Timed`].
-    pub times: [Histogram; Timed::ALL.len()],
-    /// From the first event to the last.
+    /// Service times in ns, weighted by the bytes transferred, by [`Call`].
+    pub times: [Histogram; Call::ALL.len()],
+    /// Time from the first event to the last.
     pub elapsed: Duration,
-    /// How late an event was at most.
+    /// Maximum delay of an event.
     pub latest: Duration,
-    /// Calls that read less than the trace did.
+    /// Number of calls that read less than in the trace.
     pub short: u64,
-    /// Events that were not replayed: about directories, further names, or files that were never
+    /// Number of events that were not replayed: about directories, additional names, or files never
     /// opened.
     pub skipped: u64,
 }
 
 impl Timings {
-    pub(super) fn add(&mut self, what: Timed, time: Duration, bytes: u64) {
+    pub(super) fn add(&mut self, what: Call, time: Duration, bytes: u64) {
         self.times[what as usize].add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), bytes);
     }
 
-    /// Tables for some copies that ran at once, with the part of the time that a disk was busy, if
-    /// that is known.
+    /// Returns tables for copies that ran at the same time, with the share of time in which the
+    /// disk was busy, if known.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)] // Shown to a few digits.
-    pub fn shown(copies: &[Self], busy: Option<f64>) -> Outcome {
+    #[allow(clippy::cast_precision_loss)] // Only a few digits are shown.
+    pub fn outcome(copies: &[Self], busy: Option<f64>) -> Outcome {
         let ms = |ns: f64| Cell::Number(ns / 1e6);
         let names = ["call", "calls", "mean ms", "median ms", "95 % ms", "99 % ms", "MB"];
         let decimals = [0, 0, 3, 3, 3, 3, 1];
         let columns = names.into_iter().zip(decimals).map(|(name, decimals)| Column::new(name, decimals));
         let mut service = Table::new("Service times", columns);
         let mut moved = 0.0;
-        for (what, name) in Timed::ALL {
+        for (what, name) in Call::ALL {
             let mut all = Histogram::default();
             for copy in copies {
                 all.merge(&copy.times[what as usize]);
@@ -103,14 +102,14 @@ impl Timings {
         row("seconds", longest);
         row("calls per second", calls as f64 / longest.max(1e-9));
         row("KB per second", moved / 1e3 / longest.max(1e-9));
-        row("seconds by which the latest event was late", latest);
+        row("maximum delay of an event (seconds)", latest);
         row(
-            "calls that read less than the trace did",
+            "calls that read less than in the trace",
             copies.iter().map(|copy| copy.short).sum::<u64>() as f64,
         );
         row("events not replayed", copies.iter().map(|copy| copy.skipped).sum::<u64>() as f64);
         if let Some(busy) = busy {
-            row("% of the time that the disk was busy", 100.0 * busy);
+            row("% of the time with a busy disk", 100.0 * busy);
         }
         Outcome { tables: vec![service, whole], ..Outcome::default() }
     }

@@ -1,31 +1,30 @@
-//! From events to calls.
+//! Turns events into calls.
 
 use super::names::{Found, Names};
-use super::outcome::{Timed, Timings};
-use super::{How, Name, Target};
+use super::outcome::{Call, Timings};
+use super::{Name, OpenMode, Target};
 use crate::{Batch, Event, FileId, Flags, Kind, Result};
 use spindle_clock::Clock;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// When events are replayed.
+/// The times at which events are replayed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// So many times as fast as they were recorded; an event that is late does not wait.
+    /// This many times as fast as recorded; a late event does not wait.
     Times(f64),
-    /// Each at once after the other.
-    Flat,
+    /// Without pauses.
+    FullSpeed,
 }
 
-/// How a trace is replayed.
+/// Settings of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// When.
+    /// The times of events.
     pub pace: Pace,
-    /// Bytes that a call moves, where the trace does not tell how many calls there were.
+    /// Number of bytes per call, if the trace does not have the number of calls.
     pub request: usize,
-    /// Real time that passes before the first event: copies that begin one after the other do not
-    /// march in step.
+    /// Delay before the first event; copies that start one after the other do not run in lockstep.
     pub shift: Duration,
 }
 
@@ -43,7 +42,7 @@ pub struct Replay<'a, T: Target> {
     settings: Settings,
     names: Names,
     open: HashMap<u64, Opened<T::Open>>,
-    /// When the trace began, and when the replay.
+    /// Time of the first event in the trace, and of the start of the replay.
     began: Option<(i64, Duration)>,
     timings: Timings,
 }
@@ -58,7 +57,7 @@ impl<T: Target + std::fmt::Debug> std::fmt::Debug for Replay<'_, T> {
 }
 
 impl<'a, T: Target> Replay<'a, T> {
-    /// Returns a replay on a target that has the [`super::population`] of the trace.
+    /// Returns a replay on a target that contains the [`super::population`] of the trace.
     pub fn new(target: T, clock: &'a dyn Clock, settings: Settings) -> Self {
         Self {
             target,
@@ -74,7 +73,7 @@ impl<'a, T: Target> Replay<'a, T> {
     /// Replays the next events of the trace.
     ///
     /// # Errors
-    /// As the target.
+    /// Errors of the target.
     pub fn take(&mut self, batch: &Batch) -> Result<()> {
         batch.events.iter().try_for_each(|event| {
             self.wait(event.time);
@@ -82,10 +81,10 @@ impl<'a, T: Target> Replay<'a, T> {
         })
     }
 
-    /// Closes what the trace leaves open; gives the target, and how long things took.
+    /// Closes the files that the trace leaves open; returns the target and the timings.
     ///
     /// # Errors
-    /// As the target.
+    /// Errors of the target.
     pub fn finish(mut self) -> Result<(T, Timings)> {
         let mut left: Vec<_> = self.open.drain().collect();
         left.sort_unstable_by_key(|(id, _)| *id);
@@ -113,8 +112,8 @@ impl<'a, T: Target> Replay<'a, T> {
         }
     }
 
-    /// Does something, and takes down how long it took.
-    fn timed<R>(&mut self, what: Timed, bytes: u64, work: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
+    /// Makes a call and records the time it takes.
+    fn timed<R>(&mut self, what: Call, bytes: u64, work: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
         let start = self.clock.monotonic();
         let done = work(&mut self.target)?;
         self.timings.add(what, self.clock.monotonic().saturating_sub(start), bytes);
@@ -128,13 +127,13 @@ impl<'a, T: Target> Replay<'a, T> {
         };
         match event.kind {
             Kind::Open | Kind::Create => {
-                let (what, how) = match event.kind {
-                    Kind::Create => (Timed::Create, How::New),
-                    _ if event.flags.has(Flags::TRUNCATED) => (Timed::Open, How::Emptied),
-                    _ => (Timed::Open, How::Existing),
+                let (what, mode) = match event.kind {
+                    Kind::Create => (Call::Create, OpenMode::New),
+                    _ if event.flags.has(Flags::TRUNCATED) => (Call::Open, OpenMode::Truncated),
+                    _ => (Call::Open, OpenMode::Existing),
                 };
-                let open = self.timed(what, 0, |target| target.open(name, how))?;
-                if event.flags.has(Flags::NAMELESS) {
+                let open = self.timed(what, 0, |target| target.open(name, mode))?;
+                if event.flags.has(Flags::UNNAMED) {
                     self.remove(event, name)?;
                 }
                 if let Some(lost) = self.open.insert(event.open, Opened { open, file: event.file }) {
@@ -143,14 +142,14 @@ impl<'a, T: Target> Replay<'a, T> {
             }
             Kind::Close | Kind::Seek | Kind::Run => self.run(event, name)?,
             Kind::Unlink => self.remove(event, name)?,
-            Kind::Truncate => self.timed(Timed::Truncate, 0, |target| target.truncate(name, event.size))?,
+            Kind::Truncate => self.timed(Call::Truncate, 0, |target| target.truncate(name, event.size))?,
             Kind::Rename => {
                 if let Some(next) = self.names.rename(event.file) {
-                    self.timed(Timed::Rename, 0, |target| target.rename(name, next))?;
+                    self.timed(Call::Rename, 0, |target| target.rename(name, next))?;
                 }
             }
             Kind::Exec => {
-                let mut open = self.timed(Timed::Open, 0, |target| target.open(name, How::Existing))?;
+                let mut open = self.timed(Call::Open, 0, |target| target.open(name, OpenMode::Existing))?;
                 let done =
                     self.transfer(&mut open, &Event { read: event.size, position: 0, calls: 0, ..*event });
                 self.target.close(open)?;
@@ -158,7 +157,7 @@ impl<'a, T: Target> Replay<'a, T> {
             }
             Kind::Sync => {
                 if let Some(mut opened) = self.open.remove(&event.open) {
-                    let done = self.timed(Timed::Sync, 0, |target| target.sync(&mut opened.open));
+                    let done = self.timed(Call::Sync, 0, |target| target.sync(&mut opened.open));
                     self.open.insert(event.open, opened);
                     done?;
                 } else {
@@ -170,13 +169,13 @@ impl<'a, T: Target> Replay<'a, T> {
         Ok(())
     }
 
-    /// Moves the bytes of a run that an event ends, and closes the file if it says so.
+    /// Transfers the bytes of a run that an event ends, and closes the file on a close event.
     fn run(&mut self, event: &Event, name: Name) -> Result<()> {
         let opened = self.open.remove(&event.open).filter(|opened| opened.file == event.file);
         let mut open = match opened {
             Some(opened) => opened.open,
-            // Open since before the trace, or never: a trace of a disk.
-            None if event.bytes() > 0 => self.target.open(name, How::Existing)?,
+            // The file was opened before the trace, or never (a trace of a disk).
+            None if event.bytes() > 0 => self.target.open(name, OpenMode::Existing)?,
             None => return Ok(()),
         };
         let known = event.open != 0 && event.kind != Kind::Close;
@@ -185,24 +184,23 @@ impl<'a, T: Target> Replay<'a, T> {
             self.open.insert(event.open, Opened { open, file: event.file });
             return Ok(());
         }
-        self.timed(Timed::Close, 0, |target| target.close(open))
+        self.timed(Call::Close, 0, |target| target.close(open))
     }
 
     fn transfer(&mut self, open: &mut T::Open, event: &Event) -> Result<()> {
         let bytes = event.bytes();
         let request = match event.calls {
             0 => self.settings.request,
-            calls => usize::try_from(bytes.div_ceil(calls.into())).unwrap_or(usize::MAX).min(LARGEST),
+            calls => usize::try_from(bytes.div_ceil(calls.into())).unwrap_or(usize::MAX).min(MAX_REQUEST),
         };
         let mut done = 0;
         while done < bytes {
             let part = usize::try_from(bytes - done).unwrap_or(usize::MAX).min(request.max(1));
             let position = event.position.saturating_add(done);
             if event.written > 0 {
-                self.timed(Timed::Write, part as u64, |target| target.write(open, position, part))?;
+                self.timed(Call::Write, part as u64, |target| target.write(open, position, part))?;
             } else {
-                let read =
-                    self.timed(Timed::Read, part as u64, |target| target.read(open, position, part))?;
+                let read = self.timed(Call::Read, part as u64, |target| target.read(open, position, part))?;
                 self.timings.short += u64::from(read < part);
             }
             done += part as u64;
@@ -212,9 +210,9 @@ impl<'a, T: Target> Replay<'a, T> {
 
     fn remove(&mut self, event: &Event, name: Name) -> Result<()> {
         self.names.forget(event.file);
-        self.timed(Timed::Remove, 0, |target| target.remove(name))
+        self.timed(Call::Remove, 0, |target| target.remove(name))
     }
 }
 
-/// The most bytes that a call moves.
-const LARGEST: usize = 1 << 20;
+/// Maximum number of bytes per call.
+const MAX_REQUEST: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! What a replay promises, against a reader that knows nothing of names, targets and calls.
+//! Promises of a replay, compared with a reader that knows nothing of names, targets and calls.
 
 use super::*;
 use crate::format::{Reader, Writer};
@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::Duration;
 
-const FLAT: Settings = Settings { pace: Pace::Flat, request: 4096, shift: Duration::ZERO };
+const FULL_SPEED: Settings = Settings { pace: Pace::FullSpeed, request: 4096, shift: Duration::ZERO };
 
-/// Returns the sizes of the files that are there at the end, in the order in which the trace first
-/// speaks of them.
+/// Returns the sizes of the files that exist at the end, in the order in which the trace first
+/// mentions them.
 fn naive(events: &[Event]) -> Vec<u64> {
     let mut living: HashMap<FileId, usize> = HashMap::new();
     let mut sizes: Vec<Option<u64>> = Vec::new();
@@ -41,10 +41,10 @@ fn naive(events: &[Event]) -> Vec<u64> {
     sizes.into_iter().flatten().collect()
 }
 
-/// A source of what is in memory.
-struct Listed(Vec<Event>);
+/// A source of events in memory.
+struct MemorySource(Vec<Event>);
 
-impl Source for Listed {
+impl Source for MemorySource {
     fn info(&self) -> Info {
         Info::default()
     }
@@ -56,7 +56,7 @@ impl Source for Listed {
     }
 }
 
-/// Sizes of all files below a directory, in the order of their numbers.
+/// Returns the sizes of all files below a directory, in the order of their numbers.
 fn sizes(path: &Path) -> Vec<u64> {
     let mut found = BTreeMap::new();
     for directory in std::fs::read_dir(path).unwrap() {
@@ -70,21 +70,21 @@ fn sizes(path: &Path) -> Vec<u64> {
     found.into_values().collect()
 }
 
-/// Replays on the host.
+/// Replays events on the host; returns the sizes of the files and the timings.
 fn replayed(events: &[Event]) -> (Vec<u64>, Timings) {
     let dir = tempfile::tempdir().unwrap();
     let mut target = Directory::new(dir.path()).unwrap();
-    for (name, size) in population(&mut Listed(events.to_vec())).unwrap() {
+    for (name, size) in population(&mut MemorySource(events.to_vec())).unwrap() {
         target.make(name, size).unwrap();
     }
-    let mut replay = Replay::new(target, &SystemClock, FLAT);
+    let mut replay = Replay::new(target, &SystemClock, FULL_SPEED);
     let batch = Batch { events: events.to_vec(), ..Batch::default() };
     replay.take(&batch).unwrap();
     let (_, timings) = replay.finish().unwrap();
     (sizes(dir.path()), timings)
 }
 
-/// Returns a trace of a few files in which everything happens.
+/// Returns a random trace of a few files with all kinds of events.
 fn random(rng: &mut StdRng) -> Vec<Event> {
     let (mut events, mut open, mut named): (Vec<Event>, Vec<Event>, Vec<FileId>) = Default::default();
     let mut next = 0;
@@ -104,7 +104,7 @@ fn random(rng: &mut StdRng) -> Vec<Event> {
             (2 | 3, Some(file)) => {
                 next += 1;
                 let flags = if rng.random() { Flags::TRUNCATED } else { Flags::NONE };
-                // A size that is known by now is not told again: what counts is what happened.
+                // A size that the replay tracks itself is ignored.
                 Event { kind: Kind::Open, flags, file, open: next, size: 77, ..base }
             }
             (4, Some(file)) => {
@@ -120,7 +120,7 @@ fn random(rng: &mut StdRng) -> Vec<Event> {
                 let at = rng.random_range(0..open.len());
                 let Event { open: id, file, .. } = open[at];
                 if !named.contains(&file) {
-                    // The file is gone: what is written to it now is seen by nobody.
+                    // The file is deleted: what is written to it now has no effect.
                     open.swap_remove(at);
                     continue;
                 }
@@ -142,7 +142,7 @@ fn random(rng: &mut StdRng) -> Vec<Event> {
     events
 }
 
-/// Promise: after a replay of any trace the files and their sizes are those that a naive reader
+/// Promise: after a replay of any trace, the files and their sizes are those that a naive reader
 /// computes.
 #[test]
 fn torture_replay_equals_naive() {
@@ -156,8 +156,8 @@ fn torture_replay_equals_naive() {
     }
 }
 
-/// Promise: a synthetic trace, by way of a file, is replayed with all its calls, and every byte
-/// that was read is there.
+/// Promise: a synthetic trace, written to a file and read back, is replayed with all its calls, and
+/// all bytes that it reads exist.
 #[test]
 fn synthetic_traces_are_replayed() {
     let dir = tempfile::tempdir().unwrap();
@@ -180,15 +180,15 @@ fn synthetic_traces_are_replayed() {
     assert_eq!((timings.short, timings.skipped), (0, 0));
     let count = |kind| events.iter().filter(|event| event.kind == kind).count() as u64;
     for (what, kind) in
-        [(Timed::Create, Kind::Create), (Timed::Remove, Kind::Unlink), (Timed::Truncate, Kind::Truncate)]
+        [(Call::Create, Kind::Create), (Call::Remove, Kind::Unlink), (Call::Truncate, Kind::Truncate)]
     {
         assert_eq!(timings.times[what as usize].count(), count(kind), "{what:?}");
     }
     let written: u64 = events.iter().map(|event| event.written).sum();
-    assert_eq!(timings.times[Timed::Write as usize].weight(), written);
+    assert_eq!(timings.times[Call::Write as usize].weight(), written);
 }
 
-/// Promise: a directory with anything in it is refused, and stays as it is.
+/// Promise: a directory that is not empty is refused and stays unchanged.
 #[test]
 fn full_directories_are_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,48 +1,47 @@
-//! Requests of the events of a disk's or a cache's trace.
+//! Turns the events of a trace of a disk or a cache into requests.
 
 use super::{BATCH, Request, Requests};
 use crate::{Batch, Error, FileId, Kind, Result, Source};
 use std::num::NonZeroU64;
 
-/// What a block is.
+/// The unit of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// This many bytes of a disk, from a multiple of them on. A run asks for every block that it
-    /// touches.
+    /// Blocks of this many bytes of a disk. A run makes a request for every block that it touches.
     Bytes(NonZeroU64),
     /// A whole object, whatever its size: one request for each run.
     Object,
 }
 
-/// Names a block: the disk or object, and which block of it.
+/// Identifies a block: the disk or object, and the block within it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BlockId {
     /// The disk, or the object of a cache.
     pub file: FileId,
-    /// Counted from its start; 0 with [`Unit::Object`].
+    /// Number of the block from the start; 0 with [`Unit::Object`].
     pub block: u64,
 }
 
-/// Requests made of events.
+/// The requests of events.
 #[derive(Debug)]
 pub struct Events<S> {
     source: S,
     unit: Unit,
     batch: Batch,
-    /// Events of the batch that have been dealt with.
+    /// Number of processed events of the batch.
     done: usize,
-    /// Blocks of the event before that are still to be asked for.
+    /// Blocks of the last event that are still to be requested.
     rest: (FileId, std::ops::Range<u64>),
 }
 
 impl<S: Source> Events<S> {
-    /// Returns the requests of a trace, of which the columns `kind`, `device`, `inode`, `position`,
-    /// `read`, `written` and `flags` are needed.
+    /// Returns the requests of a trace; needs the columns `kind`, `device`, `inode`, `position`,
+    /// `read`, `written` and `flags`.
     pub fn new(source: S, unit: Unit) -> Self {
         Self { source, unit, batch: Batch::default(), done: 0, rest: (FileId::default(), 0..0) }
     }
 
-    /// Takes the next event; false if there is none.
+    /// Processes the next event; returns false if there is none.
     fn advance(&mut self, requests: &mut Vec<Request<BlockId>>) -> Result<bool> {
         if self.done == self.batch.events.len() {
             self.done = 0;
@@ -59,12 +58,12 @@ impl<S: Source> Events<S> {
             }
             (Kind::Run, Unit::Bytes(_)) => {}
             (Kind::Unlink, Unit::Object) if event.open == 0 => {
-                requests.push(Request::Gone(BlockId { file: event.file, block: 0 }));
+                requests.push(Request::Deleted(BlockId { file: event.file, block: 0 }));
             }
             (kind, _) => {
                 let (kind, time) = (kind.name(), event.time);
                 return Err(Error::Refused(format!(
-                    "event {kind} at {time} ns: this is no trace of a disk or a cache, whose events are all runs"
+                    "event {kind} at {time} ns: not a trace of a disk or a cache, which has only runs; use cachesim"
                 )));
             }
         }

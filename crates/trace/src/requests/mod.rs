@@ -1,12 +1,12 @@
-//! From a trace to requests for blocks, numbered so that caches are arrays.
+//! Turns a trace into requests for blocks, numbered so that caches can be arrays.
 //!
-//! A trace of a disk or a cache names blocks by what they are ([`BlockId`], or an object's number);
-//! a [`Replacement`] and the curves want small numbers. [`Numbered`] stands between the two with
-//! the one hash table that a simulation needs, however many caches it feeds.
+//! A trace of a disk or a cache identifies blocks by position ([`BlockId`]) or by the number of an
+//! object; a [`Replacement`] and the curves need small numbers. [`Numbered`] converts them, with
+//! the one hash table that a simulation needs for any number of caches.
 //!
-//! Traces of programs have opens and closes, which say more than requests: whose data goes, what
-//! need not be read first. They become accesses of blocks by the rules of the 1985 paper in the
-//! module `cachesim`, and are refused here.
+//! Traces of programs have opens and closes, which say more than requests: which data is deleted,
+//! and what need not be read first. The module `cachesim` turns them into accesses to blocks by the
+//! rules of the 1985 paper; this module refuses them.
 //!
 //! [`Replacement`]: spindle_cache::policy::Replacement
 
@@ -20,48 +20,48 @@ pub use oracle::OracleFile;
 
 use crate::Result;
 
-/// What is asked of a cache.
+/// A request to a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Request<B> {
     /// The block is used.
     Use(B),
-    /// The block's data is gone.
-    Gone(B),
+    /// The data of the block is deleted.
+    Deleted(B),
 }
 
 impl<B> Request<B> {
-    /// Returns the same of another name of the block.
+    /// Converts the identifier of the block.
     #[inline]
     pub fn map<C>(self, name: impl FnOnce(B) -> C) -> Request<C> {
         match self {
             Self::Use(block) => Request::Use(name(block)),
-            Self::Gone(block) => Request::Gone(name(block)),
+            Self::Deleted(block) => Request::Deleted(name(block)),
         }
     }
 }
 
-/// Most requests of a batch: few enough to stay in the processor's cache while several simulations
-/// go over them.
+/// Maximum number of requests in a batch: small enough to stay in the processor's cache while
+/// several simulations process them.
 pub const BATCH: usize = 1 << 12;
 
 /// A stream of requests.
 pub trait Requests {
-    /// What names a block.
+    /// Identifies a block.
     type Block: Copy;
 
-    /// Replaces what is in `batch` by the next requests, [`BATCH`] at most; false if there are no
-    /// more (the batch is then empty).
+    /// Replaces `batch` with the next requests, at most [`BATCH`]; returns false and an empty batch
+    /// at the end.
     ///
     /// # Errors
-    /// As reading the trace does.
+    /// Errors of reading the trace.
     fn next(&mut self, batch: &mut Vec<Request<Self::Block>>) -> Result<bool>;
 
-    /// Returns how much of the trace has been given, from 0 to 1, if that is known.
+    /// Returns the part of the trace that has been read, from 0 to 1, if known.
     fn progress(&self) -> Option<f64> {
         None
     }
 
-    /// These requests, with numbers for blocks.
+    /// Converts the blocks to numbers.
     fn numbered(self) -> Numbered<Self>
     where
         Self: Sized,
@@ -82,19 +82,19 @@ impl<R: Requests + ?Sized> Requests for &mut R {
     }
 }
 
-/// Requests that lie in memory.
+/// Requests in memory.
 #[derive(Clone, Debug)]
-pub struct Listed<'a, B>(&'a [Request<B>]);
+pub struct RequestList<'a, B>(&'a [Request<B>]);
 
-impl<'a, B> Listed<'a, B> {
-    /// These.
+impl<'a, B> RequestList<'a, B> {
+    /// Returns a stream of these requests.
     #[must_use]
     pub const fn new(requests: &'a [Request<B>]) -> Self {
         Self(requests)
     }
 }
 
-impl<B: Copy> Requests for Listed<'_, B> {
+impl<B: Copy> Requests for RequestList<'_, B> {
     type Block = B;
 
     fn next(&mut self, batch: &mut Vec<Request<B>>) -> Result<bool> {

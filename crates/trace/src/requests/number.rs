@@ -1,5 +1,5 @@
-//! Blocks get numbers in the order in which they come, so that those asked for often, which come
-//! early, lie together.
+//! Numbers blocks in the order in which they appear, so that frequent ones, which appear early,
+//! have adjacent numbers.
 
 use super::{Request, Requests};
 use crate::Result;
@@ -7,8 +7,8 @@ use foldhash::fast::FixedState;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Requests with numbers for blocks: dense, from 0. When the data of a block is gone its number is
-/// given to the next one that comes, so memory is that of the blocks that are there.
+/// Requests with dense block numbers from 0. The number of a deleted block is given to the next new
+/// one, so memory depends on the blocks that exist.
 #[derive(Debug)]
 pub struct Numbered<R: Requests> {
     requests: R,
@@ -18,12 +18,12 @@ pub struct Numbered<R: Requests> {
 }
 
 impl<R: Requests> Numbered<R> {
-    /// Returns the numbers the blocks of these requests.
+    /// Returns these requests with block numbers.
     pub(super) fn new(requests: R) -> Self {
         Self { requests, named: Vec::new(), numbers: HashMap::default(), free: Vec::new() }
     }
 
-    /// Returns how many blocks have numbers now.
+    /// Returns the number of blocks that have numbers.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.numbers.len()
@@ -33,10 +33,10 @@ impl<R: Requests> Numbered<R> {
 impl<R: Requests<Block: Eq + Hash>> Requests for Numbered<R> {
     type Block = u32;
 
-    /// Returns the blocks that nobody has used cannot go: such requests are left out.
+    /// Returns the next requests; leaves out deletions of blocks that were never used.
     ///
     /// # Panics
-    /// With 2^32 blocks.
+    /// Panics with 2^32 blocks.
     fn next(&mut self, batch: &mut Vec<Request<u32>>) -> Result<bool> {
         batch.clear();
         while batch.is_empty() {
@@ -53,10 +53,10 @@ impl<R: Requests<Block: Eq + Hash>> Requests for Numbered<R> {
                         });
                         batch.push(Request::Use(number));
                     }
-                    Request::Gone(block) => {
+                    Request::Deleted(block) => {
                         if let Some(number) = self.numbers.remove(&block) {
                             self.free.push(number);
-                            batch.push(Request::Gone(number));
+                            batch.push(Request::Deleted(number));
                         }
                     }
                 }

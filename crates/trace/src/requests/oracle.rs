@@ -1,10 +1,10 @@
-//! libCacheSim's oracleGeneral, read for nothing but the objects: no events are made, which take
-//! more time than a cache does.
+//! Reads only the objects of libCacheSim's oracleGeneral format. It makes no events, which would
+//! take more time than a cache does.
 //!
-//! Records of 24 bytes, little-endian and packed: time in s (u32), object (u64), its size (u32),
-//! and which request asks for it next (i64); as in
-//! `traceReader/customizedReader/oracle/oracleGeneralBin.h` of libCacheSim. An object is a block,
-//! whatever its size.
+//! Records have 24 bytes, little-endian and packed: time in s (u32), object (u64), its size (u32),
+//! and the number of the next request for it (i64); as in
+//! `traceReader/customizedReader/oracle/oracleGeneralBin.h` of libCacheSim. An object is a block of
+//! any size.
 
 use super::{BATCH, Request, Requests};
 use crate::{Error, Result};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 const RECORD: usize = 24;
 
-/// A file of oracleGeneral records, not compressed.
+/// An uncompressed file of oracleGeneral records.
 #[derive(Debug)]
 pub struct OracleFile {
     path: PathBuf,
@@ -25,16 +25,17 @@ pub struct OracleFile {
 }
 
 impl OracleFile {
-    /// Opens it.
+    /// Opens a file.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Malformed`] when its length is not that of records.
+    /// [`Error::Io`]; [`Error::Malformed`] if its length is not a multiple of that of a record.
     pub fn open(path: &Path) -> Result<Self> {
         let fail = |source| Error::io(path, source);
         let file = File::open(path).map_err(fail)?;
         let len = file.metadata().map_err(fail)?.len();
         if len % RECORD as u64 != 0 {
-            let what = format!("the file has {len} bytes, which are not records of {RECORD}");
+            let what =
+                format!("the file has {len} bytes, which is not a multiple of the record size {RECORD}");
             return Err(Error::malformed(path, "end", what));
         }
         Ok(Self { path: path.to_owned(), file, len, read: 0, buffer: Vec::new() })
@@ -53,7 +54,11 @@ impl Requests for OracleFile {
         self.read += read.map_err(|source| Error::io(&self.path, source))? as u64;
         let (records, rest) = self.buffer.as_chunks::<RECORD>();
         if !rest.is_empty() {
-            return Err(Error::malformed(&self.path, format!("offset {}", self.read), "a record is cut off"));
+            return Err(Error::malformed(
+                &self.path,
+                format!("offset {}", self.read),
+                "the last record is incomplete",
+            ));
         }
         let object =
             |r: &[u8; RECORD]| u64::from_le_bytes([r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11]]);
@@ -62,7 +67,7 @@ impl Requests for OracleFile {
     }
 
     fn progress(&self) -> Option<f64> {
-        // Bytes of files are far below 2^52.
+        // File sizes are far below 2^52.
         #[expect(clippy::cast_precision_loss)]
         (self.len > 0).then(|| (self.read as f64 / self.len as f64).min(1.0))
     }

@@ -1,51 +1,51 @@
-//! Who carries out a script: one event after the other.
+//! Runs scripts: each call does the next event of one process.
 //!
-//! An [`Actor`] is a process and the place where it is in its script. [`Stage::advance`] lets it do
-//! what it does at one moment and tells when it goes on. What it does is decided when it does it,
-//! because others have changed the files in the meantime.
+//! An [`Actor`] is a process with its position in its script. [`Machine::advance`] does what an
+//! actor does at one moment and returns the time of its next event. Choices are made as late as
+//! possible, because other actors may have changed the files in the meantime.
 
-use super::files::{File, Files, List};
-use super::model::{Act, Owner, Piece, Timing, Way};
-use super::plan::{Plan, Ready};
+use super::files::{File, Files, LruList};
+use super::model::{AccessMethod, FixedRun, Operation, Owner, Timing};
+use super::plan::{Plan, ResolvedStep};
 use crate::{Batch, Event, FileId, Flags, Kind};
 use rand::Rng;
 use rand::rngs::StdRng;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Returns the nanoseconds of so many seconds.
-#[allow(clippy::cast_possible_truncation)] // Saturates, and is meant to.
+/// Converts seconds to nanoseconds.
+#[allow(clippy::cast_possible_truncation)] // Saturation is intended.
 pub fn nanos(seconds: f64) -> i64 {
     (seconds * 1e9) as i64
 }
 
-/// The device of all files.
+/// Device number of all files.
 const DEVICE: u64 = 1;
 
-/// Where a run begins.
+/// The beginning of a run.
 #[derive(Clone, Copy, Debug)]
-enum Place {
-    /// Where the file is.
-    Here,
+enum RunStart {
+    /// At the current position of the open file.
+    Current,
     At(u64),
     End,
 }
 
-/// Bytes that will be moved in one direction.
+/// A run to be done: bytes to transfer in one direction.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    place: Place,
-    /// At most; what is read ends with the file.
+    start: RunStart,
+    /// Number of bytes at most; a read ends at the end of the file.
     bytes: u64,
     write: bool,
-    way: Way,
+    way: AccessMethod,
     seconds: f64,
 }
 
-impl Way {
-    /// Returns what an event of such a run says, if it is one of its own and leaves the file's
-    /// position where it is.
-    const fn apart(self) -> Option<Flags> {
+impl AccessMethod {
+    /// Returns the flag of the `run` event of an access with a position of its own, or `None` for
+    /// one that uses the position of the open file.
+    const fn own_position_flag(self) -> Option<Flags> {
         match self {
             Self::Calls => None,
             Self::Positional => Some(Flags::POSITIONAL),
@@ -60,48 +60,48 @@ struct Open {
     id: u64,
     file: File,
     flags: Flags,
-    /// Where the file's position is now, and where the run began that the next event ends.
+    /// Current position in the file, and the position where the current run began.
     position: u64,
     start: u64,
     written: bool,
     current: Option<Run>,
-    /// Where the current run began, if it leaves the position where it is.
-    apart: u64,
+    /// Position where the current run began, if it has a position of its own.
+    own_position: u64,
     runs: VecDeque<Run>,
-    /// How often it is to be made durable.
+    /// Number of syncs to do before the close.
     syncs: u64,
 }
 
-/// A process in its script.
+/// A process that runs a script.
 #[derive(Debug)]
 pub struct Actor {
     /// Number of the user whose files it uses.
     pub user: u32,
-    /// Account.
+    /// Account number.
     pub account: u32,
-    /// Number of the process.
+    /// Process number.
     pub process: u32,
     /// Name of the program.
     program: String,
-    /// Which of a daemon's copies it is.
+    /// Number of the daemon's copy.
     copy: Option<u32>,
     script: usize,
     step: usize,
-    /// Repetitions of the step that are done, and still to do if it has begun.
+    /// Repetitions of the current step that are done; and those still to do, once it has begun.
     done: usize,
     left: Option<usize>,
-    own: Vec<(usize, List)>,
-    /// Files that it has used: class, file and the file's number, as another may have got its
-    /// place.
+    own: Vec<(usize, LruList)>,
+    /// Files that it has used: class, file and inode number (because the [`File`] number may be
+    /// reused).
     used: VecDeque<(usize, File, u64)>,
     open: Option<Open>,
 }
 
-/// Files that a process remembers.
+/// Maximum number of used files that a process remembers.
 const REMEMBERED: usize = 32;
 
 impl Actor {
-    /// At the beginning of a script.
+    /// Returns an actor at the beginning of a script.
     pub fn new(plan: &Plan, script: usize, user: u32, copy: Option<u32>, account: u32, process: u32) -> Self {
         Self {
             user,
@@ -119,18 +119,18 @@ impl Actor {
         }
     }
 
-    fn own(&mut self, class: usize) -> &mut List {
+    fn own(&mut self, class: usize) -> &mut LruList {
         let at = self.own.iter().position(|own| own.0 == class).unwrap_or_else(|| {
-            self.own.push((class, List::default()));
+            self.own.push((class, LruList::default()));
             self.own.len() - 1
         });
         &mut self.own[at].1
     }
 }
 
-/// What all actors share: files, chance, and the events that come out.
+/// The state that all actors share: files, random numbers, and the events produced.
 #[derive(Debug)]
-pub struct Stage {
+pub struct Machine {
     pub plan: Plan,
     pub random: StdRng,
     pub files: Files,
@@ -143,13 +143,14 @@ pub struct Stage {
 /// The files that outlive commands.
 #[derive(Debug, Default)]
 struct Lists {
-    system: HashMap<usize, List>,
-    users: HashMap<(u32, usize), List>,
+    system: HashMap<usize, LruList>,
+    users: HashMap<(u32, usize), LruList>,
 }
 
 impl Lists {
-    /// Returns the files of a class as an actor sees them, or nothing if they are to be made.
-    fn get<'a>(&'a mut self, actor: &'a mut Actor, class: usize, owner: Owner) -> Option<&'a mut List> {
+    /// Returns the files of a class that an actor uses, or `None` if they have not been created
+    /// yet.
+    fn get<'a>(&'a mut self, actor: &'a mut Actor, class: usize, owner: Owner) -> Option<&'a mut LruList> {
         match owner {
             Owner::Command => Some(actor.own(class)),
             Owner::System => self.system.get_mut(&class),
@@ -158,30 +159,32 @@ impl Lists {
     }
 }
 
-impl Stage {
-    /// Returns an empty one.
+impl Machine {
+    /// Returns a machine without files.
     pub fn new(plan: Plan, timing: Timing, random: StdRng) -> Self {
         let files = Files::new(plan.programs);
         Self { plan, random, files, out: Batch::default(), timing, lists: Lists::default(), opens: 0 }
     }
 
-    /// Lets an actor do what it does now; gives when it goes on, or nothing if its script is over.
+    /// Does the next event of an actor; returns the time of its next one, or `None` when its script
+    /// has ended.
     pub fn advance(&mut self, actor: &mut Actor, now: i64) -> Option<i64> {
         if let Some(open) = actor.open.take() {
-            return Some(now + nanos(self.go_on(actor, open, now)));
+            return Some(now + nanos(self.next_run(actor, open, now)));
         }
         loop {
-            let Some(ready) = self.plan.scripts[actor.script].steps.get(actor.step) else {
-                return self.tidy_up(actor, now);
+            let Some(resolved) = self.plan.scripts[actor.script].steps.get(actor.step) else {
+                return self.remove_leftovers(actor, now);
             };
             if actor.left.is_none() {
-                let chance = ready.step.chance.unwrap_or(1.0);
-                let times = ready.step.times.as_ref().map_or(1, |times| times.count(&mut self.random));
+                let chance = resolved.step.chance.unwrap_or(1.0);
+                let times =
+                    resolved.step.times.as_ref().map_or(1, |times| times.draw_whole(&mut self.random));
                 let skipped = self.random.random::<f64>() >= chance;
                 actor.left = Some(if skipped { 0 } else { usize::try_from(times).unwrap_or(usize::MAX) });
                 actor.done = 0;
-                if ready.step.all {
-                    let class = ready.class;
+                if resolved.step.all {
+                    let class = resolved.class;
                     actor.left = actor.left.map(|left| left.min(1) * self.list(actor, class).0.len());
                 }
             }
@@ -199,8 +202,8 @@ impl Stage {
         }
     }
 
-    /// Removes what a command has left of its own.
-    fn tidy_up(&mut self, actor: &mut Actor, now: i64) -> Option<i64> {
+    /// Removes one of the files that a command leaves behind.
+    fn remove_leftovers(&mut self, actor: &mut Actor, now: i64) -> Option<i64> {
         let left = actor.own.iter_mut().find_map(|(_, list)| list.take_first());
         left.map(|file| {
             self.unlink(actor, file, now);
@@ -208,7 +211,7 @@ impl Stage {
         })
     }
 
-    fn ready(&self, actor: &Actor) -> &Ready {
+    fn resolved(&self, actor: &Actor) -> &ResolvedStep {
         &self.plan.scripts[actor.script].steps[actor.step]
     }
 
@@ -217,53 +220,54 @@ impl Stage {
         step.gap.as_ref().unwrap_or(&self.timing.gap).draw(&mut self.random)
     }
 
-    /// Returns the files of a class as an actor sees them, and chance; the files are made when they
-    /// are first needed.
-    fn list<'a>(&'a mut self, actor: &'a mut Actor, class: usize) -> (&'a mut List, &'a mut StdRng) {
+    /// Returns the files of a class that an actor uses, and the random numbers; creates the files
+    /// when they are first needed.
+    fn list<'a>(&'a mut self, actor: &'a mut Actor, class: usize) -> (&'a mut LruList, &'a mut StdRng) {
         let (owner, wanted) = (self.plan.classes[class].of, self.plan.classes[class].files);
         if self.lists.get(actor, class, owner).is_none() {
-            let mut list = List::default();
+            let mut list = LruList::default();
             for _ in 0..wanted {
-                list.add_behind(self.old_file(actor.user, class));
+                list.add_unused(self.preexisting_file(actor.user, class));
             }
             match owner {
                 Owner::User => drop(self.lists.users.insert((actor.user, class), list)),
                 _ => drop(self.lists.system.insert(class, list)),
             }
         }
-        let list = self.lists.get(actor, class, owner).expect("they are there, or were made");
+        let list = self.lists.get(actor, class, owner).expect("the files exist or were just created");
         (list, &mut self.random)
     }
 
-    /// Makes sure that there is a file of the class, unless it is a command's own: one that was
-    /// there all the time, and is looked for only now.
-    fn fill(&mut self, actor: &mut Actor, class: usize) {
+    /// Makes sure that a class has a file, unless the class belongs to commands; the new file
+    /// counts as one that existed before the trace.
+    fn ensure_file(&mut self, actor: &mut Actor, class: usize) {
         if self.plan.classes[class].of != Owner::Command && self.list(actor, class).0.len() == 0 {
-            let file = self.old_file(actor.user, class);
-            self.list(actor, class).0.add_behind(file);
+            let file = self.preexisting_file(actor.user, class);
+            self.list(actor, class).0.add_unused(file);
         }
     }
 
-    /// Returns a file of a class that was there before, as large as such files are.
-    fn old_file(&mut self, user: u32, class: usize) -> File {
+    /// Creates a file of a class as if it had existed before the trace, with a size drawn from the
+    /// class.
+    fn preexisting_file(&mut self, user: u32, class: usize) -> File {
         let directory = self.plan.directory(class, user);
-        let size = self.plan.classes[class].size.count(&mut self.random);
+        let size = self.plan.classes[class].size.draw_whole(&mut self.random);
         self.files.add(|n| format!("{directory}/{n}").into(), size)
     }
 
-    /// Returns the file to which an actor's step is done.
+    /// Chooses the file for an actor's current step.
     fn choose(&mut self, actor: &mut Actor) -> Option<File> {
-        let ready = self.ready(actor);
-        let (class, all, done, copy) = (ready.class, ready.step.all, actor.done, actor.copy);
-        let again = ready.step.again;
+        let resolved = self.resolved(actor);
+        let (class, all, done, copy) = (resolved.class, resolved.step.all, actor.done, actor.copy);
+        let again = resolved.step.again;
         if again > 0.0
             && self.random.random::<f64>() < again
-            && let Some(file) = self.again(actor, class)
+            && let Some(file) = self.used_before(actor, class)
         {
             return Some(file);
         }
         let shape = Arc::clone(&self.plan.classes[class]);
-        self.fill(actor, class);
+        self.ensure_file(actor, class);
         let (list, random) = self.list(actor, class);
         match copy {
             Some(copy) if list.len() > 0 => list.nth(copy as usize % list.len()),
@@ -272,16 +276,16 @@ impl Stage {
         }
     }
 
-    /// Returns a file of a class that an actor has used before, if one is left.
-    fn again(&mut self, actor: &mut Actor, class: usize) -> Option<File> {
+    /// Returns a random file of a class that an actor has used before, if one still exists.
+    fn used_before(&mut self, actor: &mut Actor, class: usize) -> Option<File> {
         let files = &mut self.files;
-        actor.used.retain(|&(_, file, inode)| files.at(file).inode == inode && !files.at(file).gone);
+        actor.used.retain(|&(_, file, inode)| files.at(file).inode == inode && !files.at(file).removed);
         let known: Vec<File> = actor.used.iter().filter(|used| used.0 == class).map(|used| used.1).collect();
         let file = *known.get(self.random.random_range(0..known.len().max(1)))?;
         self.list(actor, class).0.touch(file).then_some(file)
     }
 
-    /// An actor uses a file.
+    /// Records that an actor uses a file.
     fn remember(&mut self, actor: &mut Actor, class: usize, file: File) {
         let inode = self.files.at(file).inode;
         if actor.used.iter().any(|used| used.2 == inode) {
@@ -291,15 +295,16 @@ impl Stage {
         actor.used.push_front((class, file, inode));
     }
 
-    /// Does a step once; gives the seconds until it goes on, or nothing if there was nothing to do.
+    /// Does a step once; returns the seconds until the next event, or `None` if there was nothing
+    /// to do.
     fn perform(&mut self, actor: &mut Actor, now: i64) -> Option<f64> {
-        let act = self.ready(actor).step.act;
+        let act = self.resolved(actor).step.act;
         match act {
-            Act::Pause => return Some(self.gap(actor)),
-            Act::Exec => {
-                let ready = self.ready(actor);
-                let (inode, size) = ready.program;
-                actor.program.clone_from(&ready.step.on);
+            Operation::Pause => return Some(self.gap(actor)),
+            Operation::Exec => {
+                let resolved = self.resolved(actor);
+                let (inode, size) = resolved.program;
+                actor.program.clone_from(&resolved.step.on);
                 let path = format!("/bin/{}", actor.program);
                 let event = Event {
                     kind: Kind::Exec,
@@ -311,11 +316,11 @@ impl Stage {
                 self.emit(actor, now, event);
                 return Some(self.gap(actor));
             }
-            Act::Create => return Some(self.create(actor, now)),
-            Act::Remove => {
-                let class = self.ready(actor).class;
+            Operation::Create => return Some(self.create(actor, now)),
+            Operation::Remove => {
+                let class = self.resolved(actor).class;
                 let shape = Arc::clone(&self.plan.classes[class]);
-                self.fill(actor, class);
+                self.ensure_file(actor, class);
                 let (list, random) = self.list(actor, class);
                 let taken = match shape.of {
                     Owner::Command => list.take_first(),
@@ -326,43 +331,47 @@ impl Stage {
                 self.unlink(actor, taken?, now);
                 return Some(self.gap(actor));
             }
-            Act::Truncate => {
+            Operation::Truncate => {
                 let file = self.choose(actor)?;
-                let bytes = self.ready(actor).step.bytes.clone();
+                let bytes = self.resolved(actor).step.bytes.clone();
                 let size =
-                    bytes.map_or(0, |bytes| bytes.count(&mut self.random)).min(self.files.at(file).size);
+                    bytes.map_or(0, |bytes| bytes.draw_whole(&mut self.random)).min(self.files.at(file).size);
                 self.files.at(file).size = size;
-                let event = Event { kind: Kind::Truncate, size, ..self.about(file) };
+                let event = Event { kind: Kind::Truncate, size, ..self.event_of(file) };
                 self.emit(actor, now, event);
                 return Some(self.gap(actor));
             }
-            Act::Rename => {
+            Operation::Rename => {
                 let file = self.choose(actor)?;
-                let event = Event { kind: Kind::Rename, ..self.about(file) };
-                let class = self.ready(actor).class;
+                let event = Event { kind: Kind::Rename, ..self.event_of(file) };
+                let class = self.resolved(actor).class;
                 let directory = self.plan.directory(class, actor.user);
                 self.files.rename(file, |n| format!("{directory}/{n}").into());
-                let new_path = self.about(file).path;
+                let new_path = self.event_of(file).path;
                 self.emit(actor, now, Event { new_path, ..event });
                 return Some(self.gap(actor));
             }
-            Act::Mkdir | Act::Rmdir => {
-                let made = act == Act::Mkdir;
+            Operation::Mkdir | Operation::Rmdir => {
+                let made = act == Operation::Mkdir;
                 let path = self.files.directory(made);
                 let kind = if made { Kind::Mkdir } else { Kind::Rmdir };
                 let path = self.out.names.symbol(&path);
                 self.emit(actor, now, Event { kind, flags: Flags::DIRECTORY, path, ..Event::default() });
                 return Some(self.gap(actor));
             }
-            Act::Read | Act::Lookup | Act::Append | Act::Update | Act::Rewrite => {}
+            Operation::Read
+            | Operation::Lookup
+            | Operation::Append
+            | Operation::Update
+            | Operation::Rewrite => {}
         }
         let file = self.choose(actor)?;
         Some(self.open(actor, file, now))
     }
 
-    /// Makes a file, and opens it.
+    /// Creates a file and opens it.
     fn create(&mut self, actor: &mut Actor, now: i64) -> f64 {
-        let class = self.ready(actor).class;
+        let class = self.resolved(actor).class;
         let shape = &self.plan.classes[class];
         let (owner, most) = (shape.of, shape.most.unwrap_or(shape.files));
         if owner != Owner::Command
@@ -377,23 +386,22 @@ impl Stage {
         self.open(actor, file, now)
     }
 
-    /// Opens a file for a step, and plans what happens to it; gives the seconds until the next
-    /// event.
+    /// Opens a file for a step and plans its runs; returns the seconds until the next event.
     fn open(&mut self, actor: &mut Actor, file: File, now: i64) -> f64 {
-        let Ready { step, class, .. } = self.ready(actor);
+        let ResolvedStep { step, class, .. } = self.resolved(actor);
         let (class, act, both) = (*class, step.act, step.both);
         let size = self.files.at(file).size;
         let flags = match act {
             _ if both => Flags::READ | Flags::WRITE,
-            Act::Read | Act::Lookup => Flags::READ,
+            Operation::Read | Operation::Lookup => Flags::READ,
             _ => Flags::WRITE,
         };
         let flags = if self.plan.classes[class].directories { flags | Flags::DIRECTORY } else { flags };
-        let mut event = Event { flags, size, ..self.about(file) };
+        let mut event = Event { flags, size, ..self.event_of(file) };
         match act {
-            Act::Create => event.kind = Kind::Create,
-            Act::Rewrite => event.flags |= Flags::TRUNCATED,
-            Act::Append if self.plan.classes[class].limit.is_some_and(|limit| size > limit) => {
+            Operation::Create => event.kind = Kind::Create,
+            Operation::Rewrite => event.flags |= Flags::TRUNCATED,
+            Operation::Append if self.plan.classes[class].limit.is_some_and(|limit| size > limit) => {
                 self.files.at(file).size = 0;
                 let cut = Event { kind: Kind::Truncate, flags: Flags::NONE, size: 0, ..event };
                 self.emit(actor, now, cut);
@@ -402,8 +410,9 @@ impl Stage {
             _ => {}
         }
         let runs = self.runs(actor, file);
-        let syncs = self.ready(actor).step.syncs.clone().map_or(0, |syncs| syncs.count(&mut self.random));
-        if matches!(act, Act::Rewrite | Act::Create) {
+        let syncs =
+            self.resolved(actor).step.syncs.clone().map_or(0, |syncs| syncs.draw_whole(&mut self.random));
+        if matches!(act, Operation::Rewrite | Operation::Create) {
             self.files.at(file).size = 0;
         }
         self.remember(actor, class, file);
@@ -419,12 +428,12 @@ impl Stage {
             start: 0,
             written: false,
             current: None,
-            apart: 0,
+            own_position: 0,
             runs,
             syncs,
         };
         let mut seconds = self.timing.call;
-        if matches!(open.runs.front(), Some(Run { place: Place::Here, .. })) {
+        if matches!(open.runs.front(), Some(Run { start: RunStart::Current, .. })) {
             open.current = open.runs.pop_front();
             seconds = open.current.map_or(0.0, |run| run.seconds);
         }
@@ -432,44 +441,50 @@ impl Stage {
         seconds
     }
 
-    /// Returns what a step will do to its file.
+    /// Returns the runs that a step will do in its file.
     fn runs(&mut self, actor: &Actor, file: File) -> VecDeque<Run> {
-        let ready = &self.plan.scripts[actor.script].steps[actor.step];
-        let (step, class) = (&ready.step, &self.plan.classes[ready.class]);
+        let resolved = &self.plan.scripts[actor.script].steps[actor.step];
+        let (step, class) = (&resolved.step, &self.plan.classes[resolved.class]);
         let random = &mut self.random;
         let state = self.files.at(file);
         let rate = self.timing.bytes_per_second;
         let hold = step.hold.as_ref().unwrap_or(&self.timing.hold);
-        let count = step.runs.as_ref().map_or(1, |runs| runs.count(random));
+        let count = step.runs.as_ref().map_or(1, |runs| runs.draw_whole(random));
         let mut runs = VecDeque::new();
         for n in 0..count {
-            if let Some(piece) = piece(&step.pieces, n, count, random) {
-                let Piece { at, bytes, writes: write, way, .. } = *piece;
-                runs.push_back(Run { place: Place::At(at), bytes, write, way, seconds: hold.draw(random) });
+            if let Some(piece) = fixed_run(&step.pieces, n, count, random) {
+                let FixedRun { at, bytes, writes: write, way, .. } = *piece;
+                runs.push_back(Run {
+                    start: RunStart::At(at),
+                    bytes,
+                    write,
+                    way,
+                    seconds: hold.draw(random),
+                });
                 continue;
             }
-            let given = step.bytes.as_ref().map(|bytes| bytes.count(random));
+            let given = step.bytes.as_ref().map(|bytes| bytes.draw_whole(random));
             let (place, bytes, write) = match step.act {
-                Act::Read => (Place::Here, given.unwrap_or(u64::MAX), false),
-                Act::Lookup => (Place::At(state.record(class, random)), given.unwrap_or(0), false),
-                Act::Append => (Place::End, given.unwrap_or(0), true),
-                Act::Rewrite => {
+                Operation::Read => (RunStart::Current, given.unwrap_or(u64::MAX), false),
+                Operation::Lookup => (RunStart::At(state.record(class, random)), given.unwrap_or(0), false),
+                Operation::Append => (RunStart::End, given.unwrap_or(0), true),
+                Operation::Rewrite => {
                     let again = || {
-                        // Nine parts of what it was and one of what such files have: it changes,
-                        // but does not wander.
-                        (9 * state.size + class.size.count(random)).div_ceil(10)
+                        // Nine parts of the old size and one part of the typical size: the size
+                        // changes, but stays near its class.
+                        (9 * state.size + class.size.draw_whole(random)).div_ceil(10)
                     };
-                    (Place::Here, given.unwrap_or_else(again), true)
+                    (RunStart::Current, given.unwrap_or_else(again), true)
                 }
-                Act::Create if n == 0 => {
-                    (Place::Here, given.unwrap_or_else(|| class.size.count(random)), true)
+                Operation::Create if n == 0 => {
+                    (RunStart::Current, given.unwrap_or_else(|| class.size.draw_whole(random)), true)
                 }
                 _ => {
                     let write = !step.both || random.random::<f64>() < step.writing;
                     let grow = write && random.random::<f64>() < step.growing;
-                    let place = if grow { Place::End } else { Place::At(state.record(class, random)) };
+                    let place = if grow { RunStart::End } else { RunStart::At(state.record(class, random)) };
                     let given = match &step.reading {
-                        Some(reading) if !write => Some(reading.count(random)),
+                        Some(reading) if !write => Some(reading.draw_whole(random)),
                         _ => given,
                     };
                     (place, given.unwrap_or(class.record), write)
@@ -478,33 +493,33 @@ impl Stage {
             let moved = if write { bytes } else { bytes.min(state.size) };
             #[allow(clippy::cast_precision_loss)] // A time.
             let seconds = hold.draw(random) + moved as f64 / rate;
-            if matches!(step.act, Act::Create) {
+            if matches!(step.act, Operation::Create) {
                 state.size = state.size.max(if n == 0 { bytes } else { state.size });
             }
             let place = match place {
-                // Where records were measured, so was what there is to read behind them.
-                Place::At(at) if class.records.ranks.is_some() && !write => {
-                    Place::At(at.min(state.size.saturating_sub(bytes)))
+                // If records were measured, so was the number of bytes to read from them.
+                RunStart::At(at) if class.records.ranks.is_some() && !write => {
+                    RunStart::At(at.min(state.size.saturating_sub(bytes)))
                 }
                 _ => place,
             };
-            runs.push_back(Run { place, bytes, write, way: step.way, seconds });
+            runs.push_back(Run { start: place, bytes, write, way: step.way, seconds });
         }
         runs
     }
 
-    /// Ends the run that an open file is in, and begins the next or closes it; gives the seconds
-    /// until the next event.
-    fn go_on(&mut self, actor: &mut Actor, mut open: Open, now: i64) -> f64 {
+    /// Ends the current run of an open file and begins the next one or closes the file; returns the
+    /// seconds until the next event.
+    fn next_run(&mut self, actor: &mut Actor, mut open: Open, now: i64) -> f64 {
         if let Some(run) = open.current.take() {
             let state = self.files.at(open.file);
-            let begin = if run.way.apart().is_some() { open.apart } else { open.position };
+            let begin = if run.way.own_position_flag().is_some() { open.own_position } else { open.position };
             let bytes = if run.write { run.bytes } else { run.bytes.min(state.size.saturating_sub(begin)) };
             if run.write {
                 state.size = state.size.max(begin + bytes);
             }
-            if let Some(flags) = run.way.apart() {
-                self.apart(actor, &open, now, (begin, bytes, run.write), flags);
+            if let Some(flags) = run.way.own_position_flag() {
+                self.emit_positional(actor, &open, now, (begin, bytes, run.write), flags);
             } else {
                 open.position += bytes;
                 open.written = run.write;
@@ -518,12 +533,12 @@ impl Stage {
             position: start,
             read: if written { 0 } else { bytes },
             written: if written { bytes } else { 0 },
-            ..self.about(file)
+            ..self.event_of(file)
         };
         let Some(run) = open.runs.pop_front() else {
-            let about = self.about(file);
+            let base = self.event_of(file);
             for _ in 0..open.syncs {
-                self.emit(actor, now, Event { kind: Kind::Sync, open: id, flags, ..about });
+                self.emit(actor, now, Event { kind: Kind::Sync, open: id, flags, ..base });
             }
             event.kind = Kind::Close;
             event.size = self.files.at(file).size;
@@ -535,13 +550,13 @@ impl Stage {
             self.emit(actor, now, event);
             return self.gap(actor);
         };
-        let target = match run.place {
-            Place::Here => position,
-            Place::At(place) => place,
-            Place::End => self.files.at(file).size,
+        let target = match run.start {
+            RunStart::Current => position,
+            RunStart::At(place) => place,
+            RunStart::End => self.files.at(file).size,
         };
-        if run.way.apart().is_some() {
-            open.apart = target;
+        if run.way.own_position_flag().is_some() {
+            open.own_position = target;
         } else if target != position {
             event.kind = Kind::Seek;
             event.new_position = target;
@@ -557,8 +572,8 @@ impl Stage {
         run.seconds
     }
 
-    /// Tells a run that has a position of its own.
-    fn apart(
+    /// Emits a run that has a position of its own.
+    fn emit_positional(
         &mut self,
         actor: &Actor,
         open: &Open,
@@ -569,8 +584,8 @@ impl Stage {
         if bytes > 0 {
             let (read, written) = if write { (0, bytes) } else { (bytes, 0) };
             let (kind, flags) = (Kind::Run, open.flags | flags);
-            let about = self.about(open.file);
-            self.emit(actor, now, Event { kind, flags, open: open.id, position, read, written, ..about });
+            let base = self.event_of(open.file);
+            self.emit(actor, now, Event { kind, flags, open: open.id, position, read, written, ..base });
         }
     }
 
@@ -579,14 +594,14 @@ impl Stage {
             kind: Kind::Unlink,
             flags: Flags::LAST,
             size: self.files.at(file).size,
-            ..self.about(file)
+            ..self.event_of(file)
         };
         self.files.remove(file);
         self.emit(actor, now, event);
     }
 
-    /// Returns an event that names a file.
-    fn about(&mut self, file: File) -> Event {
+    /// Returns an empty event with the id and the path of a file.
+    fn event_of(&mut self, file: File) -> Event {
         let state = self.files.at(file);
         let file = FileId { device: DEVICE, inode: state.inode };
         let path = self.out.names.symbol(&state.path);
@@ -599,10 +614,15 @@ impl Stage {
     }
 }
 
-/// Returns which piece the run of this number out of `count` is, if it is one. Runs share the
-/// pieces out among them, so that with as many of each the order is that of the model.
+/// Returns the fixed run for run `number` of `count`, if it is one. The fixed runs divide the
+/// numbers by their shares, so if there is one of each they keep the order of the model.
 #[allow(clippy::cast_precision_loss)] // Small numbers.
-fn piece<'a>(pieces: &'a [Piece], number: u64, count: u64, random: &mut impl Rng) -> Option<&'a Piece> {
+fn fixed_run<'a>(
+    pieces: &'a [FixedRun],
+    number: u64,
+    count: u64,
+    random: &mut impl Rng,
+) -> Option<&'a FixedRun> {
     if pieces.is_empty() {
         return None;
     }

@@ -1,60 +1,60 @@
-//! The files of a synthetic machine: which there are, in the order of their last use.
+//! The files of a synthetic machine, in the order of their last use.
 //!
-//! Locality of reference is that order: a [`List`] keeps the files of a class (of a user's, of a
-//! command's) with the last used in front, and the next is drawn by its place in it (the LRU stack
-//! model; see [`super::spread::rank`]). Lists have the length that their class says, and files that
-//! are gone are forgotten with their last close, so memory does not grow with time.
+//! This order is what makes the locality of reference: an [`LruList`] keeps the files of a class
+//! (of a user, of a command), most recently used first, and the next file is drawn by its rank in
+//! it (the LRU stack model; see [`super::distribution::rank`]). The length of a list is limited by
+//! its class, and a removed file is dropped with its last close, so memory does not grow with time.
 
+use super::distribution::rank;
 use super::model::{Class, Recency};
-use super::spread::rank;
 use rand::Rng;
 
-/// A file's place among [`Files`].
+/// The index of a file in [`Files`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File(u32);
 
-/// What is known of a file.
+/// State of a file.
 #[derive(Clone, Debug)]
-pub struct State {
-    /// Its number in the trace.
+pub struct FileState {
+    /// Its inode number in the trace.
     pub inode: u64,
-    /// Its name.
+    /// Its path.
     pub path: Box<str>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// How often it is open.
+    /// Number of times it is open.
     pub opens: u32,
     /// It has no name any more.
-    pub gone: bool,
-    /// Records in the order of their last use, as far as they were used by position.
+    pub removed: bool,
+    /// Numbers of records, most recently used first, as far as they were accessed by position.
     records: Vec<u32>,
 }
 
 /// All files.
 #[derive(Debug, Default)]
 pub struct Files {
-    states: Vec<State>,
+    states: Vec<FileState>,
     free: Vec<File>,
     next_inode: u64,
-    /// The directories that were made last.
+    /// The directories created last.
     directories: Vec<u64>,
 }
 
-/// Directories that are remembered.
+/// Maximum number of directories that are remembered.
 const DIRECTORIES: usize = 1 << 10;
 
 impl Files {
-    /// Returns none yet; the numbers up to `taken` are others'.
+    /// Returns an empty set; inode numbers up to `taken` are reserved.
     pub fn new(taken: u64) -> Self {
         Self { next_inode: taken, ..Self::default() }
     }
 
-    /// Makes one.
+    /// Creates a file.
     pub fn add(&mut self, path: impl FnOnce(u64) -> Box<str>, size: u64) -> File {
         self.next_inode += 1;
         let inode = self.next_inode;
         let path = path(inode);
-        let state = State { inode, path, size, opens: 0, gone: false, records: Vec::new() };
+        let state = FileState { inode, path, size, opens: 0, removed: false, records: Vec::new() };
         if let Some(file) = self.free.pop() {
             self.states[file.0 as usize] = state;
             return file;
@@ -64,13 +64,13 @@ impl Files {
         file
     }
 
-    /// Gives it another name.
+    /// Changes the path of a file.
     pub fn rename(&mut self, file: File, path: impl FnOnce(u64) -> Box<str>) {
         self.next_inode += 1;
         self.at(file).path = path(self.next_inode);
     }
 
-    /// Returns the name of a directory that is made, or of the last one, which is removed.
+    /// Returns the path of a new directory, or of the newest one, which is removed.
     pub fn directory(&mut self, made: bool) -> String {
         let known = if made { None } else { self.directories.pop() };
         let number = known.unwrap_or_else(|| {
@@ -84,18 +84,18 @@ impl Files {
         format!("/made/{number}")
     }
 
-    /// Returns what is known of it.
-    pub fn at(&mut self, file: File) -> &mut State {
+    /// Returns the state of a file.
+    pub fn at(&mut self, file: File) -> &mut FileState {
         &mut self.states[file.0 as usize]
     }
 
-    /// Takes the name from it; it is forgotten when it is not open, or else with its last close.
+    /// Removes the name of a file; its state is dropped when it is no longer open.
     pub fn remove(&mut self, file: File) {
-        self.at(file).gone = true;
+        self.at(file).removed = true;
         self.forget(file);
     }
 
-    /// Closes it once; true if its data went with that.
+    /// Closes a file once; returns true if its data is deleted with that.
     pub fn close(&mut self, file: File) -> bool {
         self.at(file).opens -= 1;
         self.forget(file)
@@ -103,7 +103,7 @@ impl Files {
 
     fn forget(&mut self, file: File) -> bool {
         let state = self.at(file);
-        let gone = state.gone && state.opens == 0;
+        let gone = state.removed && state.opens == 0;
         if gone {
             state.records = Vec::new();
             self.free.push(file);
@@ -111,15 +111,16 @@ impl Files {
         gone
     }
 
-    /// Returns the number of files that are kept.
+    /// Returns the number of files in memory.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.states.len() - self.free.len()
     }
 }
 
-impl State {
-    /// Returns where the next access by position begins: at a record below the file's size.
+impl FileState {
+    /// Returns the position of the next access by position: the beginning of a record below the
+    /// file's size.
     pub fn record(&mut self, class: &Class, random: &mut impl Rng) -> u64 {
         if class.record == 0 {
             return if self.size == 0 { 0 } else { random.random_range(0..self.size) };
@@ -128,7 +129,7 @@ impl State {
         if class.records.ranks.is_some() {
             return self.measured_record(class, count, random);
         }
-        // Records are put into a random order once, which then is the order of their last use.
+        // Put new records in a random order, which then is the order of their last use.
         let known = self.records.len();
         #[allow(clippy::cast_possible_truncation)] // Below 2^16.
         for n in known..count as usize {
@@ -144,7 +145,7 @@ impl State {
         (u64::from(self.records[0]) * class.record).min(self.size)
     }
 
-    /// Returns the same where the ranks of records were measured: `records` are then those that
+    /// Returns the same if reuse distances of records were measured; `records` are then those that
     /// were used.
     fn measured_record(&mut self, class: &Class, count: u64, random: &mut impl Rng) -> u64 {
         let (used, all) = (self.records.len(), usize::try_from(count).unwrap_or(usize::MAX));
@@ -163,31 +164,31 @@ impl State {
 
 /// Files in the order of their last use.
 #[derive(Clone, Debug, Default)]
-pub struct List {
+pub struct LruList {
     files: Vec<File>,
-    /// How many at the end have not been used yet.
+    /// Number of files at the end that have not been used yet.
     unused: usize,
 }
 
-impl List {
-    /// Returns how many there are.
+impl LruList {
+    /// Returns the number of files.
     pub fn len(&self) -> usize {
         self.files.len()
     }
 
-    /// Adds one, which was used last.
+    /// Adds a file as the most recently used.
     pub fn add(&mut self, file: File) {
         self.files.insert(0, file);
     }
 
-    /// Adds one that nobody has used yet.
-    pub fn add_behind(&mut self, file: File) {
+    /// Adds a file that has not been used yet.
+    pub fn add_unused(&mut self, file: File) {
         self.files.push(file);
         self.unused += 1;
     }
 
-    /// Returns the next to be used; it is then in front. With a law for its rank, none of the
-    /// `taken` that were used last if there are others.
+    /// Returns the next file to use and moves it to the front. If its rank follows a law, it avoids
+    /// the `taken` most recently used files as long as there are others.
     pub fn next(&mut self, taken: usize, recency: &Recency, random: &mut impl Rng) -> Option<File> {
         if self.files.is_empty() {
             return None;
@@ -204,7 +205,7 @@ impl List {
         Some(self.files[0])
     }
 
-    /// Puts one in front that is used; false if it is not among them.
+    /// Moves a used file to the front; returns false if it is not in the list.
     pub fn touch(&mut self, file: File) -> bool {
         let place = self.files.iter().position(|&known| known == file);
         if let Some(place) = place {
@@ -214,12 +215,12 @@ impl List {
         place.is_some()
     }
 
-    /// Returns the one at a place, counted from the one used last; the order stays.
+    /// Returns the file of a rank, counted from the most recently used; the order stays.
     pub fn nth(&self, place: usize) -> Option<File> {
         self.files.get(place).copied()
     }
 
-    /// Takes out the one that was used last.
+    /// Takes out the most recently used file.
     pub fn take_first(&mut self) -> Option<File> {
         (self.len() > 0).then(|| {
             let file = self.files.remove(0);
@@ -228,27 +229,27 @@ impl List {
         })
     }
 
-    /// Takes out the one that was not used longest.
+    /// Takes out the least recently used file.
     pub fn take_last(&mut self) -> Option<File> {
         let file = self.files.pop();
         self.unused = self.unused.saturating_sub(1);
         file
     }
 
-    /// Takes out one in the order of [`List::next`].
+    /// Takes out a file that is chosen as in [`LruList::next`].
     pub fn take(&mut self, recency: &Recency, random: &mut impl Rng) -> Option<File> {
         self.next(0, recency, random).and_then(|_| self.take_first())
     }
 }
 
 impl Recency {
-    /// Returns the place of the next of `all` things, of which the first `used` have been used, if
-    /// it was measured.
+    /// Returns the rank of the next of `all` items, of which the first `used` have been used, or
+    /// `None` if ranks were not measured.
     fn measured(&self, used: usize, all: usize, random: &mut impl Rng) -> Option<usize> {
         let ranks = self.ranks.as_ref()?;
         if used == 0 || random.random::<f64>() < self.fresh {
             return Some(if used < all { used } else { all - 1 });
         }
-        Some(usize::try_from(ranks.count(random)).unwrap_or(usize::MAX).min(used - 1))
+        Some(usize::try_from(ranks.draw_whole(random)).unwrap_or(usize::MAX).min(used - 1))
     }
 }

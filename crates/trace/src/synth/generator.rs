@@ -1,26 +1,26 @@
-//! Users who come and go, and the queue in which all who do something wait for their time.
+//! Generates a trace: users come and go, and a queue runs what they start in the order of time.
 
-use super::actor::{Actor, Stage, nanos};
+use super::actor::{Actor, Machine, nanos};
+use super::distribution::{Distribution, weighted};
 use super::model::{Model, Users};
 use super::plan::Plan;
-use super::spread::{Spread, weighted};
 use crate::{Batch, Info, Result, Source};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Events given at a time.
+/// Number of events returned at a time.
 const BATCH: usize = 1 << 13;
-/// When a trace begins: 14 January 1985, a Monday, 8:00, in nanoseconds since 1970.
+/// Beginning of a trace: 14 January 1985, a Monday, 8:00, in nanoseconds since 1970.
 const START: i64 = 474_537_600 * SECOND;
 const SECOND: i64 = 1_000_000_000;
-/// Accounts of users begin here; below are those of the system.
+/// First account number of users; lower ones belong to the system.
 const FIRST_ACCOUNT: u32 = 100;
-/// Numbers of processes begin anew after this one, as they did in 4.2BSD.
+/// Largest process number, after which numbers begin again at 1, as in 4.2BSD.
 const LAST_PROCESS: u32 = 30_000;
 
-/// How long a trace is to be.
+/// Length of a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Length {
     /// In hours.
@@ -29,36 +29,36 @@ pub enum Length {
     Events(u64),
 }
 
-/// Someone or something that waits in the queue.
+/// An entry of the queue.
 #[derive(Debug)]
-struct Waiting {
+struct Entry {
     role: Role,
-    /// Who carries out a script now; none between commands.
+    /// The actor whose script is running; `None` between scripts.
     actor: Option<Actor>,
 }
 
-/// What it does when its script is over.
+/// The role of an entry of the queue: it determines what happens when a script ends.
 #[derive(Clone, Copy, Debug)]
 enum Role {
-    /// Lets users in.
+    /// Lets users log in.
     Arrivals,
-    /// Gives the next command, until the end of the session.
+    /// Starts the next command, until the session ends.
     User { user: u32, end: i64 },
-    /// Begins anew after a while.
+    /// Starts again after its period.
     Daemon { number: usize, copy: u32 },
     /// Ends.
     Job,
 }
 
-/// A trace that is made while it is read.
+/// A trace that is generated while it is read.
 #[derive(Debug)]
 pub struct Synthesis {
     model: Model,
     length: Length,
     seed: u64,
-    stage: Stage,
+    machine: Machine,
     queue: BinaryHeap<Reverse<(i64, u64, usize)>>,
-    waiting: Vec<Option<Waiting>>,
+    entries: Vec<Option<Entry>>,
     free: Vec<usize>,
     order: u64,
     present: Vec<bool>,
@@ -69,19 +69,18 @@ pub struct Synthesis {
 }
 
 impl Synthesis {
-    /// Returns a trace of what happens on the machine that `model` describes. The same seed makes
-    /// the same trace.
+    /// Returns a trace of the machine that `model` describes. The same seed gives the same trace.
     #[must_use]
     pub fn new(model: Model, length: Length, seed: u64) -> Self {
-        let stage = Stage::new(Plan::new(&model), model.timing.clone(), StdRng::seed_from_u64(seed));
+        let machine = Machine::new(Plan::new(&model), model.timing.clone(), StdRng::seed_from_u64(seed));
         let count = model.users.count;
         let weights = (0..count).map(|rank| f64::from(rank + 1).powf(-model.users.inequality)).collect();
         let mut made = Self {
             length,
             seed,
-            stage,
+            machine,
             queue: BinaryHeap::new(),
-            waiting: Vec::new(),
+            entries: Vec::new(),
             free: Vec::new(),
             order: 0,
             present: vec![false; count as usize],
@@ -95,29 +94,29 @@ impl Synthesis {
         made
     }
 
-    /// The machine as it is when the trace begins: daemons are between two rounds, users in the
-    /// midst of their sessions.
+    /// Sets up the state at the beginning of the trace: daemons wait for their next round, and
+    /// users are in the middle of their sessions.
     fn begin(&mut self) {
         for number in 0..self.model.daemon.len() {
             for copy in 0..self.model.daemon[number].copies {
-                let period = self.model.daemon[number].every.draw(&mut self.stage.random);
-                let wait = period * self.stage.random.random::<f64>();
-                self.enter(Role::Daemon { number, copy }, None, START + nanos(wait));
+                let period = self.model.daemon[number].every.draw(&mut self.machine.random);
+                let wait = period * self.machine.random.random::<f64>();
+                self.add_entry(Role::Daemon { number, copy }, None, START + nanos(wait));
             }
         }
         let draws = 64;
-        let mean = (0..draws).map(|_| self.model.users.session.draw(&mut self.stage.random)).sum::<f64>()
+        let mean = (0..draws).map(|_| self.model.users.session.draw(&mut self.machine.random)).sum::<f64>()
             / f64::from(draws);
         let rate = self.model.users.arrivals_per_hour * self.part_of_day(START) / 3600.0;
-        let mut here = Spread::Exponential(1.0).draw(&mut self.stage.random);
+        let mut here = Distribution::Exponential(1.0).draw(&mut self.machine.random);
         while here < rate * mean {
             let left =
-                self.model.users.session.draw(&mut self.stage.random) * self.stage.random.random::<f64>();
-            let wait = self.model.users.think.draw(&mut self.stage.random);
+                self.model.users.session.draw(&mut self.machine.random) * self.machine.random.random::<f64>();
+            let wait = self.model.users.think.draw(&mut self.machine.random);
             self.arrive(START + nanos(left), START + nanos(wait), None);
-            here += Spread::Exponential(1.0).draw(&mut self.stage.random);
+            here += Distribution::Exponential(1.0).draw(&mut self.machine.random);
         }
-        self.enter(Role::Arrivals, None, START);
+        self.add_entry(Role::Arrivals, None, START);
     }
 
     fn part_of_day(&self, time: i64) -> f64 {
@@ -125,15 +124,15 @@ impl Synthesis {
         self.model.users.day[usize::try_from(hour).unwrap_or(0)]
     }
 
-    /// Puts someone into the queue.
-    fn enter(&mut self, role: Role, actor: Option<Actor>, time: i64) {
-        let waiting = Some(Waiting { role, actor });
+    /// Adds an entry to the queue.
+    fn add_entry(&mut self, role: Role, actor: Option<Actor>, time: i64) {
+        let entry = Some(Entry { role, actor });
         let at = if let Some(at) = self.free.pop() {
-            self.waiting[at] = waiting;
+            self.entries[at] = entry;
             at
         } else {
-            self.waiting.push(waiting);
-            self.waiting.len() - 1
+            self.entries.push(entry);
+            self.entries.len() - 1
         };
         self.queue_at(time, at);
     }
@@ -145,79 +144,79 @@ impl Synthesis {
 
     fn actor(&mut self, script: usize, user: u32, copy: Option<u32>) -> Actor {
         self.process = self.process % LAST_PROCESS + 1;
-        Actor::new(&self.stage.plan, script, user, copy, FIRST_ACCOUNT + user, self.process)
+        Actor::new(&self.machine.plan, script, user, copy, FIRST_ACCOUNT + user, self.process)
     }
 
-    /// A user who is not here yet begins a session.
+    /// Begins a session of a user who is absent; does nothing if all are present.
     fn arrive(&mut self, end: i64, time: i64, script: Option<usize>) {
         let absent = self.weights.iter().zip(&self.present).map(|(&w, &here)| if here { 0.0 } else { w });
         if absent.clone().sum::<f64>() <= 0.0 {
             return;
         }
-        let user = weighted(absent, &mut self.stage.random);
+        let user = weighted(absent, &mut self.machine.random);
         self.present[user] = true;
         let user = u32::try_from(user).expect("users are counted in 32 bits");
         let actor = script.map(|script| self.actor(script, user, None));
-        self.enter(Role::User { user, end }, actor, time);
+        self.add_entry(Role::User { user, end }, actor, time);
     }
 
-    /// Lets whoever is at `at` do what it does now.
-    fn step(&mut self, at: usize) {
+    /// Runs an entry of the queue at the current time.
+    fn run_entry(&mut self, at: usize) {
         let now = self.now;
-        let Some(mut waiting) = self.waiting[at].take() else { return };
-        if let Some(actor) = &mut waiting.actor {
-            if let Some(next) = self.stage.advance(actor, now) {
-                self.waiting[at] = Some(waiting);
+        let Some(mut entry) = self.entries[at].take() else { return };
+        if let Some(actor) = &mut entry.actor {
+            if let Some(next) = self.machine.advance(actor, now) {
+                self.entries[at] = Some(entry);
                 self.queue_at(next, at);
                 return;
             }
-            waiting.actor = None;
-            if let Some(pause) = self.after(waiting.role) {
-                self.waiting[at] = Some(waiting);
+            entry.actor = None;
+            if let Some(pause) = self.pause_after(entry.role) {
+                self.entries[at] = Some(entry);
                 self.queue_at(now + nanos(pause), at);
             } else {
-                self.leave(waiting.role, at);
+                self.leave(entry.role, at);
             }
             return;
         }
-        match waiting.role {
+        match entry.role {
             Role::Arrivals => self.arrivals(),
             Role::User { end, .. } if now > end => {
-                self.leave(waiting.role, at);
+                self.leave(entry.role, at);
                 return;
             }
-            Role::User { user, .. } => waiting.actor = self.command(user),
+            Role::User { user, .. } => entry.actor = self.command(user),
             Role::Daemon { number, copy } => {
-                let script = self.stage.plan.commands + number;
+                let script = self.machine.plan.commands + number;
                 let copy = (self.model.daemon[number].copies > 1).then_some(copy);
                 let actor = self.actor(script, 0, copy);
                 if self.model.daemon[number].background {
-                    self.enter(Role::Job, Some(actor), now);
+                    self.add_entry(Role::Job, Some(actor), now);
                 } else {
-                    waiting.actor = Some(actor);
+                    entry.actor = Some(actor);
                 }
             }
             Role::Job => {}
         }
-        let pause = match waiting.role {
-            _ if waiting.actor.is_some() => 0.0,
-            Role::Arrivals => {
-                Spread::Exponential(3600.0 / self.model.users.arrivals_per_hour).draw(&mut self.stage.random)
-            }
-            Role::Daemon { number, .. } => self.model.daemon[number].every.draw(&mut self.stage.random),
-            _ => self.model.users.think.draw(&mut self.stage.random),
+        let pause = match entry.role {
+            _ if entry.actor.is_some() => 0.0,
+            Role::Arrivals => Distribution::Exponential(3600.0 / self.model.users.arrivals_per_hour)
+                .draw(&mut self.machine.random),
+            Role::Daemon { number, .. } => self.model.daemon[number].every.draw(&mut self.machine.random),
+            _ => self.model.users.think.draw(&mut self.machine.random),
         };
-        self.waiting[at] = Some(waiting);
+        self.entries[at] = Some(entry);
         self.queue_at(now + nanos(pause), at);
     }
 
-    /// Returns the seconds from the end of a script to the next of the same role, if there is one.
-    /// A daemon's period counts from its beginning, so what its round took does not matter: rounds
-    /// are short.
-    fn after(&mut self, role: Role) -> Option<f64> {
+    /// Returns the seconds from the end of a script to the next one of the same role, if there is
+    /// one. The period of a daemon counts from the end of its round; rounds are short.
+    fn pause_after(&mut self, role: Role) -> Option<f64> {
         match role {
-            Role::User { .. } => Some(self.model.users.think.draw(&mut self.stage.random)),
-            Role::Daemon { number, .. } => Some(self.model.daemon[number].every.draw(&mut self.stage.random)),
+            Role::User { .. } => Some(self.model.users.think.draw(&mut self.machine.random)),
+            Role::Daemon { number, .. } => {
+                Some(self.model.daemon[number].every.draw(&mut self.machine.random))
+            }
             Role::Job | Role::Arrivals => None,
         }
     }
@@ -229,25 +228,25 @@ impl Synthesis {
         self.free.push(at);
     }
 
-    /// Lets a user in, if the hour is such.
+    /// Begins a session with the probability of the hour.
     fn arrivals(&mut self) {
-        if self.stage.random.random::<f64>() < self.part_of_day(self.now) {
-            let length = self.model.users.session.draw(&mut self.stage.random);
-            let login = self.stage.plan.login;
+        if self.machine.random.random::<f64>() < self.part_of_day(self.now) {
+            let length = self.model.users.session.draw(&mut self.machine.random);
+            let login = self.machine.plan.login;
             self.arrive(self.now + nanos(length), self.now, login);
         }
     }
 
-    /// Returns what a user does next; none if it goes on by itself while the user thinks.
+    /// Starts the next command of a user; returns `None` if it runs in the background.
     fn command(&mut self, user: u32) -> Option<Actor> {
-        let scripts = &self.stage.plan.scripts[..self.stage.plan.commands];
-        let script = weighted(scripts.iter().map(|script| script.weight), &mut self.stage.random);
+        let scripts = &self.machine.plan.scripts[..self.machine.plan.commands];
+        let script = weighted(scripts.iter().map(|script| script.weight), &mut self.machine.random);
         let background = scripts[script].background;
         let actor = self.actor(script, user, None);
         if !background {
             return Some(actor);
         }
-        self.enter(Role::Job, Some(actor), self.now);
+        self.add_entry(Role::Job, Some(actor), self.now);
         None
     }
 
@@ -259,10 +258,10 @@ impl Synthesis {
         }
     }
 
-    /// Returns the number of files and actors in memory.
+    /// Returns the number of files and queue entries in memory.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
-        self.stage.files.len() + self.waiting.len()
+        self.machine.files.len() + self.entries.len()
     }
 }
 
@@ -274,28 +273,28 @@ impl Source for Synthesis {
             lost: 0,
             notes: vec![
                 format!("synthetic: {} ({count} users)", self.model.title),
-                "nothing was open before it began, and what is open at its end is not closed".into(),
+                "no file was open at the beginning; files open at the end are not closed".into(),
             ],
         }
     }
 
     fn next(&mut self, batch: &mut Batch) -> Result<bool> {
-        self.stage.out.clear();
-        while self.stage.out.events.len() < BATCH && !self.over() {
+        self.machine.out.clear();
+        while self.machine.out.events.len() < BATCH && !self.over() {
             let Some(Reverse((time, _, at))) = self.queue.pop() else { break };
-            let before = self.stage.out.events.len();
+            let before = self.machine.out.events.len();
             self.now = time;
             if !self.over() {
-                self.step(at);
-                self.given += (self.stage.out.events.len() - before) as u64;
+                self.run_entry(at);
+                self.given += (self.machine.out.events.len() - before) as u64;
             }
         }
-        std::mem::swap(batch, &mut self.stage.out);
+        std::mem::swap(batch, &mut self.machine.out);
         Ok(!batch.events.is_empty())
     }
 
     fn progress(&self) -> Option<f64> {
-        #[allow(clippy::cast_precision_loss)] // For a bar.
+        #[allow(clippy::cast_precision_loss)] // For a progress bar.
         Some(match self.length {
             Length::Hours(hours) => (self.now - START) as f64 / (hours * 3600e9).max(1.0),
             Length::Events(events) => self.given as f64 / events.max(1) as f64,

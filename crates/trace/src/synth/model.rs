@@ -1,10 +1,10 @@
-//! A model of a machine's users, programs and files: data, read from a file.
+//! A model of a machine's users, programs and files, read from a TOML file.
 //!
-//! A model is a list of [`Class`]es of files, a list of [`Command`]s that users give, each a script
-//! of [`Step`]s over such classes, and a list of [`Daemon`]s. Every part says in `source` where its
-//! figures are from.
+//! A model is a list of [`Class`]es of files, a list of [`Command`]s that users start, each a
+//! script of [`Step`]s over such classes, and a list of [`Daemon`]s. Every part names the source of
+//! its figures in `source`.
 
-use super::spread::Spread;
+use super::distribution::Distribution;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,23 +13,23 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// What it is a model of.
+    /// The machine that is modelled.
     pub title: String,
-    /// Where its figures are from, in general.
+    /// Source of most figures.
     pub source: String,
-    /// Hours that a trace has if nobody says otherwise.
+    /// Length of a trace in hours if none is given.
     pub hours: f64,
-    /// Who is there.
+    /// The users.
     pub users: Users,
-    /// How long things take.
+    /// Durations.
     pub timing: Timing,
     /// Programs by name.
     pub program: BTreeMap<String, Program>,
     /// Classes of files by name.
     pub class: BTreeMap<String, Class>,
-    /// What users do.
+    /// Commands that users start.
     pub command: Vec<Command>,
-    /// What goes on without users.
+    /// Programs that run without users.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub daemon: Vec<Daemon>,
 }
@@ -38,37 +38,37 @@ pub struct Model {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Users {
-    /// Where the figures are from.
+    /// Source of the figures.
     pub source: String,
-    /// How many there are.
+    /// Number of users.
     pub count: u32,
-    /// How unequal they are: the user of rank r comes with a weight of `(r + 1) ^ -inequality`.
+    /// Inequality of users: the user of rank r logs in with a weight of `(r + 1) ^ -inequality`.
     pub inequality: f64,
-    /// Users who come in an hour when most come.
+    /// Logins per hour at the busiest time.
     pub arrivals_per_hour: f64,
-    /// How many of these come in each hour of the day, from midnight; the largest is 1.
+    /// Share of these logins in each hour of the day, from midnight; the largest is 1.
     pub day: Vec<f64>,
-    /// Seconds that a user stays.
-    pub session: Spread,
+    /// Length of a session in seconds.
+    pub session: Distribution,
     /// Seconds from the end of a command to the next one.
-    pub think: Spread,
+    pub think: Distribution,
     /// Name of the command with which a session begins.
     pub login: Option<String>,
 }
 
-/// Times that a step may override, in seconds.
+/// Default times of steps, in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
-    /// Where the figures are from.
+    /// Source of the figures.
     pub source: String,
-    /// How long a run takes besides its transfer.
-    pub hold: Spread,
-    /// From one step, or repetition of a step, to the next.
-    pub gap: Spread,
-    /// Bytes that are transferred in a second.
+    /// Time of a run without its transfer.
+    pub hold: Distribution,
+    /// Time from one step, or repetition of a step, to the next.
+    pub gap: Distribution,
+    /// Transfer rate in bytes per second.
     pub bytes_per_second: f64,
-    /// From the opening of a file to the first change of the position: two calls of a program.
+    /// Time from opening a file to the first change of its position.
     #[serde(default = "call")]
     pub call: f64,
 }
@@ -81,7 +81,7 @@ const fn call() -> f64 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// Bytes of its file.
+    /// Size of its file in bytes.
     pub size: u64,
 }
 
@@ -89,73 +89,73 @@ pub struct Program {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Class {
-    /// Where the figures are from.
+    /// Source of the figures.
     pub source: String,
-    /// The directory in which they are; for files of users, below the user's own.
+    /// The directory of the files; for files of users, relative to the user's own.
     pub path: String,
-    /// Who has such files.
+    /// Owner of the files.
     pub of: Owner,
-    /// How many there are at the beginning; of each user, if they are users' files. A temporary
-    /// file is made when needed.
+    /// Number of files at the beginning, per user if users own them. Files of commands are created
+    /// when needed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub files: usize,
-    /// How many there may be: if there are more, the one that was not used longest goes. As many as
-    /// at the beginning, if nothing is said.
+    /// Maximum number of files; a file beyond it replaces the least recently used one. The default
+    /// is the number at the beginning.
     pub most: Option<usize>,
-    /// They are directories: opened and closed, and nothing else.
+    /// The files are directories, which are only opened and closed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub directories: bool,
-    /// Bytes.
-    pub size: Spread,
-    /// Which one is used next.
+    /// Size of a file in bytes.
+    pub size: Distribution,
+    /// Order in which files are used.
     #[serde(default, skip_serializing_if = "is_default")]
     pub recency: Recency,
-    /// Which one is removed next, if not as they are used.
+    /// Order in which files are removed, if not that of `recency`.
     pub removal: Option<Recency>,
-    /// Bytes of a record: where accesses by position begin. They are at any byte, if 0.
+    /// Size of a record in bytes; accesses by position begin at a multiple of it, or anywhere if 0.
     #[serde(default, skip_serializing_if = "is_default")]
     pub record: u64,
-    /// Which record is used next.
+    /// Order in which records are used.
     #[serde(default, skip_serializing_if = "is_default")]
     pub records: Recency,
-    /// Bytes above which what is appended cuts the file to nothing before.
+    /// Size in bytes above which the file is truncated to 0 before an append.
     pub limit: Option<u64>,
 }
 
-/// Whose files they are.
+/// Owner of the files of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
-    /// One population for all.
+    /// One set of files for the whole system.
     System,
-    /// A population for each user.
+    /// One set of files for each user.
     User,
-    /// A population for each running command, gone with it.
+    /// One set of files for each running command, removed when it ends.
     Command,
 }
 
-/// Which of some things is used next: by a law, the one that was used `r` others ago has a weight
-/// of `(r + offset) ^ -exponent`; or as it was measured, which also knows loops, where the one that
-/// was used longest ago comes next.
+/// The choice of the next item. Either a law: the item with `r` others used since has a weight of
+/// `(r + offset) ^ -exponent`. Or measured ranks, which also describe loops, in which the least
+/// recently used item comes next.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Recency {
-    /// How flat the beginning is.
+    /// Offset of the law: flattens its beginning.
     #[serde(skip_serializing_if = "is_one")]
     pub offset: f64,
-    /// How steep the rest.
+    /// Exponent of the law.
     #[serde(skip_serializing_if = "is_one")]
     pub exponent: f64,
-    /// Instead of the law: how many others were used since the next one was, of those that were
-    /// used at all.
-    pub ranks: Option<Spread>,
-    /// With it: how likely the next one is one that was never used; if there is none, the one that
-    /// was not used longest.
+    /// Instead of the law: the number of other items used since the next one was, among items that
+    /// were used before.
+    pub ranks: Option<Distribution>,
+    /// With `ranks`: probability that the next item is one that was never used; if there is none,
+    /// the least recently used one is taken.
     #[serde(skip_serializing_if = "is_default")]
     pub fresh: f64,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, clippy::float_cmp)] // As `serde` wants it; what was not changed is exactly 1.
+#[allow(clippy::trivially_copy_pass_by_ref, clippy::float_cmp)] // The signature is serde's; an unset value is exactly 1.
 fn is_one(value: &f64) -> bool {
     *value == 1.0
 }
@@ -174,48 +174,47 @@ impl Recency {
         if !(0.0..=1.0).contains(&self.fresh) {
             return Err("fresh must be from 0 to 1".into());
         }
-        self.ranks.as_ref().map_or(Ok(()), Spread::check)
+        self.ranks.as_ref().map_or(Ok(()), Distribution::check)
     }
 }
 
-/// Something that a user does.
+/// A command that users start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Command {
-    /// What it is called.
+    /// Name of the program.
     pub name: String,
-    /// How often it is given, in proportion to the others.
+    /// Weight of the command among all commands.
     #[serde(default)]
     pub weight: f64,
-    /// The user goes on while it runs.
+    /// The user continues while it runs.
     #[serde(default)]
     pub background: bool,
     /// Account under which it runs, if not the user's.
     pub account: Option<u32>,
-    /// What it does.
+    /// Its steps.
     pub steps: Vec<Step>,
 }
 
-/// Something that goes on without users.
+/// A program that runs without users.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Daemon {
-    /// What it is called.
+    /// Name of the program.
     pub name: String,
-    /// Where the figures are from.
+    /// Source of the figures.
     pub source: String,
     /// Its account.
     pub account: u32,
     /// Seconds from one round to the next.
-    pub every: Spread,
-    /// How many there are, each with its own file of each class.
+    pub every: Distribution,
+    /// Number of copies, each with its own file of each class.
     #[serde(default = "one")]
     pub copies: u32,
-    /// Rounds begin when they begin, whether others are over or not; otherwise each begins after
-    /// the one before.
+    /// Rounds begin independently of earlier ones; otherwise each begins after the one before.
     #[serde(default, skip_serializing_if = "is_default")]
     pub background: bool,
-    /// What it does in a round.
+    /// Steps of a round.
     pub steps: Vec<Step>,
 }
 
@@ -227,68 +226,67 @@ const fn one() -> u32 {
     1
 }
 
-/// What a step does.
+/// The operation of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Act {
+pub enum Operation {
     /// Loads a program.
     Exec,
-    /// Reads a file from its beginning: wholly, or `bytes`.
+    /// Reads a file from its beginning: all of it, or `bytes`.
     Read,
-    /// Reads `bytes` at the beginning of a record, so many `runs`.
+    /// Reads `bytes` at the beginning of a record, `runs` times.
     Lookup,
     /// Writes `bytes` at the end.
     Append,
-    /// Writes, or reads and writes, `bytes` at a record, so many `runs`.
+    /// Writes, or reads and writes, `bytes` at a record, `runs` times.
     Update,
-    /// Cuts a file to nothing and writes it anew: as many bytes as it had, give or take some, or
-    /// `bytes`.
+    /// Truncates a file to 0 and writes it again: `bytes`, or about its old size.
     Rewrite,
-    /// Makes a file of `bytes`, or as large as its class has them. If the class is full, the one
-    /// that was not used longest goes.
+    /// Creates a file of `bytes`, or of a size drawn from its class. If the class is full, the
+    /// least recently used file is removed.
     Create,
-    /// Removes a file; of a command's own, the last that was used.
+    /// Removes a file; of a command's own files, the most recently used one.
     Remove,
-    /// Cuts a file to `bytes`.
+    /// Truncates a file to `bytes`.
     Truncate,
-    /// Gives a file another name.
+    /// Renames a file.
     Rename,
-    /// Makes a directory.
+    /// Creates a directory.
     Mkdir,
-    /// Removes one.
+    /// Removes a directory.
     Rmdir,
-    /// Does nothing with files.
+    /// Only waits.
     Pause,
 }
 
-/// How bytes are reached.
+/// Access method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
-    /// At the file's position, which moves.
+pub enum AccessMethod {
+    /// By calls at the file's position, which moves.
     #[default]
     Calls,
-    /// At a position of their own.
+    /// By calls with a position of their own (`pread`, `pwrite`).
     Positional,
-    /// Through memory.
+    /// Through a memory mapping.
     Mapped,
 }
 
-/// A run of which the place is known.
+/// A run at a fixed position.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Piece {
-    /// Where it begins.
+pub struct FixedRun {
+    /// Position of its first byte.
     pub at: u64,
-    /// Bytes, as far as the file has them.
+    /// Number of bytes, as far as the file has them.
     pub bytes: u64,
-    /// It writes them.
+    /// Set if it writes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub writes: bool,
-    /// How.
+    /// Access method.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub way: Way,
-    /// What part of the runs it is.
+    pub way: AccessMethod,
+    /// Its share of the runs of the step.
     pub share: f64,
 }
 
@@ -296,53 +294,53 @@ pub struct Piece {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What it does.
-    pub act: Act,
-    /// To a file of this class, or with this program.
+    /// The operation.
+    pub act: Operation,
+    /// The class of its file, or the program.
     #[serde(default)]
     pub on: String,
-    /// How often in succession, each time with another file.
-    pub times: Option<Spread>,
-    /// How likely it is done at all.
+    /// Number of repetitions, each with another file.
+    pub times: Option<Distribution>,
+    /// Probability that the step is done at all.
     pub chance: Option<f64>,
-    /// How likely it is done to a file of the class that the script has used before, instead of
-    /// what `recency` says.
+    /// Probability that it uses a file of the class that the script has used before, instead of one
+    /// chosen by `recency`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub again: f64,
-    /// With every file of the class.
+    /// Repeats the step for every file of the class.
     #[serde(default, skip_serializing_if = "is_default")]
     pub all: bool,
-    /// Opens for both reading and writing.
+    /// Opens the file for both reading and writing.
     #[serde(default, skip_serializing_if = "is_default")]
     pub both: bool,
-    /// Bytes of a run.
-    pub bytes: Option<Spread>,
-    /// Bytes of a run that reads, if not those, where the file is open for both.
-    pub reading: Option<Spread>,
-    /// Runs.
-    pub runs: Option<Spread>,
-    /// Share of the runs that write, where the file is open for both.
+    /// Number of bytes of a run.
+    pub bytes: Option<Distribution>,
+    /// Number of bytes of a run that reads, if different and the file is open for both.
+    pub reading: Option<Distribution>,
+    /// Number of runs.
+    pub runs: Option<Distribution>,
+    /// Share of the runs that write, if the file is open for both.
     #[serde(default, skip_serializing_if = "is_default")]
     pub writing: f64,
-    /// Share of the writing runs that go to the end of the file.
+    /// Share of the writing runs that begin at the end of the file.
     #[serde(default, skip_serializing_if = "is_default")]
     pub growing: f64,
-    /// What some runs of `lookup` and `update` are; the others are as the rest says.
+    /// Runs of `lookup` and `update` at fixed positions; the other runs follow the other fields.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub pieces: Vec<Piece>,
-    /// How bytes are reached.
+    pub pieces: Vec<FixedRun>,
+    /// Access method.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub way: Way,
-    /// How often the file is made durable before it is closed.
-    pub syncs: Option<Spread>,
-    /// Seconds that each run takes.
-    pub hold: Option<Spread>,
-    /// Seconds before.
-    pub gap: Option<Spread>,
+    pub way: AccessMethod,
+    /// Number of syncs of the file before it is closed.
+    pub syncs: Option<Distribution>,
+    /// Time of each run in seconds.
+    pub hold: Option<Distribution>,
+    /// Time from the end of the step to the next one, in seconds.
+    pub gap: Option<Distribution>,
 }
 
 impl Model {
-    /// The models that come with the program, by name: the three machines of the 1985 paper.
+    /// The built-in models by name: the three machines of the 1985 paper.
     pub const BUILT_IN: [(&'static str, &'static str); 3] = [
         ("a5", include_str!("models/a5.toml")),
         ("e3", include_str!("models/e3.toml")),
@@ -355,18 +353,18 @@ impl Model {
         Self::BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
     }
 
-    /// Returns the model as a file: what [`Model::parse`] reads.
+    /// Returns the model as TOML, as [`Model::parse`] reads it.
     ///
     /// # Errors
-    /// [`Error::Refused`] for a number that a file cannot hold.
+    /// [`Error::Refused`] if a number cannot be written in TOML.
     pub fn text(&self) -> Result<String> {
         toml::to_string(self).map_err(|e| Error::Refused(format!("model: {e}")))
     }
 
-    /// Reads a model, and checks that it can be carried out.
+    /// Parses a model and checks that it can be run.
     ///
     /// # Errors
-    /// [`Error::Refused`], with what is wrong where.
+    /// [`Error::Refused`] with the problem and its place.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
         let refused = |what: String| Error::Refused(format!("model {name}: {what}"));
         let model: Self = toml::from_str(text).map_err(|e| refused(e.to_string()))?;
@@ -380,26 +378,26 @@ impl Model {
             || users.day.len() != 24
             || users.day.iter().any(|part| !(0.0..=1.0).contains(part))
         {
-            return Err("there must be users, and 24 parts of a day from 0 to 1".into());
+            return Err("users: count must be at least 1, and day must have 24 numbers from 0 to 1".into());
         }
         if !(users.arrivals_per_hour > 0.0 && users.day.contains(&1.0) && self.timing.bytes_per_second > 0.0)
         {
             return Err(
-                "arrivals_per_hour and bytes_per_second must be above 0, and a part of the day 1".into()
+                "arrivals_per_hour and bytes_per_second must be above 0, and the largest number of day must be 1".into()
             );
         }
-        for (what, spread) in [
+        for (what, distribution) in [
             ("session", &users.session),
             ("think", &users.think),
             ("hold", &self.timing.hold),
             ("gap", &self.timing.gap),
         ] {
-            spread.check().map_err(|e| format!("{what}: {e}"))?;
+            distribution.check().map_err(|e| format!("{what}: {e}"))?;
         }
         for (name, class) in &self.class {
             class.size.check().map_err(|e| format!("class {name}: size: {e}"))?;
             if class.of != Owner::Command && class.files == 0 && class.most.is_none_or(|most| most == 0) {
-                return Err(format!("class {name}: has no files"));
+                return Err(format!("class {name}: files or most must be at least 1"));
             }
             for recency in [&class.recency, &class.records].into_iter().chain(&class.removal) {
                 recency.check().map_err(|e| format!("class {name}: {e}"))?;
@@ -411,7 +409,7 @@ impl Model {
             return Err(format!("users: login: there is no command {login}"));
         }
         if self.command.iter().map(|command| command.weight).sum::<f64>() <= 0.0 {
-            return Err("the weights of the commands add up to nothing".into());
+            return Err("the sum of the weights of the commands is 0".into());
         }
         for daemon in &self.daemon {
             daemon.every.check().map_err(|e| format!("daemon {}: every: {e}", daemon.name))?;
@@ -428,28 +426,28 @@ impl Model {
 
     fn check_step(&self, step: &Step) -> std::result::Result<(), String> {
         let known = match step.act {
-            Act::Exec => self.program.contains_key(&step.on),
-            Act::Pause | Act::Mkdir | Act::Rmdir => true,
+            Operation::Exec => self.program.contains_key(&step.on),
+            Operation::Pause | Operation::Mkdir | Operation::Rmdir => true,
             _ => self.class.contains_key(&step.on),
         };
         if !known {
             return Err(format!("there is no class or program {:?}", step.on));
         }
-        let spreads =
+        let distributions =
             [&step.times, &step.bytes, &step.reading, &step.runs, &step.syncs, &step.hold, &step.gap];
-        for spread in spreads.into_iter().flatten() {
-            spread.check()?;
+        for distribution in distributions.into_iter().flatten() {
+            distribution.check()?;
         }
         let shares: f64 = step.pieces.iter().map(|piece| piece.share).sum();
         if step.pieces.iter().any(|piece| !(0.0..=1.0).contains(&piece.share)) || shares > 1.001 {
-            return Err("shares of pieces must be from 0 to 1, and 1 together at most".into());
+            return Err("the shares of pieces must be from 0 to 1, with a sum of at most 1".into());
         }
         if !(0.0..=1.0).contains(&step.again) {
             return Err("again must be from 0 to 1".into());
         }
         let enough = step.bytes.is_some() || !step.pieces.is_empty();
-        if matches!(step.act, Act::Lookup | Act::Append | Act::Update) && !enough {
-            return Err("how many bytes?".into());
+        if matches!(step.act, Operation::Lookup | Operation::Append | Operation::Update) && !enough {
+            return Err("bytes or pieces must be given".into());
         }
         Ok(())
     }

@@ -1,54 +1,56 @@
-//! A model made ready to be carried out: names of classes and programs become numbers.
+//! Prepares a model for running: resolves the names of classes and programs to numbers.
 
-use super::model::{Act, Class, Command, Daemon, Model, Owner, Step};
+use super::model::{Class, Command, Daemon, Model, Operation, Owner, Step};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A step that knows its class.
+/// A step with its resolved names.
 #[derive(Debug)]
-pub struct Ready {
+pub struct ResolvedStep {
     pub step: Step,
-    /// Number of the class; meaningless without one.
+    /// Number of the class; `usize::MAX` if it has none.
     pub class: usize,
-    /// Number and bytes of the program's file, if the step loads one.
+    /// Number of the program's file and its size in bytes, if the step loads a program.
     pub program: (u64, u64),
 }
 
-/// A script of a command or a daemon.
+/// The script of a command or a daemon.
 #[derive(Debug)]
 pub struct Script {
     pub name: String,
-    /// The account, if it is not the user's.
+    /// The account, if not the user's.
     pub account: Option<u32>,
     pub background: bool,
     pub weight: f64,
-    pub steps: Vec<Ready>,
+    pub steps: Vec<ResolvedStep>,
 }
 
-/// What a machine carries out.
+/// A model with resolved names.
 #[derive(Debug)]
 pub struct Plan {
     pub classes: Vec<Arc<Class>>,
-    /// Commands, and behind them daemons.
+    /// Scripts of commands, followed by those of daemons.
     pub scripts: Vec<Script>,
-    /// Programs have the numbers from 1 to this one.
+    /// Number of programs; their files have the inode numbers from 1 to this.
     pub programs: u64,
-    /// How many of them are commands.
+    /// Number of scripts that are commands.
     pub commands: usize,
     /// Number of the command with which sessions begin.
     pub login: Option<usize>,
 }
 
 impl Plan {
-    /// Resolves the names of a model that was checked.
+    /// Resolves the names of a checked model.
     pub fn new(model: &Model) -> Self {
         let numbers: HashMap<&str, usize> =
             model.class.keys().enumerate().map(|(n, name)| (name.as_str(), n)).collect();
         let program = |step: &Step| {
             let found = model.program.iter().zip(1..).find(|((name, _), _)| **name == step.on);
-            found.filter(|_| step.act == Act::Exec).map_or((0, 0), |((_, program), n)| (n, program.size))
+            found
+                .filter(|_| step.act == Operation::Exec)
+                .map_or((0, 0), |((_, program), n)| (n, program.size))
         };
-        let ready = |step: &Step| Ready {
+        let resolve = |step: &Step| ResolvedStep {
             class: numbers.get(step.on.as_str()).copied().unwrap_or(usize::MAX),
             program: program(step),
             step: step.clone(),
@@ -58,14 +60,14 @@ impl Plan {
             account: command.account,
             background: command.background,
             weight: command.weight,
-            steps: command.steps.iter().map(ready).collect(),
+            steps: command.steps.iter().map(resolve).collect(),
         };
         let daemon = |daemon: &Daemon| Script {
             name: daemon.name.clone(),
             account: Some(daemon.account),
             background: daemon.background,
             weight: 0.0,
-            steps: daemon.steps.iter().map(ready).collect(),
+            steps: daemon.steps.iter().map(resolve).collect(),
         };
         let login = model.users.login.as_ref();
         Self {
@@ -77,7 +79,7 @@ impl Plan {
         }
     }
 
-    /// Returns the directory of a class, for a user.
+    /// Returns the directory of a class for a user.
     pub fn directory(&self, class: usize, user: u32) -> String {
         let class = &self.classes[class];
         match class.of {

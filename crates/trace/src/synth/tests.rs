@@ -1,4 +1,4 @@
-//! What a synthetic trace promises.
+//! Promises of synthetic traces.
 
 use super::*;
 use crate::analyze::paper::TRACES;
@@ -21,7 +21,8 @@ pub fn made(model: Model, length: Length, seed: u64) -> Vec<Event> {
     all
 }
 
-/// Promise: a seed makes one trace, another seed another, and a longer one begins as the shorter.
+/// Promise: a seed always gives the same trace, another seed another one, and a longer trace begins
+/// like a shorter one.
 #[test]
 fn seeds_repeat() {
     let [one, again, other] = [1, 1, 2].map(|seed| made(model("a5"), Length::Hours(2.0), seed));
@@ -32,15 +33,15 @@ fn seeds_repeat() {
     assert_eq!(counted[..5000], one[..5000]);
 }
 
-/// Promise: what is in memory is bounded by the population, whatever the length of the trace.
+/// Promise: memory is bounded by the population, however long the trace is.
 #[test]
 fn memory_is_bounded() {
     let model = model("a5");
     let files =
         |of| model.class.values().filter(|class| class.of == of).map(|class| class.files).sum::<usize>();
     let population = files(Owner::System) + files(Owner::User) * model.users.count as usize;
-    // Of each user one command, of some another in the background, with a few files of its own, and
-    // what is removed but open.
+    // Each user runs one command, and some run others in the background, each with a few files of
+    // its own and files that are removed but open.
     let running = 20 * model.users.count as usize;
     let mut source = Synthesis::new(model, Length::Hours(200.0), 1);
     let (mut batch, mut most, mut events) = (Batch::default(), 0, 0);
@@ -49,10 +50,13 @@ fn memory_is_bounded() {
         events += batch.events.len();
     }
     assert!(events > 1_000_000, "{events}");
-    assert!(most < population + running, "{most} kept, of {population} and what is running");
+    assert!(
+        most < population + running,
+        "{most} files and entries in memory, for a population of {population}"
+    );
 }
 
-/// Checks all that the crate says of traces.
+/// Checks that events keep the invariants of traces.
 pub fn obeys(events: &[Event]) {
     let mut open: HashMap<u64, (Event, u64)> = HashMap::new();
     let mut sizes: HashMap<FileId, u64> = HashMap::new();
@@ -104,7 +108,7 @@ pub fn obeys(events: &[Event]) {
     }
 }
 
-/// Promise: every built-in model makes traces that obey the rules, whatever the seed.
+/// Promise: traces of every built-in model keep the rules, whatever the seed.
 #[test]
 fn torture_traces_obey_the_rules() {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("it is a number"));
@@ -119,7 +123,7 @@ fn torture_traces_obey_the_rules() {
     }
 }
 
-/// Promise: a day of each machine has the activity and the order of accesses of the paper's trace.
+/// Promise: a day of each machine resembles the paper's trace in activity and order of accesses.
 #[test]
 #[allow(clippy::cast_precision_loss)] // Shares and rates.
 fn days_are_like_the_papers() {
@@ -152,16 +156,16 @@ fn days_are_like_the_papers() {
     }
 }
 
-/// Promise: a model that cannot be carried out is refused with the place of what is wrong in it.
+/// Promise: an invalid model is refused with the place of the error.
 #[test]
 fn bad_models_are_refused() {
     let good = Model::built_in("a5").unwrap();
     for (old, new, complaint) in [
         ("on = \"header\"", "on = \"haeder\"", "compile: step 5: there is no class or program \"haeder\""),
-        ("count = 150", "count = 0", "there must be users"),
+        ("count = 150", "count = 0", "count must be at least 1"),
         ("login = \"login\"", "login = \"logout\"", "there is no command logout"),
         ("inequality", "unequality", "unequality"),
-        ("{ fixed = 45000 }", "{ fixed = -1 }", "-1 is not a number from 0 up"),
+        ("{ fixed = 45000 }", "{ fixed = -1 }", "-1 is not a finite number of at least 0"),
     ] {
         assert!(good.contains(old), "{old}");
         let refused = Model::parse(&good.replacen(old, new, 1), "test").unwrap_err().to_string();
@@ -169,28 +173,34 @@ fn bad_models_are_refused() {
     }
 }
 
-/// Promise: draws stay within their bounds, and have the mean that they should have.
+/// Promise: drawn values stay within their bounds and have the expected mean.
 #[test]
 fn draws_have_their_means() {
     let mut random = StdRng::seed_from_u64(7);
-    let steps = Spread::Steps(vec![(10.0, 1.0), (10.0, 1.0), (20.0, 0.0), (30.0, 2.0)]);
-    for (spread, mean, tolerance) in [
-        (Spread::Fixed(3.0), 3.0, 1e-9),
-        (Spread::Uniform(1.0, 3.0), 2.0, 0.02),
-        (Spread::Exponential(5.0), 5.0, 0.1),
-        (Spread::Lognormal(2.0, 0.5), 2.0 * 0.125_f64.exp(), 0.03),
-        (Spread::Mix(vec![(1.0, Spread::Fixed(1.0)), (3.0, Spread::Fixed(2.0))]), 1.75, 0.01),
+    let steps = Distribution::Steps(vec![(10.0, 1.0), (10.0, 1.0), (20.0, 0.0), (30.0, 2.0)]);
+    for (distribution, mean, tolerance) in [
+        (Distribution::Fixed(3.0), 3.0, 1e-9),
+        (Distribution::Uniform(1.0, 3.0), 2.0, 0.02),
+        (Distribution::Exponential(5.0), 5.0, 0.1),
+        (Distribution::Lognormal(2.0, 0.5), 2.0 * 0.125_f64.exp(), 0.03),
+        (
+            Distribution::Mix(vec![(1.0, Distribution::Fixed(1.0)), (3.0, Distribution::Fixed(2.0))]),
+            1.75,
+            0.01,
+        ),
         (steps, 17.3, 0.2),
     ] {
         let draws = 40_000;
-        let sum: f64 = (0..draws).map(|_| spread.draw(&mut random)).sum();
+        let sum: f64 = (0..draws).map(|_| distribution.draw(&mut random)).sum();
         let found = sum / f64::from(draws);
-        assert!((found - mean).abs() < tolerance, "{spread:?}: {found}");
+        assert!((found - mean).abs() < tolerance, "{distribution:?}: {found}");
     }
     let mut counts = [0_u32; 8];
     for _ in 0..40_000 {
-        counts[spread::rank(8, 0.5, 1.5, &mut random)] += 1;
+        counts[distribution::rank(8, 0.5, 1.5, &mut random)] += 1;
     }
     assert!(counts.windows(2).all(|pair| pair[0] > pair[1]), "{counts:?}");
-    assert!(Spread::Bounded(2.0, 0.5, 1.0).check().is_err() && Spread::Mix(vec![]).check().is_err());
+    assert!(
+        Distribution::Bounded(2.0, 0.5, 1.0).check().is_err() && Distribution::Mix(vec![]).check().is_err()
+    );
 }

@@ -1,18 +1,18 @@
-//! A trace of what goes through a mount of Spindle's own.
+//! Records a trace of all operations on a mount.
 //!
-//! The one idea: the front-end tells an [`Observer`] what it did for whom, and that is enough for
-//! all events of the format but `exec`; [`Recorder`] folds it into runs and hands batches to a
-//! thread of its own that writes the file. Nobody who uses the mount waits for that file: what the
-//! thread cannot take in time is counted as lost, and when it cannot write any more the recording
-//! ends and the mount goes on.
+//! The one idea: the front-end reports every operation and its caller to an [`Observer`], which is
+//! enough for all events of the format except `exec`. [`Recorder`] merges them into runs and hands
+//! batches to a thread of its own that writes the file. Users of the mount never wait for that
+//! file: events that the thread cannot accept in time are counted as lost, and when it cannot write
+//! any more the recording ends and the mount continues.
 //!
-//! What a front-end cannot see is not in the trace. Under FUSE the system keeps data in its cache:
-//! a read that is answered there is not told, written data comes late, page by page, and through
-//! whichever open file the system has at hand; seeks show only as jumps between accesses,
-//! positional access looks like them, and directories are opened without a request.
+//! The trace lacks what a front-end cannot see. Under FUSE the system has its own cache: reads
+//! answered from it are missing, written data arrives late, page by page, and through any open file
+//! of the system; seeks appear only as jumps between accesses, positional accesses look like seeks,
+//! and directories are opened without a request.
 //!
-//! Invariants: an open file is told of from its opening to its closing; a name is known from when
-//! the front-end told it until the front-end forgets the inode.
+//! Invariants: an open file has events from its open to its close; a name is known from when the
+//! front-end reports it until the front-end forgets the inode.
 
 mod state;
 
@@ -26,16 +26,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
-/// Events handed to the writer at a time.
+/// Number of events handed to the writer at a time.
 const BATCH: usize = 1 << 12;
-/// Nanoseconds after which fewer are handed on, so that little is missing if the mount dies.
+/// Age in ns at which fewer events are handed over, so that little is missing if the mount dies.
 const LATE: i64 = 1_000_000_000;
-/// Batches that may wait for the writer.
+/// Maximum number of batches that wait for the writer.
 const WAITING: usize = 64;
-/// Events that wait when the queue is full, before more are lost.
+/// Maximum number of events that wait when the queue is full; further ones are lost.
 const MOST: usize = 1 << 16;
 
-/// Records what it observes into a file.
+/// Records the observed operations in a file.
 pub struct Recorder {
     clock: Arc<dyn Clock>,
     recording: Mutex<Recording>,
@@ -51,7 +51,7 @@ struct Recording {
     state: State,
     batch: Batch,
     lost: u64,
-    /// Gone when the recording is over.
+    /// The thread that writes the file; `None` when the recording has ended.
     writer: Option<Thread>,
 }
 
@@ -61,12 +61,12 @@ struct Thread {
 }
 
 impl Recorder {
-    /// Starts a recording into a new file. `source` says what is recorded, `mounted` where its root
-    /// is and which inode that is; `failed` is called, at most once, when the file cannot be
-    /// written any more.
+    /// Starts a recording into a new file. `source` describes what is recorded, `mounted` is the
+    /// path and inode of the root; `failed` is called at most once, when the file cannot be written
+    /// any more.
     ///
     /// # Errors
-    /// [`Error::Io`] when the file cannot be made, or there is no thread to be had.
+    /// [`Error::Io`] if the file or the thread cannot be created.
     pub fn start(
         path: &Path,
         source: &str,
@@ -88,18 +88,18 @@ impl Recorder {
         Ok(Self { clock, recording: Mutex::new(recording) })
     }
 
-    /// Ends the recording and completes the file; gives the number of events in it, nothing if
-    /// writing it had failed before.
+    /// Ends the recording and completes the file; returns the number of events in it, or `None` if
+    /// writing had failed before.
     ///
     /// # Errors
-    /// [`Error::Io`] when the rest cannot be written.
+    /// [`Error::Io`] if the rest cannot be written.
     pub fn finish(&self) -> Result<Option<u64>> {
         let mut recording = self.recording.lock();
         let Some(Thread { queue, handle }) = recording.writer.take() else { return Ok(None) };
         let now = self.now();
         let Recording { state, batch, .. } = &mut *recording;
         state.end(now, batch);
-        // Nobody waits for this lock any more but those who find the recording over.
+        // Other threads that wait for this lock find that the recording has ended.
         let _ = queue.send(std::mem::take(&mut recording.batch));
         drop(queue);
         let lost = recording.lost;
@@ -125,9 +125,9 @@ fn write(mut file: Live, batches: &Receiver<Batch>) -> Result<Live> {
 
 fn notes() -> Vec<String> {
     [
-        "reads that the system answered from its cache are not in it; written data came when the system sent it",
-        "a jump between accesses is told as a seek, so positional access is",
-        "openings of directories and loading of programs are not in it",
+        "reads answered from the system's cache are missing; written data appears when the system sent it",
+        "a jump between accesses is recorded as a seek, and so is a positional access",
+        "opens of directories and loads of programs are missing",
     ]
     .map(str::to_owned)
     .into()
@@ -139,7 +139,7 @@ impl Observer for Recorder {
         let Recording { state, batch, lost, writer, .. } = &mut *recording;
         let Some(thread) = writer else { return };
         let before = batch.events.len();
-        // Under the lock, so that times are in order.
+        // Taken under the lock, so that times are in order.
         let now = self.now();
         state.observe(now, by, action, batch);
         if batch.events.len() > MOST {
@@ -153,7 +153,7 @@ impl Observer for Recorder {
         match thread.queue.try_send(std::mem::take(batch)) {
             Ok(()) => {}
             Err(TrySendError::Full(full)) => *batch = full,
-            // The writer has said why.
+            // The writer has reported the error.
             Err(TrySendError::Disconnected(_)) => *writer = None,
         }
     }

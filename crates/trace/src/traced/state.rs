@@ -1,11 +1,11 @@
-//! What is kept of a mount while it is recorded: open files and names.
+//! The state of a recorded mount: open files and names.
 
 use crate::fold::Run;
 use crate::{Batch, Event, FileId, Flags, Kind};
 use spindle_vfs::{Action, Attr, Caller, FileKind, Ino};
 use std::collections::HashMap;
 
-/// Directories that a path goes through at most: a circle of names is no path.
+/// Maximum depth of a path, in case names form a cycle.
 const DEPTH: usize = 4096;
 
 /// An open file.
@@ -22,7 +22,7 @@ pub(super) struct State {
     mounted: String,
     root: Ino,
     opens: HashMap<u64, Open>,
-    /// The number of opens of a file.
+    /// Number of opens of each file.
     users: HashMap<Ino, u32>,
     names: HashMap<Ino, (Ino, Box<str>)>,
 }
@@ -68,12 +68,12 @@ impl State {
             }
             Action::Closed { handle, attr } => self.close(time, handle, attr, out),
             Action::Resized(ino, size) => {
-                self.tell(time, by, ino, out, |event| Event { kind: Kind::Truncate, size, ..event });
+                self.emit(time, by, ino, out, |event| Event { kind: Kind::Truncate, size, ..event });
             }
             Action::Synced { handle, ino } => {
-                self.tell(time, by, ino, out, |event| Event { kind: Kind::Sync, open: handle, ..event });
+                self.emit(time, by, ino, out, |event| Event { kind: Kind::Sync, open: handle, ..event });
             }
-            Action::MadeDirectory(ino) => self.tell(time, by, ino, out, |event| Event {
+            Action::MadeDirectory(ino) => self.emit(time, by, ino, out, |event| Event {
                 kind: Kind::Mkdir,
                 flags: Flags::DIRECTORY,
                 ..event
@@ -82,7 +82,7 @@ impl State {
             Action::Renamed { from_dir, from, to_dir, to, attr, replaced, exchanged } => {
                 if let Some(replaced) = replaced.filter(|_| !exchanged) {
                     if replaced.ino == attr.ino {
-                        return; // Two names of one file stay as they are.
+                        return; // Renaming one name of a file to another does nothing.
                     }
                     self.remove(time, by, (to_dir, to), replaced, Flags::REPLACED, out);
                 }
@@ -100,7 +100,7 @@ impl State {
         }
     }
 
-    /// Returns the name of a file, from the root of the machine; empty if it is not known.
+    /// Returns the absolute path of a file; empty if unknown.
     fn path(&self, ino: Ino) -> String {
         let mut parts = Vec::new();
         let mut at = ino;
@@ -122,7 +122,7 @@ impl State {
         }
     }
 
-    /// Returns what all events of a file have.
+    /// Returns the fields that all events of a file have.
     fn event(&self, time: i64, by: Caller, command: &str, ino: Ino, out: &mut Batch) -> Event {
         Event {
             time,
@@ -135,12 +135,12 @@ impl State {
         }
     }
 
-    fn tell(&self, time: i64, by: Caller, ino: Ino, out: &mut Batch, complete: impl FnOnce(Event) -> Event) {
+    fn emit(&self, time: i64, by: Caller, ino: Ino, out: &mut Batch, complete: impl FnOnce(Event) -> Event) {
         let event = self.event(time, by, &command(by.process), ino, out);
         out.events.push(complete(event));
     }
 
-    #[allow(clippy::too_many_arguments)] // What an action says, and when.
+    #[allow(clippy::too_many_arguments)] // The fields of an action, and its time.
     fn transfer(
         &mut self,
         time: i64,
@@ -153,10 +153,10 @@ impl State {
         out: &mut Batch,
     ) {
         let Some(open) = self.opens.get_mut(&handle) else {
-            // Late pages of a mapping, perhaps: they are nobody's.
+            // Perhaps late pages of a mapping; they belong to no open file.
             let mut run = Run::default();
             run.add(offset, bytes, writes);
-            return self.tell(time, by, ino, out, |event| run.told(Event { kind: Kind::Run, ..event }));
+            return self.emit(time, by, ino, out, |event| run.fill_into(Event { kind: Kind::Run, ..event }));
         };
         let jumps = bytes > 0 && open.run.end() != offset;
         let ended = if jumps {
@@ -169,7 +169,7 @@ impl State {
         for (kind, new_position, run) in ended.into_iter().chain(turned) {
             let command = self.opens.get(&handle).map_or("", |open| &*open.command).to_owned();
             let event = self.event(time, by, &command, ino, out);
-            out.events.push(run.told(Event { kind, flags, open: handle, new_position, ..event }));
+            out.events.push(run.fill_into(Event { kind, flags, open: handle, new_position, ..event }));
         }
     }
 
@@ -185,7 +185,7 @@ impl State {
         let run = open.run.take();
         let size = attr.map_or(0, |attr| attr.size);
         let event = self.event(time, open.by, &open.command, open.ino, out);
-        out.events.push(run.told(Event { kind: Kind::Close, flags, open: handle, size, ..event }));
+        out.events.push(run.fill_into(Event { kind: Kind::Close, flags, open: handle, size, ..event }));
         if unused {
             self.users.remove(&open.ino);
         }
@@ -201,7 +201,7 @@ impl State {
         };
         let path = out.names.symbol(&path);
         if matches!(attr.kind, FileKind::Directory | FileKind::Regular) {
-            self.tell(time, by, attr.ino, out, |event| Event { kind, flags, size, path, ..event });
+            self.emit(time, by, attr.ino, out, |event| Event { kind, flags, size, path, ..event });
         }
     }
 
@@ -216,11 +216,11 @@ impl State {
     ) {
         let (path, new_path) = (self.path_in(from.0, from.1), self.path_in(to.0, to.1));
         let (path, new_path) = (out.names.symbol(&path), out.names.symbol(&new_path));
-        self.tell(time, by, ino, out, |event| Event { kind: Kind::Rename, path, new_path, ..event });
+        self.emit(time, by, ino, out, |event| Event { kind: Kind::Rename, path, new_path, ..event });
         self.name(to.0, to.1, ino);
     }
 
-    /// The recording is over: what was transferred through files that are still open is told.
+    /// Ends the recording: adds the runs of files that are still open.
     pub(super) fn end(&mut self, time: i64, out: &mut Batch) {
         let mut handles: Vec<_> = self.opens.keys().copied().collect();
         handles.sort_unstable();
@@ -230,12 +230,17 @@ impl State {
             };
             let run = open.run.take();
             let event = self.event(time, open.by, &open.command, open.ino, out);
-            out.events.push(run.told(Event { kind: Kind::Run, flags: open.flags, open: handle, ..event }));
+            out.events.push(run.fill_into(Event {
+                kind: Kind::Run,
+                flags: open.flags,
+                open: handle,
+                ..event
+            }));
         }
     }
 }
 
-/// Returns what the system calls the program of a process; nothing where that cannot be had.
+/// Returns the system's name of a process's program; empty if unknown.
 fn command(process: u32) -> String {
     match process {
         0 => String::new(),

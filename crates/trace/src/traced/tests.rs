@@ -1,4 +1,4 @@
-//! Tests of the recorder: told what a front-end tells, and what it wrote read back.
+//! Tests of the recorder: reports actions as a front-end does, and reads the file back.
 
 use super::*;
 use crate::{Columns, Event, Flags, Info, Kind, open};
@@ -47,26 +47,26 @@ fn recorded(path: &Path) -> (Vec<(Event, String)>, Info) {
     (all, source.info())
 }
 
-/// Promise: opens, runs, jumps, closes, names and deletions are told as the format has them.
+/// Promise: opens, runs, jumps, closes, names and deletions are recorded in the format.
 #[test]
-fn a_session_is_told() {
+fn a_session_is_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t");
     let recorder = recorder(&path);
-    let tell = |action: Action<'_>| recorder.observe(BY, &action);
+    let observe = |action: Action<'_>| recorder.observe(BY, &action);
     let (root, sub) = (Ino(2), Ino(3));
     let file = attr(7, FileKind::Regular, 0, 1);
     let read_write = OpenFlags::READ_WRITE;
-    tell(Action::Named { dir: root, name: b"sub", ino: sub });
-    tell(Action::MadeDirectory(sub));
-    tell(Action::Named { dir: sub, name: b"f", ino: Ino(7) });
-    tell(Action::Opened { handle: 1, attr: &file, flags: read_write, created: true });
-    tell(Action::Written { handle: 1, ino: Ino(7), offset: 0, bytes: 4096 });
-    tell(Action::Written { handle: 1, ino: Ino(7), offset: 4096, bytes: 904 });
-    tell(Action::Read { handle: 1, ino: Ino(7), offset: 100, bytes: 10 });
-    tell(Action::Written { handle: 1, ino: Ino(7), offset: 110, bytes: 5 });
-    tell(Action::Written { handle: 99, ino: Ino(7), offset: 8192, bytes: 1 });
-    tell(Action::Synced { handle: 1, ino: Ino(7) });
+    observe(Action::Named { dir: root, name: b"sub", ino: sub });
+    observe(Action::MadeDirectory(sub));
+    observe(Action::Named { dir: sub, name: b"f", ino: Ino(7) });
+    observe(Action::Opened { handle: 1, attr: &file, flags: read_write, created: true });
+    observe(Action::Written { handle: 1, ino: Ino(7), offset: 0, bytes: 4096 });
+    observe(Action::Written { handle: 1, ino: Ino(7), offset: 4096, bytes: 904 });
+    observe(Action::Read { handle: 1, ino: Ino(7), offset: 100, bytes: 10 });
+    observe(Action::Written { handle: 1, ino: Ino(7), offset: 110, bytes: 5 });
+    observe(Action::Written { handle: 99, ino: Ino(7), offset: 8192, bytes: 1 });
+    observe(Action::Synced { handle: 1, ino: Ino(7) });
     let full = attr(7, FileKind::Regular, 5000, 1);
     let other = attr(8, FileKind::Regular, 70, 1);
     let moved = |replaced| Action::Renamed {
@@ -78,24 +78,24 @@ fn a_session_is_told() {
         replaced,
         exchanged: false,
     };
-    tell(moved(Some(&other)));
-    tell(Action::Forgotten(Ino(8)));
-    tell(Action::Removed { dir: root, name: b"g", attr: &full });
-    tell(Action::Removed { dir: root, name: b"sub", attr: &attr(3, FileKind::Directory, 512, 2) });
-    tell(Action::Closed { handle: 1, attr: Some(&attr(7, FileKind::Regular, 5000, 0)) });
-    tell(Action::Opened { handle: 2, attr: &other, flags: OpenFlags::READ, created: false });
-    tell(Action::Read { handle: 2, ino: Ino(8), offset: 0, bytes: 70 });
+    observe(moved(Some(&other)));
+    observe(Action::Forgotten(Ino(8)));
+    observe(Action::Removed { dir: root, name: b"g", attr: &full });
+    observe(Action::Removed { dir: root, name: b"sub", attr: &attr(3, FileKind::Directory, 512, 2) });
+    observe(Action::Closed { handle: 1, attr: Some(&attr(7, FileKind::Regular, 5000, 0)) });
+    observe(Action::Opened { handle: 2, attr: &other, flags: OpenFlags::READ, created: false });
+    observe(Action::Read { handle: 2, ino: Ino(8), offset: 0, bytes: 70 });
     assert_eq!(recorder.finish().unwrap(), Some(13));
     assert_eq!(recorder.finish().unwrap(), None);
-    tell(Action::Resized(Ino(8), 0));
+    observe(Action::Resized(Ino(8), 0));
 
     let (all, info) = recorded(&path);
-    let told: Vec<_> = all
+    let found: Vec<_> = all
         .iter()
         .map(|(e, path)| (e.kind, e.open, e.size, e.position, e.read, e.written, e.new_position, &**path))
         .collect();
     assert_eq!(
-        told,
+        found,
         [
             (Kind::Mkdir, 0, 0, 0, 0, 0, 0, "/mnt/sub"),
             (Kind::Create, 1, 0, 0, 0, 0, 0, "/mnt/sub/f"),
@@ -118,11 +118,11 @@ fn a_session_is_told() {
     assert_eq!((info.source.as_str(), info.lost), ("mount test", 0));
 }
 
-/// Promise: when the file cannot be written any more its user is told, once, and observing goes on
-/// without harm.
+/// Promise: when the file cannot be written any more, the caller is informed once, and observing
+/// continues harmlessly.
 #[test]
 fn a_file_that_fails_ends_the_recording() {
-    static TOLD: AtomicU32 = AtomicU32::new(0);
+    static FAILURES: AtomicU32 = AtomicU32::new(0);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -133,13 +133,13 @@ fn a_file_that_fails_ends_the_recording() {
     });
     let failed = |error: &Error| {
         assert!(error.to_string().contains("pipe"), "{error}");
-        TOLD.fetch_add(1, Ordering::Relaxed);
+        FAILURES.fetch_add(1, Ordering::Relaxed);
     };
     let clock = Arc::new(ManualClock::at(7));
     let recorder = Recorder::start(&path, "mount test", ("/mnt", Ino(2)), clock, failed).unwrap();
-    // The beginning of the file fits into the pipe; now nobody will read it.
+    // The beginning of the file fits into the pipe; from now on nobody reads it.
     drop(reader.join().unwrap());
-    // More than a group of rows, so that some are written before the end.
+    // More than a row group, so that some events are written before the end.
     for n in 0..600_000 {
         recorder.observe(BY, &Action::Resized(Ino(n), n));
         if n % 50_000 == 0 {
@@ -147,13 +147,13 @@ fn a_file_that_fails_ends_the_recording() {
         }
     }
     match recorder.finish() {
-        // Too fast for the writer: events were lost, and the end fails.
+        // The writer was too slow: events were lost, and the end fails.
         Err(error) => assert!(error.to_string().contains("pipe"), "{error}"),
-        Ok(events) => assert_eq!((events, TOLD.load(Ordering::Relaxed)), (None, 1)),
+        Ok(events) => assert_eq!((events, FAILURES.load(Ordering::Relaxed)), (None, 1)),
     }
 }
 
-/// Promise: a recording that cannot be begun is refused.
+/// Promise: a recording whose file cannot be written is refused.
 #[test]
 fn a_full_disk_is_seen_at_once() {
     let clock = Arc::new(ManualClock::at(7));

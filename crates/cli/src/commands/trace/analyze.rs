@@ -120,8 +120,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let caches = if args.caches {
         let mut source = spindle_trace::open(&args.trace, Columns::NUMBERS)?;
         let bar = Progress::of_fraction("simulating");
-        let simulated = simulate(&mut *source, &Caches::lanes(), &|done| bar.set_fraction(done))?;
-        Some(Caches::of(&simulated.lots))
+        let simulated = simulate(&mut *source, &Caches::grids(), &|done| bar.set_fraction(done))?;
+        Some(Caches::of(&simulated.results))
     } else {
         None
     };

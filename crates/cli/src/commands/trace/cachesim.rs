@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use crate::text::parse_bytes;
 use spindle_cache::policy::PolicyName;
 use spindle_report::{Outcome, render};
-use spindle_trace::cachesim::{Cell, Lane, Simulated, Write, paper, simulate, table};
+use spindle_trace::cachesim::{CacheGrid, Cell, Simulated, Write, paper, simulate, table};
 use spindle_trace::format::Columns;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -125,13 +125,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         std::fs::create_dir_all(dir).context(dir.display())?;
     }
     let (simulated, outcome) = if let Some(paper) = args.paper {
-        let simulated = pass(args, &paper::lanes(), "simulating")?;
-        let outcome = paper::shown(&simulated, paper == Paper::Beside);
+        let simulated = pass(args, &paper::grids(), "simulating")?;
+        let outcome = paper::outcome(&simulated, paper == Paper::Beside);
         (simulated, outcome)
     } else {
         let (lanes, rows) = lanes(args)?;
         let simulated = pass(args, &lanes, "simulating")?;
-        let outcome = table::shown(&simulated, &rows);
+        let outcome = table::outcome(&simulated, &rows);
         (simulated, outcome)
     };
     let text = render::text(&outcome);
@@ -151,15 +151,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Simulates `lanes` in one pass over the trace.
-fn pass(args: &Args, lanes: &[Lane], what: &'static str) -> Result<Simulated> {
+fn pass(args: &Args, lanes: &[CacheGrid], what: &'static str) -> Result<Simulated> {
     let mut source = super::open(&args.trace, Columns::NUMBERS)?;
     let bar = Progress::of_fraction(what);
     Ok(simulate(&mut *source, lanes, &|done| bar.set_fraction(done))?)
 }
 
 /// Returns the caches to simulate, and the sizes that get a row of the table.
-fn lanes(args: &Args) -> Result<(Vec<Lane>, Vec<u64>)> {
-    let lane = |block: u32, sizes: &[u64], policies: &[PolicyName], ages| Lane {
+fn lanes(args: &Args) -> Result<(Vec<CacheGrid>, Vec<u64>)> {
+    let lane = |block: u32, sizes: &[u64], policies: &[PolicyName], ages| CacheGrid {
         block,
         programs: args.exec,
         sizes: sizes.to_vec(),
@@ -176,9 +176,9 @@ fn lanes(args: &Args) -> Result<(Vec<Lane>, Vec<u64>)> {
         ));
     }
     let all = args.size.contains(&Size::All);
-    let looks: Vec<Lane> = args.block.iter().map(|&block| lane(block, &[], &[], false)).collect();
+    let looks: Vec<CacheGrid> = args.block.iter().map(|&block| lane(block, &[], &[], false)).collect();
     let looked = pass(args, &looks, "looking")?;
-    let bytes = looked.lots.iter().zip(&args.block).map(|(lot, &block)| lot.footprint * u64::from(block));
+    let bytes = looked.results.iter().zip(&args.block).map(|(lot, &block)| lot.footprint * u64::from(block));
     let least = args.block.iter().copied().max().map_or(4096, u64::from);
     let most = bytes.max().unwrap_or(0).max(least).next_power_of_two();
     let doublings =
@@ -213,7 +213,8 @@ fn csv(simulated: &Simulated) -> String {
     let mut out = String::from(
         "block,cache,policy,write,reads,writes,disk_reads,disk_writes,deleted_dirty,left_dirty,miss_ratio\n",
     );
-    for Cell { block, size, policy, write, counts, .. } in simulated.lots.iter().flat_map(|lot| &lot.cells) {
+    for Cell { block, size, policy, write, counts, .. } in simulated.results.iter().flat_map(|lot| &lot.cells)
+    {
         let counted =
             [counts.reads, counts.writes, counts.disk_reads, counts.disk_writes, counts.dropped, counts.left];
         let counted = counted.map(|count| count.to_string()).join(",");

@@ -2,7 +2,7 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::outfile::{self, OutArgs};
-use spindle_record::{Done, Recording, Signals, Wanted};
+use spindle_record::{Filter, Recording, Signals, Summary};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.path.as_ref().is_some_and(|prefix| !prefix.starts_with('/')) {
         return Err(Failure::usage("--path: the path must be absolute"));
     }
-    let wanted = Wanted {
+    let wanted = Filter {
         children: !args.command.is_empty() && !args.all,
         user: args.user.as_deref().map(account).transpose()?,
         cgroup: args.cgroup.clone(),
@@ -94,7 +94,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut has_command = false;
     if let Some((program, words)) = args.command.split_first() {
         let started = signals.spawn(program, words);
-        recording.follow_no_more()?;
+        recording.stop_following()?;
         let child = match started {
             Ok(child) => child,
             Err(error) => {
@@ -139,7 +139,7 @@ fn code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(crate::error::FAILED)
 }
 
-fn print_summary(done: &Done) {
+fn print_summary(done: &Summary) {
     let mut err = std::io::stderr();
     // If standard error is closed, the trace still contains the counts and notes.
     let _ = writeln!(err, "spindle: {} events recorded", done.events);

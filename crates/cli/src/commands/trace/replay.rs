@@ -77,7 +77,7 @@ enum Fs {
 
 fn parse_speed(text: &str) -> Result<Pace, String> {
     if text == "max" {
-        return Ok(Pace::Flat);
+        return Ok(Pace::FullSpeed);
     }
     match text.parse::<f64>() {
         Ok(factor) if factor.is_finite() && factor > 0.0 => Ok(Pace::Times(factor)),
@@ -142,7 +142,7 @@ fn in_directory(args: &Args, dir: &Path, settings: Settings) -> Result<Outcome> 
         });
         ended.collect::<Result<Vec<_>>>()
     })?;
-    Ok(Timings::shown(&copies, None))
+    Ok(Timings::outcome(&copies, None))
 }
 
 /// Replays one copy.

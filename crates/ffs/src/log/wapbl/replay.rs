@@ -10,7 +10,7 @@ use super::format::{
 };
 use super::ring::Ring;
 use crate::format::units::index;
-use spindle_device::{Device, Trial};
+use spindle_device::{CowDevice, Device};
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, Result};
 use std::collections::BTreeMap;
@@ -193,7 +193,7 @@ impl Replay {
     /// # Errors
     /// As [`Self::changes`].
     pub fn view(&self, device: Arc<dyn Device>) -> Result<Arc<dyn Device>> {
-        let trial = Trial::new(device);
+        let trial = CowDevice::new(device);
         self.replay(&trial)?;
         Ok(Arc::new(trial.read_only()))
     }

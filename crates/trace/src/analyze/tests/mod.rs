@@ -1,5 +1,5 @@
-//! Tests of the analyser: a small trace whose tables were worked out by hand, and random ones
-//! against an analyser that keeps everything and looks each thing up the plain way.
+//! Tests of the analyser: a small trace with tables calculated by hand, and random traces compared
+//! with a naive analyser that keeps all events.
 
 mod naive;
 mod random;
@@ -11,10 +11,10 @@ const SECOND: i64 = 1_000_000_000;
 const R: Flags = Flags::READ;
 const W: Flags = Flags::WRITE;
 
-/// Events that are already there.
-pub(super) struct Given(pub(super) Option<Batch>, pub(super) Info);
+/// A source of events in memory.
+pub(super) struct MemorySource(pub(super) Option<Batch>, pub(super) Info);
 
-impl Source for Given {
+impl Source for MemorySource {
     fn info(&self) -> Info {
         self.1.clone()
     }
@@ -29,10 +29,10 @@ impl Source for Given {
 
 fn analysed(events: Vec<Event>) -> Findings {
     let batch = Batch { events, names: Names::default() };
-    analyze(&mut Given(Some(batch), Info::default()), |_| ()).unwrap()
+    analyze(&mut MemorySource(Some(batch), Info::default()), |_| ()).unwrap()
 }
 
-/// Returns an event at a time in ms, of the file and the open of the same number.
+/// Returns an event at a time in ms, with `file` as the number of the file and of the open.
 fn event(ms: i64, kind: Kind, file: u64, flags: Flags) -> Event {
     let id = FileId { device: 1, inode: file };
     Event {
@@ -46,9 +46,9 @@ fn event(ms: i64, kind: Kind, file: u64, flags: Flags) -> Event {
     }
 }
 
-/// User 1 reads a file of 1000 bytes in one go, user 2 makes a file of 5000 bytes in two runs that
-/// adjoin, looks at the end of a file of 20,000 bytes, and deletes what it made; a program is
-/// loaded. User 1 works on 100 bytes in place at the end.
+/// Returns a small trace: user 1 reads a file of 1000 bytes at once. User 2 creates a file of 5000
+/// bytes in two adjoining runs, reads the end of a file of 20,000 bytes, deletes the created file,
+/// and loads a program. User 1 reads and writes 100 bytes in place at the end.
 pub(super) fn small() -> Vec<Event> {
     let two = |event| Event { user: 2, ..event };
     vec![
@@ -81,8 +81,8 @@ fn table_3() {
     assert!((found.throughput() - 6800.0 / 41.0).abs() < 1e-9);
 }
 
-/// Promise: Table IV: four whole windows of ten seconds: both users with 6000 bytes, user 2 with
-/// 600, user 2 with none, nobody.
+/// Promise: Table IV has four whole windows of ten seconds: both users with 6000 bytes, user 2 with
+/// 600, user 2 with none, no user.
 #[test]
 fn table_4() {
     let activity = analysed(small()).activity;
@@ -98,7 +98,7 @@ fn table_4() {
     close(seconds.peak, 600.0);
 }
 
-/// Promise: Table V: accesses by mode and order, with their bytes.
+/// Promise: Table V counts accesses by mode and order, with their bytes.
 #[test]
 fn table_5() {
     let patterns = analysed(small()).patterns;
@@ -110,7 +110,7 @@ fn table_5() {
     assert_eq!(orders(patterns.all()), [4, 2, 3, 6800, 6000, 6600]);
 }
 
-/// Promise: figures 1 to 3 and the intervals have each run, size and time once, with its bytes.
+/// Promise: figures 1 to 3 and the intervals count each run, size and time once, with its bytes.
 #[test]
 fn figures_1_to_3() {
     let patterns = analysed(small()).patterns;
@@ -136,9 +136,9 @@ fn figures_1_to_3() {
     assert_eq!(patterns.intervals, made(&intervals.map(|(time, bytes)| (time * ms, bytes))));
 }
 
-/// Promise: figure 4: lives begin at creation or when a file is cut, and end by deletion, cutting
-/// or overwriting, a scratch file's at its close; what is alive at the end survives, and old files
-/// are not followed.
+/// Promise: in figure 4, lives begin when a file is created or truncated and end by deletion,
+/// truncation or overwriting, that of a scratch file at its close; data alive at the end survives,
+/// and old files are not followed.
 #[test]
 fn figure_4() {
     let lifetimes = analysed(small()).lifetimes;
@@ -149,27 +149,28 @@ fn figure_4() {
     let write = |ms, file, position, written| Event { position, written, ..event(ms, Kind::Run, file, W) };
     let again = |event| Event { open: 100, ..event };
     let found = analysed(vec![
-        // 1 is made with 10 bytes, cut by another open after 5 s, and gets 20, which survive.
+        // File 1 is created with 10 bytes, truncated by another open after 5 s, and gets 20 that
+        // survive.
         event(0, Kind::Create, 1, W),
         write(0, 1, 0, 10),
         event(0, Kind::Close, 1, W),
         again(event(5_000, Kind::Open, 1, W | Flags::TRUNCATED)),
         again(write(5_000, 1, 0, 20)),
         again(event(5_000, Kind::Close, 1, W)),
-        // 2 was there, is cut to nothing by a call, which nobody minds twice; its 30 bytes are
-        // overwritten after 3 s by one run of 40.
+        // File 2 exists and is truncated to 0 twice; its 30 bytes are overwritten after 3 s by one
+        // run of 40.
         event(6_000, Kind::Open, 2, W),
         event(6_000, Kind::Truncate, 2, Flags::NONE),
         event(6_500, Kind::Truncate, 2, Flags::NONE),
         write(7_000, 2, 0, 30),
         write(9_000, 2, 0, 40),
         event(9_000, Kind::Close, 2, W),
-        // 3 is made and unlinked at once, written, and goes with its close after 2 s.
+        // File 3 is created and unlinked at once, written, and deleted by its close after 2 s.
         event(10_000, Kind::Create, 3, W),
         Event { open: 0, ..event(10_000, Kind::Unlink, 3, Flags::LAST) },
         write(11_000, 3, 0, 50),
         event(12_000, Kind::Close, 3, W | Flags::LAST),
-        // 4 has a name left; 5 was there before; 6 is sparse, and cut short.
+        // File 4 keeps a name; 5 existed before; 6 is sparse and truncated.
         event(13_000, Kind::Create, 4, W),
         Event { open: 0, ..event(13_000, Kind::Unlink, 4, Flags::NONE) },
         Event { open: 0, ..event(13_000, Kind::Unlink, 5, Flags::LAST) },
@@ -190,7 +191,7 @@ fn figure_4() {
     assert_eq!(found.all(), Lives { files: 6, bytes: 140 });
 }
 
-/// Promise: what the paper did not ask: requests, fsync, overwriting in place, files open at once.
+/// Promise: requests, fsync, overwriting in place and files open at once are counted.
 #[test]
 fn today() {
     let today = analysed(small()).today;
@@ -213,10 +214,10 @@ fn today() {
     assert_eq!((found.patterns.unfinished, found.patterns.runs.count()), (1, 4));
 }
 
-/// Promise: directories, and what was open before the recording, stay out of the tables of
+/// Promise: directories, and files open before the recording, are not counted in the tables of
 /// accesses.
 #[test]
-fn what_stays_out() {
+fn directories_and_earlier_opens_are_not_counted() {
     let found = analysed(vec![
         event(0, Kind::Open, 1, R | Flags::DIRECTORY),
         event(1, Kind::Close, 1, R | Flags::DIRECTORY),
@@ -231,9 +232,9 @@ fn what_stays_out() {
     assert_eq!(found.today.apart, Lives { files: 1, bytes: 10 });
 }
 
-/// Promise: an empty trace, and one with the most extreme values, are told of without a panic.
+/// Promise: an empty trace, and one with extreme values, are shown without a panic.
 #[test]
-fn nothing_and_too_much() {
+fn empty_and_extreme_traces() {
     let text = |found: &Findings| spindle_report::render::sections(&found.sections(&Show::default()));
     let nothing = text(&analysed(Vec::new()));
     assert!(nothing.contains("Table V") && !nothing.contains("NaN"), "{nothing}");
@@ -258,10 +259,9 @@ fn nothing_and_too_much() {
     assert!(text(&analysed(events)).contains("Table V"));
 }
 
-/// Promise: the sentences and tables tell what was found, and the paper's figures only if they are
-/// wanted.
+/// Promise: the sentences and tables show the findings, and the paper's figures only on request.
 #[test]
-fn shown() {
+fn sections_show_the_findings() {
     let found = analysed(small());
     let text = |paper| {
         let caches = Some(Caches { saved: Some((0.25, 0.5)), best: None });
@@ -285,17 +285,17 @@ fn shown() {
     assert!(!text(false).contains("1985"), "{}", text(false));
 }
 
-/// Promise: what is done is charged to the user, program and directory that did it, what dies young
-/// to whoever made it; rows are in the order of bytes moved.
+/// Promise: actions are charged to their user, program and directory, and data that dies young to
+/// its creator; rows are in the order of bytes transferred.
 #[test]
-fn who_does_it() {
+fn amounts_are_charged_to_their_cause() {
     let mut names = Names::default();
     let [cc, ld] = ["cc", "ld"].map(|word| names.symbol(word));
     let [tmp, top, bare] = ["/tmp/a/x.o", "/vmunix", "x"].map(|word| names.symbol(word));
     let by = |event, command, path| Event { command, path, ..event };
     let events = vec![
         by(event(0, Kind::Create, 1, W), cc, tmp),
-        // The path is not told again.
+        // The close has no path.
         by(Event { written: 500, size: 500, ..event(1, Kind::Close, 1, W) }, cc, crate::Symbol::default()),
         by(event(2, Kind::Open, 2, R), ld, top),
         by(Event { read: 900, size: 900, ..event(3, Kind::Close, 2, R) }, ld, crate::Symbol::default()),
@@ -305,7 +305,7 @@ fn who_does_it() {
         by(event(6, Kind::Open, 4, R), cc, top),
         by(Event { read: 30, ..event(7, Kind::Run, 4, R) }, cc, top),
     ];
-    let mut source = Given(Some(Batch { events, names }), Info::default());
+    let mut source = MemorySource(Some(Batch { events, names }), Info::default());
     let found = analyze_by(&mut source, &Dimension::ALL, 5, |_| ()).unwrap();
     let rows = |n: usize| {
         let rows = found.groups[n].rows.iter();

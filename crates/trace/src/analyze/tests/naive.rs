@@ -1,4 +1,4 @@
-//! The same findings from all events at once: each figure is looked up by going over everything
+//! The same findings from all events at once: each figure is calculated by going through all events
 //! again.
 
 use super::super::*;
@@ -6,7 +6,7 @@ use crate::FileId;
 use crate::follow::Mode;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the naive analyser finds of accesses and their data.
+/// Results of the naive analyser.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Naive {
     pub(super) modes: [Orders; 3],
@@ -20,7 +20,7 @@ pub(super) struct Naive {
     pub(super) open_most: u64,
 }
 
-/// Whole windows of a length: active users of each, and bytes per second and user.
+/// Whole windows of a length: the active users of each, and bytes per second per user.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Window {
     pub(super) users: Vec<f64>,
@@ -62,7 +62,7 @@ fn open_after(events: &[Event]) -> u64 {
     open.len() as u64
 }
 
-/// The events of one open number, from which at most one access begins.
+/// Adds the events of one open number, which begin at most one access.
 fn access(of: &[&Event], found: &mut Naive) {
     let Some(begin) = of.iter().position(|event| matches!(event.kind, Kind::Open | Kind::Create)) else {
         return;
@@ -120,8 +120,8 @@ fn window(events: &[Event], length: i64) -> Window {
     window
 }
 
-/// The lives of one file's data: each from the event that begins it to the first one after it that
-/// ends it.
+/// Adds the lives of one file's data: each from the event that begins it to the first later event
+/// that ends it.
 fn lives(events: &[Event], file: FileId, found: &mut Naive) {
     let of: Vec<&Event> = events.iter().filter(|event| event.file == file).collect();
     let (mut at, mut still) = (0, 0);
@@ -130,7 +130,8 @@ fn lives(events: &[Event], file: FileId, found: &mut Naive) {
             at += 1;
             continue;
         }
-        // A call that cuts a file leaves it to the open that made it before, if that goes on.
+        // After a truncating call, the data still belongs to the open that created it, if that is
+        // open.
         let (birth, mut maker) = (of[at], if of[at].kind == Kind::Truncate { still } else { of[at].open });
         still = 0;
         let (mut written, mut extent, mut unlinked) = (0, 0, false);

@@ -1,4 +1,4 @@
-//! Random traces: the streaming analyser and the naive one agree.
+//! Random traces: the streaming and the naive analyser agree.
 
 use super::super::*;
 use super::naive::{self, Naive, Window};
@@ -6,14 +6,14 @@ use crate::FileId;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// Returns a trace of a few files, users and opens, in which everything meets everything.
+/// Returns a trace of a few files, users and opens in which all kinds of events are mixed.
 fn random(rng: &mut StdRng) -> Vec<Event> {
     let mut events = Vec::new();
     let mut open: Vec<Event> = Vec::new();
     let mut opens = 0;
     let mut now = rng.random_range(-10_i64..1 << 50);
     let calm = rng.random_range(0..36);
-    // Positions and sizes that meet by chance.
+    // Positions and sizes that often coincide.
     let few = |rng: &mut StdRng| [0, 10, 10, 20, 30, 4096][rng.random_range(0..6)];
     for _ in 0..rng.random_range(1..300) {
         let most = 2_i64 << rng.random_range(0..=calm);
@@ -60,7 +60,7 @@ fn random(rng: &mut StdRng) -> Vec<Event> {
                 event
             }
             (n, None) => {
-                // Of an open that is not known, or of none.
+                // Of an unknown open, or of none.
                 let open = if n < 7 { 0 } else { 1_000_000 + rng.random_range(0..3) };
                 let kind = [Kind::Run, Kind::Close, Kind::Seek][rng.random_range(0..3)];
                 Event { kind, open, read: few(rng), ..base }
@@ -68,7 +68,7 @@ fn random(rng: &mut StdRng) -> Vec<Event> {
         };
         events.push(event);
     }
-    // Late by less than a window; those of one open file stay in order.
+    // Delay some events by less than a window; events of one open file stay in order.
     for n in 1..events.len() {
         let alone = events[n].open == 0 && events[n].time - events[0].time > 20_000_000_000;
         if alone && rng.random_bool(0.2) {
@@ -78,8 +78,8 @@ fn random(rng: &mut StdRng) -> Vec<Event> {
     events
 }
 
-/// Returns the events, a line each.
-fn told(events: &[Event]) -> String {
+/// Formats the events, one per line.
+fn listing(events: &[Event]) -> String {
     let line = |e: &Event| {
         let (file, kind) = (e.file.inode, e.kind.name());
         let run = (e.position, e.read, e.written);
@@ -106,8 +106,7 @@ fn streamed(found: &Findings) -> Naive {
     }
 }
 
-/// Promise: on random traces the streaming analyser finds what a naive one finds that keeps
-/// everything.
+/// Promise: on random traces the streaming analyser agrees with a naive one that keeps all events.
 #[test]
 fn torture_against_naive() {
     let seed =
@@ -120,7 +119,7 @@ fn torture_against_naive() {
         let found = super::analysed(events.clone());
         let mut expected = naive::analysed(&events);
         let windows = std::mem::take(&mut expected.windows);
-        assert_eq!(streamed(&found), expected, "case {case}:\n{}", told(&events));
+        assert_eq!(streamed(&found), expected, "case {case}:\n{}", listing(&events));
         for (window, found) in windows.iter().zip([&found.activity.minutes, &found.activity.seconds]) {
             assert_eq!(found.count, window.users.len() as u64, "case {case}");
             for (values, found) in [(&window.users, found.active), (&window.rates, found.throughput)] {

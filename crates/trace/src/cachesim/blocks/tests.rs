@@ -1,4 +1,4 @@
-//! Events by hand, and the accesses that must come of them. Blocks have 100 bytes.
+//! Hand-made events and the accesses that they must give. Blocks have 100 bytes.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn open(size: u64) -> Event {
     Event { size, ..event(0, Kind::Open, Flags::READ | Flags::WRITE) }
 }
 
-/// Returns what comes of events: numbers of blocks behind `r`, `m`, `w` or `d`.
+/// Returns the accesses of events: numbers of blocks after `r`, `m`, `w` or `d`.
 fn done(events: &[Event], programs: bool) -> String {
     let mut blocks = Blocks::new(100, programs);
     let (mut at, mut accesses, mut out) = (0, Vec::new(), Vec::new());
@@ -40,8 +40,8 @@ fn done(events: &[Event], programs: bool) -> String {
     }
 }
 
-/// Promise: a run is an access of each block that it touches, from its first byte's to its last
-/// byte's; an empty run is none.
+/// Promise: a run gives one access for each block that it touches, from its first byte to its last;
+/// an empty run gives none.
 #[test]
 fn runs_become_blocks() {
     assert_eq!(done(&[open(1000), read(99, 2, 1000)], false), "r0 r1");
@@ -50,23 +50,23 @@ fn runs_become_blocks() {
     assert_eq!(done(&[open(1000), read(50, 0, 1000)], false), "");
 }
 
-/// Promise: a block needs its old data if a part of it stays that the file has, at its front or its
-/// back, and not otherwise.
+/// Promise: a write reads the old block if it keeps a part of it that the file has, and not
+/// otherwise.
 #[test]
 fn partial_writes_need_the_block() {
     assert_eq!(done(&[open(1000), wrote(50, 200, 1000)], false), "m0 w1 m2");
     assert_eq!(done(&[open(1000), wrote(0, 100, 1000)], false), "w0");
-    // The file ends in the block: what is behind the end need not be kept.
+    // The file ends in the block: bytes beyond the end need not be kept.
     assert_eq!(done(&[open(130), wrote(100, 30, 130)], false), "w0");
     assert_eq!(done(&[open(130), wrote(100, 29, 130)], false), "m0");
     assert_eq!(done(&[open(130), wrote(110, 50, 160)], false), "m0");
-    // Behind the end, also with a hole before it.
+    // Beyond the end, also with a hole before it.
     assert_eq!(done(&[open(130), wrote(250, 30, 280)], false), "w0");
     assert_eq!(done(&[open(200), wrote(200, 30, 230)], false), "w0");
 }
 
-/// Promise: a new file's blocks need no read; when it grows on in its last block, in another run,
-/// that block is modified.
+/// Promise: the blocks of a new file need no read; when another run extends its last block, that
+/// block is modified.
 #[test]
 fn a_growing_file() {
     let create = event(0, Kind::Create, Flags::WRITE);
@@ -74,9 +74,8 @@ fn a_growing_file() {
     assert_eq!(done(&[create, grow, wrote(150, 100, 250)], false), "w0 w1 m1 w2");
 }
 
-/// Promise: the last name's end deletes all blocks at once if nobody has the file open, and at the
-/// last close otherwise; what is billed at that close is written first. Another name's end deletes
-/// nothing.
+/// Promise: removing the last name deletes all blocks at once if the file is not open, otherwise at
+/// the last close, after the writes billed to that close. Removing another name deletes nothing.
 #[test]
 fn deletion() {
     let last = event(0, Kind::Unlink, Flags::LAST);
@@ -87,15 +86,14 @@ fn deletion() {
         "w0 w1 m0 d0 d1"
     );
     let gone = Event { flags: Flags::LAST, ..wrote(0, 50, 50) };
-    assert_eq!(done(&[event(0, Kind::Create, Flags::NAMELESS), gone], false), "w0 d0");
+    assert_eq!(done(&[event(0, Kind::Create, Flags::UNNAMED), gone], false), "w0 d0");
     assert_eq!(done(&[last], false), "");
     // Replaced by a rename.
     let replaced = event(0, Kind::Unlink, Flags::LAST | Flags::REPLACED);
     assert_eq!(done(&[open(100), read(0, 100, 100), replaced], false), "r0 d0");
 }
 
-/// Promise: a file id that was given again is another file: its blocks are new, whatever is left of
-/// the old one's.
+/// Promise: a reused file id is a new file with new blocks, whatever is left of the old one.
 #[test]
 fn file_ids_are_used_again() {
     let create = event(0, Kind::Create, Flags::WRITE);
@@ -104,9 +102,9 @@ fn file_ids_are_used_again() {
     assert_eq!(done(&[open(90), read(0, 90, 90), create, wrote(0, 10, 10)], false), "r0 d0 w0");
 }
 
-/// Promise: `truncate` deletes the blocks behind the end, and not the one that it is in; opening
-/// with truncation deletes all. What is written afterwards needs no read, and what `truncate` adds
-/// is a hole.
+/// Promise: `truncate` deletes the blocks beyond the end, but not the block that contains it;
+/// opening with truncation deletes all. Later writes need no read of the deleted data, and bytes
+/// that `truncate` adds are a hole.
 #[test]
 fn truncation() {
     let cut = |size| Event { size, ..event(0, Kind::Truncate, Flags::NONE) };
@@ -121,13 +119,13 @@ fn truncation() {
     assert_eq!(with(&[truncating, wrote(0, 10, 10)]), "r0 r1 r2 d0 d1 d2 w2");
 }
 
-/// Promise: a size of 0 that an event does not know takes nothing away.
+/// Promise: an unknown size, given as 0, truncates nothing.
 #[test]
 fn unknown_sizes() {
     assert_eq!(done(&[open(0), read(0, 100, 0), open(0), wrote(10, 10, 0)], false), "r0 m0");
 }
 
-/// Promise: a disk, which nobody opens, has all its blocks.
+/// Promise: a disk, which is never opened, has all its blocks.
 #[test]
 fn disks_have_no_end() {
     let run = Event { open: 0, kind: Kind::Run, ..wrote(1 << 50, 150, 0) };
@@ -136,7 +134,7 @@ fn disks_have_no_end() {
     assert_eq!(done(&[whole], false), "w0");
 }
 
-/// Promise: a program load is a read of the whole file if that is asked for, and nothing otherwise.
+/// Promise: a program load reads the whole file if requested, and does nothing otherwise.
 #[test]
 fn programs() {
     let exec = Event { size: 201, ..event(0, Kind::Exec, Flags::NONE) };
@@ -154,7 +152,7 @@ fn directories() {
     assert_eq!(done(&[directory(open(1000)), directory(read(0, 100, 1000))], false), "");
 }
 
-/// Promise: a run longer than a chunk comes in pieces, the same as in one; times never go back.
+/// Promise: a run longer than a chunk gives the same accesses in pieces; times never decrease.
 #[test]
 fn long_runs_come_in_pieces() {
     let count = 3 * CHUNK as u64 + 5;
@@ -176,8 +174,8 @@ fn long_runs_come_in_pieces() {
     assert_eq!(blocks.footprint(), count);
 }
 
-/// Promise: a run that no file can have is refused, and names its event; one at the end of all
-/// addresses is not.
+/// Promise: a run longer than any file is refused, naming its event; one at the end of the address
+/// range is not.
 #[test]
 fn absurd_runs_are_refused() {
     let mut blocks = Blocks::new(512, false);

@@ -1,6 +1,6 @@
-//! The same cache once more, written down as plainly as can be: event by event, block by block,
-//! byte by byte, one size and one policy of writing at a time. It shares no code with the
-//! simulator, so that a mistake would have to be made twice.
+//! The same cache again, written as simply as possible: event by event, block by block, byte by
+//! byte, one size and one write policy at a time. It shares no code with the simulator, so that
+//! both would have to make the same mistake.
 
 use super::super::{Counts, Write};
 use crate::{Event, FileId, Flags, Kind};
@@ -13,13 +13,13 @@ pub struct Naive {
     capacity: usize,
     write: Write,
     programs: bool,
-    /// The block used last stands last.
+    /// Cached blocks, most recently used last.
     cache: Vec<Block>,
     /// Dirty blocks.
     dirty: HashSet<Block>,
     sizes: HashMap<FileId, u64>,
     opens: HashMap<FileId, u32>,
-    nameless: HashSet<FileId>,
+    unlinked: HashSet<FileId>,
     now: i64,
     next_flush: Option<i64>,
     pub counts: Counts,
@@ -36,7 +36,7 @@ impl Naive {
             dirty: HashSet::new(),
             sizes: HashMap::new(),
             opens: HashMap::new(),
-            nameless: HashSet::new(),
+            unlinked: HashSet::new(),
             now: i64::MIN,
             next_flush: None,
             counts: Counts::default(),
@@ -70,9 +70,9 @@ impl Naive {
                 self.delete(file, 0);
                 self.sizes.insert(file, 0);
                 self.opens.insert(file, 1);
-                self.nameless.remove(&file);
-                if event.flags.has(Flags::NAMELESS) {
-                    self.nameless.insert(file);
+                self.unlinked.remove(&file);
+                if event.flags.has(Flags::UNNAMED) {
+                    self.unlinked.insert(file);
                 }
             }
             Kind::Open => {
@@ -92,7 +92,7 @@ impl Naive {
             }
             Kind::Unlink if event.flags.has(Flags::LAST) => {
                 if self.opens.get(&file).is_some_and(|&opens| opens > 0) {
-                    self.nameless.insert(file);
+                    self.unlinked.insert(file);
                 } else {
                     self.gone(file);
                 }
@@ -104,7 +104,7 @@ impl Naive {
                 if event.kind == Kind::Close {
                     let opens = self.opens.entry(file).or_default();
                     *opens = opens.saturating_sub(1);
-                    let unheld = *opens == 0 && self.nameless.contains(&file);
+                    let unheld = *opens == 0 && self.unlinked.contains(&file);
                     self.sizes.insert(file, event.size);
                     if unheld || event.flags.has(Flags::LAST) {
                         self.gone(file);
@@ -119,10 +119,10 @@ impl Naive {
         self.delete(file, 0);
         self.sizes.remove(&file);
         self.opens.remove(&file);
-        self.nameless.remove(&file);
+        self.unlinked.remove(&file);
     }
 
-    /// Deletes the blocks that begin at byte `from` or behind.
+    /// Deletes the blocks that begin at byte `from` or later.
     fn delete(&mut self, file: FileId, from: u64) {
         let size = self.block;
         let there = |&(owner, index): &Block| owner == file && index * size >= from;

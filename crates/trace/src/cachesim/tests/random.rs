@@ -1,11 +1,11 @@
-//! Random traces of a handful of files that are created, written, cut, removed and made again under
-//! the same id.
+//! Random traces of a few files that are created, written, truncated, removed and created again
+//! with the same id.
 
 use crate::{Batch, Event, FileId, Flags, Info, Kind, Result, Source};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-/// What is true of a file while the trace is made.
+/// The true state of a file while the trace is generated.
 #[derive(Default)]
 struct Real {
     exists: bool,
@@ -28,7 +28,7 @@ pub fn events(rng: &mut StdRng, count: usize, most: u64) -> Vec<Event> {
         if !file.exists {
             opened += 1;
             *file = Real { exists: true, named: rng.random_ratio(9, 10), size: 0, opens: vec![opened] };
-            let flags = if file.named { Flags::WRITE } else { Flags::WRITE | Flags::NAMELESS };
+            let flags = if file.named { Flags::WRITE } else { Flags::WRITE | Flags::UNNAMED };
             events.push(Event { kind: Kind::Create, flags, open: opened, ..base });
             continue;
         }
@@ -92,20 +92,20 @@ pub fn events(rng: &mut StdRng, count: usize, most: u64) -> Vec<Event> {
     events
 }
 
-/// Events in memory, in batches of a few.
-pub struct Given {
+/// A source of events in memory, in small batches.
+pub struct MemorySource {
     pub events: Vec<Event>,
     pub at: usize,
     pub batch: usize,
 }
 
-impl Given {
+impl MemorySource {
     pub fn new(events: &[Event], batch: usize) -> Self {
         Self { events: events.to_vec(), at: 0, batch }
     }
 }
 
-impl Source for Given {
+impl Source for MemorySource {
     fn info(&self) -> Info {
         Info::default()
     }

@@ -1,10 +1,9 @@
-//! Tests of libCacheSim's binary formats, against records put together here as its headers describe
-//! them.
+//! Tests of libCacheSim's binary formats, with records made here as its headers describe them.
 
 use crate::import::mutations::{events, failure};
 use crate::{Batch, Kind};
 
-/// Records of oracleGeneral.
+/// Returns records of oracleGeneral.
 pub(crate) fn oracle(records: &[(u32, u64, u32, i64)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (time, object, size, next) in records {
@@ -19,11 +18,11 @@ pub(crate) fn oracle(records: &[(u32, u64, u32, i64)]) -> Vec<u8> {
 pub(crate) const ORACLE: &[(u32, u64, u32, i64)] =
     &[(5, u64::MAX, 4096, 2), (5, 7, 100, -1), (6, u64::MAX, 4096, 3), (9, u64::MAX, 4096, i64::MAX)];
 
-fn told(batch: &Batch) -> Vec<(i64, Kind, u64, u64, u64)> {
+fn summary(batch: &Batch) -> Vec<(i64, Kind, u64, u64, u64)> {
     batch.events.iter().map(|e| (e.time, e.kind, e.file.inode, e.read, e.written)).collect()
 }
 
-/// Promise: a record is a run over its object, and the format is recognised by its links, whether
+/// Promise: a record is a run over its object, and the format is detected by its links, whether
 /// they count from 0 or 1.
 #[test]
 fn oracle_general() {
@@ -34,7 +33,7 @@ fn oracle_general() {
         (9_000_000_000, Kind::Run, u64::MAX, 4096, 0),
     ];
     let (batch, info) = events(oracle(ORACLE), None).unwrap();
-    assert_eq!(told(&batch), expected);
+    assert_eq!(summary(&batch), expected);
     assert_eq!(info.source, "import oracle-general");
     let from_one: Vec<_> = ORACLE
         .iter()
@@ -42,23 +41,23 @@ fn oracle_general() {
             (time, object, size, if next > 0 && next < 9 { next + 1 } else { next })
         })
         .collect();
-    assert_eq!(told(&events(oracle(&from_one), None).unwrap().0), expected);
+    assert_eq!(summary(&events(oracle(&from_one), None).unwrap().0), expected);
     let wrong = [(5, 1, 4096, 1), (5, 7, 100, -1), (6, 1, 1, -1)];
-    assert!(failure(oracle(&wrong), None).contains("no trace in a format"));
+    assert!(failure(oracle(&wrong), None).contains("format of the trace was not detected"));
     assert_eq!(events(oracle(&wrong), Some("oracle-general")).unwrap().0.events.len(), 3);
 }
 
-/// Promise: a record that is cut off is an error that tells where.
+/// Promise: an incomplete record is an error that names the place.
 #[test]
-fn cut_off_records_are_errors() {
+fn incomplete_records_are_errors() {
     let mut bytes = oracle(ORACLE);
     bytes.pop();
     let failure = failure(bytes, Some("oracle-general"));
     assert!(failure.contains("offset 72: a record has 24 bytes, but only 23 are left"), "{failure}");
 }
 
-/// Promise: a format string of libCacheSim's means what it means there; operations tell reads,
-/// writes and deletions apart.
+/// Promise: a format string has the same meaning as in libCacheSim; operations distinguish reads,
+/// writes and deletions.
 #[test]
 fn binary_with_a_format_string() {
     let mut bytes = Vec::new();
@@ -71,7 +70,7 @@ fn binary_with_a_format_string() {
     let format = "binary:format=<BIQd, op-col=1,obj-id-col=2, obj-size-col=3,time-col=4";
     let (batch, _) = events(bytes.clone(), Some(format)).unwrap();
     assert_eq!(
-        told(&batch),
+        summary(&batch),
         [
             (3_000_000_000, Kind::Run, 70_000, 10, 0),
             (4_000_000_000, Kind::Run, 1, 0, 20),
@@ -79,21 +78,21 @@ fn binary_with_a_format_string() {
         ]
     );
     for (format, what) in [
-        ("binary", "format= must say"),
+        ("binary", "format= must give"),
         ("binary:format=IQ", "must start with <"),
-        ("binary:format=<IQ", "obj-id-col must say"),
+        ("binary:format=<IQ", "obj-id-col must give"),
         ("binary:format=<IZ,obj-id-col=1", "no field type 'Z'"),
         ("binary:format=<IQ,obj-id-col=3", "no column 3"),
         ("binary:format=<IQ,obj-id-col=two", "obj-id-col is \"two\""),
-        ("binary:size=1", "there is no setting \"size\"; there is: format, time-col"),
-        ("bin", "there is no format \"bin\"; there are: strace"),
+        ("binary:size=1", "unknown setting \"size\"; the settings are: format, time-col"),
+        ("bin", "unknown format \"bin\"; the formats are: strace"),
     ] {
         let failure = failure(bytes.clone(), Some(format));
         assert!(failure.contains(what), "{format}: {failure}");
     }
 }
 
-/// Returns an lcs file of two requests, of which fields are as in libCacheSim's converter.
+/// Returns an lcs file of two requests with fields as in libCacheSim's converter.
 pub(crate) fn lcs() -> Vec<u8> {
     let mut header = vec![0; 1024];
     let magic = 0x1234_5678_9abc_def0_u64.to_le_bytes();
@@ -107,12 +106,12 @@ pub(crate) fn lcs() -> Vec<u8> {
     header
 }
 
-/// Promise: the header of an lcs file is believed where it agrees with itself, and no farther.
+/// Promise: the header of an lcs file is used only if it is consistent.
 #[test]
-fn lcs_tells_its_fields() {
+fn lcs_headers_describe_the_fields() {
     let (batch, info) = events(lcs(), None).unwrap();
     assert_eq!(
-        told(&batch),
+        summary(&batch),
         [(5_000_000_000, Kind::Run, u64::MAX, 4096, 0), (5_000_000_000, Kind::Run, 7, 100, 0)]
     );
     assert_eq!(info.source, "import lcs");

@@ -1,20 +1,20 @@
-//! What each call does to the [`State`], and what it tells.
+//! The effects of each call on the [`State`], and its events.
 //!
-//! Calls that failed changed nothing. What is not here does nothing to files that is recorded.
+//! Failed calls change nothing. Calls that are not listed here have no recorded effect on files.
 
 use super::files::absolute;
-use super::state::{State, Who, is_device, tell};
+use super::state::{Origin, State, emit, is_device};
 use super::syntax::{Call, Label, descriptor, field, integer, text};
 use crate::{Batch, Event, Flags, Kind};
 
-/// Bytes of a program's name that the system keeps.
+/// Number of bytes of a program's name that the system keeps.
 const COMMAND: usize = 15;
 
 impl State {
-    /// A call has returned.
+    /// Processes a call that has returned.
     pub(super) fn call(&mut self, process: u32, time: i64, call: &Call<'_>, out: &mut Batch) {
-        let who = self.who(process, time);
-        let mut at = At { state: self, process, who: &who, out };
+        let origin = self.origin(process, time);
+        let mut at = CallContext { state: self, process, origin: &origin, out };
         if call.name == "exit_group" {
             return at.state.exit_process(process, time, at.out);
         }
@@ -70,25 +70,25 @@ impl State {
                 at.state.task(process).user = call.returned().unwrap_or(0).try_into().unwrap_or(0);
             }
             "setuid" => at.state.task(process).user = call.number(0).unwrap_or(0).try_into().unwrap_or(0),
-            "io_submit" | "io_uring_enter" => at.state.counts.unseen_transfers += 1,
+            "io_submit" | "io_uring_enter" => at.state.counts.asynchronous_calls += 1,
             _ => {}
         }
     }
 }
 
-/// Where an argument with a name is, and before it the directory that it is relative to.
+/// The arguments of a name: that of its directory, if any, and that of the name.
 type Named = (Option<usize>, usize);
 
-/// A call being told.
-struct At<'a> {
+/// The context of a call that is being processed.
+struct CallContext<'a> {
     state: &'a mut State,
     process: u32,
-    who: &'a Who,
+    origin: &'a Origin,
     out: &'a mut Batch,
 }
 
-impl At<'_> {
-    /// Returns the name in an argument, absolute if that can be had.
+impl CallContext<'_> {
+    /// Returns the name in an argument, absolute if possible.
     fn name(&mut self, call: &Call<'_>, (directory, name): Named) -> Option<String> {
         let name = text(call.arg(name))?;
         let base = match directory.map(|directory| descriptor(call.arg(directory))) {
@@ -99,7 +99,7 @@ impl At<'_> {
                 Some(path)
             }
             Some(Some((Some(fd), _))) => {
-                let open = self.state.open_of(self.process, &fd.to_string(), self.who, self.out);
+                let open = self.state.open_of(self.process, &fd.to_string(), self.origin, self.out);
                 open.and_then(|open| self.state.get(open)).map(|open| open.path.to_string())
             }
             _ => self.state.task(self.process).directory.as_deref().map(str::to_owned),
@@ -110,11 +110,12 @@ impl At<'_> {
     }
 
     fn open_of(&mut self, arg: &str) -> Option<u64> {
-        self.state.open_of(self.process, arg, self.who, self.out)
+        self.state.open_of(self.process, arg, self.origin, self.out)
     }
 
-    /// Of a file that was open before and is closed now, this is the first that is heard.
-    fn meet(&mut self, arg: &str) {
+    /// Records the open of a file that was open before the trace and is mentioned only by its
+    /// close.
+    fn note_open(&mut self, arg: &str) {
         if arg.contains('<') {
             self.open_of(arg);
         }
@@ -128,14 +129,14 @@ impl At<'_> {
         let Some((Some(fd), label)) = descriptor(call.result) else { return };
         let has = |word: &str| words.split('|').any(|one| one == word);
         let named = self.name(call, (directory, name));
-        // What the system calls the file is better than what the program did.
+        // The system's name of the file is better than the program's.
         let path = match (label, named) {
             (Label::Other, _) => None,
             (Label::File(path) | Label::Deleted(path), _) => Some(path),
             (Label::Unknown, named) => named,
         };
         let Some(path) = path.filter(|path| !is_device(path) && !has("O_PATH")) else {
-            return self.state.install(self.process, fd, 0, has("O_CLOEXEC"), self.who, self.out);
+            return self.state.install(self.process, fd, 0, has("O_CLOEXEC"), self.origin, self.out);
         };
         let mut flags = if has("O_RDWR") {
             Flags::READ | Flags::WRITE
@@ -152,34 +153,35 @@ impl At<'_> {
             }
         }
         if has("O_TMPFILE") {
-            let file = self.state.files.nameless();
+            let file = self.state.files.unnamed();
             self.state.files.get(file).exact = true;
-            let flags = Flags(flags.0 & !Flags::DIRECTORY.0) | Flags::NAMELESS;
-            let open = self.state.open(Kind::Create, file, &path, flags, self.who, self.out);
-            return self.state.install(self.process, fd, open, has("O_CLOEXEC"), self.who, self.out);
+            let flags = Flags(flags.0 & !Flags::DIRECTORY.0) | Flags::UNNAMED;
+            let open = self.state.open(Kind::Create, file, &path, flags, self.origin, self.out);
+            return self.state.install(self.process, fd, open, has("O_CLOEXEC"), self.origin, self.out);
         }
-        let met = self.state.files.is_known(&path);
+        let was_known = self.state.files.is_known(&path);
         let (file, _) = self.state.files.named(&path);
-        let creates = has("O_CREAT") && (has("O_EXCL") || !met);
+        let creates = has("O_CREAT") && (has("O_EXCL") || !was_known);
         if creates {
-            self.state.counts.taken_for_new += u64::from(!has("O_EXCL"));
-            *self.state.files.get(file) = super::files::Known { names: 1, exact: true, ..Default::default() };
+            self.state.counts.assumed_new += u64::from(!has("O_EXCL"));
+            *self.state.files.get(file) =
+                super::files::FileInfo { names: 1, exact: true, ..Default::default() };
         } else if has("O_TRUNC") {
             flags |= Flags::TRUNCATED;
         }
         let kind = if creates { Kind::Create } else { Kind::Open };
-        let open = self.state.open(kind, file, &path, flags, self.who, self.out);
+        let open = self.state.open(kind, file, &path, flags, self.origin, self.out);
         if has("O_TRUNC") {
             let known = self.state.files.get(file);
             (known.size, known.exact) = (0, true);
         }
-        self.state.install(self.process, fd, open, has("O_CLOEXEC"), self.who, self.out);
+        self.state.install(self.process, fd, open, has("O_CLOEXEC"), self.origin, self.out);
     }
 
     fn close(&mut self, call: &Call<'_>) {
-        self.meet(call.arg(0));
+        self.note_open(call.arg(0));
         if let Some((Some(fd), _)) = descriptor(call.arg(0)) {
-            self.state.close(self.process, fd, fd, self.who, self.out);
+            self.state.close(self.process, fd, fd, self.origin, self.out);
         }
     }
 
@@ -188,18 +190,18 @@ impl At<'_> {
         if call.arg(2).contains("CLOSE_RANGE_CLOEXEC") {
             self.state.set_close_on_exec(self.process, fd(0), fd(1), true);
         } else {
-            self.state.close(self.process, fd(0), fd(1), self.who, self.out);
+            self.state.close(self.process, fd(0), fd(1), self.origin, self.out);
         }
     }
 
     fn duplicate(&mut self, call: &Call<'_>, close_on_exec: bool) {
         let open = self.open_of(call.arg(0)).unwrap_or(0);
         if let Some((Some(fd), _)) = descriptor(call.result) {
-            // What was under the number is closed, even if nobody saw it being opened.
+            // The file under the new number is closed, even if its open was not seen.
             if call.name != "dup" && call.name != "fcntl" {
-                self.meet(call.arg(1));
+                self.note_open(call.arg(1));
             }
-            self.state.install(self.process, fd, open, close_on_exec, self.who, self.out);
+            self.state.install(self.process, fd, open, close_on_exec, self.origin, self.out);
         }
     }
 
@@ -218,21 +220,21 @@ impl At<'_> {
     }
 
     fn transfer(&mut self, call: &Call<'_>, fd: usize, position: Option<usize>, writes: bool) {
-        let (Some(open), Some(bytes)) = (self.open_of(call.arg(fd)), call.moved()) else { return };
-        // `preadv2` takes -1 for the file's own position.
+        let (Some(open), Some(bytes)) = (self.open_of(call.arg(fd)), call.transferred()) else { return };
+        // `preadv2` uses -1 for the file's own position.
         let position = position.and_then(|position| call.number(position));
-        self.state.transfer(open, position, bytes, writes, self.who, self.out);
+        self.state.transfer(open, position, bytes, writes, self.origin, self.out);
         let asked = if call.name.contains('v') { None } else { call.number(2) };
         if !writes && asked.is_some_and(|asked| bytes < asked) {
-            self.came_to_the_end(open, position, bytes);
+            self.reached_end(open, position, bytes);
         }
     }
 
-    /// A read that got less than it asked for tells where the file ends.
-    fn came_to_the_end(&mut self, open: u64, position: Option<u64>, bytes: u64) {
+    /// Sets the size of a file after a read that returned less than it asked for.
+    fn reached_end(&mut self, open: u64, position: Option<u64>, bytes: u64) {
         let Some(found) = self.state.get(open) else { return };
         let end = position.map_or(found.run.end(), |position| position.saturating_add(bytes));
-        // A read that got nothing may have begun beyond the end.
+        // A read that returned nothing may have begun beyond the end.
         let reached = bytes > 0 || (position.is_none() && !found.run.is_empty());
         let file = found.file;
         let known = self.state.files.get(file);
@@ -241,14 +243,14 @@ impl At<'_> {
         }
     }
 
-    /// From one file to another, each with a position of its own or the file's.
+    /// Processes a copy from one file to another, each at an explicit position or the file's own.
     fn copy(&mut self, call: &Call<'_>, from: (usize, Option<usize>), to: (usize, Option<usize>)) {
-        let Some(bytes) = call.moved() else { return };
+        let Some(bytes) = call.transferred() else { return };
         for ((fd, position), writes) in [(from, false), (to, true)] {
             let position =
                 position.and_then(|at| integer(call.arg(at).strip_prefix('[')?.split(']').next()?));
             if let Some(open) = self.open_of(call.arg(fd)) {
-                self.state.transfer(open, position, bytes, writes, self.who, self.out);
+                self.state.transfer(open, position, bytes, writes, self.origin, self.out);
             }
         }
     }
@@ -258,7 +260,7 @@ impl At<'_> {
         if call.arg(2) == "SEEK_END" && call.arg(1) == "0" {
             self.state.learn_size(open, to, self.out);
         }
-        self.state.seek(open, to, self.who, self.out);
+        self.state.seek(open, to, self.origin, self.out);
     }
 
     fn map(&mut self, call: &Call<'_>) {
@@ -282,7 +284,7 @@ impl At<'_> {
         }
         let writes = call.arg(2).contains("PROT_WRITE") && call.arg(3).contains("MAP_SHARED");
         let (read, written) = if writes { (0, bytes) } else { (bytes, 0) };
-        tell(file, &path, self.who, self.out, |all| Event {
+        emit(file, &path, self.origin, self.out, |all| Event {
             kind: Kind::Run,
             flags,
             open,
@@ -294,7 +296,7 @@ impl At<'_> {
         });
     }
 
-    /// Only a directory has entries.
+    /// Marks an open file as a directory, since only directories have entries.
     fn directory(&mut self, call: &Call<'_>) {
         let open = self.open_of(call.arg(0));
         if let Some(found) = open.and_then(|open| self.state.get(open)) {
@@ -306,7 +308,7 @@ impl At<'_> {
         let open = self.open_of(call.arg(0));
         if let Some((number, found)) = open.and_then(|open| Some((open, self.state.get(open)?))) {
             let (file, path) = (found.file, found.path.clone());
-            tell(file, &path, self.who, self.out, |all| Event { kind: Kind::Sync, open: number, ..all });
+            emit(file, &path, self.origin, self.out, |all| Event { kind: Kind::Sync, open: number, ..all });
         }
     }
 
@@ -326,10 +328,10 @@ impl At<'_> {
     fn cut(&mut self, file: u64, path: &str, size: u64) {
         let known = self.state.files.get(file);
         (known.size, known.exact) = (size, true);
-        tell(file, path, self.who, self.out, |all| Event { kind: Kind::Truncate, size, ..all });
+        emit(file, path, self.origin, self.out, |all| Event { kind: Kind::Truncate, size, ..all });
     }
 
-    /// `fallocate` that may make the file longer.
+    /// Processes a `fallocate` that may extend the file.
     fn extend(&mut self, call: &Call<'_>) {
         let (Some(from), Some(len)) = (call.number(2), call.number(3)) else { return };
         let end = from.saturating_add(len);
@@ -352,8 +354,8 @@ impl At<'_> {
         let (file, last) = self.state.files.unlink(path);
         let size = self.state.files.get(file).size;
         let flags = if last { how | Flags::LAST } else { how };
-        tell(file, path, self.who, self.out, |all| Event { kind: Kind::Unlink, flags, size, ..all });
-        self.state.files.settle(file);
+        emit(file, path, self.origin, self.out, |all| Event { kind: Kind::Unlink, flags, size, ..all });
+        self.state.files.drop_if_unused(file);
     }
 
     fn directory_change(&mut self, kind: Kind, call: &Call<'_>, directory: Option<usize>, name: usize) {
@@ -362,8 +364,8 @@ impl At<'_> {
             Kind::Rmdir => self.state.files.unlink(&path).0,
             _ => self.state.files.named(&path).0,
         };
-        tell(file, &path, self.who, self.out, |all| Event { kind, flags: Flags::DIRECTORY, ..all });
-        self.state.files.settle(file);
+        emit(file, &path, self.origin, self.out, |all| Event { kind, flags: Flags::DIRECTORY, ..all });
+        self.state.files.drop_if_unused(file);
     }
 
     fn rename(&mut self, call: &Call<'_>, from: Named, to: Named) {
@@ -371,18 +373,18 @@ impl At<'_> {
         if from == to {
             return;
         }
-        let told = [(&from, &to), (&to, &from)];
+        let renames = [(&from, &to), (&to, &from)];
         let exchanges = call.arg(4).contains("RENAME_EXCHANGE");
         if !exchanges && self.state.files.is_known(&to) {
             if self.state.files.named(&from).0 == self.state.files.named(&to).0 {
-                return; // Two names of one file stay as they are.
+                return; // Renaming one name of a file to another does nothing.
             }
             self.remove(&to, Flags::REPLACED);
         }
-        for (from, to) in if exchanges { &told[..] } else { &told[..1] } {
+        for (from, to) in if exchanges { &renames[..] } else { &renames[..1] } {
             let (file, _) = self.state.files.named(from);
             let new_path = self.out.names.symbol(to);
-            tell(file, from, self.who, self.out, |all| Event { kind: Kind::Rename, new_path, ..all });
+            emit(file, from, self.origin, self.out, |all| Event { kind: Kind::Rename, new_path, ..all });
         }
         if exchanges {
             self.state.files.exchange(&from, &to);
@@ -400,12 +402,12 @@ impl At<'_> {
     fn exec(&mut self, call: &Call<'_>, directory: Option<usize>, name: usize) {
         let Some(path) = self.name(call, (directory, name)) else { return };
         let command: String = path.rsplit('/').next().unwrap_or("").chars().take(COMMAND).collect();
-        self.state.exec(self.process, &command, self.who, self.out);
-        // The event is the new program's.
-        let who = self.state.who(self.process, self.who.time);
+        self.state.exec(self.process, &command, self.origin, self.out);
+        // The event belongs to the new program.
+        let origin = self.state.origin(self.process, self.origin.time);
         let (file, _) = self.state.files.named(&path);
         let size = self.state.files.get(file).size;
-        tell(file, &path, &who, self.out, |all| Event { kind: Kind::Exec, size, ..all });
+        emit(file, &path, &origin, self.out, |all| Event { kind: Kind::Exec, size, ..all });
     }
 
     fn fork(&mut self, call: &Call<'_>) {

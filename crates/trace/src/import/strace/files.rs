@@ -1,26 +1,26 @@
-//! What is known of files: strace tells names, not inodes, so a file is what a name leads to.
+//! The known files. strace shows names, not inodes, so a file is identified by its name.
 //!
-//! A file gets a number when its name is first met, keeps it through renames, and loses it when its
-//! last known name and its last open are gone. Only those are kept, so memory is bounded by the
-//! files that are there, not by what happens to them.
+//! A file gets a number when its name first appears, keeps it through renames, and loses it when
+//! its last known name and its last open are gone. Only such files are kept, so memory depends on
+//! the files that exist, not on the number of calls.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// A file's number, from 1.
+/// Number of a file, from 1.
 pub(super) type Number = u64;
 
-/// A file.
+/// A known file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Known {
-    /// Names that were met.
+pub(super) struct FileInfo {
+    /// Number of known names.
     pub(super) names: u32,
-    /// Open files of it.
+    /// Number of opens.
     pub(super) opens: u32,
-    /// Bytes that it has at least.
+    /// Minimum size in bytes.
     pub(super) size: u64,
-    /// `size` is exact.
+    /// Set if `size` is exact.
     pub(super) exact: bool,
 }
 
@@ -28,26 +28,26 @@ pub(super) struct Known {
 #[derive(Debug, Default)]
 pub(super) struct Files {
     by_name: BTreeMap<Arc<str>, Number>,
-    known: HashMap<Number, Known>,
+    known: HashMap<Number, FileInfo>,
     last: Number,
 }
 
 impl Files {
-    /// Returns the file of this name, met before or new; true if it is new.
+    /// Returns the file with this name, and true if the name is new.
     pub(super) fn named(&mut self, name: &str) -> (Number, bool) {
         if let Some(&number) = self.by_name.get(name) {
             return (number, false);
         }
-        let number = self.nameless();
+        let number = self.unnamed();
         self.by_name.insert(name.into(), number);
         self.known.entry(number).or_default().names = 1;
         (number, true)
     }
 
-    /// Returns a file that has no name.
-    pub(super) fn nameless(&mut self) -> Number {
+    /// Returns a new file without a name.
+    pub(super) fn unnamed(&mut self) -> Number {
         self.last += 1;
-        self.known.insert(self.last, Known::default());
+        self.known.insert(self.last, FileInfo::default());
         self.last
     }
 
@@ -55,12 +55,12 @@ impl Files {
         self.by_name.contains_key(name)
     }
 
-    /// Returns what is known of a file; what is told of one that is gone is forgotten at once.
-    pub(super) fn get(&mut self, number: Number) -> &mut Known {
+    /// Returns the file with this number, as a new one if it was dropped.
+    pub(super) fn get(&mut self, number: Number) -> &mut FileInfo {
         self.known.entry(number).or_default()
     }
 
-    /// Gives a file another name beside those that it has.
+    /// Adds a name to a file.
     pub(super) fn link(&mut self, from: &str, to: &str) {
         let (number, _) = self.named(from);
         if self.by_name.insert(to.into(), number) != Some(number) {
@@ -68,7 +68,7 @@ impl Files {
         }
     }
 
-    /// Takes a name away. Gives the file, and true if it was the last name that is known.
+    /// Removes a name. Returns the file, and true if it was its last known name.
     pub(super) fn unlink(&mut self, name: &str) -> (Number, bool) {
         let (number, _) = self.named(name);
         self.by_name.remove(name);
@@ -77,8 +77,7 @@ impl Files {
         (number, known.names == 0)
     }
 
-    /// Moves a name, and if it is a directory's those below it. What was at `to` must have been
-    /// unlinked.
+    /// Renames a file, and if it is a directory the names below it. `to` must have been unlinked.
     pub(super) fn rename(&mut self, from: &str, to: &str) -> Number {
         let (number, _) = self.named(from);
         self.by_name.remove(from);
@@ -95,23 +94,23 @@ impl Files {
         number
     }
 
-    /// Swaps what two names lead to.
+    /// Swaps the files of two names.
     pub(super) fn exchange(&mut self, one: &str, other: &str) {
         let (first, second) = (self.named(one).0, self.named(other).0);
         self.by_name.insert(one.into(), second);
         self.by_name.insert(other.into(), first);
     }
 
-    /// Forgets a file that has neither names nor opens.
-    pub(super) fn settle(&mut self, number: Number) {
+    /// Drops a file that has neither names nor opens.
+    pub(super) fn drop_if_unused(&mut self, number: Number) {
         if self.known.get(&number).is_some_and(|known| known.names == 0 && known.opens == 0) {
             self.known.remove(&number);
         }
     }
 }
 
-/// Returns a name without `.`, `..` and doubled slashes, beginning where `base` says if it is
-/// relative and that is known.
+/// Returns a name without `.`, `..` and double slashes; a relative name is put after `base` if that
+/// is known.
 pub(super) fn absolute(base: Option<&str>, name: &str) -> String {
     let whole = match base {
         Some(base) if !name.starts_with('/') => format!("{base}/{name}"),
@@ -134,10 +133,10 @@ pub(super) fn absolute(base: Option<&str>, name: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Promise: a name leads to one file until it is unlinked; renames and links keep the file's
+    /// Promise: a name refers to one file until it is unlinked; renames and links keep the file's
     /// number, below directories, too.
     #[test]
-    fn names_lead_to_files() {
+    fn names_refer_to_files() {
         let mut files = Files::default();
         let (a, new) = files.named("/a");
         assert!(new);
@@ -145,7 +144,7 @@ mod tests {
         files.link("/a", "/b");
         assert_eq!(files.unlink("/a"), (a, false));
         assert_eq!(files.unlink("/b"), (a, true));
-        files.settle(a);
+        files.drop_if_unused(a);
         assert!(files.known.is_empty() && files.by_name.is_empty());
         let (again, _) = files.named("/a");
         assert_ne!(again, a);
@@ -158,21 +157,21 @@ mod tests {
         assert_eq!((files.named("/ab").0, files.named("/c/x").0), (below, beside));
     }
 
-    /// Promise: a file that is unlinked while open is known until it is closed.
+    /// Promise: a file that is unlinked while open is kept until it is closed.
     #[test]
-    fn open_files_are_known() {
+    fn open_files_are_kept() {
         let mut files = Files::default();
         let (a, _) = files.named("/a");
         files.get(a).opens = 1;
         files.unlink("/a");
-        files.settle(a);
+        files.drop_if_unused(a);
         assert!(files.known.contains_key(&a));
         files.get(a).opens = 0;
-        files.settle(a);
+        files.drop_if_unused(a);
         assert!(files.known.is_empty());
     }
 
-    /// Promise: names are made absolute where their base is known.
+    /// Promise: names are made absolute if their base is known.
     #[test]
     fn names_are_absolute() {
         for (base, name, whole) in [

@@ -1,24 +1,24 @@
-//! Output of strace, the tracer of system calls that is everywhere.
+//! Output of strace, the tracer of system calls.
 //!
-//! The one idea: what the kernel keeps is kept here, too: for each process a table of descriptors
-//! (shared by threads, copied by `fork`, cut by `exec`), for each open file its position, for each
-//! name a file; each line changes that state, and events fall out. `strace -f -ttt -y` gives the
-//! most; without `-y` relative names and descriptors that were passed in are unknown, without `-f`
-//! children are.
+//! The one idea: this module models the state of the kernel: a table of descriptors for each
+//! process (shared by threads, copied by `fork`, reduced by `exec`), a position for each open file,
+//! a file for each name. Each line changes that state and may give events. `strace -f -ttt -y`
+//! gives the best result; without `-y` relative names and inherited descriptors are unknown,
+//! without `-f` the child processes are missing.
 //!
-//! What strace does not say, and what is done about it:
+//! Information that strace does not show is replaced as follows:
 //! - *Inodes*: files are numbered by name, from 1, on device 0 ([`files`]). Two names of one file
-//!   (links made before the trace, a way through a symbolic link) are two files; a name's removal
-//!   is taken for the last one unless a link was seen.
-//! - *Sizes*: from `stat` calls, from reads that came to the end, from what was written to a new
-//!   file. An unknown size is told as what was reached at least. An `fstat` right after an `open`
-//!   still counts for the `open`.
-//! - *Whether `O_CREAT` made the file*: yes if the name was not met before and no such `fstat`
-//!   shows contents.
-//! - *Users*: from the answers to `getuid` and the like, which most programs ask for.
+//!   (hard links made before the trace, symbolic links) count as two files; removing a name counts
+//!   as removing the last one unless a link was seen.
+//! - *Sizes*: from `stat` calls, from reads that reached the end, and from writes to a new file. An
+//!   unknown size is the largest position that was accessed. An `fstat` right after an `open` still
+//!   sets the size in the `open` event.
+//! - *Whether `O_CREAT` created the file*: yes if the name was unknown before and no such `fstat`
+//!   shows content.
+//! - *Users*: from the results of `getuid` and similar calls, which most programs make.
 //!
-//! Sources: strace(1), and the manual pages of the calls. [`syntax`] is what a line says, [`state`]
-//! what is kept, [`calls`] what each call does to it.
+//! Sources: strace(1), and the manual pages of the calls. [`syntax`] parses lines, [`state`] has
+//! the state, and [`calls`] the effects of each call on it.
 
 mod calls;
 mod files;
@@ -29,7 +29,7 @@ use super::text::{Decode, Lines};
 use super::{Format, lines};
 use crate::{Batch, Info};
 use state::State;
-use syntax::{Call, Stamp, What};
+use syntax::{Call, LineKind, Stamp};
 
 pub(super) const FORMAT: Format = Format {
     name: "strace",
@@ -38,8 +38,8 @@ pub(super) const FORMAT: Format = Format {
     recognises: |start| {
         let lines = lines(start, 50);
         let understood = lines.iter().filter(|line| syntax::line(line).is_some()).count();
-        let is_call = |line: &String| match syntax::line(line).map(|line| line.what) {
-            Some(What::Call(text)) => Call::parse(text).is_some(),
+        let is_call = |line: &String| match syntax::line(line).map(|line| line.kind) {
+            Some(LineKind::Call(text)) => Call::parse(text).is_some(),
             _ => false,
         };
         understood * 10 >= lines.len() * 9 && lines.iter().any(is_call)
@@ -49,14 +49,14 @@ pub(super) const FORMAT: Format = Format {
 
 const DAY: i64 = 24 * 3600 * 1_000_000_000;
 
-/// Puts lines together to calls and gives them a time.
+/// Combines lines into calls and assigns their times.
 #[derive(Default)]
 struct Strace {
     state: State,
     number: u64,
-    /// Lines that were not understood, and the first of them.
-    odd: u64,
-    first_odd: u64,
+    /// Number of lines that were not understood, and the number of the first one.
+    unknown_lines: u64,
+    first_unknown: u64,
     now: i64,
     /// Midnights that have passed in a log with times of day.
     midnights: i64,
@@ -82,22 +82,21 @@ impl Strace {
     }
 
     fn call(&mut self, process: u32, text: &str, out: &mut Batch) {
-        // strace says of some calls that never return that they are unfinished, and gives their
-        // result nevertheless.
+        // strace marks some calls that never return as unfinished, but gives their result.
         let text = text.replace(" <unfinished ...>)", ")");
         match Call::parse(&text) {
             Some(call) => {
                 let time = self.now.saturating_add(call.took.unwrap_or(0));
                 self.state.call(process, time, &call, out);
             }
-            None => self.note_odd(),
+            None => self.note_unknown(),
         }
     }
 
-    fn note_odd(&mut self) {
-        self.odd += 1;
-        if self.odd == 1 {
-            self.first_odd = self.number;
+    fn note_unknown(&mut self) {
+        self.unknown_lines += 1;
+        if self.unknown_lines == 1 {
+            self.first_unknown = self.number;
         }
     }
 }
@@ -109,20 +108,20 @@ impl Decode for Strace {
             return Ok(());
         }
         let Some(line) = syntax::line(line) else {
-            self.note_odd();
+            self.note_unknown();
             return Ok(());
         };
         self.tick(line.stamp);
         let process = line.process.unwrap_or(0);
-        match line.what {
-            What::Remark => {}
-            What::Exit => self.state.exit(process, self.now, out),
-            What::Unfinished(head) => self.state.begin(process, head),
-            What::Resumed(rest) => match self.state.resume(process) {
+        match line.kind {
+            LineKind::Message => {}
+            LineKind::Exit => self.state.exit(process, self.now, out),
+            LineKind::Unfinished(head) => self.state.begin(process, head),
+            LineKind::Resumed(rest) => match self.state.resume(process) {
                 Some(head) => self.call(process, &(head + rest), out),
-                None => self.note_odd(),
+                None => self.note_unknown(),
             },
-            What::Call(text) => self.call(process, text, out),
+            LineKind::Call(text) => self.call(process, text, out),
         }
         Ok(())
     }
@@ -131,22 +130,22 @@ impl Decode for Strace {
         self.state.end(self.now, out);
     }
 
-    fn given(&mut self) {
-        self.state.given();
+    fn batch_taken(&mut self) {
+        self.state.batch_taken();
     }
 
     fn info(&self) -> Info {
         let mut notes = vec![
-            "files are numbered by name, as strace tells no inodes".to_owned(),
-            "a size that strace did not show is what was reached at least".to_owned(),
+            "files are numbered by name, because strace does not show inodes".to_owned(),
+            "sizes that strace did not show are lower bounds".to_owned(),
         ];
         if !self.any_date {
             notes.push("the log has no dates: times count from 1970".into());
         }
-        if self.odd > 0 {
+        if self.unknown_lines > 0 {
             notes.push(format!(
-                "{} lines were not understood, the first is line {}",
-                self.odd, self.first_odd
+                "{} lines were not understood; the first is line {}",
+                self.unknown_lines, self.first_unknown
             ));
         }
         notes.extend(self.state.notes());

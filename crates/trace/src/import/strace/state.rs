@@ -1,7 +1,7 @@
-//! What is kept while a log is read: processes, descriptors, open files.
+//! The state while a log is read: processes, descriptors, open files.
 //!
-//! Invariants: an open file has as many `descriptors` as there are slots with its number; a table
-//! has as many `tasks` as name it; what has none is gone, and its end was told.
+//! Invariants: `descriptors` of an open file is the number of slots that refer to it; `tasks` of a
+//! table is the number of tasks that use it; both are dropped at 0, with the events of their end.
 
 use super::files::{Files, Number};
 use super::syntax::{Label, descriptor};
@@ -13,17 +13,17 @@ use std::sync::Arc;
 /// A process or thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Task {
-    /// The process that it is a thread of.
+    /// The process of a thread.
     pub(super) process: u32,
     pub(super) table: u32,
     pub(super) directory: Option<Arc<str>>,
     pub(super) command: Arc<str>,
     pub(super) user: u32,
-    /// A call that was begun.
+    /// The first part of an unfinished call.
     pending: Option<String>,
 }
 
-/// Descriptors.
+/// A table of descriptors.
 #[derive(Clone, Debug, Default)]
 struct Table {
     tasks: u32,
@@ -32,7 +32,7 @@ struct Table {
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// 0 for what is no file.
+    /// Number of the open; 0 for anything but a file.
     open: u64,
     close_on_exec: bool,
 }
@@ -43,34 +43,33 @@ pub(super) struct Open {
     pub(super) file: Number,
     pub(super) path: Arc<str>,
     pub(super) flags: Flags,
-    /// What goes through the file's position, and what has its own.
+    /// The run at the file's position, and the run of positional accesses.
     pub(super) run: Run,
     pub(super) positional: Run,
     descriptors: u32,
-    /// The batch and place of the event that told of the opening, while the size in it may be put
-    /// right.
-    told: Option<(u64, usize)>,
+    /// Batch and index of the event of the open, while its size may still be corrected.
+    event: Option<(u64, usize)>,
 }
 
-/// Who did something when.
+/// The origin of an event: time, process, user and program.
 #[derive(Clone, Debug)]
-pub(super) struct Who {
+pub(super) struct Origin {
     pub(super) time: i64,
     process: u32,
     user: u32,
     command: Arc<str>,
 }
 
-/// How often something was not to be had.
+/// Numbers of things that the log did not show.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     pub(super) unknown_descriptors: u64,
-    pub(super) unseen_transfers: u64,
-    pub(super) taken_for_new: u64,
+    pub(super) asynchronous_calls: u64,
+    pub(super) assumed_new: u64,
     pub(super) relative: u64,
 }
 
-/// All of it.
+/// The whole state.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) files: Files,
@@ -84,8 +83,8 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The events so far were given away.
-    pub(super) fn given(&mut self) {
+    /// Records that the events so far were taken.
+    pub(super) fn batch_taken(&mut self) {
         self.batch += 1;
     }
 
@@ -97,13 +96,13 @@ impl State {
         self.tasks.get_mut(&process)?.pending.take()
     }
 
-    /// Returns the task, which may be new: then its parent is one that is just making a child, if
-    /// there is such.
+    /// Returns a task. If it is new, its parent is a task that is just creating a child, if there
+    /// is one.
     pub(super) fn task(&mut self, process: u32) -> &mut Task {
         if !self.tasks.contains_key(&process) {
             let forks = |head: &str| ["clone", "fork", "vfork"].iter().any(|name| head.starts_with(name));
             let parents = self.tasks.iter().filter(|(_, task)| task.pending.as_deref().is_some_and(forks));
-            // The one numbered just before, if there are several.
+            // If there are several, choose the one with the nearest lower number.
             let parent =
                 parents.map(|(&number, _)| number).min_by_key(|number| process.wrapping_sub(*number));
             if let Some(parent) = parent {
@@ -114,7 +113,7 @@ impl State {
                 self.tasks.insert(process, Task { process, table, ..Task::default() });
             }
         }
-        self.tasks.get_mut(&process).expect("it was just made")
+        self.tasks.get_mut(&process).expect("the task was just added")
     }
 
     fn new_table(&mut self, table: Table) -> u32 {
@@ -123,7 +122,7 @@ impl State {
         self.last_table
     }
 
-    /// A child of `parent`, made by a call that says `how`, unless it has been met before.
+    /// Adds a child of `parent` made by the call text `how`, unless it is known.
     pub(super) fn fork(&mut self, parent: u32, child: u32, how: &str) {
         if self.tasks.contains_key(&child) || child == parent {
             return;
@@ -146,33 +145,33 @@ impl State {
         self.tasks.insert(child, task);
     }
 
-    pub(super) fn who(&mut self, process: u32, time: i64) -> Who {
+    pub(super) fn origin(&mut self, process: u32, time: i64) -> Origin {
         let task = self.task(process);
-        Who { time, process: task.process, user: task.user, command: Arc::clone(&task.command) }
+        Origin { time, process: task.process, user: task.user, command: Arc::clone(&task.command) }
     }
 
-    /// A task is gone, and with the last of a table its descriptors.
+    /// Removes a task, and with the last task of a table its descriptors.
     pub(super) fn exit(&mut self, process: u32, time: i64, out: &mut Batch) {
         if !self.tasks.contains_key(&process) {
             return;
         }
-        let who = self.who(process, time);
+        let origin = self.origin(process, time);
         let table = self.tasks.remove(&process).map_or(0, |task| task.table);
-        self.leave(table, &who, out);
+        self.leave(table, &origin, out);
     }
 
-    fn leave(&mut self, table: u32, who: &Who, out: &mut Batch) {
+    fn leave(&mut self, table: u32, origin: &Origin, out: &mut Batch) {
         let Some(left) = self.tables.get_mut(&table) else { return };
         left.tasks = left.tasks.saturating_sub(1);
         if left.tasks == 0 {
             let slots = self.tables.remove(&table).map(|table| table.slots).unwrap_or_default();
             for slot in slots.into_values() {
-                self.release(slot.open, Flags::IMPLICIT, who, out);
+                self.release(slot.open, Flags::IMPLICIT, origin, out);
             }
         }
     }
 
-    /// The whole process is gone, all threads of it.
+    /// Removes all threads of a process.
     pub(super) fn exit_process(&mut self, process: u32, time: i64, out: &mut Batch) {
         let group = self.task(process).process;
         let mut all: Vec<_> =
@@ -183,9 +182,9 @@ impl State {
         }
     }
 
-    /// Another program: the task stands alone, with a table of its own from which some descriptors
-    /// go.
-    pub(super) fn exec(&mut self, process: u32, command: &str, who: &Who, out: &mut Batch) {
+    /// Processes an `exec`: the task gets a table of its own, without the descriptors that are
+    /// closed on exec.
+    pub(super) fn exec(&mut self, process: u32, command: &str, origin: &Origin, out: &mut Batch) {
         let task = self.task(process).clone();
         let slots = self.tables.get(&task.table).map(|table| table.slots.clone()).unwrap_or_default();
         for slot in slots.values() {
@@ -193,10 +192,10 @@ impl State {
                 open.descriptors += 1;
             }
         }
-        self.leave(task.table, who, out);
+        self.leave(task.table, origin, out);
         let (gone, slots): (BTreeMap<_, _>, _) = slots.into_iter().partition(|(_, slot)| slot.close_on_exec);
         for slot in gone.into_values() {
-            self.release(slot.open, Flags::IMPLICIT, who, out);
+            self.release(slot.open, Flags::IMPLICIT, origin, out);
         }
         let table = self.new_table(Table { tasks: 1, slots });
         let task = self.task(process);
@@ -204,14 +203,14 @@ impl State {
         task.command = command.into();
     }
 
-    /// Puts an open file, or 0 for something else, under a descriptor; what was there is closed.
+    /// Assigns an open file, or 0 for something else, to a descriptor; closes what was there.
     pub(super) fn install(
         &mut self,
         process: u32,
         fd: i32,
         open: u64,
         close_on_exec: bool,
-        who: &Who,
+        origin: &Origin,
         out: &mut Batch,
     ) {
         if let Some(open) = self.opens.get_mut(&open) {
@@ -220,12 +219,12 @@ impl State {
         let table = self.task(process).table;
         let slots = &mut self.tables.entry(table).or_default().slots;
         if let Some(before) = slots.insert(fd, Slot { open, close_on_exec }) {
-            self.release(before.open, Flags::IMPLICIT, who, out);
+            self.release(before.open, Flags::IMPLICIT, origin, out);
         }
     }
 
     /// Closes the descriptors from `first` to `last`.
-    pub(super) fn close(&mut self, process: u32, first: i32, last: i32, who: &Who, out: &mut Batch) {
+    pub(super) fn close(&mut self, process: u32, first: i32, last: i32, origin: &Origin, out: &mut Batch) {
         let table = self.task(process).table;
         let slots = &mut self.tables.entry(table).or_default().slots;
         let closed: Vec<_> = slots.range(first..=last.max(first)).map(|(&fd, &slot)| (fd, slot)).collect();
@@ -233,7 +232,7 @@ impl State {
             slots.remove(fd);
         }
         for (_, slot) in closed {
-            self.release(slot.open, Flags::NONE, who, out);
+            self.release(slot.open, Flags::NONE, origin, out);
         }
     }
 
@@ -246,8 +245,14 @@ impl State {
         }
     }
 
-    /// Returns the open file behind an argument; one that nobody saw being opened is told of now.
-    pub(super) fn open_of(&mut self, process: u32, arg: &str, who: &Who, out: &mut Batch) -> Option<u64> {
+    /// Returns the open file of an argument; if its open was not seen, records one now.
+    pub(super) fn open_of(
+        &mut self,
+        process: u32,
+        arg: &str,
+        origin: &Origin,
+        out: &mut Batch,
+    ) -> Option<u64> {
         let (fd, label) = descriptor(arg)?;
         let fd = fd?;
         let table = self.task(process).table;
@@ -262,11 +267,11 @@ impl State {
             (None, Label::File(path)) if is_device(&path) => None,
             (None, Label::File(path)) => {
                 let file = self.files.named(&path).0;
-                Some(self.open_before(process, fd, file, &path, who, out))
+                Some(self.open_before(process, fd, file, &path, origin, out))
             }
             (None, Label::Deleted(path)) => {
-                let file = self.files.nameless();
-                Some(self.open_before(process, fd, file, &path, who, out))
+                let file = self.files.unnamed();
+                Some(self.open_before(process, fd, file, &path, origin, out))
             }
         }
     }
@@ -277,32 +282,32 @@ impl State {
         fd: i32,
         file: Number,
         path: &str,
-        who: &Who,
+        origin: &Origin,
         out: &mut Batch,
     ) -> u64 {
-        let open = self.open(Kind::Open, file, path, Flags::BEFORE, who, out);
-        self.install(process, fd, open, false, who, out);
+        let open = self.open(Kind::Open, file, path, Flags::BEFORE, origin, out);
+        self.install(process, fd, open, false, origin, out);
         open
     }
 
-    /// Opens a file, and tells.
+    /// Opens a file and adds the event.
     pub(super) fn open(
         &mut self,
         kind: Kind,
         file: Number,
         path: &str,
         flags: Flags,
-        who: &Who,
+        origin: &Origin,
         out: &mut Batch,
     ) -> u64 {
         self.last_open += 1;
         let number = self.last_open;
         let size = self.files.get(file).size;
         self.files.get(file).opens += 1;
-        let kept = Flags(flags.0 & !(Flags::TRUNCATED | Flags::BEFORE | Flags::NAMELESS).0);
-        let told = Some((self.batch, out.events.len()));
+        let kept = Flags(flags.0 & !(Flags::TRUNCATED | Flags::BEFORE | Flags::UNNAMED).0);
+        let event = Some((self.batch, out.events.len()));
         let path: Arc<str> = path.into();
-        tell(file, &path, who, out, |all| Event { kind, flags, open: number, size, ..all });
+        emit(file, &path, origin, out, |all| Event { kind, flags, open: number, size, ..all });
         let open = Open {
             file,
             path,
@@ -310,7 +315,7 @@ impl State {
             run: Run::default(),
             positional: Run::default(),
             descriptors: 0,
-            told,
+            event,
         };
         self.opens.insert(number, open);
         number
@@ -320,18 +325,18 @@ impl State {
         self.opens.get_mut(&open)
     }
 
-    /// An `fstat` showed the size. What was told of the opening is put right if nothing has
-    /// happened to the file since.
+    /// Sets the size that an `fstat` showed. Corrects the event of the open if nothing has happened
+    /// to the file since.
     pub(super) fn learn_size(&mut self, open: u64, size: u64, out: &mut Batch) {
         let Some(found) = self.opens.get_mut(&open) else { return };
-        let told = found.told.take().filter(|(batch, _)| *batch == self.batch);
-        if let Some(event) = told.and_then(|(_, at)| out.events.get_mut(at)) {
+        let event = found.event.take().filter(|(batch, _)| *batch == self.batch);
+        if let Some(event) = event.and_then(|(_, at)| out.events.get_mut(at)) {
             if !event.flags.has(Flags::TRUNCATED) {
                 event.size = size;
             }
             if event.kind == Kind::Create && size > 0 {
                 event.kind = Kind::Open;
-                self.counts.taken_for_new = self.counts.taken_for_new.saturating_sub(1);
+                self.counts.assumed_new = self.counts.assumed_new.saturating_sub(1);
             }
         }
         let file = found.file;
@@ -339,19 +344,19 @@ impl State {
         (known.size, known.exact) = (size, true);
     }
 
-    /// A transfer through an open file: at `position`, or where the file's position is.
+    /// Processes a transfer through an open file, at `position` or at the file's own position.
     pub(super) fn transfer(
         &mut self,
         open: u64,
         position: Option<u64>,
         bytes: u64,
         writes: bool,
-        who: &Who,
+        origin: &Origin,
         out: &mut Batch,
     ) {
         let Some(found) = self.opens.get_mut(&open) else { return };
         if writes {
-            found.told = None;
+            found.event = None;
         }
         let known = self.files.get(found.file);
         let at = match position {
@@ -372,11 +377,11 @@ impl State {
         }
         let Some(ended) = ended else { return };
         let (file, path, flags) = (found.file, Arc::clone(&found.path), found.flags | positional);
-        tell(file, &path, who, out, |all| ended.told(Event { kind: Kind::Run, flags, open, ..all }));
+        emit(file, &path, origin, out, |all| ended.fill_into(Event { kind: Kind::Run, flags, open, ..all }));
     }
 
-    /// The position goes elsewhere.
-    pub(super) fn seek(&mut self, open: u64, to: u64, who: &Who, out: &mut Batch) {
+    /// Moves the position of an open file.
+    pub(super) fn seek(&mut self, open: u64, to: u64, origin: &Origin, out: &mut Batch) {
         let Some(found) = self.opens.get_mut(&open) else { return };
         if found.run.end() == to {
             return;
@@ -384,19 +389,19 @@ impl State {
         let ended = std::mem::replace(&mut found.run, Run::at(to));
         let (file, path, flags) = (found.file, Arc::clone(&found.path), found.flags);
         let flags = Flags(flags.0 & !Flags::DIRECT.0);
-        tell(file, &path, who, out, |all| {
-            ended.told(Event { kind: Kind::Seek, flags, open, new_position: to, ..all })
+        emit(file, &path, origin, out, |all| {
+            ended.fill_into(Event { kind: Kind::Seek, flags, open, new_position: to, ..all })
         });
     }
 
-    /// A descriptor of an open file went; with the last one it is closed.
-    fn release(&mut self, open: u64, how: Flags, who: &Who, out: &mut Batch) {
+    /// Removes a descriptor of an open file; the last one closes it.
+    fn release(&mut self, open: u64, how: Flags, origin: &Origin, out: &mut Batch) {
         let Some(found) = self.opens.get_mut(&open) else { return };
         found.descriptors = found.descriptors.saturating_sub(1);
         if found.descriptors > 0 {
             return;
         }
-        self.flush_positional(open, who, out);
+        self.flush_positional(open, origin, out);
         let Some(mut gone) = self.opens.remove(&open) else { return };
         let known = self.files.get(gone.file);
         known.opens = known.opens.saturating_sub(1);
@@ -406,46 +411,54 @@ impl State {
             flags |= Flags::LAST;
         }
         let ended = gone.run.take();
-        tell(gone.file, &gone.path, who, out, |all| {
-            ended.told(Event { kind: Kind::Close, flags, open, size, ..all })
+        emit(gone.file, &gone.path, origin, out, |all| {
+            ended.fill_into(Event { kind: Kind::Close, flags, open, size, ..all })
         });
-        self.files.settle(gone.file);
+        self.files.drop_if_unused(gone.file);
     }
 
-    fn flush_positional(&mut self, open: u64, who: &Who, out: &mut Batch) {
+    fn flush_positional(&mut self, open: u64, origin: &Origin, out: &mut Batch) {
         let Some(found) = self.opens.get_mut(&open) else { return };
         if found.positional.is_empty() {
             return;
         }
         let ended = found.positional.take();
         let (file, path, flags) = (found.file, Arc::clone(&found.path), found.flags | Flags::POSITIONAL);
-        tell(file, &path, who, out, |all| ended.told(Event { kind: Kind::Run, flags, open, ..all }));
+        emit(file, &path, origin, out, |all| ended.fill_into(Event { kind: Kind::Run, flags, open, ..all }));
     }
 
-    /// The log is over: what is still open stays so, but its bytes are told.
+    /// Ends the log: adds the runs of files that are still open.
     pub(super) fn end(&mut self, time: i64, out: &mut Batch) {
         let mut open: Vec<_> = self.opens.keys().copied().collect();
         open.sort_unstable();
-        let who = Who { time, process: 0, user: 0, command: "".into() };
+        let origin = Origin { time, process: 0, user: 0, command: "".into() };
         for open in open {
-            self.flush_positional(open, &who, out);
+            self.flush_positional(open, &origin, out);
             let Some(found) = self.opens.get_mut(&open).filter(|found| !found.run.is_empty()) else {
                 continue;
             };
             let ended = found.run.take();
             let (file, path, flags) = (found.file, Arc::clone(&found.path), found.flags);
-            tell(file, &path, &who, out, |all| ended.told(Event { kind: Kind::Run, flags, open, ..all }));
+            emit(file, &path, &origin, out, |all| {
+                ended.fill_into(Event { kind: Kind::Run, flags, open, ..all })
+            });
         }
     }
 
-    /// Returns what is to be said of what was not to be had.
+    /// Returns notes about what the log did not show.
     pub(super) fn notes(&self) -> Vec<String> {
-        let Counts { unknown_descriptors, unseen_transfers, taken_for_new, relative } = self.counts;
+        let Counts { unknown_descriptors, asynchronous_calls, assumed_new, relative } = self.counts;
         [
-            (unknown_descriptors, "calls on descriptors that nobody saw being opened are left out (strace -y tells what they are)"),
-            (unseen_transfers, "calls of asynchronous I/O, whose transfers strace does not show"),
-            (taken_for_new, "files opened with O_CREAT are taken for new, as nothing was known of them"),
-            (relative, "names are relative to a directory that is not known (strace -y tells it)"),
+            (
+                unknown_descriptors,
+                "calls on descriptors whose open was not seen are left out (strace -y shows their files)",
+            ),
+            (
+                asynchronous_calls,
+                "calls of asynchronous I/O are left out, because strace does not show their transfers",
+            ),
+            (assumed_new, "files opened with O_CREAT count as new, because they were unknown"),
+            (relative, "names are relative to an unknown directory (strace -y shows it)"),
         ]
         .into_iter()
         .filter(|&(count, _)| count > 0)
@@ -454,27 +467,27 @@ impl State {
     }
 }
 
-/// Adds an event of a file, completed from what all of them have.
-pub(super) fn tell(
+/// Adds an event of a file; `complete` fills in what its kind needs.
+pub(super) fn emit(
     file: Number,
     path: &str,
-    who: &Who,
+    origin: &Origin,
     out: &mut Batch,
     complete: impl FnOnce(Event) -> Event,
 ) {
     let all = Event {
-        time: who.time,
+        time: origin.time,
         file: FileId { device: 0, inode: file },
-        user: who.user,
-        process: who.process,
-        command: out.names.symbol(&who.command),
+        user: origin.user,
+        process: origin.process,
+        command: out.names.symbol(&origin.command),
         path: out.names.symbol(path),
         ..Event::default()
     };
     out.events.push(complete(all));
 }
 
-/// Returns true for names that are of devices, as far as a name tells.
+/// Returns true for names of devices.
 pub(super) fn is_device(path: &str) -> bool {
     path.starts_with("/dev/") && !path.starts_with("/dev/shm/")
 }

@@ -1,15 +1,15 @@
-//! What a line of strace's output says, before what it means.
+//! The syntax of strace's output.
 //!
-//! Source: strace(1) of strace 6.1, and its output: `-f` puts the process in front (`1234 `, on a
-//! terminal `[pid 1234] `), `-t`, `-tt`, `-ttt` and `-r` the time; `-y` puts the file's name in
-//! angle brackets behind a descriptor, `-yy` also what kind of device it is.
+//! Source: strace(1) of strace 6.1, and its output: `-f` adds the process before a line (`1234 `,
+//! on a terminal `[pid 1234] `), `-t`, `-tt`, `-ttt` and `-r` the time; `-y` adds the file's name
+//! in angle brackets after a descriptor, `-yy` also the kind of device.
 
-/// When something happened, as told.
+/// The time of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stamp {
     /// Nanoseconds since 1970 (`-ttt`), or since midnight (`-t`, `-tt`).
     At(i64),
-    /// Nanoseconds since the line before (`-r`).
+    /// Nanoseconds since the previous line (`-r`).
     Since(i64),
 }
 
@@ -18,40 +18,40 @@ pub(super) enum Stamp {
 pub(super) struct Line<'a> {
     pub(super) process: Option<u32>,
     pub(super) stamp: Option<Stamp>,
-    pub(super) what: What<'a>,
+    pub(super) kind: LineKind<'a>,
 }
 
-/// What it tells of.
+/// The content of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What<'a> {
-    /// A call, from its name on.
+pub(super) enum LineKind<'a> {
+    /// A complete call, from its name on.
     Call(&'a str),
     /// The beginning of a call, from its name on.
     Unfinished(&'a str),
     /// The rest of a call.
     Resumed(&'a str),
-    /// The process (or thread) is gone.
+    /// The process (or thread) has ended.
     Exit,
-    /// A signal, or a remark of strace's.
-    Remark,
+    /// A signal, or a message of strace.
+    Message,
 }
 
-/// Understands a line; nothing if it is none of strace's.
+/// Parses a line; returns `None` if it is not strace's.
 pub(super) fn line(text: &str) -> Option<Line<'_>> {
     let text = text.trim();
     if text.starts_with("strace: ") || text.starts_with("[ Process PID=") {
-        return Some(Line { process: None, stamp: None, what: What::Remark });
+        return Some(Line { process: None, stamp: None, kind: LineKind::Message });
     }
     let (process, text) = process(text);
     let (stamp, text) = stamp(text);
-    Some(Line { process, stamp, what: what(text)? })
+    Some(Line { process, stamp, kind: kind(text)? })
 }
 
 fn process(text: &str) -> (Option<u32>, &str) {
     if let Some((inside, rest)) = text.strip_prefix("[pid ").and_then(|rest| rest.split_once(']')) {
         return (inside.trim().parse().ok(), rest.trim_start());
     }
-    // A number and a space: times have a point or colons.
+    // A number and a space; times contain a point or colons.
     match text.split_once(' ') {
         Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
             (number.parse().ok(), rest.trim_start())
@@ -85,7 +85,7 @@ fn time(word: &str) -> Option<Stamp> {
         _ => return None,
     };
     let at = seconds.checked_mul(1_000_000_000)?.checked_add(nanos)?;
-    // No log is of 1970, and no call takes ten days.
+    // No log is from 1970, and no call takes ten days.
     Some(if clock.len() == 1 && seconds < 1_000_000 { Stamp::Since(at) } else { Stamp::At(at) })
 }
 
@@ -96,44 +96,44 @@ fn nanos(fraction: &str) -> Option<i64> {
     format!("{fraction:0<9}").parse().ok()
 }
 
-fn what(text: &str) -> Option<What<'_>> {
+fn kind(text: &str) -> Option<LineKind<'_>> {
     if text.starts_with("+++ ") {
         let gone = ["exited", "killed", "superseded"].iter().any(|word| text[4..].starts_with(word));
-        return Some(if gone { What::Exit } else { What::Remark });
+        return Some(if gone { LineKind::Exit } else { LineKind::Message });
     }
     if text.starts_with("--- ") {
-        return Some(What::Remark);
+        return Some(LineKind::Message);
     }
     if let Some(rest) = text.strip_prefix("<... ") {
         let (_, rest) = rest.split_once(" resumed>")?;
-        return Some(What::Resumed(rest));
+        return Some(LineKind::Resumed(rest));
     }
     let name = text.split('(').next().unwrap_or("");
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    // `????` is a call that nobody saw the name of.
+    // `????` is a call whose name strace did not see.
     if name.len() == text.len() || name.is_empty() || !(name == "????" || name.bytes().all(is_name)) {
         return None;
     }
     match text.strip_suffix("<unfinished ...>") {
-        // `exit_group(0 <unfinished ...>) = ?` is whole.
-        Some(head) => Some(What::Unfinished(head.trim_end())),
-        None => Some(What::Call(text)),
+        // `exit_group(0 <unfinished ...>) = ?` is complete.
+        Some(head) => Some(LineKind::Unfinished(head.trim_end())),
+        None => Some(LineKind::Call(text)),
     }
 }
 
-/// A call that is whole.
+/// A complete call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call<'a> {
     pub(super) name: &'a str,
     pub(super) args: Vec<&'a str>,
-    /// What stands behind the equals sign.
+    /// Text after the equals sign.
     pub(super) result: &'a str,
-    /// How long it took (`-T`), in nanoseconds.
+    /// Duration (`-T`) in nanoseconds.
     pub(super) took: Option<i64>,
 }
 
 impl<'a> Call<'a> {
-    /// Takes a call apart.
+    /// Parses a call.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let (name, rest) = text.split_once('(')?;
         let (args, rest) = arguments(rest)?;
@@ -145,53 +145,54 @@ impl<'a> Call<'a> {
         Some(Self { name, args, result, took })
     }
 
-    /// Returns the number that it returned, if it did not fail.
+    /// Returns the numeric result, unless the call failed.
     pub(super) fn returned(&self) -> Option<u64> {
         let end = self.result.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.result.len());
-        possible(self.result[..end].parse().ok()?)
+        as_signed_size(self.result[..end].parse().ok()?)
     }
 
-    /// Returns the bytes that it moved: no call of Linux moves 2 GiB or more.
-    pub(super) fn moved(&self) -> Option<u64> {
+    /// Returns the number of bytes transferred; no call of Linux transfers 2 GiB or more.
+    pub(super) fn transferred(&self) -> Option<u64> {
         self.returned().filter(|bytes| i32::try_from(*bytes).is_ok())
     }
 
-    /// Returns true if it did not fail; an address, too, is a success.
+    /// Returns true if the call succeeded; an address is a success, too.
     pub(super) fn succeeded(&self) -> bool {
         self.result.starts_with(|c: char| c.is_ascii_digit())
     }
 
-    /// Returns an argument; the empty text if it is not there.
+    /// Returns an argument, or an empty text if it is missing.
     pub(super) fn arg(&self, number: usize) -> &'a str {
         self.args.get(number).copied().unwrap_or("")
     }
 
-    /// Returns an argument that is a number, decimal, octal or hexadecimal, and not negative.
+    /// Returns an argument as a number (decimal or hexadecimal, not negative).
     pub(super) fn number(&self, number: usize) -> Option<u64> {
         integer(self.arg(number))
     }
 }
 
-/// Returns the seconds in front of a closing bracket, in nanoseconds.
+/// Parses the seconds before a closing bracket into nanoseconds.
 fn duration(text: &str) -> Option<i64> {
     let (seconds, fraction) = text.strip_suffix('>')?.split_once('.')?;
     seconds.parse::<i64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos(fraction)?)
 }
 
-/// Returns a number as strace writes it.
+/// Parses a number as strace writes it.
 pub(super) fn integer(text: &str) -> Option<u64> {
-    possible(match text.strip_prefix("0x") {
+    as_signed_size(match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok()?,
         None => text.parse().ok()?,
     })
 }
 
-/// Returns a size or a position as a system can have it, signed with 64 bits.
-fn possible(number: u64) -> Option<u64> {
+/// Returns a number if it is possible as a size or position, which are signed 64-bit numbers.
+fn as_signed_size(number: u64) -> Option<u64> {
     i64::try_from(number).is_ok().then_some(number)
 }
 
-/// Splits what follows an opening parenthesis into arguments and what follows the closing one.
+/// Splits the text after an opening parenthesis into the arguments and the text after the closing
+/// one.
 fn arguments(text: &str) -> Option<(Vec<&str>, &str)> {
     let bytes = text.as_bytes();
     let (mut args, mut start, mut depth, mut at) = (Vec::new(), 0, 0_u32, 0);
@@ -220,7 +221,7 @@ fn arguments(text: &str) -> Option<(Vec<&str>, &str)> {
     None
 }
 
-/// Returns the place of the quote that closes the one at `at`.
+/// Returns the index of the quote that closes the one at `at`.
 fn quoted(bytes: &[u8], at: usize) -> Option<usize> {
     let mut at = at + 1;
     while *bytes.get(at)? != b'"' {
@@ -229,14 +230,14 @@ fn quoted(bytes: &[u8], at: usize) -> Option<usize> {
     Some(at)
 }
 
-/// Returns true if the bracket at `at` follows a descriptor, and is not a shift.
+/// Returns true if the bracket at `at` follows a descriptor and is not a shift.
 fn opens_label(bytes: &[u8], at: usize) -> bool {
     let before = at.checked_sub(1).map(|before| bytes[before]);
     before.is_some_and(|byte| byte.is_ascii_digit() || byte == b'D') && bytes.get(at + 1) != Some(&b'<')
 }
 
-/// Returns the place of the bracket that closes the label opened at `at`: labels nest, and hold
-/// arrows.
+/// Returns the index of the bracket that closes the label opened at `at`; labels nest and may
+/// contain arrows.
 fn label_end(bytes: &[u8], at: usize) -> Option<usize> {
     let mut depth = 0_u32;
     for (place, &byte) in bytes.iter().enumerate().skip(at) {
@@ -251,21 +252,21 @@ fn label_end(bytes: &[u8], at: usize) -> Option<usize> {
     None
 }
 
-/// What a descriptor refers to.
+/// The object that a descriptor refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Label {
-    /// Nothing was said.
+    /// Not shown.
     Unknown,
-    /// A file or directory, by its name.
+    /// A file or directory, with its name.
     File(String),
-    /// A file that has no name any more, and what its name was.
+    /// A file without a name, with its former name.
     Deleted(String),
     /// A pipe, a socket, a device.
     Other,
 }
 
-/// Returns a descriptor: its number (nothing for `AT_FDCWD`), and what it refers to. Nothing if it
-/// is none.
+/// Parses a descriptor: its number (`None` for `AT_FDCWD`) and its object. Returns `None` if the
+/// text is not a descriptor.
 pub(super) fn descriptor(text: &str) -> Option<(Option<i32>, Label)> {
     let (number, label) = match text.find('<') {
         Some(at) => (&text[..at], &text[at..]),
@@ -288,14 +289,13 @@ pub(super) fn descriptor(text: &str) -> Option<(Option<i32>, Label)> {
     Some((number, label))
 }
 
-/// Returns the text between quotes, without escapes; nothing for what is no such text, or was cut
-/// short.
+/// Returns the text between quotes without escapes; `None` if it is not quoted or was shortened.
 pub(super) fn text(arg: &str) -> Option<String> {
     let inside = arg.strip_prefix('"')?.strip_suffix('"')?;
     Some(unescaped(inside))
 }
 
-/// Replaces escapes by what they stand for; bytes that are not UTF-8 become U+FFFD.
+/// Replaces escapes; bytes that are not UTF-8 become U+FFFD.
 fn unescaped(text: &str) -> String {
     if !text.contains('\\') {
         return text.to_owned();
@@ -313,7 +313,7 @@ fn unescaped(text: &str) -> String {
             let digit = |byte: &u8| char::from(*byte).to_digit(base);
             let len = from.iter().take(most).take_while(|byte| digit(byte).is_some()).count();
             let value = from[..len].iter().filter_map(digit).fold(0, |value, digit| value * base + digit);
-            // More than a byte holds is no escape of strace's; its low byte will do.
+            // A larger value is not an escape of strace; keep its low byte.
             (value.to_le_bytes()[0], len)
         };
         let (byte, len) = match escape {
@@ -335,7 +335,7 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Returns the value of a field of a structure that strace shows, such as `st_size=12`.
+/// Returns the value of a field in a structure, such as `st_size=12`.
 pub(super) fn field<'a>(structure: &'a str, name: &str) -> Option<&'a str> {
     let at = structure.find(&format!("{name}="))? + name.len() + 1;
     let rest = &structure[at..];
@@ -350,8 +350,8 @@ mod tests {
         Call::parse(text).unwrap_or_else(|| panic!("{text}"))
     }
 
-    /// Promise: the process and the time are found in all forms that strace has for them, and are
-    /// not taken for each other.
+    /// Promise: the process and the time are found in all forms that strace has, and are not
+    /// confused.
     #[test]
     fn prefixes() {
         for (text, process, stamp) in [
@@ -364,27 +364,30 @@ mod tests {
             ("01:00:02.5 close(3) = 0", None, Some(Stamp::At(3_602_500_000_000))),
             ("     0.000012 close(3) = 0", None, Some(Stamp::Since(12_000))),
         ] {
-            assert_eq!(line(text), Some(Line { process, stamp, what: What::Call("close(3) = 0") }), "{text}");
+            assert_eq!(
+                line(text),
+                Some(Line { process, stamp, kind: LineKind::Call("close(3) = 0") }),
+                "{text}"
+            );
         }
         for (text, what) in [
-            ("77 +++ exited with 0 +++", What::Exit),
-            ("77 +++ killed by SIGKILL (core dumped) +++", What::Exit),
-            ("77 --- SIGCHLD {si_signo=SIGCHLD} ---", What::Remark),
-            ("strace: Process 77 attached", What::Remark),
-            ("77 <... read resumed>\"\", 4) = 0", What::Resumed("\"\", 4) = 0")),
-            ("77 read(3,  <unfinished ...>", What::Unfinished("read(3,")),
+            ("77 +++ exited with 0 +++", LineKind::Exit),
+            ("77 +++ killed by SIGKILL (core dumped) +++", LineKind::Exit),
+            ("77 --- SIGCHLD {si_signo=SIGCHLD} ---", LineKind::Message),
+            ("strace: Process 77 attached", LineKind::Message),
+            ("77 <... read resumed>\"\", 4) = 0", LineKind::Resumed("\"\", 4) = 0")),
+            ("77 read(3,  <unfinished ...>", LineKind::Unfinished("read(3,")),
         ] {
-            assert_eq!(line(text).map(|line| line.what), Some(what), "{text}");
+            assert_eq!(line(text).map(|line| line.kind), Some(what), "{text}");
         }
         for text in ["", "hello", "a b(c)", "12,34"] {
             assert_eq!(line(text), None, "{text}");
         }
     }
 
-    /// Promise: arguments are taken apart at their commas, whatever stands in texts, structures and
-    /// labels.
+    /// Promise: arguments are split at their commas, whatever texts, structures and labels contain.
     #[test]
-    fn arguments_are_taken_apart() {
+    fn arguments_are_split() {
         let read = call(r#"read(3</a,b(c)>, "x\", )"..., 4096)   = 17"#);
         assert_eq!(read.args, ["3</a,b(c)>", r#""x\", )"..."#, "4096"]);
         assert_eq!((read.name, read.returned(), read.number(2)), ("read", Some(17), Some(4096)));
@@ -404,8 +407,7 @@ mod tests {
         }
     }
 
-    /// Promise: descriptors are files, deleted files or something else, with the names that they
-    /// have.
+    /// Promise: descriptors are files, deleted files or other objects, with their names.
     #[test]
     fn descriptors() {
         for (text, fd, label) in [

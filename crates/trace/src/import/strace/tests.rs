@@ -1,13 +1,12 @@
-//! Tests of the strace importer: on a log written by hand, and on logs of the real strace, compared
-//! with what the program did.
+//! Tests of the strace importer: a hand-made log, and logs of the real strace, compared with what
+//! the program did.
 
 use crate::import::mutations::{events, read};
 use crate::{Batch, Event, Flags};
 use std::path::Path;
 use std::process::Command;
 
-/// Two processes, threads, unfinished calls, descriptors passed in, and lines that are commonly
-/// odd.
+/// Two processes, threads, unfinished calls, inherited descriptors, and common irregular lines.
 pub(crate) const SAMPLE: &str = r#"100  1700000000.000001 execve("/usr/bin/make", ["make"], 0x7ffc /* 9 vars */) = 0
 100  1700000000.000002 getuid() = 1000
 100  1700000000.000003 openat(AT_FDCWD</w>, "in", O_RDONLY|O_CLOEXEC) = 3</w/in>
@@ -37,8 +36,8 @@ what is this line
 100  1700000000.000026 +++ killed by SIGKILL +++
 "#;
 
-/// Returns what an event tells, without time and who.
-fn told(batch: &Batch, event: &Event) -> String {
+/// Formats an event without time, process and user.
+fn summary(batch: &Batch, event: &Event) -> String {
     let mut text = event.kind.name().to_owned();
     for (flag, name) in Flags::ALL {
         if event.flags.has(flag) {
@@ -67,13 +66,13 @@ fn told(batch: &Batch, event: &Event) -> String {
     text
 }
 
-/// Promise: calls become the events of the format: runs are folded through both processes that
-/// share an open file, what ends with a process or an exec is implicit, replaced and deleted files
-/// end as such, and odd lines are counted.
+/// Promise: calls become the events of the format: runs are merged over both processes that share
+/// an open file, closes by the end of a process or an exec are implicit, replaced and deleted files
+/// are marked, and unknown lines are counted.
 #[test]
-fn a_log_by_hand() {
+fn a_hand_made_log() {
     let (batch, info) = events(SAMPLE, None).unwrap();
-    let all: Vec<_> = batch.events.iter().map(|event| told(&batch, event)).collect();
+    let all: Vec<_> = batch.events.iter().map(|event| summary(&batch, event)).collect();
     assert_eq!(
         all,
         [
@@ -102,18 +101,18 @@ fn a_log_by_hand() {
     let file = |at: usize| batch.events[at].file;
     assert_eq!(file(2), file(8));
     assert_ne!(file(1), file(2));
-    assert!(info.notes.iter().any(|note| note.contains("1 lines were not understood, the first is line 14")));
+    assert!(info.notes.iter().any(|note| note.contains("1 lines were not understood; the first is line 14")));
 }
 
-/// Promise: without times, processes and names, what can be known is told: relative names, and what
-/// was opened in the log.
+/// Promise: without times, processes and names, the importer still finds relative names and the
+/// files that the log opens.
 #[test]
-fn a_bare_log() {
+fn a_minimal_log() {
     let log = "openat(AT_FDCWD, \"in\", O_RDONLY) = 3\nread(3, \"a\", 9) = 1\nread(9, \"a\", 9) = 1\n\
         chdir(\"/w\") = 0\nopen(\"x\", O_WRONLY|O_CREAT|O_TRUNC, 0666) = 4\ndup2(4, 5) = 5\nclose(4) = 0\n\
         write(5, \"abc\", 3) = 3\nfcntl(5, F_SETFD, FD_CLOEXEC) = 0\nexecve(\"/bin/y\", [], []) = 0\n+++ exited with 0 +++\n";
     let (batch, info) = events(log, None).unwrap();
-    let all: Vec<_> = batch.events.iter().map(|event| told(&batch, event)).collect();
+    let all: Vec<_> = batch.events.iter().map(|event| summary(&batch, event)).collect();
     assert_eq!(
         all,
         [
@@ -130,7 +129,7 @@ fn a_bare_log() {
     }
 }
 
-/// Promise: times of day go on over midnight, and relative ones add up.
+/// Promise: times of day continue over midnight, and relative ones are added up.
 #[test]
 fn times_without_a_date() {
     let call = "mkdir(\"/a\", 0777) = 0";
@@ -147,8 +146,7 @@ fn times_without_a_date() {
     }
 }
 
-/// What the program of the test with the real strace does, below the directory that it is started
-/// in.
+/// The program of the test with the real strace; it works in the directory where it is started.
 const PROGRAM: &str = "
 import mmap, os
 a = os.open('a', os.O_RDWR | os.O_CREAT, 0o644)
@@ -180,8 +178,8 @@ os.read(e, 1000)
 os.unlink('d')
 ";
 
-/// Promise: what the real strace saw of a program is told as what the program did, whichever way
-/// strace shows descriptors.
+/// Promise: a log of the real strace is imported as what the program did, in every way that strace
+/// shows descriptors.
 #[test]
 fn logs_of_the_real_strace() {
     for show in [&["-y", "-T"][..], &["-yy"], &[]] {
@@ -213,7 +211,7 @@ fn check(log: &Path, inside: &Path, named: bool) {
     };
     let events: Vec<_> =
         batch.events.iter().filter(|event| ours(batch.names.word(event.path)).is_some()).collect();
-    let all: Vec<_> = events.iter().map(|event| told(&batch, event).replace(&prefix, "")).collect();
+    let all: Vec<_> = events.iter().map(|event| summary(&batch, event).replace(&prefix, "")).collect();
     assert_eq!(
         all,
         [

@@ -1,73 +1,75 @@
-//! The files of a trace in classes: those that lie together, are of one kind and about as large.
+//! Sorts the files of a trace into classes: files in the same directory, of the same kind and of
+//! similar size.
 //!
-//! The one idea: every file belongs to the finest [`Group`] that says what it is, a group that is
-//! not worth a class of its own belongs to the group of the directory above, and so on. A large
-//! file that is used very much is a class for itself. Which group a file belongs to is known when
-//! it is first seen, so that a second pass finds the same classes without a table of files.
+//! The one idea: every file belongs to the finest [`FileGroup`] that describes it; a group with too
+//! little use for a class of its own is merged into that of the parent directory, and so on. A
+//! large, heavily used file is a class of its own. The group of a file is known when it is first
+//! seen, so the second pass finds the same classes without a table of files.
 
 use crate::{Batch, Event, FileId, Flags, Kind};
 use foldhash::fast::RandomState;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
-/// Most classes that come from groups.
-const GROUPS: usize = 200;
-/// Groups that are held while they are counted.
-const ROOM: usize = 16 * GROUPS;
-/// Most files that are classes for themselves, and the part of all work that one of them has.
-const HEAVY: usize = 64;
-const SHARE: f64 = 0.005;
-/// Bytes that weigh as much as an open.
-const BYTES: f64 = 65_536.0;
+/// Maximum number of classes made from groups.
+const MAX_GROUPS: usize = 200;
+/// Maximum number of groups kept while counting.
+const MAX_GROUPS_HELD: usize = 16 * MAX_GROUPS;
+/// Maximum number of files that are classes of their own, and the minimum share of all use of such
+/// a file.
+const MAX_HEAVY: usize = 64;
+const HEAVY_SHARE: f64 = 0.005;
+/// Number of bytes that count as much as one open.
+const BYTES_PER_OPEN: f64 = 65_536.0;
 
-/// What files have in common.
+/// Common properties of files.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Group {
-    /// The directory, `#` for digits.
+pub struct FileGroup {
+    /// The directory, with `#` in place of digits.
     pub directory: String,
-    /// The end of the name.
+    /// The extension of the name.
     pub extension: String,
-    /// Below 16 KiB, 256 KiB, 4 MiB and so on. Not finer: what is used by turns in a class keeps
-    /// its turns, not so what is in several.
+    /// Class of sizes: below 16 KiB, 256 KiB, 4 MiB and so on. It is no finer, because the order of
+    /// use is kept only among the files of one class.
     size: u32,
-    /// Made during the trace.
+    /// The files were created during the trace.
     pub made: bool,
-    /// Directories.
-    pub folder: bool,
+    /// The files are directories.
+    pub is_directory: bool,
 }
 
-/// What is seen of a file when it is first seen.
+/// Properties of a file when it is first seen.
 #[derive(Clone, Copy, Debug)]
-pub struct Sight<'a> {
-    /// Its name, or nothing.
+pub struct Observation<'a> {
+    /// Path, or empty.
     pub path: &'a str,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// It was not there before.
+    /// The event creates the file.
     pub made: bool,
-    /// It is a directory.
-    pub folder: bool,
+    /// The file is a directory.
+    pub is_directory: bool,
 }
 
-impl<'a> Sight<'a> {
-    /// Returns true for the kinds of event with which a file may be first seen.
+impl<'a> Observation<'a> {
+    /// Returns true for the kinds of event in which a file may be seen first.
     pub const fn names(kind: Kind) -> bool {
         matches!(kind, Kind::Open | Kind::Create | Kind::Unlink | Kind::Truncate | Kind::Rename)
     }
 
-    /// Returns what an event tells of its file.
+    /// Returns the properties of an event's file.
     pub fn new(event: &Event, batch: &'a Batch) -> Self {
         Self {
             path: batch.names.word(event.path),
             size: event.size,
             made: event.kind == Kind::Create,
-            folder: event.flags.has(Flags::DIRECTORY),
+            is_directory: event.flags.has(Flags::DIRECTORY),
         }
     }
 }
 
-/// Returns a name with `#` in the place of digits.
-fn general(name: &str) -> String {
+/// Replaces each sequence of digits in a name with `#`.
+fn mask_digits(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
         if !c.is_ascii_digit() {
@@ -79,22 +81,22 @@ fn general(name: &str) -> String {
     out
 }
 
-impl Group {
-    fn of(sight: Sight<'_>) -> Self {
-        let (directory, name) = sight.path.rsplit_once('/').unwrap_or(("", sight.path));
+impl FileGroup {
+    fn of(observation: Observation<'_>) -> Self {
+        let (directory, name) = observation.path.rsplit_once('/').unwrap_or(("", observation.path));
         let extension = name.rsplit_once('.').filter(|(stem, end)| !stem.is_empty() && end.len() <= 8);
-        let sized = !sight.made && !sight.folder && sight.size > 0;
+        let sized = !observation.made && !observation.is_directory && observation.size > 0;
         Self {
-            directory: general(directory),
-            extension: extension.map_or_else(String::new, |(_, end)| general(end)),
-            size: if sized { sight.size.ilog2().saturating_sub(10) / 4 } else { 0 },
-            made: sight.made,
-            folder: sight.folder,
+            directory: mask_digits(directory),
+            extension: extension.map_or_else(String::new, |(_, end)| mask_digits(end)),
+            size: if sized { observation.size.ilog2().saturating_sub(10) / 4 } else { 0 },
+            made: observation.made,
+            is_directory: observation.is_directory,
         }
     }
 
-    /// Returns the one that it belongs to if it is not worth a class.
-    fn above(&self) -> Option<Self> {
+    /// Returns the group that this one is merged into if it is not worth a class.
+    fn parent(&self) -> Option<Self> {
         let mut above = self.clone();
         if let Some((parent, _)) = self.directory.rsplit_once('/') {
             above.directory.truncate(parent.len());
@@ -107,11 +109,12 @@ impl Group {
     }
 }
 
-/// What is counted for each group.
+/// Counters of a group.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     weight: f64,
-    /// Runs that do not begin at 0, by the power of two of which their position is a multiple.
+    /// Number of runs that do not begin at 0, by the largest power of two that divides their
+    /// position.
     aligned: [u32; 17],
 }
 
@@ -123,7 +126,7 @@ impl Tally {
         }
     }
 
-    /// Returns the bytes of a record: nine of ten runs begin at a multiple of it.
+    /// Returns the size of a record in bytes: nine of ten runs begin at a multiple of it.
     fn record(&self) -> u64 {
         let all: u64 = self.aligned.iter().map(|&n| u64::from(n)).sum();
         let mut left = 0;
@@ -137,31 +140,31 @@ impl Tally {
     }
 }
 
-/// Counts groups in the first pass.
+/// The first pass: counts the use of groups.
 #[derive(Default)]
 pub struct Census {
     files: HashMap<FileId, (u32, f64), RandomState>,
-    groups: Vec<(Group, Tally)>,
-    numbers: HashMap<Group, u32, RandomState>,
-    /// Opens.
+    groups: Vec<(FileGroup, Tally)>,
+    numbers: HashMap<FileGroup, u32, RandomState>,
+    /// Number of opens.
     pub opens: u64,
 }
 
 impl Census {
-    /// Takes an event.
+    /// Processes an event.
     pub fn event(&mut self, event: &Event, batch: &Batch) {
         let begins = matches!(event.kind, Kind::Open | Kind::Create);
         self.opens += u64::from(begins && event.open != 0);
-        if Sight::names(event.kind) {
-            let sight = Sight::new(event, batch);
-            if sight.made || !self.files.contains_key(&event.file) {
-                let group = self.group(sight);
+        if Observation::names(event.kind) {
+            let observation = Observation::new(event, batch);
+            if observation.made || !self.files.contains_key(&event.file) {
+                let group = self.group(observation);
                 self.files.insert(event.file, (group, 0.0));
             }
         }
         let Some((group, uses)) = self.files.get_mut(&event.file) else { return };
         #[allow(clippy::cast_precision_loss)] // A weight.
-        let weight = f64::from(u8::from(begins)) + event.bytes() as f64 / BYTES;
+        let weight = f64::from(u8::from(begins)) + event.bytes() as f64 / BYTES_PER_OPEN;
         *uses += weight;
         let tally = &mut self.groups[*group as usize].1;
         tally.weight += weight;
@@ -174,18 +177,18 @@ impl Census {
         }
     }
 
-    fn group(&mut self, sight: Sight<'_>) -> u32 {
-        let group = Group::of(sight);
+    fn group(&mut self, observation: Observation<'_>) -> u32 {
+        let group = FileGroup::of(observation);
         if let Some(&number) = self.numbers.get(&group) {
             return number;
         }
-        if self.groups.len() >= ROOM {
-            self.reduce(ROOM / 2);
+        if self.groups.len() >= MAX_GROUPS_HELD {
+            self.reduce(MAX_GROUPS_HELD / 2);
         }
         self.number(group)
     }
 
-    fn number(&mut self, group: Group) -> u32 {
+    fn number(&mut self, group: FileGroup) -> u32 {
         let groups = &mut self.groups;
         *self.numbers.entry(group).or_insert_with_key(|group| {
             groups.push((group.clone(), Tally::default()));
@@ -193,19 +196,19 @@ impl Census {
         })
     }
 
-    /// Puts the lightest groups into those above until there are no more than `most`, as far as
-    /// they have one.
+    /// Merges the least used groups into their parents until at most `most` are left, or none of
+    /// the rest has a parent.
     fn reduce(&mut self, most: usize) {
-        let old: Vec<Group> = self.groups.iter().map(|group| group.0.clone()).collect();
-        let mut kept: BTreeMap<Group, Tally> = std::mem::take(&mut self.groups).into_iter().collect();
+        let old: Vec<FileGroup> = self.groups.iter().map(|group| group.0.clone()).collect();
+        let mut kept: BTreeMap<FileGroup, Tally> = std::mem::take(&mut self.groups).into_iter().collect();
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // An order.
         let order = |tally: &Tally| (tally.weight * 16.0) as u64;
-        let mut heap: BinaryHeap<Reverse<(u64, Group)>> =
+        let mut heap: BinaryHeap<Reverse<(u64, FileGroup)>> =
             kept.iter().map(|(group, tally)| Reverse((order(tally), group.clone()))).collect();
         while kept.len() > most {
             let Some(Reverse((weight, group))) = heap.pop() else { break };
-            // What has grown in the meantime is in the heap once more.
-            let Some(above) = group.above().filter(|_| kept.get(&group).is_some_and(|t| order(t) == weight))
+            // A group that has grown since has another entry in the heap.
+            let Some(above) = group.parent().filter(|_| kept.get(&group).is_some_and(|t| order(t) == weight))
             else {
                 continue;
             };
@@ -225,61 +228,61 @@ impl Census {
         }
     }
 
-    /// Returns the classes, when all events have been seen.
+    /// Returns the classes, after the last event.
     pub fn finish(mut self) -> Classes {
-        self.reduce(GROUPS);
+        self.reduce(MAX_GROUPS);
         let all: f64 = self.groups.iter().map(|group| group.1.weight).sum();
         let mut heavy: Vec<(FileId, u32, f64)> =
             self.files.iter().map(|(&file, &(group, weight))| (file, group, weight)).collect();
         heavy.retain(|&(_, group, weight)| {
             let group = &self.groups[group as usize].0;
-            weight >= all * SHARE && group.size > 0
+            weight >= all * HEAVY_SHARE && group.size > 0
         });
         heavy.sort_unstable_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
-        heavy.truncate(HEAVY);
-        let mut shapes: Vec<Shape> = self
+        heavy.truncate(MAX_HEAVY);
+        let mut infos: Vec<ClassInfo> = self
             .groups
             .iter()
-            .map(|(group, tally)| Shape { group: group.clone(), record: tally.record() })
+            .map(|(group, tally)| ClassInfo { group: group.clone(), record: tally.record() })
             .collect();
         let mut files = HashMap::default();
         for (file, group, _) in heavy {
-            files.insert(file, u32::try_from(shapes.len()).expect("classes are few"));
-            shapes.push(shapes[group as usize].clone());
+            files.insert(file, u32::try_from(infos.len()).expect("classes are few"));
+            infos.push(infos[group as usize].clone());
         }
-        Classes { shapes, groups: self.numbers, files }
+        Classes { infos, groups: self.numbers, files }
     }
 }
 
-/// Returns the number of the group, or of the nearest above that there is.
-fn nearest(numbers: &HashMap<Group, u32, RandomState>, group: Group) -> u32 {
-    std::iter::successors(Some(group), Group::above)
+/// Returns the number of a group, or of its nearest ancestor that exists.
+fn nearest(numbers: &HashMap<FileGroup, u32, RandomState>, group: FileGroup) -> u32 {
+    std::iter::successors(Some(group), FileGroup::parent)
         .find_map(|group| numbers.get(&group))
         .copied()
         .unwrap_or(0)
 }
 
-/// What is known of a class before the second pass.
+/// A class as the first pass found it.
 #[derive(Clone, Debug)]
-pub struct Shape {
-    /// What its files have in common.
-    pub group: Group,
-    /// Bytes of a record.
+pub struct ClassInfo {
+    /// Common properties of its files.
+    pub group: FileGroup,
+    /// Size of a record in bytes.
     pub record: u64,
 }
 
-/// Classes, and which files are in which.
+/// The classes, and the rules that assign files to them.
 pub struct Classes {
-    /// All.
-    pub shapes: Vec<Shape>,
-    groups: HashMap<Group, u32, RandomState>,
+    /// All classes, by number.
+    pub infos: Vec<ClassInfo>,
+    groups: HashMap<FileGroup, u32, RandomState>,
     files: HashMap<FileId, u32, RandomState>,
 }
 
 impl Classes {
     /// Returns the class of a file that is seen for the first time.
-    pub fn of(&self, file: FileId, sight: Sight<'_>) -> u32 {
-        let heavy = self.files.get(&file).filter(|_| !sight.made && !sight.folder);
-        heavy.copied().unwrap_or_else(|| nearest(&self.groups, Group::of(sight)))
+    pub fn of(&self, file: FileId, observation: Observation<'_>) -> u32 {
+        let heavy = self.files.get(&file).filter(|_| !observation.made && !observation.is_directory);
+        heavy.copied().unwrap_or_else(|| nearest(&self.groups, FileGroup::of(observation)))
     }
 }

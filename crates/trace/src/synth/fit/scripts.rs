@@ -1,155 +1,157 @@
-//! What programs do, merged into scripts.
+//! Merges the bursts of programs into scripts.
 //!
-//! The one idea: a *bout* of a process, what it did without a long pause, is the number of times
-//! that it did each [`Deed`]. Bouts with the same program and deeds are one [`Script`] whose
-//! numbers are distributions; when there are too many scripts, the rarest of a program become one
-//! in which each deed has a chance. Merging keeps all means, so a model does as much of everything
-//! as the trace it was fitted to, however few scripts are left of it.
+//! The one idea: a *burst* of a process, its operations without a long pause, is described by the
+//! number of times it did each [`StepKind`]. Bursts of the same program with the same kinds of step
+//! are merged into one [`Script`], whose numbers are distributions. If there are too many scripts,
+//! the rarest ones of a program are merged into one in which each step has a probability. Merging
+//! keeps all means, so a model does as much of everything as its trace, however few scripts remain.
 
-use super::super::model::{Act, Way};
+use super::super::model::{AccessMethod, Operation};
 use super::sketch::Sketch;
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, HashMap};
 
-/// Most scripts at the end, and while they are collected.
-const SCRIPTS: usize = 256;
-const ROOM: usize = 16 * SCRIPTS;
+/// Maximum number of scripts at the end, and while they are collected.
+const MAX_SCRIPTS: usize = 256;
+const MAX_SCRIPTS_HELD: usize = 16 * MAX_SCRIPTS;
 
-/// What a step does, apart from how much.
+/// The kind of a step, without its amounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Deed {
-    /// What it does.
-    pub act: Act,
+pub struct StepKind {
+    /// Operation.
+    pub act: Operation,
     /// Number of the class, or of the program.
     pub on: u32,
-    /// Open for reading and writing.
+    /// The file is open for reading and writing.
     pub both: bool,
-    /// Bytes are not told: the whole file.
+    /// The whole file is transferred, so a number of bytes is not needed.
     pub whole: bool,
-    /// How bytes are reached, if always in the same way.
-    pub way: Way,
+    /// Access method, if always the same.
+    pub way: AccessMethod,
 }
 
-impl Deed {
-    /// Without bytes.
-    pub const fn of(act: Act, on: u32) -> Self {
-        Self { act, on, both: false, whole: true, way: Way::Calls }
+impl StepKind {
+    /// Returns a step without a number of bytes.
+    pub const fn of(act: Operation, on: u32) -> Self {
+        Self { act, on, both: false, whole: true, way: AccessMethod::Calls }
     }
 }
 
-/// Bytes that are moved in one direction.
+/// Bytes transferred in one direction, in sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Where it begins.
+    /// Position of the first byte.
     pub at: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// It writes.
+    /// Set if it writes.
     pub writes: bool,
-    /// It begins at the end of the file, or behind.
+    /// Set if it begins at or beyond the end of the file.
     pub grows: bool,
-    /// How.
-    pub way: Way,
+    /// Access method.
+    pub way: AccessMethod,
 }
 
-/// Runs: those that come again at the same place, in the order in which they first came, and of all
-/// others their bytes.
+/// The runs of a kind of step. Runs that recur at the same position are kept with their positions,
+/// in the order in which they first appeared; of all others only the numbers of bytes are kept.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
-    /// The runs, and how often they came.
-    pub pieces: Vec<(Run, u64)>,
-    /// Bytes of the others: of those that read, and those that wrote.
+    /// Runs that recur, with their counts.
+    pub placed: Vec<(Run, u64)>,
+    /// Numbers of bytes of the other runs: of reads, and of writes.
     pub bytes: [Sketch; 2],
-    /// All others, those that wrote, and those of them that wrote at the end.
-    pub moved: [u64; 3],
+    /// Number of the other runs, of those of them that write, and of those that write at the end of
+    /// the file.
+    pub counts: [u64; 3],
 }
 
-/// Runs that are told apart.
-const PIECES: usize = 24;
+/// Maximum number of runs kept with their positions.
+const MAX_PLACED: usize = 24;
 
 impl Runs {
-    /// Takes a run that came so often; its place is remembered if that is wanted.
+    /// Adds a run `times` times; keeps its position if `placed` is set.
     pub fn add(&mut self, run: Run, times: u64, placed: bool) {
         if !placed || run.grows {
             self.other(run, times);
-        } else if let Some(known) = self.pieces.iter_mut().find(|known| known.0 == run) {
+        } else if let Some(known) = self.placed.iter_mut().find(|known| known.0 == run) {
             known.1 += times;
         } else {
-            self.pieces.push((run, times));
-            if self.pieces.len() > PIECES {
-                let all: u64 = self.pieces.iter().map(|piece| piece.1).sum();
-                self.keep(all / PIECES as u64 + 1);
+            self.placed.push((run, times));
+            if self.placed.len() > MAX_PLACED {
+                let all: u64 = self.placed.iter().map(|piece| piece.1).sum();
+                self.keep(all / MAX_PLACED as u64 + 1);
             }
         }
     }
 
-    /// Takes a run that begins where it begins.
+    /// Adds the first run of a created file, of which only the bytes are kept.
     pub fn first(&mut self, bytes: u64, writes: bool) {
         self.bytes[usize::from(writes)].add(bytes);
     }
 
-    /// A run of which only the bytes count.
+    /// Adds a run without its position.
     fn other(&mut self, run: Run, times: u64) {
         self.bytes[usize::from(run.writes)].add_times(run.bytes, times);
-        for (sum, counts) in self.moved.iter_mut().zip([true, run.writes, run.grows]) {
+        for (sum, counts) in self.counts.iter_mut().zip([true, run.writes, run.grows]) {
             *sum += if counts { times } else { 0 };
         }
     }
 
-    /// Keeps the places of what came at least so often.
+    /// Drops the positions of runs that occurred fewer than `least` times.
     pub fn keep(&mut self, least: u64) {
-        let (kept, others) = self.pieces.drain(..).partition(|piece| piece.1 >= least);
-        self.pieces = kept;
+        let (kept, others) = self.placed.drain(..).partition(|piece| piece.1 >= least);
+        self.placed = kept;
         for (run, times) in others {
             self.other(run, times);
         }
     }
 
-    /// Takes all of another.
+    /// Adds all runs of `other`.
     pub fn merge(&mut self, other: &Self) {
-        for &(run, times) in &other.pieces {
+        for &(run, times) in &other.placed {
             self.add(run, times, true);
         }
         for (sum, more) in self.bytes.iter_mut().zip(&other.bytes) {
             sum.merge(more);
         }
-        for (sum, more) in self.moved.iter_mut().zip(other.moved) {
+        for (sum, more) in self.counts.iter_mut().zip(other.counts) {
             *sum += more;
         }
     }
 
-    /// Returns how many there were.
+    /// Returns the number of runs.
     pub fn count(&self) -> u64 {
-        self.moved[0] + self.pieces.iter().map(|piece| piece.1).sum::<u64>()
+        self.counts[0] + self.placed.iter().map(|piece| piece.1).sum::<u64>()
     }
 }
 
-/// How a deed was done: once by a bout while it is collected, then by all bouts of a script.
+/// Statistics of a kind of step: over one burst while it is collected, then over all bursts of a
+/// script.
 #[derive(Clone, Debug, Default)]
-pub struct Manner {
-    /// Bouts that did it.
-    pub bouts: u64,
-    /// How often, in those.
+pub struct StepStats {
+    /// Number of bursts that did it.
+    pub bursts: u64,
+    /// Number of times it was done in each of these bursts.
     pub times: Sketch,
-    /// How often to a file that the bout had used before.
+    /// Number of times it was done to a file that the burst had used before.
     pub again: u64,
-    /// What was moved.
+    /// Bytes transferred.
     pub moved: Runs,
-    /// Runs each time.
+    /// Number of runs of each step.
     pub runs: Sketch,
-    /// How often it was made durable.
+    /// Number of syncs of each step.
     pub syncs: Sketch,
-    /// Nanoseconds of each run, and to what comes next.
+    /// Time per run, in nanoseconds.
     pub hold: Sketch,
-    /// The same.
+    /// Time from the end of the step to the next operation, in nanoseconds.
     pub gap: Sketch,
-    /// Sum over bouts of where in the bout it was first done, from 0 to 1.
-    pub place: f64,
+    /// Sum over bursts of the relative position in the burst where it was first done, from 0 to 1.
+    pub position: f64,
 }
 
-impl Manner {
+impl StepStats {
     fn merge(&mut self, other: &Self) {
-        self.bouts += other.bouts;
+        self.bursts += other.bursts;
         self.times.merge(&other.times);
         self.again += other.again;
         self.moved.merge(&other.moved);
@@ -157,89 +159,90 @@ impl Manner {
         self.syncs.merge(&other.syncs);
         self.hold.merge(&other.hold);
         self.gap.merge(&other.gap);
-        self.place += other.place;
+        self.position += other.position;
     }
 }
 
-/// What some bouts did.
+/// The merged operations of some bursts.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
-    /// How many they are.
-    pub bouts: u64,
-    /// What they did.
-    pub deeds: BTreeMap<Deed, Manner>,
-    /// Whose they all are, if they are all of one.
+    /// Number of bursts.
+    pub bursts: u64,
+    /// Kinds of step, with their statistics.
+    pub steps: BTreeMap<StepKind, StepStats>,
+    /// The account of all bursts, if it is the same.
     pub account: Option<u32>,
-    /// When the first and the last of them began, in ns since 1970.
+    /// Times at which the first and the last burst began, in ns since 1970.
     pub span: (i64, i64),
-    /// From one to the next, in ns, as long as they are told apart.
-    pub every: Sketch,
+    /// Intervals between successive bursts in ns, as far as bursts were added one by one.
+    pub intervals: Sketch,
 }
 
 impl Script {
     fn merge(&mut self, other: &Self) {
-        if self.bouts == 0 {
+        if self.bursts == 0 {
             (self.account, self.span) = (other.account, other.span);
         } else if self.account != other.account {
             self.account = None;
         }
-        if other.bouts == 1 && self.bouts > 0 {
-            self.every.add(other.span.0.abs_diff(self.span.1));
+        if other.bursts == 1 && self.bursts > 0 {
+            self.intervals.add(other.span.0.abs_diff(self.span.1));
         }
         self.span = (self.span.0.min(other.span.0), self.span.1.max(other.span.1));
-        self.bouts += other.bouts;
-        for (deed, manner) in &other.deeds {
-            self.deeds.entry(*deed).or_default().merge(manner);
+        self.bursts += other.bursts;
+        for (kind, stats) in &other.steps {
+            self.steps.entry(*kind).or_default().merge(stats);
         }
     }
 
-    /// Deeds in the order in which they are done on average.
-    pub fn in_order(&self) -> Vec<(&Deed, &Manner)> {
-        let mut deeds: Vec<_> = self.deeds.iter().collect();
+    /// Returns the steps in the average order in which they are first done.
+    pub fn in_order(&self) -> Vec<(&StepKind, &StepStats)> {
+        let mut steps: Vec<_> = self.steps.iter().collect();
         #[allow(clippy::cast_precision_loss)] // An order.
-        deeds.sort_by(|a, b| {
-            let place = |manner: &Manner| manner.place / manner.bouts as f64;
-            place(a.1).total_cmp(&place(b.1))
+        steps.sort_by(|a, b| {
+            let position = |stats: &StepStats| stats.position / stats.bursts as f64;
+            position(a.1).total_cmp(&position(b.1))
         });
-        deeds
+        steps
     }
 }
 
-/// All scripts: of each program those that are told apart, and one for the rest.
+/// All scripts: separate ones of each program, and one for the rest of it.
 #[derive(Debug, Default)]
 pub struct Scripts {
-    apart: HashMap<(u32, Vec<Deed>), Script, RandomState>,
+    separate: HashMap<(u32, Vec<StepKind>), Script, RandomState>,
     rest: BTreeMap<u32, Script>,
 }
 
 impl Scripts {
-    /// Takes a bout of a program.
-    pub fn add(&mut self, program: u32, bout: &Script) {
-        let deeds = bout.deeds.keys().copied().collect();
-        self.apart.entry((program, deeds)).or_default().merge(bout);
-        if self.apart.len() > ROOM {
-            self.reduce(ROOM / 2);
+    /// Adds a burst of a program.
+    pub fn add(&mut self, program: u32, burst: &Script) {
+        let steps = burst.steps.keys().copied().collect();
+        self.separate.entry((program, steps)).or_default().merge(burst);
+        if self.separate.len() > MAX_SCRIPTS_HELD {
+            self.reduce(MAX_SCRIPTS_HELD / 2);
         }
     }
 
-    /// Puts the rarest into the rest of their programs.
+    /// Keeps the `most` most frequent scripts and merges the others into the rest of their
+    /// programs.
     fn reduce(&mut self, most: usize) {
-        let mut all: Vec<_> = self.apart.drain().collect();
-        all.sort_by(|a, b| b.1.bouts.cmp(&a.1.bouts).then_with(|| a.0.cmp(&b.0)));
+        let mut all: Vec<_> = self.separate.drain().collect();
+        all.sort_by(|a, b| b.1.bursts.cmp(&a.1.bursts).then_with(|| a.0.cmp(&b.0)));
         for ((program, _), script) in all.drain(most.min(all.len())..) {
             self.rest.entry(program).or_default().merge(&script);
         }
-        self.apart.extend(all);
+        self.separate.extend(all);
     }
 
-    /// Programs with scripts, the most frequent first.
+    /// Returns the scripts with their programs, the most frequent first.
     pub fn finish(mut self) -> Vec<(u32, Script)> {
-        self.reduce(SCRIPTS);
+        self.reduce(MAX_SCRIPTS);
         let mut all: Vec<_> =
-            self.apart.into_iter().map(|((program, _), script)| (program, script)).collect();
+            self.separate.into_iter().map(|((program, _), script)| (program, script)).collect();
         all.extend(self.rest);
         all.sort_by(|a, b| {
-            (b.1.bouts, a.0).cmp(&(a.1.bouts, b.0)).then_with(|| a.1.deeds.keys().cmp(b.1.deeds.keys()))
+            (b.1.bursts, a.0).cmp(&(a.1.bursts, b.0)).then_with(|| a.1.steps.keys().cmp(b.1.steps.keys()))
         });
         all
     }
@@ -249,51 +252,51 @@ impl Scripts {
 mod tests {
     use super::*;
 
-    /// Promise: however many different bouts there are, few scripts are left, and what they do
-    /// together is what the bouts did.
+    /// Promise: however many different bursts there are, few scripts remain, and together they do
+    /// the same work as the bursts.
     #[test]
     fn merging_loses_nothing() {
         let mut scripts = Scripts::default();
         let (mut done, mut bytes) = (0, 0);
-        for number in 0..3 * ROOM as u64 {
-            let mut bout = Script { bouts: 1, account: Some(1), ..Script::default() };
+        for number in 0..3 * MAX_SCRIPTS_HELD as u64 {
+            let mut burst = Script { bursts: 1, account: Some(1), ..Script::default() };
             for bit in (0..12_u32).filter(|bit| ((number * 2_654_435_761) >> (7 + bit)) & 1 == 1) {
-                let mut manner = Manner { bouts: 1, ..Manner::default() };
-                manner.times.add(1);
-                manner.runs.add(1);
-                manner.moved.first(number, false);
-                bout.deeds.insert(Deed::of(Act::Read, bit), manner);
+                let mut stats = StepStats { bursts: 1, ..StepStats::default() };
+                stats.times.add(1);
+                stats.runs.add(1);
+                stats.moved.first(number, false);
+                burst.steps.insert(StepKind::of(Operation::Read, bit), stats);
                 (done, bytes) = (done + 1, bytes + number);
             }
-            scripts.add(u32::try_from(number % 5).unwrap(), &bout);
+            scripts.add(u32::try_from(number % 5).unwrap(), &burst);
         }
         let all = scripts.finish();
-        assert!(all.len() <= SCRIPTS + 5, "{} scripts", all.len());
-        assert_eq!(all.iter().map(|(_, script)| script.bouts).sum::<u64>(), 3 * ROOM as u64);
-        let manners = || all.iter().flat_map(|(_, script)| script.deeds.values());
-        assert_eq!(manners().map(|manner| manner.runs.count()).sum::<u64>(), done);
-        let read = |manner: &Manner| {
-            let [read, _] = &manner.moved.bytes;
+        assert!(all.len() <= MAX_SCRIPTS + 5, "{} scripts", all.len());
+        assert_eq!(all.iter().map(|(_, script)| script.bursts).sum::<u64>(), 3 * MAX_SCRIPTS_HELD as u64);
+        let stats = || all.iter().flat_map(|(_, script)| script.steps.values());
+        assert_eq!(stats().map(|stats| stats.runs.count()).sum::<u64>(), done);
+        let read = |stats: &StepStats| {
+            let [read, _] = &stats.moved.bytes;
             read.mean() * f64::from(u32::try_from(read.count()).unwrap())
         };
-        let sum: f64 = manners().map(read).sum();
+        let sum: f64 = stats().map(read).sum();
         assert!(
             (sum / f64::from(u32::try_from(bytes / 1024).unwrap()) / 1024.0 - 1.0).abs() < 1e-3,
             "{sum} of {bytes}"
         );
     }
 
-    /// Promise: places that come again are kept among many that do not, and no run is lost.
+    /// Promise: positions that recur are kept among many that do not, and no run is lost.
     #[test]
-    fn places_that_come_again() {
+    fn recurring_positions_are_kept() {
         let mut runs = Runs::default();
-        let run = |at, bytes| Run { at, bytes, writes: false, grows: false, way: Way::Mapped };
+        let run = |at, bytes| Run { at, bytes, writes: false, grows: false, way: AccessMethod::Mapped };
         for n in 0..1000 {
             runs.add(run(64, 784), 1, true);
             runs.add(run(n * 4096, 100), 1, true);
         }
         runs.keep(10);
-        assert_eq!((runs.count(), runs.moved[0]), (2000, 1000));
-        assert_eq!(runs.pieces, [(run(64, 784), 1000)]);
+        assert_eq!((runs.count(), runs.counts[0]), (2000, 1000));
+        assert_eq!(runs.placed, [(run(64, 784), 1000)]);
     }
 }

@@ -1,17 +1,17 @@
-//! What a fitted model promises.
+//! Promises of fitted models.
 
 use super::super::tests::{made, obeys};
-use super::super::{Length, Model, Synthesis, Way};
+use super::super::{AccessMethod, Length, Model, Synthesis};
 use super::*;
 use crate::analyze::{Findings, Orders, analyze};
 use crate::compare::Side;
 use crate::follow::Mode;
 use crate::{Event, FileId, Flags, Info, Kind, Names};
 
-/// Events that lie in memory.
-struct Given(Option<Batch>);
+/// A source of events in memory.
+struct MemorySource(Option<Batch>);
 
-impl Source for Given {
+impl Source for MemorySource {
     fn info(&self) -> Info {
         Info::default()
     }
@@ -28,14 +28,14 @@ fn fitted(open: &dyn Fn() -> Result<Box<dyn Source>>) -> Result<Model> {
 
 fn of(events: &[Event]) -> Result<Model> {
     let batch = || Batch { events: events.to_vec(), names: Names::default() };
-    fitted(&|| Ok(Box::new(Given(Some(batch())))))
+    fitted(&|| Ok(Box::new(MemorySource(Some(batch())))))
 }
 
 fn a5(hours: f64) -> Synthesis {
     Synthesis::new(Model::parse(Model::built_in("a5").unwrap(), "a5").unwrap(), Length::Hours(hours), 1)
 }
 
-/// Promise: the same trace gives the same model, and what is printed of it is read again as it was.
+/// Promise: the same trace gives the same model, and a printed model reads back unchanged.
 #[test]
 fn models_are_files() {
     let [one, again] = [(); 2].map(|()| fitted(&|| Ok(Box::new(a5(2.0)))).unwrap());
@@ -43,11 +43,10 @@ fn models_are_files() {
     assert_eq!(Model::parse(&one.text().unwrap(), "test").unwrap(), one);
 }
 
-/// Promise: what a fitted model makes is like the trace it was fitted to: as much of everything, in
-/// the same order.
+/// Promise: traces of a fitted model resemble the trace it was fitted to, in amounts and order.
 #[test]
 #[allow(clippy::cast_precision_loss)] // Shares and rates.
-fn likeness() {
+fn synthetic_traces_resemble_the_original() {
     let hours = 16.0;
     let model = fitted(&|| Ok(Box::new(a5(hours)))).unwrap();
     let side = |open: &dyn Fn() -> Synthesis| Side::of(&|| Ok(Box::new(open())), &|_, _| ()).unwrap();
@@ -81,10 +80,10 @@ fn likeness() {
     }
 }
 
-/// Promise: a trace in which nothing is opened is refused, and says why; the least of traces has a
-/// model that can be carried out.
+/// Promise: a trace without opens is refused with the reason; even a minimal trace has a model that
+/// can be run.
 #[test]
-fn the_least_of_traces() {
+fn minimal_traces() {
     let run = Event { kind: Kind::Run, read: 512, ..Event::default() };
     let opened = Event {
         open: 1,
@@ -96,7 +95,7 @@ fn the_least_of_traces() {
     let closed = Event { kind: Kind::Close, read: 100, time: 1000, ..opened };
     for nothing in [&[][..], &[run], &[closed]] {
         let refused = of(nothing).unwrap_err().to_string();
-        assert!(refused.contains("nothing is opened"), "{refused}");
+        assert!(refused.contains("no file is opened"), "{refused}");
     }
     for events in [&[opened][..], &[opened, closed], &[opened, opened, closed, closed]] {
         let model = of(events).unwrap();
@@ -107,11 +106,10 @@ fn the_least_of_traces() {
     }
 }
 
-/// Promise: what is always done at the same place is done there, in the way in which it was done;
-/// what commands make for themselves is theirs; what is made durable, renamed or a directory stays
-/// so.
+/// Promise: runs that always have the same position and method keep both; files that commands
+/// create for themselves belong to the command; syncs, renames and directories are kept.
 #[test]
-fn manners() {
+fn details_of_steps_are_kept() {
     let mut events = Vec::new();
     let mut time = 0;
     let mut say = |event: Event| {
@@ -146,13 +144,20 @@ fn manners() {
         say(Event { kind: Kind::Mkdir, flags: Flags::DIRECTORY, process, ..Event::default() });
     }
     let model = of(&events).unwrap();
-    let step = |act: Act| {
+    let step = |act: Operation| {
         let mut steps = model.command.iter().flat_map(|command| &command.steps);
         steps.find(|step| step.act == act).unwrap_or_else(|| panic!("{act:?}: {model:#?}")).clone()
     };
-    let pieces: Vec<_> = step(Act::Lookup).pieces.iter().map(|p| (p.at, p.bytes, p.way)).collect();
-    assert_eq!(pieces, [(4096, 200_000, Way::Mapped), (204_800, 90_000, Way::Mapped), (0, 832, Way::Calls)]);
-    assert_eq!(step(Act::Create).syncs, Some(Spread::Fixed(1.0)));
+    let pieces: Vec<_> = step(Operation::Lookup).pieces.iter().map(|p| (p.at, p.bytes, p.way)).collect();
+    assert_eq!(
+        pieces,
+        [
+            (4096, 200_000, AccessMethod::Mapped),
+            (204_800, 90_000, AccessMethod::Mapped),
+            (0, 832, AccessMethod::Calls)
+        ]
+    );
+    assert_eq!(step(Operation::Create).syncs, Some(Distribution::Fixed(1.0)));
     assert!(model.class.values().any(|class| class.of == Owner::Command));
     assert!(model.class.values().any(|class| class.of == Owner::System && class.most.is_some()));
     obeys(&made(model.clone(), Length::Events(20_000), 1));
@@ -160,7 +165,7 @@ fn manners() {
     let count = |kind| found.totals.count(kind);
     assert!(
         count(Kind::Run).abs_diff(2 * count(Kind::Open)) <= 4,
-        "both pieces of every open but what is open still"
+        "two positional runs per open, except for files still open"
     );
     for kind in [Kind::Sync, Kind::Rename, Kind::Unlink, Kind::Mkdir] {
         assert!(count(kind) > 100, "{kind:?}: {}", count(kind));

@@ -1,13 +1,13 @@
-//! A device that is changed in memory only: for finding out what something would make of it, and
-//! for looking at what that is.
+//! A copy-on-write device, which keeps changes in memory: for trying out changes, and for reading
+//! their result.
 
 use crate::{AlignedBuf, Device, Info, Op, Request, Result, Ticket};
 use spindle_clock::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Another device, whatever its permission, with every write kept in memory, sector by sector.
-pub struct Trial {
+/// A device over another one of any permission that keeps every write in memory, sector by sector.
+pub struct CowDevice {
     inner: Arc<dyn Device>,
     info: Info,
     state: Mutex<State>,
@@ -15,29 +15,29 @@ pub struct Trial {
 
 #[derive(Default)]
 struct State {
-    /// By address.
+    /// Changed sectors by address.
     written: HashMap<u64, Vec<u8>>,
-    under_way: HashMap<u64, UnderWay>,
+    in_flight: HashMap<u64, InFlight>,
     tickets: u64,
 }
 
-/// A request that is waited for.
-enum UnderWay {
-    /// A read from this address, which the other device carries out.
+/// A request in flight.
+enum InFlight {
+    /// A read from this address, passed on to the other device.
     Read(u64, Ticket),
-    /// A write, done.
+    /// A finished write.
     Written(AlignedBuf),
 }
 
-impl Trial {
-    /// Returns a trial on `inner`, to which nothing is ever written.
+impl CowDevice {
+    /// Returns a copy-on-write device over `inner`, which is never written to.
     #[must_use]
     pub fn new(inner: Arc<dyn Device>) -> Self {
         let info = Info { read_only: false, ..inner.info().clone() };
         Self { inner, info, state: Mutex::default() }
     }
 
-    /// Returns what has come of it, not to be changed any more.
+    /// Makes the device with its changes read-only.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.info.read_only = true;
@@ -55,7 +55,7 @@ impl Trial {
     }
 }
 
-impl Device for Trial {
+impl Device for CowDevice {
     fn info(&self) -> &Info {
         &self.info
     }
@@ -63,26 +63,26 @@ impl Device for Trial {
     fn submit(&self, request: Request) -> Result<Ticket> {
         let Request { op, offset, mut buf } = request;
         self.info.check(op, offset, buf.len())?;
-        let under_way = match op {
-            Op::Read => UnderWay::Read(offset, self.inner.submit(Request { op, offset, buf })?),
+        let in_flight = match op {
+            Op::Read => InFlight::Read(offset, self.inner.submit(Request { op, offset, buf })?),
             Op::Write => {
                 let mut state = self.state.lock();
                 state.written.extend(self.sectors(offset, &mut buf).map(|(at, bytes)| (at, bytes.to_vec())));
-                UnderWay::Written(buf)
+                InFlight::Written(buf)
             }
         };
         let mut state = self.state.lock();
         state.tickets += 1;
         let id = state.tickets;
-        state.under_way.insert(id, under_way);
+        state.in_flight.insert(id, in_flight);
         Ok(Ticket::new(id))
     }
 
     fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
-        let under_way = self.state.lock().under_way.remove(&ticket.id());
-        match under_way.expect("each ticket is waited for once") {
-            UnderWay::Written(buf) => Ok(buf),
-            UnderWay::Read(offset, ticket) => {
+        let in_flight = self.state.lock().in_flight.remove(&ticket.id());
+        match in_flight.expect("each ticket is waited for once") {
+            InFlight::Written(buf) => Ok(buf),
+            InFlight::Read(offset, ticket) => {
                 let mut buf = self.inner.wait(ticket)?;
                 let state = self.state.lock();
                 for (at, bytes) in self.sectors(offset, &mut buf) {
@@ -107,12 +107,12 @@ mod tests {
     use super::*;
     use crate::MemoryDevice;
 
-    /// Promise: what is written is read back wherever it falls in a request, the rest is the
-    /// device's own, and the device stays as it is; once it is read-only, nothing can be written.
+    /// Promise: written data is read back at any place in a request, the rest comes from the inner
+    /// device, which does not change; a read-only device refuses writes.
     #[test]
     fn writes_stay_in_memory() {
         let inner = Arc::new(MemoryDevice::from_bytes(&[1; 4096]));
-        let device = Trial::new(inner.clone());
+        let device = CowDevice::new(inner.clone());
         device.write_at(512, &[2; 1024]).unwrap();
         device.flush().unwrap();
         let mut all = vec![0; 4096];

@@ -1,34 +1,34 @@
-//! How a quantity is spread: the distributions that a model is written in.
+//! The distributions of quantities in a model.
 
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
-/// A distribution of lengths, counts or times. All give numbers from 0 up.
+/// A distribution of lengths, counts or times; all values are at least 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
-pub enum Spread {
-    /// Always the same.
+pub enum Distribution {
+    /// Always this value.
     Fixed(f64),
-    /// Evenly between two bounds.
+    /// Uniform between two bounds.
     Uniform(f64, f64),
-    /// With this mean, as intervals between independent events are.
+    /// Exponential with this mean, as for intervals between independent events.
     Exponential(f64),
-    /// Median, and the standard deviation of the natural logarithm.
+    /// Lognormal: the median, and the standard deviation of the natural logarithm.
     Lognormal(f64, f64),
-    /// The same, drawn again while above the third.
+    /// Lognormal, drawn again while above the third number.
     Bounded(f64, f64, f64),
-    /// One of several, each with its weight.
+    /// One of several distributions, each with its weight.
     Mix(Vec<(f64, Self)>),
-    /// Values that were measured: upper bounds that are not less than the one before, each with its
-    /// weight. Between a bound and the one before, values are spread evenly in their logarithms; a
-    /// bound twice in succession is a value of its own.
+    /// A measured distribution: upper bounds in ascending order, each with its weight. Between two
+    /// bounds, values are spread evenly in their logarithm; a bound given twice in succession is a
+    /// value of its own.
     Steps(Vec<(f64, f64)>),
     /// Exactly these values, each with its weight.
     Values(Vec<(f64, f64)>),
 }
 
-impl Spread {
-    /// Draws one.
+impl Distribution {
+    /// Draws a value.
     pub fn draw(&self, random: &mut impl Rng) -> f64 {
         match self {
             Self::Fixed(value) => *value,
@@ -36,8 +36,8 @@ impl Spread {
             Self::Exponential(mean) => -mean * (1.0 - random.random::<f64>()).ln(),
             Self::Lognormal(median, sigma) => median * (sigma * normal(random)).exp(),
             Self::Bounded(median, sigma, most) => {
-                // The bound is above the median (see `check`), so that half of the draws hold at
-                // least.
+                // The bound is not below the median (see `check`), so at least half of the draws
+                // succeed.
                 loop {
                     let value = median * (sigma * normal(random)).exp();
                     if value <= *most {
@@ -57,14 +57,14 @@ impl Spread {
     }
 
     /// Draws a whole number.
-    pub fn count(&self, random: &mut impl Rng) -> u64 {
+    pub fn draw_whole(&self, random: &mut impl Rng) -> u64 {
         whole(self.draw(random))
     }
 
-    /// Checks that something can be drawn from it.
+    /// Checks that values can be drawn.
     ///
     /// # Errors
-    /// Why nothing can.
+    /// Says why no value can be drawn.
     pub fn check(&self) -> Result<(), String> {
         let numbers: Vec<f64> = match self {
             Self::Fixed(a) | Self::Exponential(a) => vec![*a],
@@ -81,14 +81,14 @@ impl Spread {
             }
             Self::Steps(steps) => {
                 if steps.windows(2).any(|pair| pair[0].0 > pair[1].0) {
-                    return Err("bounds of steps must not fall".into());
+                    return Err("the bounds of steps must not decrease".into());
                 }
                 steps.iter().flat_map(|step| [step.0, step.1]).collect()
             }
             Self::Values(values) => values.iter().flat_map(|value| [value.0, value.1]).collect(),
         };
         if let Some(bad) = numbers.iter().find(|number| !number.is_finite() || **number < 0.0) {
-            return Err(format!("{bad} is not a number from 0 up"));
+            return Err(format!("{bad} is not a finite number of at least 0"));
         }
         let weights: Option<f64> = match self {
             Self::Mix(parts) => Some(parts.iter().map(|part| part.0).sum()),
@@ -96,30 +96,30 @@ impl Spread {
             _ => None,
         };
         if weights.is_some_and(|sum| sum <= 0.0) {
-            return Err("the weights add up to nothing".into());
+            return Err("the sum of the weights is 0".into());
         }
         Ok(())
     }
 }
 
-/// Between two bounds, evenly in the logarithm; 0 counts as the beginning.
+/// Interpolates between two bounds, evenly in the logarithm of the value plus 1.
 fn logarithmic(low: f64, high: f64, part: f64) -> f64 {
     ((low + 1.0).ln() * (1.0 - part) + (high + 1.0).ln() * part).exp() - 1.0
 }
 
-/// Returns a whole number near it.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Saturates, and is meant to.
+/// Rounds to a whole number.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Saturation is intended.
 pub fn whole(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// Returns a number of the standard normal distribution (Box and Muller, 1958).
+/// Draws from the standard normal distribution (Box and Muller, 1958).
 fn normal(random: &mut impl Rng) -> f64 {
     let (radius, angle): (f64, f64) = (1.0 - random.random::<f64>(), random.random());
     (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
 }
 
-/// Returns the number of one of some weights, drawn in their proportion. The sum must not be 0.
+/// Draws an index in proportion to the weights, whose sum must not be 0.
 pub fn weighted(weights: impl Iterator<Item = f64> + Clone, random: &mut impl Rng) -> usize {
     let mut left = random.random::<f64>() * weights.clone().sum::<f64>();
     let mut last = 0;
@@ -135,9 +135,9 @@ pub fn weighted(weights: impl Iterator<Item = f64> + Clone, random: &mut impl Rn
     last
 }
 
-/// Returns a rank below `count`, from 0, where rank r has a weight of about `(r + offset) ^
-/// -exponent`: which of things that stand in the order of their last use is used next. By
-/// inversion, so that it costs the same for any count.
+/// Draws a rank from 0 to `count - 1`, where rank r has a weight of about `(r + offset) ^
+/// -exponent`; it chooses among items in the order of their last use. Uses inversion, so the cost
+/// does not depend on `count`.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Ranks are small.
 pub fn rank(count: usize, offset: f64, exponent: f64, random: &mut impl Rng) -> usize {
     let (n, u) = (count as f64, random.random::<f64>());

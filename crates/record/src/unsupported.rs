@@ -1,0 +1,34 @@
+//! The recorder on systems that have none.
+
+use crate::{Error, Filter, Result, Summary};
+use std::path::Path;
+
+/// A recording; it does not exist on this system.
+#[derive(Debug)]
+pub enum Recording {}
+
+impl Recording {
+    /// Fails, because this system has no recorder.
+    ///
+    /// # Errors
+    /// [`Error::UnsupportedSystem`].
+    pub fn start(_wanted: &Filter, _output: &Path, _source: &str) -> Result<Self> {
+        Err(Error::UnsupportedSystem)
+    }
+
+    /// Does nothing: there is no recording to call it on.
+    ///
+    /// # Errors
+    /// None.
+    pub fn stop_following(&mut self) -> Result<()> {
+        match *self {}
+    }
+
+    /// Does nothing: there is no recording to call it on.
+    ///
+    /// # Errors
+    /// None.
+    pub fn finish(self) -> Result<Summary> {
+        match self {}
+    }
+}
