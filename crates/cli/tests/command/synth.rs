@@ -29,5 +29,5 @@ fn refused() {
         "disk.csv",
         "128166372003061629,hm,0,Read,383496192,32768,413\n128166372016382155,hm,0,Write,2822144,4096,4\n",
     );
-    bench.fails("trace synth --like disk.csv -o x", 2, &["disk.csv: nothing is opened"]);
+    bench.fails("trace synth --like disk.csv -o x", 2, &["disk.csv: no file is opened"]);
 }
