@@ -13,7 +13,7 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Puts checksums right in bytes that are about to leave for the device.
+/// Puts the checksums of a buffer right before it is written to the device.
 pub trait Seal: Send + Sync {
     /// Changes `bytes`, a copy of the whole buffer.
     fn seal(&self, bytes: &mut [u8]);
@@ -27,20 +27,20 @@ struct Data {
     changed: u128,
 }
 
-/// What a buffer was when the epoch began that has changed it; only with a log.
+/// The contents of a buffer before the present epoch changed it; used only with a log.
 #[derive(Default)]
 enum Before {
-    /// As it is now: the epoch has not changed it.
+    /// Same as now: the epoch has not changed it.
     #[default]
     Same,
-    /// Nothing: the epoch has made it, in space that was free.
+    /// None: the epoch has made the buffer in space that was free.
     Nothing,
     /// These bytes.
     Bytes(AlignedBuf),
 }
 
 impl Data {
-    /// Keeps what the bytes are before the epoch changes them.
+    /// Saves the bytes before the epoch changes them.
     fn keep(&mut self) {
         if let Before::Same = self.before {
             self.before = Before::Bytes(AlignedBuf::from(&self.bytes[..]));
@@ -83,8 +83,8 @@ impl Slot {
         }
     }
 
-    /// Returns the same buffer with another length: its end is cut off, or `tail` is appended,
-    /// which is what the device has there.
+    /// Returns the same buffer with another length: its end is cut off, or `tail` is appended, the
+    /// bytes that the device has there.
     pub(crate) fn resized(&self, len: usize, tail: &[u8], sector: usize) -> Self {
         let data = self.data.read();
         let resize = |bytes: &[u8]| {
@@ -100,7 +100,7 @@ impl Slot {
             Before::Bytes(bytes) => Before::Bytes(resize(bytes)),
         };
         let piece = piece_bytes(len, sector);
-        // Where pieces have another length now, all of them are taken to have changed.
+        // If the length of pieces differs now, all of them count as changed.
         let changed = if piece == self.piece || data.changed == 0 {
             data.changed & mask(0..len, piece)
         } else {
@@ -134,7 +134,7 @@ impl Slot {
         self.in_flight.store(in_flight, Ordering::Release);
     }
 
-    /// Reads the bytes from the device if that has not been done; others who want them wait.
+    /// Reads the bytes from the device unless they are loaded. Other threads that need them wait.
     pub(crate) fn load(&self, device: &dyn Device) -> Result<()> {
         if self.data.read().loaded {
             return Ok(());
@@ -164,13 +164,13 @@ impl Slot {
         matches!(self.data.read().before, Before::Nothing)
     }
 
-    /// Puts former bytes back. They have been noted as changed, so what they are is found out at
-    /// the commit.
+    /// Puts old bytes back in a rollback. They are already noted as changed; the commit compares
+    /// them.
     pub(crate) fn put_back(&self, start: usize, former: &[u8]) {
         self.data.write().bytes[start..start + former.len()].copy_from_slice(former);
     }
 
-    /// Copies the bytes that were committed last into `out`.
+    /// Copies the last committed bytes into `out`.
     pub(crate) fn copy_committed(&self, out: &mut [u8]) {
         let data = self.data.read();
         match &data.before {
@@ -208,7 +208,7 @@ impl Slot {
         }
     }
 
-    /// The epoch ends with the bytes as they are; what changes from now on belongs to the next.
+    /// Ends the epoch with the bytes as they are; later changes belong to the next epoch.
     pub(crate) fn end_epoch(&self) {
         let mut data = self.data.write();
         data.before = Before::Same;
@@ -250,13 +250,13 @@ impl<'a> Buffer<'a> {
         self.slot.at()
     }
 
-    /// Locks the bytes, to look at.
+    /// Locks the bytes for reading.
     #[must_use]
     pub fn read(&self) -> BufferGuard<'_> {
         self.slot.read()
     }
 
-    /// Locks the bytes, to change them as part of a transaction. No other transaction changes the
+    /// Locks the bytes for changing them in a transaction. No other transaction changes the
     /// same bytes before this one has ended.
     #[must_use]
     pub fn write<'s>(&'s self, tx: &'s Tx<'_>) -> BufferMut<'s> {
@@ -264,17 +264,16 @@ impl<'a> Buffer<'a> {
         self.lock(tx, false)
     }
 
-    /// Locks the bytes, to change what several transactions change at once: maps of free space, and
-    /// counts. The caller undoes such changes itself when the transaction is rolled back. They need
-    /// not reach the device before the next flush, because they can be found out again from the
-    /// rest.
+    /// Locks bytes that several open transactions may change: maps of free space, and counts. The
+    /// caller undoes such changes itself when the transaction is rolled back. They need not reach
+    /// the device before the next flush, because they can be computed from other metadata.
     #[must_use]
     pub fn write_shared<'s>(&'s self, tx: &'s Tx<'_>) -> BufferMut<'s> {
         self.lock(tx, true)
     }
 
-    /// Keeps it in memory until the epoch of a transaction is taken by a flush or commit, so that
-    /// changing it until then cannot fail for want of a read.
+    /// Keeps the buffer in memory until a flush or commit takes the epoch of the transaction, so
+    /// that changing it needs no read, which could fail.
     pub fn hold(&self, tx: &Tx<'_>) {
         debug_assert!(tx.is_of(self.cache), "a transaction of this cache");
         self.cache.note_dirty(&self.slot);
@@ -287,7 +286,7 @@ impl<'a> Buffer<'a> {
     }
 }
 
-/// The bytes of a buffer, to look at.
+/// The bytes of a buffer, locked for reading.
 pub struct BufferGuard<'a>(RwLockReadGuard<'a, Data>);
 
 impl Deref for BufferGuard<'_> {
@@ -297,20 +296,20 @@ impl Deref for BufferGuard<'_> {
     }
 }
 
-/// The bytes of a buffer, to look at and to change.
+/// The bytes of a buffer, locked for changing.
 pub struct BufferMut<'a> {
     data: RwLockWriteGuard<'a, Data>,
     cache: &'a Cache,
     slot: &'a Arc<Slot>,
     tx: &'a Tx<'a>,
     shared: bool,
-    /// It is entered as changed.
+    /// The buffer is already noted for the next flush.
     noted: bool,
 }
 
 impl BufferMut<'_> {
-    /// Returns the bytes of `range`, to be changed. Only these are noted as changed, and taken back
-    /// by a rollback.
+    /// Returns the bytes of `range` for changing. Only these are noted as changed, and restored by
+    /// a rollback.
     pub fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         self.tx.has_changed();
         if self.cache.log.is_some() {

@@ -1,15 +1,15 @@
 //! Commits: changes become durable in a log, epoch by epoch, and are checkpointed later.
 //!
 //! An *epoch* is all transactions between two commits; it is taken while no transaction is open.
-//! File data goes to the device first, and so do buffers that the epoch has made in free space:
-//! nothing durable leads to either yet. Then the epoch's changes of other buffers go to the log,
+//! File data goes to the device first, together with buffers that the epoch has made in free space:
+//! nothing durable points to either yet. Then the epoch's changes of other buffers go to the log,
 //! which orders the two with a barrier. From then on the epoch is *committed*. Its buffers may be
-//! written to their places at any time (a *checkpoint*), must have been before the log gives up
-//! their space, and until then what the device has at their addresses is old.
+//! written to their places at any time (a *checkpoint*). That must happen before the log reuses
+//! their space; until then the device has old bytes at their addresses.
 //!
-//! Only what is committed is ever checkpointed. A buffer that is changed again before that keeps
-//! its committed bytes aside, which also tell the next commit which of its sectors have changed: no
-//! others are logged.
+//! Only what is committed is ever checkpointed. A buffer that is changed again before that keeps a
+//! copy of its committed bytes. The next commit compares with them, and logs only sectors that have
+//! changed.
 
 use crate::buffer::Slot;
 use crate::flush::gather;
@@ -31,17 +31,16 @@ pub type Epoch = u64;
 pub enum Resume {
     /// At once, while the epoch is written to the log.
     Taken,
-    /// When the epoch is durable: it has made space free, and until then nothing must be written
-    /// there.
+    /// When the epoch is durable. It has freed space, which must not be written to before.
     Committed,
 }
 
-/// The log of a cache, and what stands between it and the device.
+/// The log of a cache, and the changes that are not checkpointed yet.
 pub(crate) struct LogState {
     log: Arc<dyn Log>,
     /// Committed buffers that are not checkpointed yet, by address.
     committed: Mutex<BTreeMap<u64, Arc<Slot>>>,
-    /// What the present epoch has freed.
+    /// Bytes of metadata that the present epoch has freed.
     revoked: Mutex<Vec<Range<u64>>>,
     /// The present epoch.
     epoch: AtomicU64,
@@ -64,8 +63,8 @@ impl LogState {
         }
     }
 
-    /// Reserves bytes of the log for the present epoch; false if it would become larger than the
-    /// log can take.
+    /// Reserves bytes of the log for the present epoch. Returns false if the epoch would become
+    /// larger than the log can take.
     pub(crate) fn reserve(&self, bytes: usize) -> bool {
         let fits = self.claimed.fetch_add(bytes, Ordering::AcqRel) + bytes <= self.log.limit_bytes();
         if !fits {
@@ -84,13 +83,13 @@ impl LogState {
         self.claimed.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// Puts a slot in the place of the committed one at the same address; false if there is none.
+    /// Replaces the committed slot at the same address; returns false if there is none.
     pub(crate) fn replace(&self, slot: &Arc<Slot>) -> bool {
         self.committed.lock().get_mut(&slot.at()).map(|old| *old = slot.clone()).is_some()
     }
 
-    /// Notes that an epoch is committed: its buffers wait for a checkpoint, and what it freed does
-    /// not any more.
+    /// Notes that an epoch is committed: its buffers now wait for a checkpoint, and buffers that it
+    /// freed no longer do.
     fn note_committed(&self, changes: &Changes, slots: Vec<Arc<Slot>>) {
         let mut committed = self.committed.lock();
         for range in &changes.revoked {
@@ -125,9 +124,9 @@ impl Cache {
         })
     }
 
-    /// Notes freed metadata: what was logged for these bytes is not replayed after a crash, and
-    /// what is committed of it is not checkpointed, once this transaction is committed. The caller
-    /// lets nobody use the space before.
+    /// Notes that the metadata in `bytes` is freed. Once this transaction is committed, earlier
+    /// records of these bytes are not replayed, and committed buffers there are not checkpointed.
+    /// The caller must not let the space be used before.
     pub fn revoke(&self, tx: &Tx<'_>, bytes: Range<u64>) {
         debug_assert!(tx.is_of(self), "a transaction of this cache");
         if let Some(log) = &self.log {
@@ -136,12 +135,13 @@ impl Cache {
     }
 
     /// Makes every epoch up to `through` durable, with all file data written before. `prepare` is
-    /// called first, while no other transaction is open: its changes belong to the epoch. It says
-    /// when others may go on; if it fails, nothing is committed.
+    /// called first, while no other transaction is open: its changes belong to the epoch. It
+    /// returns when other transactions may go on; if it fails, nothing is committed.
     ///
     /// # Errors
-    /// When the device or the log fails; the cache accepts no changes after that. As `prepare`; if
-    /// it has changed something before, there are no more changes either.
+    /// When the device or the log fails; the cache accepts no changes after that. Also those of
+    /// `prepare`; if that had changed something before it failed, the cache accepts no more changes
+    /// either.
     pub fn commit<E: From<spindle_device::Error>>(
         &self,
         through: Epoch,
@@ -151,15 +151,15 @@ impl Cache {
         let _one = self.flushing.lock();
         self.check()?;
         if self.is_durable(through) {
-            // Data that was written in place since may not be.
+            // Data that was written in place since then may not be durable.
             return Ok(self.device.flush().map_err(|error| self.fail(error))?);
         }
-        // Most of the data while transactions go on, so that they are kept out for a short time
-        // only.
+        // Most of the data is started while transactions go on, so that they are kept out only for
+        // a short time.
         self.start_delayed()?;
         let gate = self.gate.write();
         let tx = Tx::new(self, None, 0, false);
-        // What fails here is half done, if it has changed anything: then `tx` is given up.
+        // If this fails after changing something, dropping `tx` latches the failure.
         let resume = prepare(&tx)?;
         tx.commit();
         let epoch = log.epoch.fetch_add(1, Ordering::AcqRel);
@@ -185,8 +185,8 @@ impl Cache {
         self.write_committed(log).map_err(|error| self.fail(error))
     }
 
-    /// Makes the data of a file durable, but not where it is: enough if its size and its blocks
-    /// were durable before.
+    /// Makes the data of a file durable, but not its inode: enough if its size and its block
+    /// pointers are durable already.
     ///
     /// # Errors
     /// When the device fails.
@@ -199,7 +199,7 @@ impl Cache {
 
     /// Takes the changes of the present epoch, while no transaction is open, and starts writing all
     /// file data. If the log has no room for them, there is a checkpoint first.
-    fn take_epoch(&self, log: &LogState) -> Result<Taken> {
+    fn take_epoch(&self, log: &LogState) -> Result<TakenEpoch> {
         let slots: Vec<_> = std::mem::take(&mut *self.dirty.lock()).into_values().collect();
         self.dirty_bytes.store(0, Ordering::Relaxed);
         log.claimed.store(0, Ordering::Release);
@@ -208,8 +208,8 @@ impl Cache {
         for slot in &slots {
             slot.copy_changes(self.sector(), &mut changes.changed);
         }
-        // Not later: the buffers still tell what is committed from what this epoch has changed, and
-        // nobody changes them.
+        // This must happen before the epoch ends: the buffers still have their committed bytes, and
+        // no transaction can change them.
         if !log.log.has_room(&changes) {
             self.write_committed(log)?;
         }
@@ -217,12 +217,13 @@ impl Cache {
         for slot in slots.iter().chain(&new) {
             slot.end_epoch();
         }
-        Ok(Taken { slots, changes, _new: new, writes, streams: self.start_delayed()? })
+        Ok(TakenEpoch { slots, changes, _new: new, writes, streams: self.start_delayed()? })
     }
 
-    /// Makes an epoch durable: its file data and new buffers, then the rest.
-    fn log_epoch(&self, log: &LogState, taken: Taken) -> Result<()> {
-        let Taken { slots, changes, _new, writes, streams } = taken;
+    /// Makes an epoch durable: first its file data and new buffers, then its other changes through
+    /// the log.
+    fn log_epoch(&self, log: &LogState, taken: TakenEpoch) -> Result<()> {
+        let TakenEpoch { slots, changes, _new, writes, streams } = taken;
         self.transfer(writes)?;
         self.land_delayed(&streams)?;
         if changes.is_empty() {
@@ -233,8 +234,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Writes all committed buffers to their places and lets the log forget them. The caller keeps
-    /// commits out.
+    /// Checkpoints all committed buffers, and lets the log reuse their space. The caller holds
+    /// `flushing`.
     fn write_committed(&self, log: &LogState) -> Result<()> {
         let slots: Vec<_> = std::mem::take(&mut *log.committed.lock()).into_values().collect();
         self.transfer(gather(&slots, Slot::copy_committed))?;
@@ -245,7 +246,7 @@ impl Cache {
 }
 
 /// An epoch on its way to the log.
-struct Taken {
+struct TakenEpoch {
     /// The buffers that it has changed.
     slots: Vec<Arc<Slot>>,
     /// Their changes.

@@ -1,4 +1,4 @@
-//! A transfer under way that several may wait for.
+//! A transfer in flight that several threads may wait for.
 
 use spindle_clock::{Condvar, Mutex};
 use spindle_device::{AlignedBuf, Device, Op, Request, Result, Ticket};
@@ -13,7 +13,8 @@ enum Progress {
     Landed(Result<Option<Arc<AlignedBuf>>>),
 }
 
-/// A transfer. Whoever needs it lands it; the first waits for the device, the others for the first.
+/// A transfer. Each thread that needs it calls [`Self::land`]; the first one waits for the device,
+/// the others wait for the first.
 pub(crate) struct Flight {
     device: Arc<dyn Device>,
     progress: Mutex<Progress>,
@@ -23,7 +24,7 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// Returns a transfer that is going to be submitted, in any case.
+    /// Returns a transfer that the caller must submit.
     pub(crate) fn gathering(device: &Arc<dyn Device>, op: Op) -> Self {
         Self {
             device: device.clone(),
@@ -37,7 +38,7 @@ impl Flight {
     /// Submits it.
     ///
     /// # Errors
-    /// When it cannot be started; whoever waits for it is told too.
+    /// When it cannot be started; every call of [`Self::land`] returns the error, too.
     pub(crate) fn submit(&self, offset: u64, buf: AlignedBuf) -> Result<()> {
         let submitted = self.device.submit(Request { op: self.op, offset, buf });
         let mut progress = self.progress.lock();
@@ -57,15 +58,15 @@ impl Flight {
         result
     }
 
-    /// Returns true once somebody has seen it end.
+    /// Returns true if a call of [`Self::land`] has seen its end.
     pub(crate) fn has_landed(&self) -> bool {
         self.landed.load(Ordering::Acquire)
     }
 
-    /// Waits for its end, and gives what was read (nothing, if it was a write).
+    /// Waits for its end and returns the bytes that were read; none after a write.
     ///
     /// # Errors
-    /// When the transfer failed: to everyone who asks.
+    /// When the transfer failed; every caller gets the error.
     pub(crate) fn land(&self) -> Result<Option<Arc<AlignedBuf>>> {
         let mut progress = self.progress.lock();
         while matches!(*progress, Progress::Gathering) {
@@ -87,7 +88,7 @@ impl Flight {
 impl Drop for Flight {
     fn drop(&mut self) {
         if let Progress::Pending(ticket) = std::mem::replace(self.progress.get_mut(), Progress::Gathering) {
-            // Nobody wants it any more, but each ticket is waited for.
+            // The result is not needed, but each ticket must be waited for.
             let _ = self.device.wait(ticket);
         }
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 /// Neighbouring buffers are gathered into transfers of up to this many bytes.
 const CLUSTER_BYTES: usize = 1 << 20;
 
-/// What a flush has taken while no transaction was open.
+/// The changes that a flush has taken while no transaction was open.
 struct Collected {
     slots: Vec<Arc<Slot>>,
     requests: Vec<Request>,
@@ -28,11 +28,11 @@ impl Cache {
         debug_assert!(self.log.is_none(), "with a log, changes are written by commits and checkpoints");
         let _one = self.flushing.lock();
         self.check()?;
-        // Most of the data while transactions go on, so that they are kept out for a short time
-        // only.
+        // Most of the data is started while transactions go on, so that they are kept out only for
+        // a short time.
         self.start_delayed()?;
         let Collected { slots, requests, streams } = self.collect();
-        // Data first: metadata that reaches the device never points at data that does not.
+        // Data first: metadata on the device never points to data that is not there.
         let result =
             streams.and_then(|streams| self.land_delayed(&streams)).and_then(|()| self.transfer(requests));
         {
@@ -45,7 +45,7 @@ impl Cache {
         result.map_err(|error| self.fail(error))
     }
 
-    /// [`Self::flush`], then the device's barrier: all that was done before is durable.
+    /// Flushes ([`Self::flush`]) and then issues a barrier: all earlier changes are durable.
     ///
     /// # Errors
     /// As [`Self::flush`].
@@ -86,7 +86,7 @@ impl Cache {
         Collected { slots, requests, streams: self.start_delayed() }
     }
 
-    /// Starts all transfers and waits for all, and gives the first failure.
+    /// Carries out all transfers, also after one fails, and returns the first failure.
     pub(crate) fn transfer(&self, requests: Vec<Request>) -> Result<()> {
         const IN_FLIGHT: usize = 32;
         let mut result = Ok(());
@@ -102,8 +102,8 @@ impl Cache {
     }
 }
 
-/// Writes of buffers in the order of their addresses, neighbours in one, with the bytes that `copy`
-/// gives for each.
+/// Returns the writes of buffers in the order of their addresses, one for each run of neighbours.
+/// `copy` fills in the bytes of each buffer.
 pub(crate) fn gather(slots: &[Arc<Slot>], copy: impl Fn(&Slot, &mut [u8])) -> Vec<Request> {
     let mut requests = Vec::new();
     let mut rest = slots;

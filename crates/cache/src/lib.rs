@@ -2,15 +2,14 @@
 //!
 //! A [`Buffer`] is a run of bytes at a device address: metadata. A [`Stream`] is the data of one
 //! file, which moves in clusters and is kept or not as [`DataSettings`] say ([`Cache::read`],
-//! [`Cache::write`]); `stream` tells its rules. The cache knows nothing of what bytes mean: a
-//! [`Seal`] given with a buffer puts checksums right before the bytes leave for the device.
+//! [`Cache::write`]); the module `stream` has its rules. The cache does not interpret bytes: the
+//! [`Seal`] of a buffer puts its checksums right when it is written to the device.
 //!
-//! Changes happen inside a transaction: [`Cache::begin`] gives a [`Tx`], and only with one in hand
-//! can a buffer or a stream be written to. One that fails is rolled back. A flush takes all that
-//! has changed at a moment when no transaction is open, so what goes to the device together is a
-//! state between operations, never amid one; data goes before metadata. With a [`Log`], the
-//! transactions of such an *epoch* become durable there, all or none, and are checkpointed later
-//! ([`Cache::commit`]).
+//! Changes happen inside a transaction: [`Cache::begin`] returns a [`Tx`], which is needed to write
+//! to a buffer or a stream. A transaction that fails is rolled back. A flush takes all changes at a
+//! moment when no transaction is open, so the device never gets half an operation; data is written
+//! before metadata. With a [`Log`], the transactions of such an *epoch* become durable there, all
+//! or none, and are checkpointed later ([`Cache::commit`]).
 //!
 //! Nothing is durable before a barrier of the device: see [`spindle_device::Tracked`], which stands
 //! between the cache and every device.
@@ -18,8 +17,8 @@
 //! What the caller must do:
 //! - keep each byte of the device in at most one role at a time: a buffer, or the data of one file;
 //! - call [`Cache::forget`] when the space of a buffer is freed, and [`Cache::discard`] or
-//!   [`Cache::settle`] before that of file data is, so that nothing of it is under way when
-//!   somebody else uses it;
+//!   [`Cache::settle`] before the space of file data is freed, so that no transfer of it is in
+//!   flight when the space is used again;
 //! - hold its own lock on the owner of a buffer while changing it; ask for one address with one
 //!   length, and change that with [`Cache::resize`];
 //! - have at most one transaction open in a thread, and not wait in it for one of another thread.
@@ -56,8 +55,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use stream::Pool;
 
 const SHARDS: usize = 16;
-/// Files with delayed data, or data on its way, before the next transaction brings it to the
-/// device.
+/// Most files with delayed data or data in flight; beyond it the next transaction writes the data
+/// to the device.
 const PENDING_STREAMS: usize = 4096;
 
 /// The cache of one device.
@@ -76,7 +75,7 @@ pub struct Cache {
     log: Option<LogState>,
     /// One flush or commit at a time.
     flushing: Mutex<()>,
-    /// Notified when buffers in flight have landed.
+    /// Notified when writes of buffers have finished.
     landed: (Mutex<()>, Condvar),
     /// The first write that failed; nothing is changed after it.
     failure: Mutex<Option<Error>>,
@@ -89,7 +88,7 @@ impl Drop for Cache {
 }
 
 impl Cache {
-    /// Returns a cache over `device`, which tells `clock` what it does.
+    /// Returns a cache of `device`, which reports its work to `clock`.
     #[must_use]
     pub fn new(device: Arc<dyn Device>, clock: Arc<dyn Clock>, settings: Settings) -> Self {
         Self {
@@ -108,9 +107,9 @@ impl Cache {
         }
     }
 
-    /// As [`Self::new`], with changes to buffers becoming durable in `log`: see [`Self::commit`],
-    /// which the caller calls when [`Self::wants_commit`] says so and no transaction is open in its
-    /// thread.
+    /// Returns a cache like [`Self::new`] whose changes to buffers become durable in `log`. The
+    /// caller calls [`Self::commit`] when [`Self::wants_commit`] returns true and its thread has no
+    /// open transaction.
     #[must_use]
     pub fn with_log(
         device: Arc<dyn Device>,
@@ -123,21 +122,20 @@ impl Cache {
         cache
     }
 
-    /// From now on changes go through `log`, or through none. So far nothing has been changed, or
-    /// all of it was rolled back.
+    /// Sets the log that later changes go through, or none. Nothing may have been changed before,
+    /// unless all of it was rolled back.
     pub fn set_log(&mut self, log: Option<Arc<dyn Log>>) {
         self.log = log.map(LogState::new);
     }
 
-    /// Returns the device below, which keeps account of what is durable: whoever writes past the
-    /// cache writes here, too.
+    /// Returns the device below, which keeps track of what is durable. Code that writes past the
+    /// cache must write to it, too.
     #[must_use]
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
     }
 
-    /// Does something to the device past the cache that has to succeed if changes are to be
-    /// accepted any longer.
+    /// Does something to the device past the cache. If that fails, no more changes are accepted.
     ///
     /// # Errors
     /// As `work`, and when an earlier write failed.
@@ -147,9 +145,9 @@ impl Cache {
     }
 
     /// Opens a transaction that may change `log_bytes` of the log, after flushing if too much has
-    /// changed since the last flush; with a log, only file data. None if the log has no room for
-    /// that before the present epoch is committed: the caller does so ([`Self::commit`]) and tries
-    /// again.
+    /// changed since the last flush; with a log, only file data. Returns none if the log has no
+    /// room for that before the present epoch is committed: the caller then commits
+    /// ([`Self::commit`]) and tries again.
     ///
     /// # Errors
     /// When an earlier write failed, or this flush does.
@@ -157,7 +155,7 @@ impl Cache {
         self.begin_as(log_bytes, false)
     }
 
-    /// [`Self::begin`] for an operation on names; see [`Naming`].
+    /// Opens a transaction like [`Self::begin`], for an operation on names; see [`Naming`].
     ///
     /// # Errors
     /// As [`Self::begin`].
@@ -171,14 +169,14 @@ impl Cache {
         if self.log.is_none() && behind > self.settings.dirty_limit_bytes {
             self.flush()?;
         } else if data > self.settings.dirty_limit_bytes || self.pool.pending_streams() > PENDING_STREAMS {
-            // Streams that wait for a flush stay in memory, and so do their owners. With a log,
-            // data that goes early saves a commit its waiting.
+            // Streams that wait for a flush stay in memory with their owners. With a log, data that
+            // is written early shortens the next commit.
             let streams = self.start_delayed()?;
             self.land_delayed(&streams)?;
         }
         self.check()?;
-        // The claim is made with the gate held: the commit that ends the epoch starts the books
-        // anew.
+        // The room is reserved with the gate held: the commit that ends the epoch sets the
+        // reservations to zero.
         let gate = self.gate.read();
         if let Some(log) = &self.log
             && !log.reserve(log_bytes)
@@ -198,10 +196,10 @@ impl Cache {
         Ok(Buffer::new(self, slot))
     }
 
-    /// As [`Self::get`], for space that was free: all zeros, and nothing is read.
+    /// Returns a buffer of zeros for space that was free, without reading it.
     ///
     /// # Errors
-    /// As [`Self::get`], when somebody else asks for the same space with another length.
+    /// As [`Self::get`], if another thread has asked for the same space with another length.
     pub fn get_new(
         &self,
         at: u64,
@@ -214,8 +212,9 @@ impl Cache {
         Ok(buffer)
     }
 
-    /// As [`Self::get_new`], for space that is taken whatever becomes of the transaction: a
-    /// rollback leaves the buffer and what [`Buffer::write_shared`] writes to it.
+    /// Returns a buffer like [`Self::get_new`], for space that stays in use even if the transaction
+    /// is rolled back. A rollback keeps the buffer and the bytes that [`Buffer::write_shared`]
+    /// writes to it.
     ///
     /// # Errors
     /// As [`Self::get_new`].
@@ -236,9 +235,9 @@ impl Cache {
         Ok(Buffer::new(self, slot))
     }
 
-    /// Gives the buffer at byte `at` another length in a transaction, keeping what both have. Of a
-    /// longer one the rest is read from the device. What is cut off is lost at once: a rollback
-    /// does not bring it back.
+    /// Changes the length of the buffer at byte `at` in a transaction. When it grows, the new part
+    /// is read from the device. When it shrinks, the rest is lost at once: a rollback does not
+    /// restore it.
     ///
     /// # Errors
     /// When the device fails to read.
@@ -252,7 +251,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Drops the buffer at byte `at`, changed or not, and waits until no write of it is under way.
+    /// Drops the buffer at byte `at`, changed or not, and waits until no write of it is in flight.
     pub fn forget(&self, at: u64) {
         let Some(slot) = self.shard(at).lock().remove(at) else { return };
         if self.dirty.lock().remove(&at).is_some() {
@@ -280,7 +279,7 @@ impl Cache {
         self.shard(at).lock().get(at)
     }
 
-    /// Finds or makes the slot, without reading it.
+    /// Returns the slot at byte `at`, a new one if there is none, without reading it.
     fn slot(&self, at: u64, len: usize, seal: Option<&Arc<dyn Seal>>) -> Result<Arc<Slot>> {
         loop {
             let other = {
@@ -307,7 +306,7 @@ impl Cache {
         self.device.info().sector_bytes as usize
     }
 
-    /// Replaces a slot by one of another length, keeping what both have.
+    /// Replaces a slot by one of another length that keeps the bytes common to both.
     pub(crate) fn resize_slot(&self, old: &Arc<Slot>, len: usize) -> Result<()> {
         let at = old.at();
         old.load(&*self.device)?;
@@ -320,21 +319,21 @@ impl Cache {
         let changed = committed || self.dirty.lock().contains_key(&at);
         self.forget(at);
         if changed {
-            // What is committed and not checkpointed must not be read from the device again.
+            // The device has old bytes until a checkpoint, so the buffer must stay in memory.
             self.note_dirty(&slot);
         }
         self.shard(at).lock().insert(slot, self.settings.capacity_bytes / SHARDS);
         Ok(())
     }
 
-    /// Enters a changed slot for the next flush.
+    /// Notes a changed slot for the next flush.
     fn note_dirty(&self, slot: &Arc<Slot>) {
         if self.dirty.lock().insert(slot.at(), slot.clone()).is_none() {
             self.dirty_bytes.fetch_add(slot.len(), Ordering::Relaxed);
         }
     }
 
-    /// Refuses after a failed write, as everything does that changes something.
+    /// Returns an error if an earlier write failed. Every change begins with this check.
     ///
     /// # Errors
     /// [`Error::Latched`].

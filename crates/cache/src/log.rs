@@ -1,13 +1,13 @@
-//! What the cache asks of a log: to make epochs durable, in order, each whole or not at all.
+//! The interface of a log: it makes epochs durable in order, each whole or not at all.
 //!
 //! An *epoch* is all transactions between two commits. The cache decides which changes an epoch
-//! consists of and when they are checkpointed, that is written to their places on the device; where
-//! and in which format a log keeps them is the file system's business.
+//! consists of and when they are checkpointed, that is, written to their places on the device. The
+//! file system decides where a log keeps them and in which format.
 
 use spindle_device::Result;
 use std::ops::Range;
 
-/// Bytes that transactions have changed, as they are at the end of an epoch.
+/// Changed bytes as they are at the end of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Address on the device in bytes, of a whole sector.
@@ -20,8 +20,7 @@ pub struct Change {
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Addresses whose earlier records must not be replayed any more, because their space was
-    /// freed. An epoch does not change what it has freed, but may have changed it before in the
-    /// same place with another length; so these count before `changed`.
+    /// freed. They apply before `changed`: a block that was resized can be in both.
     pub revoked: Vec<Range<u64>>,
     /// In the order of their addresses, without overlap.
     pub changed: Vec<Change>,
@@ -37,29 +36,29 @@ impl Changes {
 
 /// A log that epochs are committed to.
 pub trait Log: Send + Sync {
-    /// Returns the bytes of changes after which an epoch had better be committed; several such
-    /// epochs fit into the log.
+    /// Returns the bytes of changes after which an epoch should be committed; several such epochs
+    /// fit into the log.
     fn commit_bytes(&self) -> usize;
 
-    /// Returns the most bytes of changes that an epoch may have: so many can always be committed,
+    /// Returns the most bytes of changes that an epoch may have. That many can always be committed
     /// after a checkpoint.
     fn limit_bytes(&self) -> usize;
 
     /// Returns true if there is space for an epoch without a checkpoint.
     fn has_room(&self, changes: &Changes) -> bool;
 
-    /// Makes an epoch durable, and everything that was written to the device before it: when this
-    /// returns, it survives. A crash before leaves the state after the epoch before this one.
+    /// Makes an epoch durable, together with all earlier writes to the device. A crash before this
+    /// returns leaves the state after the previous epoch.
     ///
     /// # Errors
-    /// When the device fails, or the epoch is larger than the whole log. Whether the epoch is
-    /// durable is then not known.
+    /// When the device fails, or the epoch is larger than the whole log. It is then not known if
+    /// the epoch is durable.
     fn commit(&self, changes: &Changes) -> Result<()>;
 
     /// Returns true when so much has been committed that a checkpoint is due.
     fn wants_checkpoint(&self) -> bool;
 
-    /// Notes a checkpoint: everything that was committed so far is in its place and durable, so
-    /// that its space in the log can be used again.
+    /// Notes a checkpoint: all committed changes are in their places and durable, so their space in
+    /// the log can be used again.
     fn checkpointed(&self);
 }

@@ -1,13 +1,13 @@
-//! What an operation changes in memory besides the cache, and how it becomes what it was when the
-//! operation fails: the states of inodes.
+//! Saving and restoring state in memory outside the cache, such as that of inodes, when an
+//! operation fails.
 
-/// A value that can be kept and put back.
+/// A value that can be saved and restored.
 pub trait Restore {
-    /// What is kept of it.
+    /// The saved copy.
     type Saved;
-    /// Keeps what it is.
+    /// Returns a copy of the present value.
     fn save(&self) -> Self::Saved;
-    /// Makes it what it was.
+    /// Restores a saved value.
     fn restore(&mut self, saved: Self::Saved);
 }
 

@@ -1,4 +1,4 @@
-//! What the cache may hold, and how it moves file data.
+//! The settings of the cache: how much it may hold, and how it moves file data.
 
 /// How much the cache may hold, and how it moves file data.
 #[derive(Clone, Copy, Debug)]
@@ -27,15 +27,14 @@ impl Default for Settings {
 /// When the changes of a naming operation (create, link, remove, rename) reach the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Naming {
-    /// With the next flush, all changes of an operation together, which is most of what the
-    /// clustering paper hoped for from `B_ORDER`. Within a flush there is no order.
+    /// With the next flush, all changes of an operation together. Within a flush there is no order.
+    /// This is most of what the clustering paper expected of `B_ORDER`.
     #[default]
     Delayed,
-    /// Before the operation returns, one block after the other, as the fast file system had it
-    /// in 1984.
+    /// Before the operation returns, one block after the other, as in the fast file system of 1984.
     Synchronous,
-    /// As [`Self::Synchronous`], and durable: the same on devices that keep what they have taken in
-    /// a memory of their own, as those of 1984 did not.
+    /// As [`Self::Synchronous`], followed by a barrier. Disks of 1984 had no write cache; on disks
+    /// that have one, this gives the same promise.
     Durable,
 }
 
@@ -45,33 +44,34 @@ pub enum Naming {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // Each is one of the paper's switches; they are independent.
 pub struct DataSettings {
-    /// Largest transfer in bytes: `maxcontig` blocks. One block is the old way, block by block.
+    /// Largest transfer in bytes; none for `maxcontig` blocks. One block moves data block by block,
+    /// as before clustering.
     pub cluster_bytes: Option<usize>,
-    /// Start the next cluster while a sequential reader is busy with this one.
+    /// Start reading the next cluster while a sequential reader uses this one.
     pub read_ahead: bool,
-    /// Keep a whole cluster ahead of a sequential reader, in as many transfers as it lies in pieces
-    /// on the device. Without, one transfer is ahead, however short (clustering paper, "Read
+    /// Keep a whole cluster ahead of a sequential reader, even if its pieces on the device need
+    /// several transfers. Otherwise one transfer is ahead, however short (clustering paper, "Read
     /// clustering implementation").
     pub pieces_ahead: bool,
-    /// Writes of at least so many bytes at once are carried out at once, without a copy: for
-    /// devices that only copy them into the system's memory.
+    /// Writes of at least this many bytes go to the device at once, without a copy. This is for
+    /// devices that only copy the bytes into the system's memory.
     pub straight_bytes: Option<usize>,
-    /// A large request is read in one cluster wherever it lies ("random clustering").
+    /// A large request is read in one cluster at any offset ("random clustering").
     pub random_clusters: bool,
-    /// Give up blocks behind a sequential reader when memory is nearly full.
+    /// Evict blocks behind a sequential reader when memory is nearly full.
     pub free_behind: bool,
-    /// Bytes of one file that may be on their way to the device; who writes more waits.
+    /// Most bytes of one file that may be in flight to the device; further writes wait.
     pub write_limit_bytes: Option<usize>,
-    /// Keep data after it was used. Without, only what is delayed, ahead of a reader or on its way
-    /// is held.
+    /// Keep data after it was used. Otherwise only delayed writes, data ahead of a reader and data
+    /// in flight are held.
     pub keep: bool,
     /// File data held, in bytes.
     pub capacity_bytes: usize,
-    /// When memory is full, so much more than needed is given up at once, in bytes: a page daemon
-    /// works in bursts.
+    /// Bytes that are evicted beyond what is needed when memory is full, as a page daemon works in
+    /// bursts.
     pub reclaim_bytes: usize,
-    /// Files up to this size stay in memory with their inode, outside the capacity ("data in the
-    /// inode").
+    /// Files of up to this many bytes stay in memory with their inode and do not count towards the
+    /// capacity ("data in the inode").
     pub small_file_bytes: usize,
 }
 
@@ -79,11 +79,11 @@ impl DataSettings {
     /// Free-behind begins at this offset of a file: a smaller one may be read again.
     pub(crate) const LARGE_OFFSET_BYTES: u64 = 256 << 10;
 
-    /// The largest cluster: larger ones are cut, and so is what would take more than a quarter of
-    /// the capacity.
+    /// Largest cluster in bytes. A cluster is also at most a quarter of the capacity.
     pub const CLUSTER_BYTES_MAX: usize = 16 << 20;
 
-    /// Under a front-end that has a cache of its own: clusters both ways, nothing is kept.
+    /// Settings under a front-end that has a cache of its own: clusters for reads and writes,
+    /// nothing is kept.
     pub const THROUGH: Self = Self {
         cluster_bytes: None,
         read_ahead: true,
@@ -98,9 +98,9 @@ impl DataSettings {
         small_file_bytes: 0,
     };
 
-    /// Returns the same on an image file. The system keeps such files in memory, reads ahead in
-    /// them and writes them behind by itself: to do so here as well would only cost copies. Who
-    /// wants blocks one by one gets them.
+    /// Returns these settings adapted to an image file. The system caches such files, reads ahead
+    /// and writes behind by itself; doing so here as well would only cost copies. Settings that
+    /// move data block by block keep doing so.
     #[must_use]
     pub fn on_image_file(self) -> Self {
         const STRAIGHT_BYTES: usize = 64 << 10;

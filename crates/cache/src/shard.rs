@@ -1,4 +1,4 @@
-//! A part of the buffers in memory, by address, and the order in which they are given up.
+//! A part of the buffers in memory, by address, and the order in which they are evicted.
 //!
 //! The order is that of a clock with one hand: a buffer that was asked for since it was last
 //! considered goes to the end of the queue. Invariant: the queue has one live entry for each
@@ -28,8 +28,8 @@ impl Shard {
         self.slots.get(&at).map(|(slot, _)| slot.clone())
     }
 
-    /// Enters a slot, in place of one at the same address, and gives up others that nobody uses
-    /// until what is held is within `capacity_bytes`.
+    /// Enters a slot, in place of one at the same address, and evicts unused ones until the shard
+    /// holds at most `capacity_bytes`.
     pub(crate) fn insert(&mut self, slot: Arc<Slot>, capacity_bytes: usize) {
         self.remove(slot.at());
         self.bytes += slot.len();
@@ -49,7 +49,7 @@ impl Shard {
         Some(slot)
     }
 
-    /// Gives up unchanged buffers that nobody holds and nobody asked for since they were last
+    /// Evicts unchanged buffers that are not held and were not used since they were last
     /// considered.
     fn evict(&mut self, capacity_bytes: usize) {
         let mut tries = self.queue.len() * 2;
@@ -82,7 +82,7 @@ mod tests {
     /// Promise: buffers that come and go leave nothing behind, and one that comes again at the same
     /// address is considered for eviction once.
     #[test]
-    fn nothing_is_left_of_what_was_forgotten() {
+    fn forgotten_buffers_leave_nothing_behind() {
         let mut shard = Shard::default();
         let slot = |at| Arc::new(Slot::new(at, 512, 512, None));
         shard.insert(slot(0), 1 << 20);

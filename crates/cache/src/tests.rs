@@ -8,7 +8,7 @@ fn cache(bytes: u64) -> (Arc<MemoryDevice>, Cache) {
     (device.clone(), Cache::new(device, Arc::new(SystemClock), Settings::default()))
 }
 
-/// Promise: a change reaches the device with the next flush, not before, and reads see it at once.
+/// Promise: a change reaches the device with the next flush and not before; reads see it at once.
 #[test]
 fn changes_reach_the_device_with_the_flush() {
     let (device, cache) = cache(1 << 20);
@@ -35,10 +35,10 @@ fn forgotten_changes_are_gone() {
     assert_eq!(cache.get(4096, 4096, None).unwrap().read()[..512], [5; 512]);
 }
 
-/// Promise: the seal sees every write on its way out, and the buffer in memory stays as it was
-/// written.
+/// Promise: the seal is applied to every write to the device, and the buffer in memory stays as it
+/// was written.
 #[test]
-fn seals_what_leaves() {
+fn seals_every_write() {
     struct Sum;
     impl Seal for Sum {
         fn seal(&self, bytes: &mut [u8]) {
@@ -93,8 +93,8 @@ fn capacity_is_kept() {
     assert_eq!(device.to_bytes()[0], 1);
 }
 
-/// Promise: however many files are written one after the other, few wait in memory for a flush that
-/// does not come.
+/// Promise: if many files are written one after the other without a flush, few of them wait in
+/// memory.
 #[test]
 fn files_do_not_pile_up() {
     let (device, cache) = cache(1 << 26);
@@ -145,8 +145,8 @@ impl Device for Failing {
     }
 }
 
-/// Promise: after a failed write nothing more is accepted, also when the device works again, and
-/// reads go on.
+/// Promise: after a failed write no change is accepted, also when the device works again; reads go
+/// on.
 #[test]
 fn a_failed_write_latches() {
     let device = Failing::new();
@@ -161,7 +161,7 @@ fn a_failed_write_latches() {
     assert!(cache.get(4096, 512, None).is_ok());
 }
 
-/// A log that is as good as its device.
+/// A log that only flushes its device.
 struct Barrier(Arc<Failing>);
 
 impl Log for Barrier {
@@ -183,7 +183,7 @@ impl Log for Barrier {
     fn checkpointed(&self) {}
 }
 
-/// A log that takes every epoch, and has the room that it is told to have.
+/// A log that takes every epoch, and has as much room as the test sets.
 struct Book {
     limit_bytes: usize,
     full: AtomicBool,
@@ -227,9 +227,9 @@ fn commit(cache: &Cache) {
     cache.commit::<Error>(cache.epoch(), |_| Ok(Resume::Taken)).unwrap();
 }
 
-/// Promise: only committed bytes are checkpointed, also of a buffer that has changed since: at a
-/// checkpoint that was asked for, and when an epoch has no room in the log, which then gets what
-/// that epoch has changed.
+/// Promise: only committed bytes are checkpointed, also of a buffer that has changed since: at an
+/// explicit checkpoint, and when an epoch has no room in the log, which then gets the changes of
+/// that epoch.
 #[test]
 fn only_what_is_committed_is_checkpointed() {
     let (device, log, cache) = logged(1 << 20);
@@ -265,7 +265,7 @@ fn only_what_is_committed_is_checkpointed() {
 }
 
 /// Promise: a buffer that an epoch has made in free space is in its place when the epoch is
-/// committed, and takes no room in the log; what changes in it later does.
+/// committed, and takes no room in the log; later changes of it do.
 #[test]
 fn new_buffers_are_not_logged() {
     let (device, log, cache) = logged(1 << 20);
@@ -286,8 +286,8 @@ fn new_buffers_are_not_logged() {
     assert_eq!(logged, [vec![0], vec![8704]]);
 }
 
-/// Promise: what the transactions of an epoch have changed and may still change is never more than
-/// the log can take; a sector counts once; what a transaction did not use, others can have.
+/// Promise: the changes of the transactions of an epoch, and those that they may still make, never
+/// exceed what the log can take; a sector counts once; unused reservations go to others.
 #[test]
 fn room_in_the_log_is_reserved() {
     const LIMIT: usize = 8 * 512;
@@ -322,10 +322,10 @@ fn room_in_the_log_is_reserved() {
 }
 
 /// Promise: a transaction that is rolled back leaves bytes, buffers and data as they were, at any
-/// of its savepoints, with a log and without; it then ends as any other, and what others changed
-/// meanwhile in the same buffers stays.
+/// of its savepoints, with a log and without; it then ends as any other, and changes that others
+/// made meanwhile in the same buffers stay.
 #[test]
-fn a_rollback_takes_everything_back() {
+fn a_rollback_restores_everything() {
     for with_log in [false, true] {
         let device = Arc::new(MemoryDevice::new(1 << 20));
         device.write_at(0, &[1; 8192]).unwrap();
@@ -396,8 +396,8 @@ fn a_rollback_takes_everything_back() {
     }
 }
 
-/// Promise: whatever road data has taken to the device, and however often nothing else had changed,
-/// there is a barrier between it and the end of the sync that promises it.
+/// Promise: there is a barrier between every write of data and the end of the sync that makes it
+/// durable, on every path to the device and also if nothing else had changed.
 #[test]
 fn every_write_gets_its_barrier() {
     struct Watched(MemoryDevice, AtomicBool);
@@ -437,7 +437,7 @@ fn every_write_gets_its_barrier() {
                 let space = Space { offset: 0, at: 0, end: len as u64 };
                 cache.write(&stream, &tx, space, &vec![1; len]).unwrap();
                 tx.commit();
-                // Whoever begins next may bring it to the device.
+                // The next transaction may write it to the device.
                 drop(cache.begin(0).unwrap());
                 for _ in 0..2 {
                     cache.commit::<Error>(cache.epoch(), |_| Ok(Resume::Taken)).unwrap();
@@ -449,9 +449,8 @@ fn every_write_gets_its_barrier() {
     }
 }
 
-/// Promise: a failed barrier, a commit that fails, a failure past the buffers and a change that is
-/// given up halfway all end changes and promises for good, also when the device works again; reads
-/// go on.
+/// Promise: a failed barrier, a failed commit, a failure past the buffers and a transaction that is
+/// dropped halfway are all latched, also when the device works again; reads go on.
 #[test]
 fn every_failure_latches() {
     type Way<'a> = (&'a str, bool, &'a dyn Fn(&Cache) -> Result<()>);
@@ -492,7 +491,7 @@ fn every_failure_latches() {
     }
 }
 
-/// Promise: what a flush takes never has half of a transaction: two buffers always changed together
+/// Promise: a flush never takes half of a transaction: two buffers that are always changed together
 /// are always the same on the device.
 #[test]
 fn a_flush_sees_whole_transactions() {

@@ -1,13 +1,13 @@
-//! Transactions: changes that reach the device together, or are taken back together.
+//! Transactions: changes that reach the device together, or are rolled back together.
 //!
 //! A [`Tx`] notes what it changes. While it is open it can be rolled back to a [`Savepoint`] or to
 //! its beginning: bytes of buffers become what they were, buffers and data of new space are
-//! forgotten, and data that was moved is back in its old place. So an operation that fails halfway,
-//! whatever the reason, leaves nothing behind.
+//! forgotten, and data that was moved is back in its old place. So an operation that fails halfway
+//! leaves no changes behind.
 //!
 //! Buffers that several transactions change at once, such as maps of free space, are the exception
-//! ([`crate::Buffer::write_shared`]): whoever changes those undoes it with changes of its own,
-//! while the transaction is open.
+//! ([`crate::Buffer::write_shared`]): a rollback leaves them alone, and the caller undoes its
+//! changes to them while the transaction is open.
 //!
 //! With a log, a transaction reserves room for its changes when it begins. The bytes that all
 //! transactions of an epoch have changed, and those that the open ones may still change, never
@@ -25,9 +25,9 @@ use std::sync::Arc;
 
 /// An open transaction.
 ///
-/// It ends with [`Self::commit`]; its changes then reach the device together. Dropping one that has
-/// changed something and was not rolled back gives it up: what it has changed is half an operation
-/// that must never reach the device, so nothing is changed any more afterwards.
+/// It ends with [`Self::commit`]; its changes then reach the device together. If a transaction is
+/// dropped that has changed something and was not rolled back, half an operation is in memory. That
+/// must never reach the device, so the cache accepts no more changes.
 pub struct Tx<'a> {
     cache: &'a Cache,
     changed: Cell<bool>,
@@ -46,11 +46,11 @@ pub struct Tx<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Savepoint(usize);
 
-/// How to take changes back, the latest last.
+/// The steps of a rollback, the latest last.
 #[derive(Default)]
 struct Undo {
     steps: Vec<Step>,
-    /// The former bytes of all [`Step::Bytes`], in their order.
+    /// The old bytes of all [`Step::Bytes`], in their order.
     bytes: Vec<u8>,
 }
 
@@ -61,13 +61,13 @@ enum Step {
     Made(u64),
     /// The buffer at address `at` had this length.
     Resized { at: u64, len: usize },
-    /// Blocks of a file have got space.
+    /// Space was allocated for blocks of a file.
     Data { stream: Arc<Stream>, blocks: Range<u64> },
-    /// These bytes of a file were in this space, and were all that there was of their block.
+    /// A block of a file was moved; it had these bytes in this space.
     Moved { stream: Arc<Stream>, space: Space, bytes: Vec<u8> },
-    /// These bytes of a file have changed in their place.
+    /// These bytes of a file were overwritten in place.
     Overwritten { stream: Arc<Stream>, space: Space, bytes: Vec<u8> },
-    /// A block of a file had space for so many bytes.
+    /// A block of a file had space for `len` bytes.
     Grown { stream: Arc<Stream>, block: u64, len: usize },
 }
 
@@ -104,8 +104,8 @@ impl<'a> Tx<'a> {
         if self.log().is_some() { self.reserved.saturating_sub(self.spent.get()) } else { usize::MAX }
     }
 
-    /// Takes `bytes` of the reservation for changes that belong to this transaction and are made
-    /// later, by the commit of its epoch.
+    /// Takes `bytes` of the reservation for changes of this transaction that the commit of its
+    /// epoch makes.
     pub fn spend(&self, bytes: usize) {
         let Some(log) = self.log() else { return };
         let before = self.spent.get().max(self.reserved);
@@ -113,7 +113,7 @@ impl<'a> Tx<'a> {
         log.claim(self.spent.get().max(self.reserved) - before);
     }
 
-    /// Gives back what was spent and turned out not to be needed.
+    /// Returns `bytes` to the reservation that [`Self::spend`] took and that are not needed.
     pub fn refund(&self, bytes: usize) {
         let Some(log) = self.log() else { return };
         let before = self.spent.get().max(self.reserved);
@@ -121,7 +121,7 @@ impl<'a> Tx<'a> {
         log.release(before - self.spent.get().max(self.reserved));
     }
 
-    /// Returns the present moment, to be rolled back to.
+    /// Returns a savepoint of the present state.
     #[must_use]
     pub fn savepoint(&self) -> Savepoint {
         Savepoint(self.undo.borrow().steps.len())
@@ -133,29 +133,31 @@ impl<'a> Tx<'a> {
         Savepoint(0)
     }
 
-    /// Notes that blocks of a file have got new space: a rollback forgets the data written there.
+    /// Notes that space was allocated for blocks of a file: a rollback drops the data written
+    /// there.
     pub fn forget_data_on_rollback(&self, stream: &Arc<Stream>, blocks: Range<u64>) {
         self.push(Step::Data { stream: stream.clone(), blocks }, &[]);
     }
 
-    /// Notes what all of a block of a file was and where, before it moves: a rollback puts it back.
+    /// Notes the bytes and the space of a block of a file before it moves: a rollback restores
+    /// both.
     pub fn move_data_back_on_rollback(&self, stream: &Arc<Stream>, space: Space, bytes: Vec<u8>) {
         self.push(Step::Moved { stream: stream.clone(), space, bytes }, &[]);
     }
 
-    /// Notes what a part of a block of a file was before it is overwritten: a rollback puts it
-    /// back.
+    /// Notes the bytes of a part of a block of a file before they are overwritten: a rollback
+    /// restores them.
     pub fn restore_data_on_rollback(&self, stream: &Arc<Stream>, space: Space, bytes: Vec<u8>) {
         self.push(Step::Overwritten { stream: stream.clone(), space, bytes }, &[]);
     }
 
-    /// Notes that a block of a file had space for `len` bytes and gets more behind them: a rollback
-    /// forgets what is written there.
+    /// Notes that a block of a file had space for `len` bytes and is about to grow: a rollback
+    /// drops the data behind them.
     pub fn cut_data_on_rollback(&self, stream: &Arc<Stream>, block: u64, len: usize) {
         self.push(Step::Grown { stream: stream.clone(), block, len }, &[]);
     }
 
-    /// Takes back everything since `to`, but for changes of shared buffers.
+    /// Rolls back all changes since `to`, except those of shared buffers.
     ///
     /// # Errors
     /// When the device fails; no changes are accepted after that.
@@ -225,7 +227,7 @@ impl<'a> Tx<'a> {
         std::ptr::eq(self.cache, cache)
     }
 
-    /// It has changed something.
+    /// Notes that the transaction has changed something.
     pub(crate) fn has_changed(&self) {
         self.changed.set(true);
     }
@@ -258,7 +260,7 @@ impl Drop for Tx<'_> {
         let Some(slots) = self.at_once.take().map(RefCell::into_inner) else { return };
         let durable = self.cache.settings.naming == Naming::Durable && !slots.is_empty();
         let written = slots.iter().try_for_each(|slot| self.cache.write_slot(slot));
-        // A failure ends all further changes, so whoever asks next is told.
+        // A failure is latched, so the next change returns it.
         let _ = written.and_then(
             |()| {
                 if durable { self.cache.directly(|device| device.flush()) } else { Ok(()) }

@@ -273,7 +273,7 @@ pub trait Tree: Send + Sync {
         target: (Self::Number, FileKind),
     ) -> Result<()>;
 
-    /// Removes the name that stands at `place`.
+    /// Removes the name at byte `place` of a directory.
     ///
     /// # Errors
     /// Device errors; damage.
@@ -286,7 +286,7 @@ pub trait Tree: Send + Sync {
         place: u64,
     ) -> Result<()>;
 
-    /// Makes the name that stands at `place` mean another inode.
+    /// Makes the name at byte `place` of a directory refer to another inode.
     ///
     /// # Errors
     /// Device errors; damage.

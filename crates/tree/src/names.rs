@@ -25,7 +25,7 @@ pub(crate) fn kind_of<T: Tree + ?Sized>(state: &StateOf<T>) -> FileKind {
     state.di.kind().unwrap_or(FileKind::Regular)
 }
 
-/// [`Operations::look_up`].
+/// Implements [`Operations::look_up`].
 pub(crate) fn look_up<T: Tree + ?Sized>(tree: &T, dir: Ino, name: &[u8]) -> Result<Attr> {
     let dir = tree.directory(dir)?;
     if name.len() > tree.name_max() {
@@ -47,7 +47,7 @@ pub(crate) fn look_up<T: Tree + ?Sized>(tree: &T, dir: Ino, name: &[u8]) -> Resu
     Ok(tree.attr(&child, &state))
 }
 
-/// [`Operations::create_name`].
+/// Implements [`Operations::create_name`].
 pub(crate) fn create<T: Tree + ?Sized>(
     tree: &T,
     dir: Ino,
@@ -85,7 +85,7 @@ pub(crate) fn create<T: Tree + ?Sized>(
     })
 }
 
-/// [`Operations::link_name`].
+/// Implements [`Operations::link_name`].
 pub(crate) fn link<T: Tree + ?Sized>(
     tree: &T,
     ino: Ino,
@@ -128,7 +128,7 @@ pub(crate) fn link<T: Tree + ?Sized>(
     })
 }
 
-/// [`Operations::remove_name`].
+/// Implements [`Operations::remove_name`].
 pub(crate) fn remove<T: Tree + ?Sized>(tree: &T, dir: Ino, name: &[u8], directory: bool) -> Result<()> {
     check_name(tree, name)?;
     let dir = tree.directory(dir)?;

@@ -62,7 +62,7 @@ pub trait Operations: Tree {
         if state.di.is_free() { Err(Error::Stale) } else { Ok(self.attr(&inode, &state)) }
     }
 
-    /// Sets the times of an inode whose data, or whose names, have changed.
+    /// Sets the times of an inode whose data or names have changed.
     fn note_modified(&self, di: &mut Self::Dinode) {
         di.set_modified(self.now());
     }

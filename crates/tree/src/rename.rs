@@ -65,7 +65,7 @@ impl<T: Tree + ?Sized> Move<'_, T> {
     }
 }
 
-/// What a rename has come to while the locks were held.
+/// The outcome of a rename after one attempt with the locks held.
 enum Outcome<T: Tree + ?Sized> {
     /// It is done.
     Done,
@@ -75,7 +75,7 @@ enum Outcome<T: Tree + ?Sized> {
     NeedsLock,
 }
 
-/// [`Operations::rename_name`].
+/// Implements [`Operations::rename_name`].
 pub(crate) fn rename<T: Tree + ?Sized>(
     tree: &T,
     from: (Ino, &[u8]),

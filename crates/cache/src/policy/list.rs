@@ -2,12 +2,12 @@
 //! one array that the numbers index.
 //!
 //! Several lists share the array, because a number is in at most one of them. Each list is a ring
-//! through a node of its own that stands before all numbers, so that linking has no cases.
+//! through a sentinel node, so linking needs no special cases.
 //!
-//! What the caller must do: know which list a number is in (most policies keep a byte of state for
-//! it), and name it.
+//! What the caller must do: remember which list a number is in (most policies keep a byte of state
+//! for it), and pass it.
 
-/// A node that is in no list points here.
+/// The link of a node that is in no list.
 const NOWHERE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Lists<const N: usize> {
 
 #[expect(clippy::cast_possible_truncation)] // Of list numbers, which are below N, and N is small.
 impl<const N: usize> Lists<N> {
-    /// Empty lists.
+    /// Returns empty lists.
     pub(crate) fn new() -> Self {
         Self { nodes: (0..N as u32).map(|list| Node { before: list, after: list }).collect(), lens: [0; N] }
     }
@@ -48,7 +48,7 @@ impl<const N: usize> Lists<N> {
         self.nodes.get(key as usize + N).is_some_and(|node| node.after != NOWHERE)
     }
 
-    /// Returns the numbers in a list.
+    /// Returns how many numbers are in a list.
     #[inline]
     pub(crate) fn len(&self, list: usize) -> usize {
         self.lens[list]

@@ -7,9 +7,9 @@ use std::hash::Hash;
 /// Keys in the order of their last use.
 #[derive(Clone, Debug)]
 pub struct Lru<K> {
-    /// Which number stands for a key.
+    /// The number of each key.
     numbers: HashMap<K, u32>,
-    /// The keys of numbers; of those that are free, what they last were.
+    /// The key of each number; free numbers keep their last key.
     keys: Vec<K>,
     free: Vec<u32>,
     order: Lists<1>,
@@ -22,7 +22,7 @@ impl<K> Default for Lru<K> {
 }
 
 impl<K: Copy + Eq + Hash> Lru<K> {
-    /// `key` is used, for the first time perhaps.
+    /// Notes a use of `key`, which may be new.
     ///
     /// # Panics
     /// With 2^32 keys.
@@ -41,7 +41,7 @@ impl<K: Copy + Eq + Hash> Lru<K> {
         self.order.push_front(0, number);
     }
 
-    /// `key` is gone.
+    /// Removes `key`.
     pub fn remove(&mut self, key: K) {
         if let Some(number) = self.numbers.remove(&key) {
             self.order.unlink(0, number);

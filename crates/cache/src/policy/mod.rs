@@ -1,5 +1,5 @@
-//! Policies of the cache as pure functions over small state: what to read ahead, when delayed
-//! writes go, what to give up.
+//! Policies of the cache as pure functions over small state: what to read ahead, when to write
+//! delayed data, what to evict.
 //!
 //! Nothing here does I/O, takes a lock or knows a device, so a simulator runs the same code on a
 //! trace.

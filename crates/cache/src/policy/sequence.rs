@@ -1,15 +1,14 @@
-//! Who reads or writes a file in sequence: what to read ahead, and when delayed writes go.
+//! Sequential reading and writing of a file: what to read ahead, and when to write delayed data.
 //!
 //! Blocks are counted from the start of a file.
 
 use std::ops::Range;
 
-/// Predicts a reader (clustering paper, figures 2, 3 and 6): whoever reads the block after the last
-/// one reads on.
+/// Predicts a reader (clustering paper, figures 2, 3 and 6): a reader that reads the block after
+/// the last one is expected to go on.
 ///
-/// A file that nobody has read yet is expected to be read from its start. What has been asked for
-/// so far ends at `end`; the last cluster of it begins at `trigger`, and reaching that starts the
-/// next.
+/// A file that was not read yet is expected to be read from its start. The clusters requested so
+/// far end at `end`; the last one begins at `trigger`, and reaching that starts the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reader {
     next: u64,
@@ -18,34 +17,34 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Returns true if block `block` is what a sequential reader would want: the next block, or a
-    /// further part of the last.
+    /// Returns true if a sequential reader would read block `block`: the next block, or another
+    /// part of the last.
     #[must_use]
     pub const fn expects(&self, block: u64) -> bool {
         block == self.next || block + 1 == self.next
     }
 
-    /// Block `block` is read.
+    /// Notes that block `block` is read.
     pub const fn note(&mut self, block: u64) {
         self.next = block + 1;
     }
 
-    /// Blocks `from..end` had to be read because `from` was missing.
+    /// Notes that `blocks` had to be read because the first of them was missing.
     pub const fn missed(&mut self, blocks: Range<u64>) {
         self.trigger = blocks.start;
         self.end = blocks.end;
     }
 
     /// Returns where the next cluster begins, if a sequential read of `block` is to start one:
-    /// because the last one is being entered, or because no more than `keep` blocks have been asked
-    /// for beyond, which happens when clusters come in pieces.
+    /// because the last one is being entered, or because no more than `keep` blocks beyond were
+    /// requested, which happens when clusters come in pieces.
     #[must_use]
     pub const fn ahead(&self, block: u64, keep: u64) -> Option<u64> {
         let short = self.end.saturating_sub(self.trigger) < keep && self.end <= block.saturating_add(keep);
         if (block >= self.trigger || short) && block < self.end { Some(self.end) } else { None }
     }
 
-    /// A cluster up to `end` has been started.
+    /// Notes that the read of a cluster up to `end` has been started.
     pub const fn started(&mut self, end: u64) {
         self.trigger = self.end;
         self.end = end;
@@ -60,8 +59,8 @@ pub struct Delay {
 }
 
 impl Delay {
-    /// Returns the block `block` has been changed, up to its end if it is `full`; gives the blocks
-    /// that are to be written now. A cluster has `most` blocks.
+    /// Notes that block `block` was changed, up to its end if `full`. Returns the blocks that are
+    /// to be written now. A cluster has `most` blocks.
     pub fn wrote(&mut self, block: u64, full: bool, most: u64) -> Option<Range<u64>> {
         let delayed = self.blocks.clone();
         let follows = block == delayed.end || block + 1 == delayed.end;
@@ -82,7 +81,7 @@ impl Delay {
         self.blocks.clone()
     }
 
-    /// Forgets what was delayed: it is written, or will never be.
+    /// Forgets the delayed blocks: they were written or dropped.
     pub fn clear(&mut self) {
         self.blocks = 0..0;
     }
@@ -95,7 +94,7 @@ mod tests {
     /// A block, the blocks that are read at once for it, the cluster that it starts.
     type Started = (u64, Option<Range<u64>>, Option<Range<u64>>);
 
-    /// Returns what reading blocks one after the other starts.
+    /// Returns the reads that are started when blocks are read one after the other.
     fn reads(blocks: u64, cluster: u64) -> Vec<Started> {
         let (mut reader, mut have, mut log) = (Reader::default(), 0, Vec::new());
         for block in 0..blocks {
@@ -132,8 +131,8 @@ mod tests {
         assert_eq!(ahead, expected);
     }
 
-    /// Promise: where clusters come in pieces, a whole cluster is kept ahead if that is wanted;
-    /// whole clusters come as ever.
+    /// Promise: if clusters come in pieces and `keep` asks for it, a whole cluster is kept ahead;
+    /// whole clusters are read as before.
     #[test]
     fn a_cluster_ahead_in_pieces() {
         let asked = |piece: u64, keep: u64| {
@@ -182,7 +181,7 @@ mod tests {
     /// Promise: with clusters of one block a full block goes at once, and a part of one waits for
     /// the rest (the old way).
     #[test]
-    fn the_old_way_of_writing() {
+    fn blocks_are_written_one_by_one() {
         let mut delay = Delay::default();
         assert_eq!(delay.wrote(0, true, 1), Some(0..1));
         assert_eq!(delay.wrote(1, false, 1), None);

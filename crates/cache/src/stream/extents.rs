@@ -1,20 +1,20 @@
-//! The bmap cache: runs of a file whose place is known without asking the file system.
+//! The bmap cache: the addresses of some runs of a file, known without asking the file system.
 
 use std::collections::VecDeque;
 
 /// Runs remembered for a file.
 const RUNS: usize = 32;
 
-/// A run of a file on the device, as `bmap` tells it.
+/// A run of a file on the device, as `bmap` returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Address of its first byte; `None` for a hole.
     pub at: Option<u64>,
-    /// Blocks in it, at least one.
+    /// Number of blocks, at least one.
     pub blocks: u64,
 }
 
-/// Blocks of the file that are contiguous on the device, and where.
+/// Blocks of the file that are contiguous on the device, and their address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mapped {
     pub(super) block: u64,
@@ -22,7 +22,7 @@ pub(super) struct Mapped {
     pub(super) at: u64,
 }
 
-/// The runs learnt last. Holes are not among them: they can be filled at any time.
+/// The latest runs. Holes are not kept, because they can be filled at any time.
 #[derive(Default)]
 pub(super) struct Extents(VecDeque<Mapped>);
 

@@ -1,17 +1,17 @@
-//! Streams: the data of one file on its way between a program and the device.
+//! Streams: the data of one file between a program and the device.
 //!
 //! A [`Stream`] belongs to an inode in memory. It holds pages, one for each block of the file that
-//! is in memory: data kept for reading again, data read ahead, writes that are delayed, writes on
-//! their way. Pages are named by their place in the file; the device address of each came from the
-//! file system with the data or from its `bmap`.
+//! is in memory: data kept for reading again, data read ahead, delayed writes, and writes in
+//! flight. A page is known by its block number in the file; the file system supplies its device
+//! address, with the data or through `bmap`.
 //!
 //! Invariants:
-//! - a byte of the device that holds file data is in the stream of that file or in none, so one
-//!   look at the stream tells whether the device is up to date;
-//! - two writes of one block are never under way together, and a block is not read while a write of
-//!   it is;
-//! - a page that differs from the device is dirty or in flight, and its stream is entered as
-//!   pending until it is neither;
+//! - a byte of the device that holds file data is in the stream of that file or in none, so the
+//!   stream alone decides if the device is up to date;
+//! - two writes of one block are never in flight together, and a block is not read while a write of
+//!   it is in flight;
+//! - a page that differs from the device is dirty or in flight, and its stream is in the pool's
+//!   list of pending streams until then;
 //! - the valid bytes of a page are one range of whole sectors.
 //!
 //! What the file system must do: hold its lock on the file, exclusively for [`Cache::write`] and
@@ -52,11 +52,11 @@ pub struct Stream {
 #[derive(Default)]
 struct State {
     pages: BTreeMap<u64, Page>,
-    /// Reads under way; their blocks have no pages yet.
+    /// Reads in flight; their blocks have no pages yet.
     reads: Vec<Arrival>,
-    /// Writes under way, oldest first.
+    /// Writes in flight, oldest first.
     writes: VecDeque<Departure>,
-    /// Their bytes.
+    /// Bytes of the writes in flight.
     writes_bytes: usize,
     reader: Reader,
     delay: Delay,
@@ -98,8 +98,8 @@ impl Stream {
         self.block as u64
     }
 
-    /// Forgets the oldest writes up to the first that has not landed, and unless data is kept the
-    /// pages they were for.
+    /// Forgets the oldest writes up to the first that has not ended. Unless data is kept, their
+    /// pages are dropped, too.
     fn retire(&self, state: &mut State, keep: bool) {
         while state.writes.front().is_some_and(|write| write.flight.has_landed()) {
             let Some(landed) = state.writes.pop_front() else { return };
@@ -137,7 +137,7 @@ impl Cache {
     pub fn stream(&self, block_bytes: u32, maxcontig: u32) -> Arc<Stream> {
         let block = block_bytes as usize;
         let data = &self.settings.data;
-        // An image may say anything.
+        // An image may state any block size.
         let most = (data.capacity_bytes / 4).min(DataSettings::CLUSTER_BYTES_MAX) / block.max(1);
         let cluster = match data.cluster_bytes {
             Some(bytes) => (bytes / block.max(1)) as u64,
@@ -152,11 +152,11 @@ impl Cache {
         })
     }
 
-    /// Forgets the data of a file in `blocks`, delayed or not, and waits for what of it is under
-    /// way. Afterwards the space of these blocks can be put to another use.
+    /// Drops the data of a file in `blocks`, delayed or not, and waits for transfers of it in
+    /// flight. Afterwards the space of these blocks can be used for something else.
     ///
     /// # Errors
-    /// When a write under way failed.
+    /// When a write in flight failed.
     pub fn discard(&self, stream: &Stream, blocks: Range<u64>) -> Result<()> {
         loop {
             let mut state = stream.lock();
@@ -164,7 +164,7 @@ impl Cache {
             if let Some(nth) = state.reads.iter().position(|read| overlap(&read.blocks, &blocks)) {
                 let read = state.reads.remove(nth);
                 drop(state);
-                // What was read is not wanted any more, and neither is how that went.
+                // The bytes are not needed any more, so an error does not matter either.
                 let _ = read.flight.land();
                 continue;
             }
@@ -185,12 +185,12 @@ impl Cache {
         }
     }
 
-    /// Forgets what of a block of a file lies behind its first `len` bytes, which are whole
-    /// sectors, delayed or not, and waits for what of it is under way. Afterwards the space behind
-    /// them can be put to another use.
+    /// Drops the data of a block of a file behind its first `len` bytes, which are whole sectors,
+    /// delayed or not, and waits for transfers of it in flight. Afterwards that space can be used
+    /// for something else.
     ///
     /// # Errors
-    /// When a write under way failed.
+    /// When a write in flight failed.
     pub(crate) fn cut(&self, stream: &Stream, block: u64, len: usize) -> Result<()> {
         loop {
             let mut state = stream.lock();
@@ -210,8 +210,8 @@ impl Cache {
         }
     }
 
-    /// Brings the data of a file in `blocks` to the device and forgets it, before a part of their
-    /// space goes.
+    /// Writes the data of a file in `blocks` to the device and drops it from memory, before a part
+    /// of its space is freed.
     ///
     /// # Errors
     /// When the device fails.

@@ -5,7 +5,7 @@ use spindle_device::AlignedBuf;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Where the bytes of a page are: in the buffer that a cluster was read into, or in one of its own.
+/// The bytes of a page: in the buffer that a cluster was read into, or in a buffer of its own.
 enum Bytes {
     Shared { buf: Arc<AlignedBuf>, start: usize },
     Own(Vec<u8>),
@@ -16,13 +16,13 @@ pub(super) struct Page {
     /// Address of the block's first byte on the device.
     at: u64,
     bytes: Bytes,
-    /// The bytes of the block that are here: whole sectors.
+    /// Range of the block that is in memory: whole sectors.
     valid: Range<usize>,
     dirty: bool,
     flight: Option<Arc<Flight>>,
-    /// What the pool was told that it takes, in bytes.
+    /// Bytes of the capacity that the pool counts for it.
     charge: usize,
-    /// What the pool was told of it as changed, in bytes.
+    /// Changed bytes that the pool counts for it.
     counted: usize,
 }
 
@@ -65,7 +65,7 @@ impl Page {
         self.charge
     }
 
-    /// Changes what it takes; gives what it took.
+    /// Sets the bytes that the pool counts for it, and returns the former number.
     pub(super) const fn recharge(&mut self, charge: usize) -> usize {
         std::mem::replace(&mut self.charge, charge)
     }
@@ -74,12 +74,12 @@ impl Page {
         self.dirty
     }
 
-    /// Returns the write of it that is under way.
+    /// Returns the write of the page that is in flight.
     pub(super) fn in_flight(&self) -> Option<Arc<Flight>> {
         self.flight.clone().filter(|flight| !flight.has_landed())
     }
 
-    /// Returns true while the device does not have what is here.
+    /// Returns true while the device does not have these bytes.
     pub(super) fn is_pending(&self) -> bool {
         self.dirty || self.flight.as_ref().is_some_and(|flight| !flight.has_landed())
     }
@@ -89,7 +89,7 @@ impl Page {
         self.flight.take_if(|flight| flight.has_landed());
     }
 
-    /// Returns true if `part` of the block is here.
+    /// Returns true if `part` of the block is in memory.
     pub(super) fn has(&self, part: &Range<usize>) -> bool {
         self.valid.start <= part.start && part.end <= self.valid.end
     }
@@ -99,7 +99,7 @@ impl Page {
         self.valid.is_empty() || (part.start <= self.valid.end && self.valid.start <= part.end)
     }
 
-    /// Returns the bytes of `part`, which [`Self::has`].
+    /// Returns the bytes of `part`, for which [`Self::has`] is true.
     pub(super) fn bytes(&self, part: Range<usize>) -> &[u8] {
         match &self.bytes {
             Bytes::Shared { buf, start } => &buf[start + part.start..start + part.end],
@@ -107,8 +107,7 @@ impl Page {
         }
     }
 
-    /// Returns the bytes of `part`, which [`Self::joins`], to be filled with what the device has or
-    /// with new data.
+    /// Makes `part` valid, for which [`Self::joins`] is true, and returns its bytes for filling in.
     pub(super) fn fill(&mut self, part: Range<usize>, block: usize) -> &mut [u8] {
         if let Bytes::Shared { .. } = self.bytes {
             let mut own = vec![0; block];
@@ -126,8 +125,7 @@ impl Page {
         }
     }
 
-    /// Forgets the bytes from `len` on; gives by how many bytes less than before the device is
-    /// behind.
+    /// Drops the bytes from `len` on, and returns by how many the count of changed bytes falls.
     pub(super) fn cut(&mut self, len: usize) -> usize {
         self.valid.end = self.valid.end.min(len);
         let less = self.counted.saturating_sub(self.valid.len());
@@ -135,8 +133,8 @@ impl Page {
         less
     }
 
-    /// It has been changed, and belongs at `at`; gives by how many bytes more than before the
-    /// device is behind.
+    /// Notes that the page was changed and belongs at address `at`. Returns by how many the count
+    /// of changed bytes grows.
     pub(super) fn changed(&mut self, at: u64) -> usize {
         self.at = at;
         self.dirty = true;
@@ -145,8 +143,8 @@ impl Page {
         more
     }
 
-    /// Returns its bytes are on their way, or will never be; gives by how many bytes the device was
-    /// behind.
+    /// Marks the page clean, because its bytes are in flight or were dropped. Returns its count of
+    /// changed bytes, which becomes 0.
     pub(super) fn sent(&mut self, flight: Option<Arc<Flight>>) -> usize {
         self.dirty = false;
         self.flight = flight;

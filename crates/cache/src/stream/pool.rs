@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Who holds how much, and in which order it was used.
+/// The memory that each stream takes, and the order in which blocks were used.
 #[derive(Default)]
 pub(crate) struct Pool {
     state: Mutex<State>,
-    /// Changed bytes that are not on their way yet.
+    /// Changed bytes that are not in flight yet.
     dirty_bytes: AtomicUsize,
 }
 
@@ -36,7 +36,7 @@ impl Pool {
         stream
     }
 
-    /// A stream is gone, with all its pages.
+    /// Removes a stream with all its pages.
     pub(super) fn leave(&self, id: u64, charges: impl Iterator<Item = (u64, usize)>) {
         let mut state = self.state.lock();
         state.streams.remove(&id);
@@ -46,8 +46,8 @@ impl Pool {
         }
     }
 
-    /// A page takes `charge` bytes, `before` until now; one that takes none is not given up for
-    /// others. It was used last.
+    /// Notes that a page was used and now takes `charge` bytes, `before` until now. A page that
+    /// takes none is not evicted for others.
     pub(super) fn holds(&self, id: u64, block: u64, before: usize, charge: usize) {
         let mut state = self.state.lock();
         state.bytes = state.bytes - before + charge;
@@ -101,7 +101,7 @@ impl Pool {
         self.state.lock().pending.entry(stream.id).or_insert_with(|| stream.clone());
     }
 
-    /// Streams with data that the device does not have, or had not when somebody last looked.
+    /// Returns the number of streams with data that the device may not have yet.
     pub(crate) fn pending_streams(&self) -> usize {
         self.state.lock().pending.len()
     }
@@ -112,13 +112,13 @@ impl Pool {
         self.state.lock().pending.values().cloned().collect()
     }
 
-    /// Forgets what was never flushed.
+    /// Drops the data that was never flushed.
     pub(crate) fn abandon(&self) {
         let pending = std::mem::take(&mut self.state.lock().pending);
         drop(pending);
     }
 
-    /// Returns the device has everything of a stream, as far as the caller has seen.
+    /// Removes a stream from the pending ones, because the device has all its data, and returns it.
     pub(super) fn settled(&self, stream: &Stream) -> Option<Arc<Stream>> {
         self.state.lock().pending.remove(&stream.id)
     }

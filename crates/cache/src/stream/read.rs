@@ -1,4 +1,4 @@
-//! Reading: what is here, what is on its way, and clusters for the rest.
+//! Reading: from pages in memory, from reads in flight, and in clusters from the device.
 
 use super::extents::Mapped;
 use super::{Arrival, Extent, Page, State, Stream, overlap};
@@ -10,8 +10,8 @@ use spindle_device::{AlignedBuf, Error, Op, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Blocks that `bmap` is asked for at most, so that a large cluster or the bmap cache has something
-/// to go by.
+/// Blocks that `bmap` is asked for, which may be more than are read now: large clusters and the
+/// bmap cache use them.
 const BMAP_BLOCKS: u64 = 1024;
 
 /// One call of [`Cache::read`].
@@ -25,8 +25,8 @@ struct Reading {
 }
 
 impl Cache {
-    /// Reads bytes `offset..offset + buf.len()` of a file, all below its `size`. `bmap` finds the
-    /// run that begins with a block of the file and has so many blocks at most.
+    /// Reads bytes `offset..offset + buf.len()` of a file, all below its `size`. `bmap(block,
+    /// most)` returns the run of at most `most` blocks that begins with `block` of the file.
     ///
     /// # Errors
     /// When the device or `bmap` fails.
@@ -50,8 +50,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Reads from `at`, in `block`, into the front of `buf`; gives the bytes read: to the block's
-    /// end at least.
+    /// Reads from `at`, in `block`, into the front of `buf`. Returns the bytes read: up to the end
+    /// of the block or more.
     fn read_block<E: From<Error>>(
         &self,
         stream: &Arc<Stream>,
@@ -95,7 +95,7 @@ impl Cache {
                 continue;
             }
             if state.pages.contains_key(&block) {
-                // A part of the block is here and has not been written yet.
+                // A part of the block is in memory and not written yet.
                 drop(state);
                 self.settle(stream, block..block + 1)?;
                 continue;
@@ -118,8 +118,8 @@ impl Cache {
         }
     }
 
-    /// Returns the blocks to read when `block` is missing: a cluster for a reader who reads on,
-    /// what was asked for otherwise.
+    /// Returns how many blocks to read when `block` is missing: a cluster for a sequential reader,
+    /// otherwise as many as were asked for.
     fn cluster_at(&self, stream: &Stream, call: &Reading, block: u64, expected: bool) -> u64 {
         let rest = call.end_block - block;
         let wanted = match (expected, self.settings.data.random_clusters) {
@@ -131,9 +131,9 @@ impl Cache {
         wanted.min(call.size.div_ceil(stream.block_bytes()) - block)
     }
 
-    /// Reads straight into the caller's memory what nobody wants to find in ours; `None` if that
-    /// cannot be done.
-    #[allow(clippy::too_many_arguments)] // What is read, where, and into what.
+    /// Reads straight into the caller's memory if the data is not to be kept; `None` if that cannot
+    /// be done.
+    #[allow(clippy::too_many_arguments)] // The source, the destination and the reader's state.
     fn read_past<E: From<Error>>(
         &self,
         stream: &Stream,
@@ -149,7 +149,7 @@ impl Cache {
         let within = (blocks.end * stream.block_bytes() - at).min(call.end - at);
         let sector = u64::from(self.device.info().sector_bytes);
         let whole = (start + within).next_multiple_of(sector) - start;
-        // Otherwise a part of a cluster is wanted, and the rest will be.
+        // Otherwise the rest of the cluster will be needed next.
         let enough = !expected
             || within >= stream.cluster * stream.block_bytes()
             || at + within == call.size
@@ -180,8 +180,8 @@ impl Cache {
         Ok(Some(within))
     }
 
-    /// Starts a read of `blocks`, as many as have neither pages nor reads under way; none if the
-    /// first has.
+    /// Starts a read of `blocks` up to the first that has a page or a read in flight; none if that
+    /// is the first one.
     fn start_read(
         &self,
         stream: &Stream,
@@ -231,8 +231,8 @@ impl Cache {
         Ok(Some(read))
     }
 
-    /// Starts what is to be ahead of a sequential reader at `block`: the cluster after the one that
-    /// it has just entered, or as many pieces as make a cluster.
+    /// Starts the read-ahead for a sequential reader at `block`: the cluster after the one that it
+    /// has just entered, or as many pieces as make up a cluster.
     fn start_ahead<'a, E: From<Error>>(
         &self,
         stream: &'a Stream,
@@ -251,7 +251,7 @@ impl Cache {
     }
 
     /// Starts the next transfer ahead of a sequential reader at `block`, if there is to be one. The
-    /// lock is given up while the file system looks where that is.
+    /// lock is released while `bmap` runs.
     fn start_next<'a, E: From<Error>>(
         &self,
         stream: &'a Stream,
@@ -281,14 +281,14 @@ impl Cache {
             let blocks = from..end.min(from + extent.blocks);
             state.reader.started(blocks.end);
             if let Some(address) = extent.at {
-                // A failure will be met again by the read that needs these blocks.
+                // The read that needs these blocks will report an error.
                 let _ = self.submit_read(stream, &mut state, call.size, blocks, address);
             }
         }
         state
     }
 
-    /// A read has ended: its blocks become pages.
+    /// Turns the blocks of a read that has ended into pages.
     fn arrive(&self, stream: &Stream, read: &Arrival, buf: Option<&Arc<AlignedBuf>>) {
         let mut state = stream.lock();
         let known = state.reads.len();
@@ -307,14 +307,14 @@ impl Cache {
         }
     }
 
-    /// Returns what a page of `len` bytes takes of the capacity: nothing if it is a whole small
+    /// Returns the bytes of the capacity that a page of `len` bytes takes: 0 if it is a whole small
     /// file, which stays with its inode.
     pub(super) const fn charge(&self, stream: &Stream, block: u64, len: usize) -> usize {
         let small = block == 0 && len < stream.block && len <= self.settings.data.small_file_bytes;
         if small { 0 } else { len }
     }
 
-    /// The reader is done with `part` of `block`.
+    /// Notes that `part` of `block` was read, and drops the page if it need not be kept.
     fn leave_block(
         &self,
         stream: &Stream,
@@ -343,7 +343,7 @@ impl Cache {
 }
 
 impl Stream {
-    /// Returns where `block` is, from the bmap cache if it is known there.
+    /// Returns the extent that begins with `block`, from the bmap cache or from `bmap`.
     fn extent<E>(
         &self,
         block: u64,
@@ -363,7 +363,7 @@ impl Stream {
 }
 
 impl State {
-    /// Returns true if `block` is here or being read.
+    /// Returns true if `block` is in memory or being read.
     fn has(&self, block: u64) -> bool {
         self.pages.contains_key(&block) || self.reads.iter().any(|read| read.blocks.contains(&block))
     }

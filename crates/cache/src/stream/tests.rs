@@ -8,8 +8,8 @@ use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request,
 const BLOCK: usize = 4096;
 const BLOCKS: u64 = 64;
 
-/// A memory device that carries requests out only when somebody waits for them, or for a barrier,
-/// in any order.
+/// A memory device that carries requests out only when a caller waits for them or for a barrier, in
+/// any order.
 struct Lazy {
     inner: MemoryDevice,
     queue: Mutex<(u64, StdRng, BTreeMap<u64, Request>)>,
@@ -71,7 +71,7 @@ impl Device for Lazy {
     }
 }
 
-/// A file whose blocks lie anywhere, and what it should hold.
+/// A file whose blocks lie anywhere, and its expected contents.
 struct Model {
     bytes: Vec<u8>,
     places: Vec<Option<u64>>,
@@ -244,9 +244,9 @@ fn run(seed: u64) {
     assert_eq!((cache.pool.bytes(), cache.pool.dirty_bytes()), (0, 0), "seed {seed}");
 }
 
-/// Promise: whatever is read, written, moved, forgotten and flushed in whatever order, under any
-/// settings and over a device that carries requests out in any order: every read finds the newest
-/// bytes, and the device has them after a sync.
+/// Promise: with reads, writes, moves, drops and flushes in any order, under any settings, on a
+/// device that carries requests out in any order, every read returns the newest bytes, and the
+/// device has them after a sync.
 #[test]
 fn torture_streams_against_a_model() {
     let cases = std::env::var("SPINDLE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(400);

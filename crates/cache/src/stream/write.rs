@@ -15,17 +15,17 @@ const FLUSH_BYTES: usize = 1 << 20;
 /// Space of a file on the device that data is written to: it is contiguous.
 #[derive(Clone, Copy, Debug)]
 pub struct Space {
-    /// Place in the file of the first byte that is written.
+    /// Offset in the file of the first byte that is written.
     pub offset: u64,
     /// Its address on the device.
     pub at: u64,
-    /// Where the space ends, as a place in the file: not before the last byte written, and never
-    /// behind the end of its block.
+    /// Offset in the file at which the space ends: not before the last byte written, and at most
+    /// the end of its block.
     pub end: u64,
 }
 
 impl Cache {
-    /// Writes `data` to `space` of a file, where there may be old data of that file around it.
+    /// Writes `data` to `space` of a file. Old data of that file may surround it.
     ///
     /// # Errors
     /// When the device fails, or an earlier write failed.
@@ -66,8 +66,7 @@ impl Cache {
             && len.is_multiple_of(sector)
     }
 
-    /// Gives new space of a file zeros, without reading what it held. `len` bytes from the start of
-    /// a block.
+    /// Zeroes `len` bytes of new space from the start of a block, without reading it.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -113,8 +112,8 @@ impl Cache {
         }
     }
 
-    /// Returns the bytes of a block that must be here when `part` of it is: all of them if data is
-    /// kept, or whole sectors.
+    /// Returns the range of a block that must be in memory when `part` of it is: all of it if data
+    /// is kept, or whole sectors.
     fn around(&self, part: &Range<usize>, end: usize) -> Range<usize> {
         if self.settings.data.keep {
             return 0..end.max(part.end);
@@ -123,8 +122,8 @@ impl Cache {
         part.start / sector * sector..part.end.next_multiple_of(sector)
     }
 
-    /// Waits until `part` of a block can be changed in its page: nothing reads it, and the page has
-    /// no gap before the part.
+    /// Waits until `part` of a block can be changed in its page: no read of it is in flight, and
+    /// the valid bytes stay one range.
     fn cleared_for<'a>(
         &self,
         stream: &'a Arc<Stream>,
@@ -136,7 +135,7 @@ impl Cache {
             if let Some(nth) = state.reads.iter().position(|read| read.blocks.contains(&block)) {
                 let read = state.reads.remove(nth);
                 drop(state);
-                // It would bring what is just being replaced.
+                // It would return bytes that are just being replaced.
                 let _ = read.flight.land();
                 continue;
             }
@@ -149,8 +148,8 @@ impl Cache {
         }
     }
 
-    /// Reads the sectors of `around` that are neither in the page nor wholly in `part`, which is
-    /// going to be written.
+    /// Reads the sectors of `around` that are neither in the page nor wholly in `part`, which the
+    /// caller writes.
     fn read_around(
         &self,
         page: &mut Page,
@@ -183,8 +182,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Starts writing the dirty pages among `blocks`, in transfers as large as they are contiguous
-    /// and a cluster permits.
+    /// Starts writing the dirty pages among `blocks`. Contiguous pages go in one transfer of up to
+    /// a cluster.
     pub(crate) fn write_out(&self, stream: &Arc<Stream>, blocks: Range<u64>) -> Result<()> {
         let most = index(stream.cluster * stream.block_bytes());
         let mut from = blocks.start;
@@ -218,7 +217,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Returns what has to land first: a write of the same pages, or the oldest of too many.
+    /// Returns the write that has to end first: one of the same pages, or the oldest if too many
+    /// bytes are in flight.
     fn obstacle(&self, state: &State, cluster: &[u64], bytes: usize) -> Option<Arc<Flight>> {
         let same = cluster.iter().find_map(|block| state.pages.get(block).and_then(Page::in_flight));
         same.or_else(|| {
@@ -258,7 +258,7 @@ impl Cache {
         flight.submit(offset.unwrap_or(0), buf).map_err(|error| self.fail(error))
     }
 
-    /// Waits for all writes of a stream that are under way.
+    /// Waits for all writes of a stream that are in flight.
     pub(crate) fn land_writes(&self, stream: &Stream) -> Result<()> {
         loop {
             let mut state = stream.lock();
@@ -269,8 +269,7 @@ impl Cache {
         }
     }
 
-    /// Gives up pages until `bytes` more fit into memory, and once at it as many as the settings
-    /// say.
+    /// Evicts pages until `bytes` more fit into memory, in bursts as large as the settings say.
     pub(super) fn make_room(&self, bytes: usize) -> Result<()> {
         let data = &self.settings.data;
         let mut capacity = data.capacity_bytes;
@@ -304,7 +303,7 @@ impl Cache {
     }
 
     /// Starts writing everything that streams have delayed, neighbours on the device in one
-    /// transfer, whichever file they belong to. Gives the streams that had anything.
+    /// transfer, also those of different files. Returns the streams that had data to write.
     pub(crate) fn start_delayed(&self) -> Result<Vec<Arc<Stream>>> {
         let streams = self.pool.pending();
         let mut dirty = Vec::new();
@@ -350,7 +349,8 @@ impl<'a> Batch<'a> {
         Self { cache, flight, offset: 0, bytes: Vec::new() }
     }
 
-    /// Adds a page if it is still dirty, after submitting what it does not follow.
+    /// Adds a page if it is still dirty. If it does not follow the gathered pages, these are
+    /// submitted first.
     fn add(&mut self, stream: &Stream, block: u64) -> Result<()> {
         loop {
             let mut guard = stream.lock();

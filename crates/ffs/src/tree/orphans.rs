@@ -15,8 +15,8 @@ use spindle_vfs::{Error, FileKind, Result};
 use std::sync::Arc;
 
 impl Ffs {
-    /// Frees an inode if it has no names: its blocks, its attributes, itself. Whoever had
-    /// references has them no more.
+    /// Frees an inode if it has no names: its blocks, its attributes, itself. All references to it
+    /// become void.
     pub(crate) fn free_if_orphan(&self, inode: &Arc<Inode>) -> Result<()> {
         let mut state = inode.state.write();
         if state.di.nlink > 0 || state.di.mode == 0 || self.volume.is_read_only() {

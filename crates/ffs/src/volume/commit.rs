@@ -57,14 +57,14 @@ impl Pending {
         self.freed.lock().runs.overlaps(at, count)
     }
 
-    /// An inode has lost its last name.
+    /// Notes that an inode has lost its last name.
     pub(crate) fn add_orphan(&self, ino: u32, mode: u16) {
         let mut orphans = self.orphans.lock();
         orphans.all.insert(ino, mode);
         orphans.changes.added.insert(ino, mode);
     }
 
-    /// An inode is free.
+    /// Notes that an inode is free.
     pub(crate) fn forget_orphan(&self, ino: u32) {
         let mut orphans = self.orphans.lock();
         if orphans.all.remove(&ino).is_some() && orphans.changes.added.remove(&ino).is_none() {

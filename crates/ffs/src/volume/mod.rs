@@ -123,7 +123,7 @@ impl Volume {
         self.read_only.load(Ordering::Relaxed)
     }
 
-    /// The device says "in use" before anything else is changed.
+    /// Marks the file system as in use on the device, before anything else is changed.
     pub(crate) fn mark_in_use(&self) -> Result<()> {
         if self.is_read_only() {
             return Err(Error::ReadOnly);
@@ -207,7 +207,7 @@ impl Volume {
         self.damaged.load(Ordering::Relaxed)
     }
 
-    /// Accepts no more changes.
+    /// Refuses all further changes.
     pub(crate) fn end_changes(&self) {
         self.read_only.store(true, Ordering::Relaxed);
     }

@@ -90,7 +90,7 @@ impl Tx<'_> {
         self.work.borrow_mut().taken.push(what);
     }
 
-    /// Notes fragments that are freed; false if they were before.
+    /// Notes fragments that are freed; returns false if they were freed before.
     pub(crate) fn frees(&self, at: Frag, count: u64) -> bool {
         let freed = &mut self.work.borrow_mut().freed;
         let first = !freed.overlaps(at, count);
@@ -142,7 +142,7 @@ pub(crate) enum Progress<T> {
 }
 
 impl<T> Progress<T> {
-    /// Returns what has come of it, and whether that is all.
+    /// Returns the result, and true if the operation is finished.
     pub(crate) fn split(self) -> (T, bool) {
         match self {
             Self::Done(value) => (value, true),

@@ -44,7 +44,7 @@ impl Arc {
         Some(key)
     }
 
-    /// Room for a block that is in no list (the paper's case IV).
+    /// Makes room for a block that is in no list (the paper's case IV).
     fn make_room(&mut self) -> Option<u32> {
         let (l1, l2) = (self.lists.len(T1) + self.lists.len(B1), self.lists.len(T2) + self.lists.len(B2));
         if l1 == self.capacity {

@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 
 /// The only list.
 const CIRCLE: u8 = 1;
-/// The notes of blocks: whether they were used since the hand came by.
+/// The note of a block that was used since the hand came by.
 const UNUSED: u8 = 0;
 const USED: u8 = 1;
 

@@ -1,4 +1,4 @@
-//! FIFO: the block that came first goes, whether it was used since or not.
+//! FIFO: evicts the block that came in first, used since or not.
 
 use super::Replacement;
 use crate::policy::list::Lists;

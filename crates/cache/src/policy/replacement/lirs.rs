@@ -49,7 +49,7 @@ impl Lirs {
         }
     }
 
-    /// Takes from the bottom of S what is not LIR.
+    /// Removes blocks that are not LIR from the bottom of S.
     fn prune(&mut self) {
         while let Some(key) = self.stack.back(0) {
             match self.marks.get(key) {
@@ -72,8 +72,8 @@ impl Lirs {
         known
     }
 
-    /// A block that is neither LIR nor in Q is now present: LIR if S `knew` it or there are too
-    /// few.
+    /// Brings in a block that is neither LIR nor in Q: as LIR if S `knew` it or there are too few
+    /// LIR blocks.
     fn enter(&mut self, key: u32, knew: bool) {
         if self.lir_capacity > 0 && (knew || self.lir < self.lir_capacity) {
             self.marks.set(key, LIR);

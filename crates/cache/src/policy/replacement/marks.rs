@@ -1,4 +1,4 @@
-//! A byte for each block: where a policy keeps it, and what it remembers of it.
+//! A byte for each block: the list that it is in, and a note.
 
 /// Bytes by block number; blocks never marked have 0.
 #[derive(Clone, Debug, Default)]

@@ -1,11 +1,11 @@
-//! What a cache of a fixed number of blocks gives up: the policies, over blocks that are named by
-//! small numbers.
+//! Replacement policies: which block a cache of a fixed number of blocks evicts. Blocks are small
+//! numbers.
 //!
 //! Numbers index arrays, so an access neither hashes nor allocates; arrays grow to the largest
-//! number seen. Each policy is made from its paper, with the parameters called and set as
-//! published; its file says which. A cache may be emptied block by block ([`Replacement::remove`]),
-//! which none of the papers has: a block that is gone leaves every list and history, as its number
-//! may stand for other data next.
+//! number seen. Each policy follows its paper, with the parameters named and set as published; its
+//! file names the paper. Blocks can also be removed ([`Replacement::remove`]), which none of the
+//! papers has: a removed block leaves every list and history, because its number may be given to
+//! other data.
 
 mod arc;
 mod clock;
@@ -35,35 +35,35 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-/// A replacement policy for blocks that are named by small numbers.
+/// A replacement policy for blocks that are small numbers.
 pub trait Replacement {
-    /// Uses block `key`, and returns true if it was there. If not it is there now, and `evicted`
-    /// is told each block that had to leave for it.
+    /// Uses block `key`, and returns true if it was in the cache. Otherwise it is brought in, and
+    /// `evicted` is called with each block that had to leave for it.
     ///
     /// # Panics
     /// With a number close to 2^32.
     fn access(&mut self, key: u32, evicted: impl FnMut(u32)) -> bool;
 
-    /// Removes block `key` (its file was deleted): it leaves without being evicted.
-    /// False if it was not there.
+    /// Removes block `key`, for example because its file was deleted. Returns false if it was not
+    /// in the cache.
     fn remove(&mut self, key: u32) -> bool;
 
-    /// Returns true if block `key` is there.
+    /// Returns true if block `key` is in the cache.
     fn contains(&self, key: u32) -> bool;
 
-    /// Returns the blocks that are there.
+    /// Returns the number of blocks in the cache.
     fn len(&self) -> usize;
 
-    /// Returns true if no block is there.
+    /// Returns true if the cache is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Declares the policies once: variant, name, what it is.
+/// Declares the policies once: variant, name, summary.
 macro_rules! policies {
     ($($variant:ident $name:literal $summary:literal,)*) => {
-        /// What a policy is called.
+        /// The name of a policy.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum PolicyName {
             $(#[doc = $summary] $variant,)*
@@ -79,7 +79,7 @@ macro_rules! policies {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// Returns what it does, in a line.
+            /// Returns a description of one line.
             #[must_use]
             pub const fn summary(self) -> &'static str {
                 match self { $(Self::$variant => $summary,)* }

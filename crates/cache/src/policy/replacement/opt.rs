@@ -1,12 +1,12 @@
-//! OPT (Belady, "A study of replacement algorithms for a virtual-storage computer", 1966): the
-//! block goes that is used next the latest. No policy misses less, so it is the bound for all
-//! others; it must be told the future.
+//! OPT (Belady, "A study of replacement algorithms for a virtual-storage computer", 1966): it
+//! evicts the block whose next use is the latest. No policy has fewer misses, so it is the bound
+//! for all others. It needs to know the future.
 
 use super::marks::Marks;
 use std::collections::BinaryHeap;
 use std::num::NonZeroU32;
 
-/// The optimal policy, which is told with each access when the block is used again.
+/// The optimal policy: each access states when the block is used again.
 #[derive(Clone, Debug)]
 pub struct Opt {
     capacity: usize,
@@ -14,7 +14,7 @@ pub struct Opt {
     present: Marks,
     /// When each block is used next.
     next: Vec<u64>,
-    /// Blocks by next use, with entries of earlier ones among them.
+    /// Blocks by next use, with outdated entries among them.
     heap: BinaryHeap<(u64, u32)>,
 }
 
@@ -34,9 +34,9 @@ impl Opt {
         }
     }
 
-    /// Uses block `key`, which will be used again at `next`, in whatever increases with
-    /// each access: true if it was there. If not it is there now, and `evicted` is told each block
-    /// that had to leave for it.
+    /// Uses block `key`, which will be used again at time `next`, and returns true if it was in the
+    /// cache. Otherwise it is brought in, and `evicted` is called with each block that had to leave
+    /// for it. Time may have any unit that increases with each access.
     pub fn access(&mut self, key: u32, next: u64, mut evicted: impl FnMut(u32)) -> bool {
         let hit = self.contains(key);
         if !hit {
@@ -68,7 +68,7 @@ impl Opt {
         None
     }
 
-    /// As [`super::Replacement::remove`].
+    /// Removes a block as [`super::Replacement::remove`] does.
     pub fn remove(&mut self, key: u32) -> bool {
         let there = self.contains(key);
         if there {
@@ -78,19 +78,19 @@ impl Opt {
         there
     }
 
-    /// As [`super::Replacement::contains`].
+    /// Returns true if block `key` is in the cache.
     #[must_use]
     pub fn contains(&self, key: u32) -> bool {
         self.present.get(key) != 0
     }
 
-    /// Returns the blocks that are there.
+    /// Returns the number of blocks in the cache.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns true if no block is there.
+    /// Returns true if the cache is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0

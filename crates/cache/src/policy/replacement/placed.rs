@@ -1,15 +1,14 @@
-//! Lists of block numbers that know which of them each number is in, and keep a small note beside
-//! it.
+//! Lists of block numbers that record which list each number is in, with a small note for each.
 //!
 //! Invariant: a number is in at most one list, and its mark says which. Lists are numbered from 1,
-//! so that [`NONE`] is the mark of what was never seen.
+//! so that [`NONE`] is the mark of a number that was never seen.
 
 use super::marks::Marks;
 use crate::policy::list::Lists;
 
-/// The list of numbers that are in none.
+/// Stands for no list.
 pub(super) const NONE: u8 = 0;
-/// Where the note begins in a mark.
+/// First bit of the note in a mark.
 const NOTE: u32 = 4;
 
 /// The lists 1 to `N - 1`.
@@ -20,7 +19,7 @@ pub(super) struct Placed<const N: usize> {
 }
 
 impl<const N: usize> Placed<N> {
-    /// Empty lists.
+    /// Returns empty lists.
     pub(super) fn new() -> Self {
         const { assert!(N <= 1 << NOTE) };
         Self { marks: Marks::default(), lists: Lists::new() }
@@ -32,13 +31,13 @@ impl<const N: usize> Placed<N> {
         self.marks.get(key) & ((1 << NOTE) - 1)
     }
 
-    /// Returns what is noted of `key`: 0 since it came to its list, unless something else was.
+    /// Returns the note of `key`, which is 0 when it is put into a list.
     #[inline]
     pub(super) fn note(&self, key: u32) -> u8 {
         self.marks.get(key) >> NOTE
     }
 
-    /// Notes a number up to 15 of `key`, which is in a list.
+    /// Sets the note of `key`, which is in a list, to a number up to 15.
     #[inline]
     pub(super) fn set_note(&mut self, key: u32, note: u8) {
         self.marks.set(key, self.list(key) | note << NOTE);
@@ -50,7 +49,7 @@ impl<const N: usize> Placed<N> {
         self.lists.len(list.into())
     }
 
-    /// Puts `key`, wherever it is, at the front of a list.
+    /// Puts `key` at the front of a list, taking it out of another.
     #[inline]
     pub(super) fn put(&mut self, list: u8, key: u32) {
         match self.list(key) {
@@ -67,7 +66,7 @@ impl<const N: usize> Placed<N> {
         self.lists.bring_forward(self.list(key).into(), key);
     }
 
-    /// Takes `key` out of its list; tells which that was.
+    /// Takes `key` out of its list, and returns that list.
     #[inline]
     pub(super) fn remove(&mut self, key: u32) -> u8 {
         let list = self.list(key);

@@ -1,6 +1,6 @@
 //! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): three
-//! queues. A small one filters what is used once, the main one gives second chances, and a ghost
-//! queue knows what the small one has lost.
+//! queues. A small one filters blocks that are used once, the main one gives second chances, and a
+//! ghost queue remembers blocks that left the small one.
 //!
 //! Uses are counted up to 3. A block that was used more than once while in the small queue goes
 //! from there to the main one, where its count starts anew.
@@ -9,7 +9,7 @@ use super::Replacement;
 use super::placed::Placed;
 use std::num::NonZeroU32;
 
-/// The queues. What is noted of a block is how often it was used.
+/// The queues. The note of a block is its number of uses.
 const SMALL: u8 = 1;
 const MAIN: u8 = 2;
 const GHOST: u8 = 3;
@@ -35,7 +35,7 @@ impl S3Fifo {
         Self { capacity, small, main: capacity - small, queues: Placed::new() }
     }
 
-    /// Takes a block out of the small queue's end, unless all have been used more than once.
+    /// Evicts a block from the end of the small queue, unless all have been used more than once.
     fn evict_small(&mut self) -> Option<u32> {
         while let Some(key) = self.queues.back(SMALL) {
             if self.queues.note(key) <= 1 {
@@ -84,7 +84,7 @@ impl Replacement for S3Fifo {
         if self.len() == self.capacity {
             self.evict().into_iter().for_each(&mut evicted);
         }
-        // Asked only now, as in the paper: the ghost may just have been forgotten.
+        // Looked up only now, as in the paper: the ghost may just have been dropped.
         let queue = if self.queues.list(key) == GHOST { MAIN } else { SMALL };
         self.queues.put(queue, key);
         false

@@ -1,6 +1,6 @@
 //! SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): a hand walks from the oldest block
-//! to the newest, spares what was used and takes what was not; what it spares stays where it is, so
-//! new blocks are tried before old ones that have proved themselves.
+//! to the newest, spares used blocks and evicts the first unused one. Spared blocks keep their
+//! place, so new blocks are tried before old ones that were used.
 
 use super::Replacement;
 use super::placed::{NONE, Placed};
@@ -8,11 +8,11 @@ use std::num::NonZeroU32;
 
 /// The only list.
 const QUEUE: u8 = 1;
-/// The notes of blocks: whether they were used since the hand came by.
+/// The note of a block that was used since the hand came by.
 const UNUSED: u8 = 0;
 const USED: u8 = 1;
 
-/// A queue with a hand that does not move what it spares.
+/// A queue with a hand that does not move spared blocks.
 #[derive(Clone, Debug)]
 pub struct Sieve {
     capacity: usize,

@@ -1,6 +1,6 @@
 //! W-TinyLFU (Einziger, Friedman and Manes, "A Highly Efficient Cache Admission Policy", ACM
-//! Transactions on Storage, 2017): what falls out of a small LRU window enters the main part only
-//! if it was used more often, lately, than what would have to leave there.
+//! Transactions on Storage, 2017): a block that leaves a small LRU window enters the main part only
+//! if it was recently used more often than the block that it would replace.
 //!
 //! The paper counts uses in a sketch, because keys are large and many. Here every block number has
 //! a place anyway, so its counter is exact: four bits as in the sketch, halved after each sample of
@@ -21,7 +21,7 @@ const SAMPLE: u64 = 10;
 /// What four bits hold.
 const MOST: u32 = 15;
 
-/// A window, a segmented LRU, and counters that say who passes from one to the other.
+/// A window, a segmented LRU, and counters that decide which blocks pass from one to the other.
 #[derive(Clone, Debug)]
 pub struct WTinyLfu {
     window: usize,
@@ -53,7 +53,7 @@ impl WTinyLfu {
         }
     }
 
-    /// Moves on what the window has no room for.
+    /// Moves on the blocks that the window has no room for.
     fn overflow(&mut self) -> Option<u32> {
         if self.lists.len(WINDOW) <= self.window {
             return None;
@@ -114,10 +114,10 @@ impl Replacement for WTinyLfu {
     }
 }
 
-/// How often each block was used lately.
+/// Counts of the recent uses of each block.
 #[derive(Clone, Debug)]
 struct Uses {
-    /// The count in the lowest four bits, above them the sample at whose time it was that.
+    /// The count in the lowest four bits; above them the sample in which it was set.
     counters: Vec<u32>,
     sample: u32,
     /// Accesses until the sample ends.
@@ -128,7 +128,7 @@ struct Uses {
 impl Uses {
     fn of(&self, key: u32) -> u32 {
         let counter = self.counters.get(key as usize).copied().unwrap_or(0);
-        // Sample numbers wrap where the counter has no more bits for them.
+        // Sample numbers wrap when the counter has no more bits for them.
         let halvings = (self.sample.wrapping_sub(counter >> 4) << 4 >> 4).min(4);
         (counter & MOST) >> halvings
     }

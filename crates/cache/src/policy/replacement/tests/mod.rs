@@ -12,7 +12,7 @@ fn policy(name: PolicyName, capacity: u32) -> Policy {
     Policy::new(name, NonZeroU32::new(capacity).unwrap())
 }
 
-/// Returns what was evicted, access by access; a hit is told as the block itself, which a miss
+/// Returns what was evicted, access by access; a hit is shown as the block itself, which a miss
 /// cannot evict.
 fn evicted(policy: &mut Policy, keys: &[u32]) -> Vec<Vec<u32>> {
     let access = |&key: &u32| {
@@ -29,8 +29,8 @@ fn log(line: &str) -> Vec<Vec<u32>> {
     line.split(' ').map(|word| word.parse().into_iter().collect()).collect()
 }
 
-/// Promise: names are read as they are written, whatever their case, and a wrong one is told the
-/// right ones.
+/// Promise: names are read as they are written, in any case, and the error for a wrong one lists
+/// the right ones.
 #[test]
 fn names_are_read_as_written() {
     for &name in PolicyName::ALL {
@@ -124,7 +124,7 @@ fn cases() -> u64 {
     std::env::var("SPINDLE_CASES").map_or(100, |text| text.parse().expect("SPINDLE_CASES is a number"))
 }
 
-/// Uses and removals of blocks, with favourites and scans; a removal is told as `Err`.
+/// Returns uses (`Ok`) and removals (`Err`) of blocks, with favourites and scans.
 fn stream(random: &mut StdRng) -> Vec<Result<u32, u32>> {
     let (keys, removals) = (random.random_range(2..60), random.random_range(0..20));
     let steps = random.random_range(1..1000);
@@ -141,11 +141,11 @@ fn stream(random: &mut StdRng) -> Vec<Result<u32, u32>> {
     (0..steps).map(step).collect()
 }
 
-/// Promise: every policy does at every step what its paper says, told naively, whatever is removed
-/// in between; and what it says is there is what came and did not leave.
+/// Promise: every policy does at every step the same as the naive version of its paper, also with
+/// removals; and it contains exactly the blocks that came in and did not leave.
 #[test]
-fn torture_policies_are_their_papers() {
-    let mut random = StdRng::seed_from_u64(seed("torture_policies_are_their_papers"));
+fn torture_policies_follow_their_papers() {
+    let mut random = StdRng::seed_from_u64(seed("torture_policies_follow_their_papers"));
     for _ in 0..cases() {
         let stream = stream(&mut random);
         let capacity = if random.random() { random.random_range(1..40) } else { random.random_range(1..5) };
@@ -175,7 +175,7 @@ fn torture_policies_are_their_papers() {
     }
 }
 
-/// When each access of a stream is followed by the next of its block, if it is not removed before.
+/// Returns the time of the next use of the block of each access, if it is not removed before.
 fn next_uses(stream: &[Result<u32, u32>]) -> Vec<u64> {
     let next = |(nth, &step): (usize, &Result<u32, u32>)| {
         let later =
@@ -188,7 +188,7 @@ fn next_uses(stream: &[Result<u32, u32>]) -> Vec<u64> {
     stream.iter().enumerate().map(next).collect()
 }
 
-/// Returns the misses of the best that can be done, by trying everything.
+/// Returns the least possible misses, found by trying everything.
 fn fewest_misses(stream: &[Result<u32, u32>], capacity: usize, there: &mut Vec<u32>) -> usize {
     let [step, rest @ ..] = stream else { return 0 };
     let key = match *step {
@@ -229,7 +229,7 @@ fn misses_of_opt(stream: &[Result<u32, u32>], capacity: u32) -> usize {
     misses
 }
 
-/// Promise: no policy misses less than OPT.
+/// Promise: no policy has fewer misses than OPT.
 #[test]
 fn torture_opt_is_the_bound() {
     let mut random = StdRng::seed_from_u64(seed("torture_opt_is_the_bound"));
@@ -252,8 +252,7 @@ fn torture_opt_is_the_bound() {
     }
 }
 
-/// Promise: OPT misses as little as is possible at all, on streams so short that everything can be
-/// tried.
+/// Promise: OPT has as few misses as possible, on streams so short that everything can be tried.
 #[test]
 fn torture_opt_is_optimal() {
     let mut random = StdRng::seed_from_u64(seed("torture_opt_is_optimal"));

@@ -1,5 +1,5 @@
-//! The policies again, as their papers tell them, with lists that are searched from end to end:
-//! slow, and plain to see.
+//! The policies again, as their papers describe them, with lists that are searched from end to end:
+//! slow and simple.
 //!
 //! In every list the first element is the newest.
 
@@ -16,15 +16,15 @@ fn take(list: &mut List, key: u32) -> bool {
 
 /// What a naive policy does.
 pub(super) trait Naive {
-    /// As `Replacement::access`, with the evicted blocks.
+    /// Uses a block as `Replacement::access` does, and returns the evicted blocks, too.
     fn access(&mut self, key: u32) -> (bool, Vec<u32>);
-    /// Returns the lists: those of blocks that are there, and those of blocks that were.
+    /// Returns the lists of blocks in the cache, and the lists of blocks that have left it.
     fn lists(&mut self) -> (Vec<&mut List>, Vec<&mut List>);
-    /// Whatever else is known of a block is forgotten.
+    /// Forgets everything else that is known of a block.
     fn forget(&mut self, _key: u32) {}
 }
 
-/// As `Replacement::remove`.
+/// Removes a block as `Replacement::remove` does.
 pub(super) fn remove(policy: &mut dyn Naive, key: u32) -> bool {
     policy.forget(key);
     let (present, past) = policy.lists();
@@ -303,7 +303,7 @@ impl Lirs {
 
 impl Naive for Lirs {
     fn access(&mut self, key: u32) -> (bool, Vec<u32>) {
-        // What a removal has laid bare goes before anything is looked up.
+        // A removal may have left blocks at the bottom that are not LIR; they go first.
         self.prune();
         let llirs = self.c - 1.max(self.c / 100);
         let hit = self.lir.contains(&key) || self.q.contains(&key);
