@@ -59,7 +59,6 @@ const NOT_YET: &[&str] = &[
     "crates/sim/",
     "crates/torture/",
     "crates/v7/",
-    "crates/vfs/",
 ];
 
 fn is_left(file: &str) -> bool {
