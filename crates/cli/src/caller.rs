@@ -1,20 +1,20 @@
-//! Who runs the command, as far as new files are concerned.
+//! The user who runs the command, as the owner of new files.
 
 use rustix::fs::Mode;
 
-/// Owner, group and umask that new files get.
+/// Owner, group and umask of new files.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
-    /// User.
+    /// User ID.
     pub uid: u32,
-    /// Group.
+    /// Group ID.
     pub gid: u32,
     /// Permission bits that new files do not get.
     pub umask: u32,
 }
 
 impl Caller {
-    /// Asks the system. To be called before there are threads, since the umask can only be read by
+    /// Reads them from the system. Call it before starting threads: the umask can only be read by
     /// setting it.
     pub fn find() -> Self {
         let umask = rustix::process::umask(Mode::empty());

@@ -1,47 +1,47 @@
-//! What `ls --json` and `stat` tell of a file.
+//! The attributes of a file as `ls --json` and `stat` print them.
 
 use crate::error::Result;
 use crate::text;
 use serde::Serialize;
 use spindle_vfs::{Attr, FileKind, FileSystem};
 
-/// A file as JSON has it. What is no text in names is escaped as in listings.
+/// A file as JSON. Names are escaped as in listings.
 #[derive(Debug, Serialize)]
 pub struct Description {
-    /// Its path in the image.
+    /// Path in the image.
     pub path: String,
     /// Inode number.
     pub ino: u64,
     /// Generation of the inode number.
     pub generation: u64,
-    /// What it is.
+    /// Type, as [`text::kind_name`] names it.
     pub kind: &'static str,
     /// Permission bits in octal.
     pub mode: String,
-    /// Names.
+    /// Number of names (hard links).
     pub nlink: u32,
-    /// Owner.
+    /// User ID of the owner.
     pub uid: u32,
-    /// Group.
+    /// Group ID.
     pub gid: u32,
     /// Size in bytes.
     pub size: u64,
-    /// Space held, in units of 512 bytes.
+    /// Allocated space in units of 512 bytes.
     pub blocks512: u64,
-    /// Last read, UTC.
+    /// Time of the last read, UTC.
     pub atime: String,
-    /// Last change of the data, UTC.
+    /// Time of the last change of the data, UTC.
     pub mtime: String,
-    /// Last change of the inode, UTC.
+    /// Time of the last change of the inode, UTC.
     pub ctime: String,
-    /// Birth, UTC, where the format has it.
+    /// Time of creation, UTC, if the format stores it.
     pub birthtime: Option<String>,
     /// BSD file flags.
     pub flags: u32,
-    /// Device number of device nodes.
+    /// Device number (major, minor) of a device node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rdev: Option<(u32, u32)>,
-    /// Target of symbolic links.
+    /// Target of a symbolic link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
 }
@@ -52,7 +52,7 @@ pub const fn is_device(kind: FileKind) -> bool {
 }
 
 impl Description {
-    /// Describes what stands at `path`.
+    /// Describes the file at `path`, which has the attributes `attr`.
     pub fn of(fs: &dyn FileSystem, path: &[u8], attr: &Attr) -> Result<Self> {
         let target = match attr.kind {
             FileKind::Symlink => Some(text::encoded(&fs.readlink(attr.ino)?)),

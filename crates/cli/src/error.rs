@@ -1,8 +1,8 @@
-//! What a command says when it fails, and the exit code it fails with.
+//! The failure of a command: its message and its exit code.
 //!
-//! A [`Failure`] is one line, `WHAT: WHY`, built from the inside out: whoever knows more puts its
-//! own part in front with [`Context::context`]. The reader of a closed pipe is no failure to speak
-//! of.
+//! The message of a [`Failure`] is one line, `WHAT: WHY`. It grows from the inside out: each caller
+//! puts its own part in front with [`Context::context`]. A closed output pipe is a failure without
+//! a message.
 
 use std::fmt;
 
@@ -11,62 +11,61 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// Exit code of an ordinary failure.
 pub const FAILED: u8 = 1;
-/// Exit code of arguments that make no sense, clap's own.
+/// Exit code of an invalid command line; clap uses the same.
 pub const USAGE: u8 = 2;
-/// Exit code of a program that a closed pipe ended, as a shell reports the signal.
+/// Exit code after SIGPIPE, as a shell reports it.
 const CLOSED_PIPE: u8 = 128 + 13;
 
-/// Why a command failed.
+/// The failure of a command.
 #[derive(Debug)]
 pub enum Failure {
-    /// Something to tell the user.
-    Told {
-        /// One line: what, and why.
+    /// A failure with a message for the user.
+    Message {
+        /// One line: the object, and the reason.
         text: String,
-        /// The error number behind it, where there is one.
+        /// The system's error number, if there is one.
         errno: Option<i32>,
-        /// The exit code it asks for.
+        /// The exit code of the program.
         code: u8,
     },
-    /// Nobody reads what we write any more.
+    /// The reader of our output has closed the pipe.
     ClosedPipe,
 }
 
 impl Failure {
     /// Returns an ordinary failure.
     pub fn new(text: impl Into<String>) -> Self {
-        Self::Told { text: without_number(&text.into()), errno: None, code: FAILED }
+        Self::Message { text: without_number(&text.into()), errno: None, code: FAILED }
     }
 
-    /// Returns a command line that cannot be meant.
+    /// Returns the failure of an invalid command line.
     pub fn usage(text: impl Into<String>) -> Self {
-        Self::Told { text: text.into(), errno: None, code: USAGE }
+        Self::Message { text: text.into(), errno: None, code: USAGE }
     }
 
     /// Returns the same failure with another exit code.
     pub fn with_code(mut self, new: u8) -> Self {
-        if let Self::Told { code, .. } = &mut self {
+        if let Self::Message { code, .. } = &mut self {
             *code = new;
         }
         self
     }
 
-    /// Returns the code to exit with.
+    /// Returns the exit code of the program.
     pub fn code(&self) -> u8 {
         match self {
-            Self::Told { code, .. } => *code,
+            Self::Message { code, .. } => *code,
             Self::ClosedPipe => CLOSED_PIPE,
         }
     }
 
-    /// Returns true if it stands for this error of the file system.
+    /// Returns true if the failure has the error number of `error`.
     pub fn is(&self, error: &spindle_vfs::Error) -> bool {
-        matches!(self, Self::Told { errno: Some(errno), .. } if *errno == error.errno())
+        matches!(self, Self::Message { errno: Some(errno), .. } if *errno == error.errno())
     }
 }
 
-/// Returns the text without the error number in brackets that the standard library adds and that
-/// helps nobody.
+/// Returns the text without the error number in brackets that the standard library adds.
 fn without_number(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -81,16 +80,16 @@ fn without_number(text: &str) -> String {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // It may have names in it that nobody has looked at.
-            Self::Told { text, .. } => f.write_str(&crate::text::tame(text)),
-            Self::ClosedPipe => f.write_str("the reader of the output went away"),
+            // The text may contain names from an image or an archive.
+            Self::Message { text, .. } => f.write_str(&crate::text::terminal_safe(text)),
+            Self::ClosedPipe => f.write_str("the reader of the output closed the pipe"),
         }
     }
 }
 
 impl From<spindle_vfs::Error> for Failure {
     fn from(error: spindle_vfs::Error) -> Self {
-        Self::Told { text: without_number(&error.to_string()), errno: Some(error.errno()), code: FAILED }
+        Self::Message { text: without_number(&error.to_string()), errno: Some(error.errno()), code: FAILED }
     }
 }
 
@@ -135,9 +134,9 @@ impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         let text = without_number(&error.to_string());
         let errno = error.raw_os_error();
-        // The text of our own errors is a sentence's part, so the system's is one too.
+        // Our own messages begin with a small letter, so the system's do too.
         let text = if errno.is_some() { text.to_lowercase() } else { text };
-        Self::Told { text, errno, code: FAILED }
+        Self::Message { text, errno, code: FAILED }
     }
 }
 
@@ -147,20 +146,20 @@ impl From<rustix::io::Errno> for Failure {
     }
 }
 
-/// Puts what was tried in front of why it failed.
+/// Puts the object of an operation in front of the reason of its failure.
 pub trait Context<T> {
-    /// `what: why`.
+    /// Turns an error into the message `what: error`.
     fn context(self, what: impl fmt::Display) -> Result<T>;
 
-    /// Returns the same, for a name of bytes: of a path in an image or an archive.
+    /// Does the same with a name in bytes, such as a path in an image or an archive.
     fn named(self, name: &[u8]) -> Result<T>;
 }
 
 impl<T, E: Into<Failure>> Context<T> for std::result::Result<T, E> {
     fn context(self, what: impl fmt::Display) -> Result<T> {
         self.map_err(|error| match error.into() {
-            Failure::Told { text, errno, code } => {
-                Failure::Told { text: format!("{what}: {text}"), errno, code }
+            Failure::Message { text, errno, code } => {
+                Failure::Message { text: format!("{what}: {text}"), errno, code }
             }
             Failure::ClosedPipe => Failure::ClosedPipe,
         })
@@ -175,8 +174,7 @@ impl<T, E: Into<Failure>> Context<T> for std::result::Result<T, E> {
 mod tests {
     use super::*;
 
-    /// Promise: the parts of an error are told from the outside in, and its exit code and number
-    /// survive.
+    /// Promise: a message names the outer part first, and the exit code and error number survive.
     #[test]
     fn context_comes_first() {
         let failure =

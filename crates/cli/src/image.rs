@@ -1,8 +1,7 @@
-//! Opening what users name as an image.
+//! Opening an image that the user names.
 //!
-//! [`open`] finds out what kind of file system is there ([`detect`]) and gives it behind
-//! [`FileSystem`]; [`read`] and [`change`] do something with it and bring it to its end, whatever
-//! happened.
+//! [`open`] detects the kind of the file system ([`detect`]) and returns it as a [`FileSystem`].
+//! [`read`] and [`change`] open an image, work on it, and unmount it in any case.
 
 use crate::error::{Context, Failure, Result};
 use crate::interrupt;
@@ -18,24 +17,24 @@ use spindle_vfs::{AtimePolicy, Error, FileSystem, Objection, Options, Vfs};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Options of all commands that change what is in an image.
+/// Options of all commands that change the contents of an image.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct WriteArgs {
-    /// Write even if something speaks against it that may be overridden
+    /// Write in spite of objections that can be overridden
     ///
-    /// An image that was not unmounted cleanly, for example, is not written otherwise. What cannot
-    /// be right in any case, like writing below a journal that still holds changes, is refused
-    /// nevertheless.
+    /// Without this option, for example, an image that was not unmounted cleanly is not written.
+    /// Writes that can never be right, as to an image whose journal still holds changes, are
+    /// refused even with this option.
     #[arg(long)]
     pub force: bool,
 }
 
-/// What kind of file system to take it for, whatever it looks like.
+/// The kind of file system that the user names, which replaces detection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The fast file system as this system writes it.
+    /// The fast file system in this dialect.
     Ffs(Dialect),
-    /// The old file system in this format.
+    /// An old file system in this format.
     Old(Format),
 }
 
@@ -45,12 +44,12 @@ impl FromStr for Kind {
     fn from_str(name: &str) -> Result<Self, String> {
         let dialect: Result<Dialect, String> = name.parse();
         let old =
-            || name.parse().map(Self::Old).map_err(|e| format!("no dialect of the fast file system: {e}"));
+            || name.parse().map(Self::Old).map_err(|e| format!("not a dialect of the fast file system: {e}"));
         dialect.map_or_else(|_| old(), |dialect| Ok(Self::Ffs(dialect)))
     }
 }
 
-/// What was found on a device.
+/// A file system found on a device.
 pub enum Found {
     /// A fast file system.
     Ffs(Box<spindle_ffs::Superblock>),
@@ -58,8 +57,8 @@ pub enum Found {
     Old(Box<spindle_v7::Detected>),
 }
 
-/// Finds the file system on a device. The old one is thought of last, as most of its formats have
-/// no magic number.
+/// Finds the file system on a device. Old file systems are tried last, as most of their formats
+/// have no magic number.
 pub fn detect(device: &dyn Device) -> spindle_vfs::Result<Found> {
     match spindle_ffs::Superblock::open(device) {
         Err(none @ Error::Unsupported { .. }) => match spindle_v7::Superblock::open(device, None) {
@@ -70,37 +69,37 @@ pub fn detect(device: &dyn Device) -> spindle_vfs::Result<Found> {
     }
 }
 
-/// How to open a file system.
+/// Settings for opening a file system.
 #[derive(Clone)]
-pub struct Opening {
-    /// Change nothing at all.
+pub struct OpenSettings {
+    /// Write nothing to the image.
     pub read_only: bool,
     /// Write in spite of objections that can be overridden.
     pub force: bool,
-    /// Take it for this.
+    /// The kind of file system; detected if `None`.
     pub kind: Option<Kind>,
-    /// When reading changes the access time.
+    /// Rule by which reads change access times.
     pub atime: AtimePolicy,
-    /// Start value of random numbers, for images that are the same every time.
+    /// Seed of the random numbers, for reproducible images.
     pub seed: Option<u64>,
-    /// Read without a lock: this very command has locked the disk, for another part of it.
+    /// Read without a lock, because this command holds the lock for another partition of the disk.
     pub shared: bool,
-    /// Let the kernel claim a block device, for a mount of it.
+    /// Let the kernel claim the block device for a mount.
     pub mountable: bool,
-    /// Where times come from.
+    /// Source of timestamps.
     pub clock: Arc<dyn Clock>,
-    /// What to keep in memory, and how file data moves; what suits the commands without.
+    /// Settings of the cache; defaults for commands if `None`.
     pub cache: Option<Settings>,
-    /// Where files of the fast file system go on when their next block is taken.
+    /// Allocation policy of the fast file system when the next block of a file is in use.
     pub allocation: Allocation,
-    /// Whether changes of the fast file system go through a log; only mounts make one.
+    /// Use of the log of the fast file system; only mounts create one.
     pub log: LogUse,
-    /// Bytes of a log that is made.
+    /// Size of a new log in bytes.
     pub log_bytes: Option<u64>,
 }
 
-impl Opening {
-    /// For reading.
+impl OpenSettings {
+    /// Returns the settings of a command that reads.
     pub fn read_only() -> Self {
         Self {
             read_only: true,
@@ -118,7 +117,7 @@ impl Opening {
         }
     }
 
-    /// For changes by a tool, whose reading is nobody's business.
+    /// Returns the settings of a command that writes; its reads do not change access times.
     pub fn read_write(write: WriteArgs) -> Self {
         Self { read_only: false, force: write.force, ..Self::read_only() }
     }
@@ -126,17 +125,17 @@ impl Opening {
 
 /// An open file system.
 pub struct Opened {
-    /// It.
+    /// The file system.
     pub fs: Arc<dyn FileSystem>,
-    /// It is an old one, which cannot have a log.
+    /// True for an old file system, which cannot have a log.
     pub old: bool,
-    /// Why it was opened read-only although more was asked for.
+    /// The reasons why it is open read-only although writing was asked for.
     pub objections: Vec<Objection>,
-    /// What opening did with the log, for the user.
+    /// Messages for the user about the log.
     pub notes: Vec<String>,
 }
 
-/// Reads a device specification.
+/// Parses a device specification.
 pub fn parse_spec(image: &str) -> Result<Spec> {
     Ok(Spec::parse(image)?)
 }
@@ -146,7 +145,7 @@ pub fn open_device(spec: &Spec) -> Result<Arc<dyn Device>> {
     Ok(spec.open(&spindle_device::OpenOptions::read_only())?)
 }
 
-/// Opens a device for looking at it only: another program may be writing to it.
+/// Opens a device for reading without a lock: another program may be writing to it.
 pub fn open_device_unlocked(spec: &Spec) -> Result<Arc<dyn Device>> {
     let options = spindle_device::OpenOptions {
         lock: false,
@@ -156,79 +155,82 @@ pub fn open_device_unlocked(spec: &Spec) -> Result<Arc<dyn Device>> {
     Ok(spec.open(&options)?)
 }
 
-/// Returns what suits the device of `spec`: block devices are opened past the memory of the system.
-fn suited(cache: Settings, spec: &Spec) -> Settings {
+/// Returns the settings for the device of `spec`: the system caches image files, but not block
+/// devices.
+fn settings_for(cache: Settings, spec: &Spec) -> Settings {
     let is_file = std::fs::metadata(&spec.path).is_ok_and(|metadata| metadata.is_file());
     if is_file { Settings { data: cache.data.on_image_file(), ..cache } } else { cache }
 }
 
 /// Opens the file system in `spec`.
-pub fn open(spec: &Spec, opening: &Opening) -> Result<Opened> {
-    let device = match (opening.read_only, opening.shared) {
+pub fn open(spec: &Spec, settings: &OpenSettings) -> Result<Opened> {
+    let device = match (settings.read_only, settings.shared) {
         (true, true) => open_device_unlocked(spec)?,
         (true, false) => open_device(spec)?,
         (false, _) => spec.open(&spindle_device::OpenOptions {
-            mountable: opening.mountable,
+            mountable: settings.mountable,
             ..spindle_device::OpenOptions::read_write()
         })?,
     };
-    let clock = Arc::clone(&opening.clock);
-    let cache = suited(opening.cache.unwrap_or_default(), spec);
-    let old = match opening.kind {
+    let clock = Arc::clone(&settings.clock);
+    let cache = settings_for(settings.cache.unwrap_or_default(), spec);
+    let old = match settings.kind {
         Some(kind) => matches!(kind, Kind::Old(_)),
         None => matches!(detect(&*device), Ok(Found::Old(_))),
     };
     if old {
         let options = spindle_v7::OpenOptions {
-            read_only: opening.read_only,
-            force: opening.force,
-            format: opening
+            read_only: settings.read_only,
+            force: settings.force,
+            format: settings
                 .kind
                 .and_then(|kind| if let Kind::Old(format) = kind { Some(format) } else { None }),
-            atime: opening.atime,
+            atime: settings.atime,
             cache,
         };
         let v7 = V7::open(device, clock, &options).context(spec)?;
         let objections = v7.read_only_reasons().to_vec();
         return Ok(Opened { fs: Arc::new(v7), old, objections, notes: Vec::new() });
     }
-    let (place, found) = find_log(&*device, opening).context(spec)?;
+    let (place, found) = find_log(&*device, settings).context(spec)?;
     let options = spindle_ffs::OpenOptions {
-        read_only: opening.read_only,
-        force: opening.force,
-        dialect: opening
+        read_only: settings.read_only,
+        force: settings.force,
+        dialect: settings
             .kind
             .and_then(|kind| if let Kind::Ffs(dialect) = kind { Some(dialect) } else { None }),
-        atime: opening.atime,
-        seed: opening.seed,
+        atime: settings.atime,
+        seed: settings.seed,
         cache,
-        allocation: opening.allocation,
-        log: opening.log,
-        log_bytes: opening.log_bytes,
+        allocation: settings.allocation,
+        log: settings.log,
+        log_bytes: settings.log_bytes,
     };
     let ffs = Ffs::open(device, clock, &options).context(spec)?;
     let objections = ffs.read_only_reasons().to_vec();
-    let notes = log_notes(place, &found, &ffs, opening);
+    let notes = log_notes(place, &found, &ffs, settings);
     Ok(Opened { fs: Arc::new(ffs), old, objections, notes })
 }
 
-/// Returns the log as it is before a mount does anything about it; an image that cannot be read is
-/// for the mount to refuse.
-fn find_log(device: &dyn Device, opening: &Opening) -> spindle_vfs::Result<(Option<LogPlace>, FoundLog)> {
+/// Returns the log as it is before the mount. Errors of the superblock are left to the mount.
+fn find_log(
+    device: &dyn Device,
+    settings: &OpenSettings,
+) -> spindle_vfs::Result<(Option<LogPlace>, FoundLog)> {
     let Ok(mut superblock) = spindle_ffs::Superblock::open(device) else { return Ok((None, FoundLog::None)) };
-    if let Some(Kind::Ffs(dialect)) = opening.kind {
+    if let Some(Kind::Ffs(dialect)) = settings.kind {
         superblock.dialect = dialect;
     }
     Ok((superblock.log_place(), FoundLog::look(device, &superblock)?))
 }
 
-/// Returns what opening did with the log that was found at `before`.
-fn log_notes(before: Option<LogPlace>, found: &FoundLog, ffs: &Ffs, opening: &Opening) -> Vec<String> {
+/// Returns messages about what the mount did with the log `found`, which was at `before`.
+fn log_notes(before: Option<LogPlace>, found: &FoundLog, ffs: &Ffs, settings: &OpenSettings) -> Vec<String> {
     let superblock = ffs.superblock();
     let mut notes = Vec::new();
     match found {
         FoundLog::Recovery(replay) if ffs.read_only() => notes.push(format!(
-            "not unmounted cleanly: shown as its log ({} blocks) would put it right; nothing is written",
+            "not unmounted cleanly: showing the state after replay of its log ({} blocks); nothing is written",
             replay.blocks()
         )),
         FoundLog::Recovery(replay) => {
@@ -239,39 +241,43 @@ fn log_notes(before: Option<LogPlace>, found: &FoundLog, ffs: &Ffs, opening: &Op
     if let Some(now) = superblock.log_place() {
         let size = number::bytes(now.len);
         if before != Some(now) {
-            notes.push(format!("made a log of {size}: {}; nolog is without", log_file(superblock.dialect)));
-        } else if opening.log_bytes.is_some_and(|bytes| bytes != now.len) {
-            notes.push(format!("it has a log of {size} already; logsize= is for new ones"));
+            notes.push(format!(
+                "created a {size} log in {}; mount with -o nolog to do without",
+                log_file(superblock.dialect)
+            ));
+        } else if settings.log_bytes.is_some_and(|bytes| bytes != now.len) {
+            notes.push(format!("the log of {size} is kept; logsize= applies only to a new log"));
         }
     }
     notes
 }
 
-/// Returns the file that has the log's space.
+/// Returns the name of the file that holds the log.
 pub fn log_file(dialect: Dialect) -> String {
     match dialect {
-        Dialect::NetBsd => "a file without a name, as NetBSD has it".into(),
+        Dialect::NetBsd => "an unnamed file, as NetBSD does".into(),
         _ => format!("the file /{}", String::from_utf8_lossy(LOG_NAME)),
     }
 }
 
-/// Reads something in an image.
+/// Opens an image for reading, and calls `work` with it.
 pub fn read<T>(image: &str, work: impl FnOnce(&Vfs) -> Result<T>) -> Result<T> {
-    run(image, &Opening::read_only(), work)
+    run(image, &OpenSettings::read_only(), work)
 }
 
-/// Changes something in an image; refused with the reasons if it cannot be written.
+/// Opens an image for writing, and calls `work` with it. Fails with the objections if it cannot be
+/// written.
 pub fn change<T>(image: &str, write: WriteArgs, work: impl FnOnce(&Vfs) -> Result<T>) -> Result<T> {
     interrupt::watch()?;
-    run(image, &Opening::read_write(write), work)
+    run(image, &OpenSettings::read_write(write), work)
 }
 
-/// Opens, works, and closes; the first thing that went wrong is what is told.
-pub fn run<T>(image: &str, opening: &Opening, work: impl FnOnce(&Vfs) -> Result<T>) -> Result<T> {
+/// Opens an image, calls `work` with it, and unmounts it. Returns the first failure.
+pub fn run<T>(image: &str, settings: &OpenSettings, work: impl FnOnce(&Vfs) -> Result<T>) -> Result<T> {
     let spec = partition::spec(image)?;
-    let opened = open(&spec, opening)?;
-    if !opening.read_only && opened.fs.read_only() {
-        // Nothing was changed, so there is nothing to lose if this fails.
+    let opened = open(&spec, settings)?;
+    if !settings.read_only && opened.fs.read_only() {
+        // Nothing was changed, so nothing is lost if this fails.
         let _ = opened.fs.unmount();
         return Err(Failure::new(reasons(&opened.objections)))
             .context(format_args!("{image} cannot be written"));
@@ -286,11 +292,11 @@ pub fn run<T>(image: &str, opening: &Opening, work: impl FnOnce(&Vfs) -> Result<
     Ok(value)
 }
 
-/// Objections as one line.
+/// Returns the objections as one line.
 pub fn reasons(objections: &[Objection]) -> String {
     if objections.is_empty() {
-        return "its device is read-only".into();
+        return "the device is read-only".into();
     }
-    let told: Vec<String> = objections.iter().map(|o| format!("{}; {}", o.reason, o.remedy)).collect();
-    told.join("; and ")
+    let lines: Vec<String> = objections.iter().map(|o| format!("{}; {}", o.reason, o.remedy)).collect();
+    lines.join("; and ")
 }

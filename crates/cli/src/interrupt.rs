@@ -1,9 +1,9 @@
-//! SIGINT, SIGTERM and SIGHUP end a command that writes, between two steps of its work.
+//! SIGINT, SIGTERM and SIGHUP, which end a command that writes between two steps of its work.
 //!
-//! The signals are blocked and never interrupt anything: the command asks for them ([`check`])
-//! where it can stop, and waits for them beside whatever else it waits for ([`Reader`],
-//! [`Writer`]). What it stops with is a failure like any other, so images are closed and what is
-//! half made is removed on the same way; only the exit code is the signal's.
+//! The signals are blocked, so they interrupt no system call. The command calls [`check`] at points
+//! where it can stop, and waits for signals and files together ([`Reader`], [`Writer`]). A signal
+//! becomes an ordinary failure: images are closed and unfinished files are removed as after any
+//! failure. Only the exit code is that of the signal.
 
 use crate::error::{Context, Failure, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 struct Watch {
     signals: SignalFd,
-    /// The signal that has come, or 0.
+    /// Number of the signal received, or 0.
     seen: AtomicU8,
 }
 
 static WATCH: OnceLock<Watch> = OnceLock::new();
 
-/// Watches for the signals from now on: to be called before there are threads, which inherit that
-/// they are blocked.
+/// Starts watching for the signals, and blocks them. Call it before starting threads, which inherit
+/// the blocked signals.
 pub fn watch() -> Result<()> {
     let mut set = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
@@ -37,23 +37,23 @@ pub fn watch() -> Result<()> {
     Ok(())
 }
 
-/// Returns the number of the signal that ends the command, once [`check`] has met one.
-pub fn seen() -> Option<u8> {
+/// Returns the number of the signal that ends the command, after [`check`] has found one.
+pub fn received() -> Option<u8> {
     WATCH.get().map(|watch| watch.seen.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
 }
 
-/// Fails if a signal has come.
+/// Fails if a signal was received.
 pub fn check() -> Result<()> {
     let Some(watch) = WATCH.get() else { return Ok(()) };
     if let Ok(Some(signal)) = watch.signals.read_signal() {
         watch.seen.store(u8::try_from(signal.ssi_signo).unwrap_or(0), Ordering::Relaxed);
     }
-    if seen().is_some() { Err(Failure::new(INTERRUPTED)) } else { Ok(()) }
+    if received().is_some() { Err(Failure::new(INTERRUPTED)) } else { Ok(()) }
 }
 
 const INTERRUPTED: &str = "interrupted";
 
-/// Waits until `fd` is ready, at most as long as `timeout` says; fails if a signal comes first.
+/// Waits until `fd` is ready or `timeout` has passed; fails if a signal comes first.
 fn wait_for(fd: Option<(BorrowedFd<'_>, PollFlags)>, timeout: PollTimeout) -> io::Result<()> {
     let signals = WATCH.get().map(|watch| PollFd::new(watch.signals.as_fd(), PollFlags::POLLIN));
     let mut fds: Vec<_> = signals.into_iter().collect();
@@ -66,12 +66,12 @@ fn wait_for(fd: Option<(BorrowedFd<'_>, PollFlags)>, timeout: PollTimeout) -> io
     check().map_err(|_| io::Error::other(INTERRUPTED))
 }
 
-/// Waits a moment before something is tried again; fails if a signal comes.
+/// Waits 50 ms before a retry; fails if a signal comes.
 pub fn pause() -> io::Result<()> {
     wait_for(None, PollTimeout::from(50_u8))
 }
 
-/// A file, pipe or terminal whose reading ends when a signal comes.
+/// A file, pipe or terminal whose reads fail when a signal comes.
 #[derive(Debug)]
 pub struct Reader<R>(pub R);
 
@@ -88,11 +88,11 @@ impl<R: Seek> Seek for Reader<R> {
     }
 }
 
-/// A pipe or device whose writing ends when a signal comes.
+/// A pipe or device whose writes fail when a signal comes.
 #[derive(Debug)]
 pub struct Writer<W>(pub W);
 
-/// What a pipe that is ready takes without waiting (`PIPE_BUF`).
+/// Bytes that a ready pipe accepts without blocking (`PIPE_BUF`).
 const PIECE: usize = 4096;
 
 impl<W: Write + AsFd> Write for Writer<W> {

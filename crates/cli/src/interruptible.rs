@@ -1,9 +1,9 @@
-//! A device that refuses to go on when a signal has come.
+//! A device whose requests fail after a signal.
 
 use crate::interrupt;
 use spindle_device::{AlignedBuf, Device, Error, Info, Request, Result, Ticket};
 
-/// A device under a new file system, which does not look whole before the last write.
+/// The device of a new file system, which is not valid before its last write.
 pub struct Interruptible<'a>(pub &'a dyn Device);
 
 impl Device for Interruptible<'_> {

@@ -1,7 +1,7 @@
-//! Warnings of the crates below, and what users are told though nothing is wrong: on standard
-//! error, and from a daemon, which lets go of that, to the system's log as well.
+//! Warnings and notes: they go to standard error. A daemon, which closes standard error, also sends
+//! them to the system log.
 
-use crate::text::tame;
+use crate::text::terminal_safe;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use std::fmt::Display;
 use std::io::Write;
@@ -9,7 +9,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Where the system's log listens.
+/// Socket of the system log.
 const SYSLOG: &str = "/dev/log";
 /// `LOG_DAEMON` of `syslog(3)`.
 const FACILITY: u8 = 3 << 3;
@@ -28,23 +28,23 @@ impl Log for Logger {
             Level::Warn => "warning".to_owned(),
             other => other.as_str().to_ascii_lowercase(),
         };
-        tell(record.level(), format_args!("{level}: {}", record.args()));
+        emit(record.level(), format_args!("{level}: {}", record.args()));
     }
 
     fn flush(&self) {}
 }
 
-/// A closed standard error or log is nothing that anybody could be told of.
-fn tell(level: Level, text: impl Display) {
-    // It may have names in it that nobody has looked at.
-    let text = tame(&text.to_string());
+/// Writes a message to standard error and to the system log, and ignores errors of both.
+fn emit(level: Level, text: impl Display) {
+    // The text may contain names from an image.
+    let text = terminal_safe(&text.to_string());
     let _ = writeln!(std::io::stderr(), "spindle: {text}");
     if let Some(socket) = SYSTEM_LOG.get() {
         let _ = socket.send(message(level, &text).as_bytes());
     }
 }
 
-/// Returns a message as `syslog(3)` sends it.
+/// Returns a message in the form of `syslog(3)`.
 fn message(level: Level, text: impl Display) -> String {
     let severity = match level {
         Level::Error => 3,
@@ -55,12 +55,12 @@ fn message(level: Level, text: impl Display) -> String {
     format!("<{}>spindle[{}]: {text}", FACILITY | severity, std::process::id())
 }
 
-/// Tells something that was not asked for and is not wrong either.
+/// Prints a note: information that is no warning.
 pub fn note(text: impl Display) {
-    tell(Level::Info, format_args!("note: {text}"));
+    emit(Level::Info, format_args!("note: {text}"));
 }
 
-/// From now on what is told goes to the system's log, too, if there is one.
+/// Connects to the system log, if there is one: later messages go there too.
 pub fn start_system_log() {
     if let Ok(socket) = connect(Path::new(SYSLOG)) {
         let _ = SYSTEM_LOG.set(socket);
@@ -70,15 +70,15 @@ pub fn start_system_log() {
 fn connect(path: &Path) -> std::io::Result<UnixDatagram> {
     let socket = UnixDatagram::unbound()?;
     socket.connect(path)?;
-    // Nobody's files wait for a log that is full.
+    // A full log must not block requests for files.
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
-/// Shows warnings; with `verbose` 1 what is going on, with 2 all details.
+/// Starts the logger: it shows warnings, with `verbose` 1 also information, with 2 also details.
 pub fn start(verbose: u8) {
     static LOGGER: Logger = Logger;
-    // Fails only if there is one already, which then does as well.
+    // Fails only if a logger is set already.
     let _ = log::set_logger(&LOGGER);
     log::set_max_level(match verbose {
         0 => LevelFilter::Warn,
@@ -91,9 +91,9 @@ pub fn start(verbose: u8) {
 mod tests {
     use super::*;
 
-    /// Promise: what a daemon tells reaches a log as `syslog(3)` would send it.
+    /// Promise: a message of a daemon reaches the system log in the form of `syslog(3)`.
     #[test]
-    fn the_system_log_hears() {
+    fn messages_reach_the_system_log() {
         let dir = tempfile::tempdir().unwrap();
         let log = UnixDatagram::bind(dir.path().join("log")).unwrap();
         let socket = connect(&dir.path().join("log")).unwrap();

@@ -1,12 +1,11 @@
 //! The `spindle` command.
 //!
-//! [`commands`] is the table of what it can do, each with its arguments; [`transfer`] moves trees;
-//! [`image`] opens file systems. What goes wrong comes up as a [`error::Failure`], and is told
-//! here, once.
+//! [`commands`] lists the commands with their arguments, [`transfer`] copies trees, and [`image`]
+//! opens file systems. An error comes up as an [`error::Failure`]; `main` prints it once.
 
-// The comments on arguments are what users read on a terminal and in the manual, not Markdown.
+// Users read the comments on arguments on a terminal and in the manual: they are not Markdown.
 #![allow(clippy::doc_markdown)]
-// Command lines are made of switches.
+// Structures of arguments consist of switches.
 #![allow(clippy::struct_excessive_bools)]
 
 mod caller;
@@ -17,7 +16,7 @@ mod image;
 mod interrupt;
 mod interruptible;
 mod logger;
-mod making;
+mod mkfs;
 mod outfile;
 mod output;
 mod partition;
@@ -27,25 +26,25 @@ mod target;
 mod text;
 mod transfer;
 
-use commands::helper::{Invocation, understand};
+use commands::helper::{Invocation, parse_command_line};
 use error::Failure;
 use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let result = match understand(std::env::args_os().collect()) {
+    let result = match parse_command_line(std::env::args_os().collect()) {
         Invocation::Run(command, verbose) => {
             logger::start(verbose);
             command.run()
         }
-        Invocation::Nothing(result) => result,
+        Invocation::Done(result) => result,
     };
     result.unwrap_or_else(|failure| {
-        if let Failure::Told { .. } = &failure {
-            // If nobody can be told, the exit code still says it.
+        if let Failure::Message { .. } = &failure {
+            // If standard error is closed, the exit code still reports the failure.
             let _ = writeln!(std::io::stderr(), "spindle: {failure}");
         }
-        // A signal that ended it counts, whatever the failure that it led to.
-        ExitCode::from(interrupt::seen().map_or(failure.code(), |signal| 128 + signal))
+        // If a signal ended the command, its exit code has priority over the failure it caused.
+        ExitCode::from(interrupt::received().map_or(failure.code(), |signal| 128 + signal))
     })
 }

@@ -1,8 +1,8 @@
-//! Files that commands write beside images: traces, pages, tables, tar streams, copies.
+//! Output files of commands other than images: traces, pages, tables, tar streams, copies.
 //!
-//! One rule for all of them: a name is followed and written through, as the system does, but what
-//! is under it is not an image or a disk, unless the user insists. A forgotten colon must not cost
-//! a file system.
+//! One rule holds for all of them: symbolic links are followed and existing files overwritten, as
+//! usual, but an image or a disk is overwritten only with `--force`. A forgotten colon must not
+//! destroy a file system.
 
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Found};
@@ -17,23 +17,23 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// The option of commands that write such a file.
+/// The option of commands that write an output file.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct OutArgs {
-    /// Write even over an image or a block device
+    /// Overwrite even an image or a block device
     #[arg(long)]
     pub force: bool,
 }
 
-/// Tells what a device holds that its owner would miss, if Spindle knows it.
-pub fn holds(device: &dyn Device) -> Result<Option<String>> {
+/// Returns a description of the file system or partition table on a device, if there is one.
+pub fn contents(device: &dyn Device) -> Result<Option<String>> {
     match image::detect(device) {
         Ok(Found::Old(found)) => {
             return Ok(Some(format!("an old UNIX file system ({})", found.superblock.format)));
         }
         Ok(Found::Ffs(found)) => {
             let version = text::version(found.layout.version, found.layout.inode_format);
-            return Ok(Some(format!("{version} of {}", found.dialect)));
+            return Ok(Some(format!("a {version} file system of {}", found.dialect)));
         }
         Err(spindle_vfs::Error::Corrupt { .. }) => return Ok(Some("a damaged file system".into())),
         Err(_) => {}
@@ -45,7 +45,8 @@ pub fn holds(device: &dyn Device) -> Result<Option<String>> {
     }))
 }
 
-/// Tells what an existing file or block device at `path` holds; nothing for what is neither.
+/// Returns a description of the file system or partition table in the file or block device at
+/// `path`, if there is one.
 pub fn image_at(path: &Path) -> Result<Option<String>> {
     let options = spindle_device::OpenOptions {
         lock: false,
@@ -54,47 +55,46 @@ pub fn image_at(path: &Path) -> Result<Option<String>> {
     };
     match std::fs::metadata(path) {
         Ok(found) if found.is_file() || found.file_type().is_block_device() => {
-            holds(&FileDevice::open(path, &options)?)
+            contents(&FileDevice::open(path, &options)?)
         }
         _ => Ok(None),
     }
 }
 
-/// Refuses to write an output over an image or a block device unless `force` is what the user has
-/// said.
+/// Refuses to overwrite an image or a block device unless `force` is set.
 pub fn check(path: &Path, force: bool) -> Result<()> {
-    if force { Ok(()) } else { refuse(path, "; --force overwrites it") }
+    if force { Ok(()) } else { refuse_image(path, "; --force overwrites it") }
 }
 
-/// Refuses to write an output over an image or a block device; `remedy` is added to what helps.
-pub fn refuse(path: &Path, remedy: &str) -> Result<()> {
-    let held = match image_at(path).context(path.display())? {
-        Some(held) => held,
+/// Refuses to overwrite an image or a block device; `remedy` is added to the message.
+pub fn refuse_image(path: &Path, remedy: &str) -> Result<()> {
+    let state = match image_at(path).context(path.display())? {
+        Some(found) => format!("contains {found}"),
         None if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device()) => {
-            "a block device".into()
+            "is a block device".into()
         }
         None => return Ok(()),
     };
     Err(Failure::new(format!(
-        "{}: there is {held}, which the output would replace; name another file{remedy}",
+        "{}: {state}, which the output would overwrite; name another file{remedy}",
         path.display()
     )))
 }
 
-/// Refuses to write an output over the file that it is made of, whatever the user insists on.
-pub fn spare(path: &Path, input: &Path) -> Result<()> {
+/// Refuses to overwrite the input of the command, even with `--force`.
+pub fn refuse_input(path: &Path, input: &Path) -> Result<()> {
     let id =
         |path: &Path| path.metadata().ok().filter(Metadata::is_file).map(|found| (found.dev(), found.ino()));
     match (id(path), id(input)) {
         (Some(to), Some(from)) if to == from => Err(Failure::new(format!(
-            "{}: the output would replace what it is made of; name another file",
+            "{}: the output would overwrite its own input; name another file",
             path.display()
         ))),
         _ => Ok(()),
     }
 }
 
-/// Makes or empties the file of an output.
+/// Creates or truncates an output file.
 pub fn create(path: &Path, force: bool) -> Result<File> {
     check(path, force)?;
     match std::fs::metadata(path) {
@@ -103,14 +103,15 @@ pub fn create(path: &Path, force: bool) -> Result<File> {
     }
 }
 
-/// Writes a whole output.
+/// Writes an output file.
 pub fn write(path: &Path, content: impl AsRef<[u8]>, force: bool) -> Result<()> {
     create(path, force)?.write_all(content.as_ref()).context(path.display())
 }
 
-/// Takes back an output that was not finished, so that it does not look whole.
-pub fn undo(path: &Path) {
-    // What cannot be taken back stays; why it should be is what is told.
+/// Removes an unfinished output file, so that nobody takes it for a complete one. Truncates it if
+/// `path` is a symbolic link to it.
+pub fn remove_unfinished(path: &Path) {
+    // Errors are ignored, because the caller reports the failure that led here.
     if path.symlink_metadata().is_ok_and(|found| found.is_file()) {
         let _ = std::fs::remove_file(path);
     } else if path.metadata().is_ok_and(|found| found.is_file()) {
@@ -118,7 +119,7 @@ pub fn undo(path: &Path) {
     }
 }
 
-/// Opens a pipe by its name once somebody reads from it.
+/// Opens a named pipe for writing when it has a reader.
 fn open_pipe(dir: BorrowedFd<'_>, name: &Path, flags: OFlags) -> Result<OwnedFd> {
     loop {
         match rustix::fs::openat(dir, name, flags | OFlags::NONBLOCK, Mode::empty()) {
@@ -132,13 +133,13 @@ fn open_pipe(dir: BorrowedFd<'_>, name: &Path, flags: OFlags) -> Result<OwnedFd>
     }
 }
 
-/// Opens what stands at a name, through links, for a new content; a regular file is emptied.
-/// Refused if another program has it as an image, or the system uses the block device.
+/// Opens an existing file for overwriting, through symbolic links, and truncates a regular file.
+/// Refuses if another program uses it as an image, or the system uses the block device.
 pub fn overwrite(dir: impl AsFd, name: &Path) -> Result<OwnedFd> {
     let found = rustix::fs::statat(&dir, name, AtFlags::empty())?;
     let kind = FileType::from_raw_mode(found.st_mode);
     let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let in_use = || Failure::new("another program has it open as an image; unmount it there first");
+    let in_use = || Failure::new("another program uses it as an image; unmount it first");
     if kind == FileType::BlockDevice {
         return match rustix::fs::openat(dir, name, flags | OFlags::EXCL, Mode::empty()) {
             Err(Errno::BUSY) => Err(Failure::new("the system uses this block device; unmount it first")),
@@ -152,7 +153,7 @@ pub fn overwrite(dir: impl AsFd, name: &Path) -> Result<OwnedFd> {
     if kind == FileType::RegularFile {
         match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => return Err(in_use()),
-            // What cannot be locked is not locked elsewhere.
+            // A file system without locks has no other lock on the file.
             _ => rustix::fs::ftruncate(&fd, 0)?,
         }
     }

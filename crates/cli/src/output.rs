@@ -1,29 +1,29 @@
-//! Standard output: buffered, and quiet when its reader goes away.
+//! Standard output: buffered, and without a message when the reader closes the pipe.
 
 use crate::error::{Context, Failure, Result};
-use crate::text::tame_lines;
+use crate::text::terminal_safe_lines;
 use std::io::{self, StdoutLock, Write};
 
 /// Standard output.
 pub struct Output(io::BufWriter<StdoutLock<'static>>);
 
 impl Output {
-    /// Takes standard output.
+    /// Locks standard output.
     pub fn stdout() -> Self {
         Self(io::BufWriter::with_capacity(1 << 16, io::stdout().lock()))
     }
 
     /// Writes bytes.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        told(self.0.write_all(bytes))
+        stdout_result(self.0.write_all(bytes))
     }
 
-    /// Writes lines for people, in which no name controls the terminal ([`tame_lines`]).
+    /// Writes lines for people; control characters in them are escaped ([`terminal_safe_lines`]).
     pub fn text(&mut self, lines: &str) -> Result<()> {
-        self.bytes(tame_lines(lines).as_bytes())
+        self.bytes(terminal_safe_lines(lines).as_bytes())
     }
 
-    /// Writes such a line.
+    /// Writes a line for people, escaped in the same way.
     pub fn line(&mut self, line: impl AsRef<str>) -> Result<()> {
         self.text(line.as_ref())?;
         self.bytes(b"\n")
@@ -35,7 +35,7 @@ impl Output {
         self.exact(&text)
     }
 
-    /// Writes a line for programs, as it is.
+    /// Writes a line for programs, not escaped.
     fn exact(&mut self, line: &str) -> Result<()> {
         self.bytes(line.as_bytes())?;
         self.bytes(b"\n")
@@ -47,14 +47,15 @@ impl Output {
         self.exact(&text)
     }
 
-    /// Writes what is still buffered.
+    /// Flushes the buffer.
     pub fn finish(mut self) -> Result<()> {
-        told(self.0.flush())
+        stdout_result(self.0.flush())
     }
 }
 
-/// Returns the result of writing to standard output as a command has it.
-pub fn told<T>(result: io::Result<T>) -> Result<T> {
+/// Converts the result of a write to standard output; a closed pipe becomes
+/// [`Failure::ClosedPipe`].
+pub fn stdout_result<T>(result: io::Result<T>) -> Result<T> {
     match result {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Err(Failure::ClosedPipe),
         other => other.context("standard output"),

@@ -1,8 +1,9 @@
-//! Which part of a disk a command works on that was given all of it.
+//! Choosing the partition when the user names a whole disk.
 //!
-//! Partitions are looked for first: a disk has no superblock of its own, and what is found where
-//! one would be may be a partition's, at the wrong place. The one partition that has a file system
-//! is meant, or the user is asked which.
+//! Partitions have priority over a superblock of the whole disk: a superblock found at the place
+//! where the disk would have one may belong to a partition that starts elsewhere. If exactly one
+//! partition has a file system, that one is used; otherwise the command fails and asks the user to
+//! name one.
 
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Found};
@@ -10,13 +11,13 @@ use spindle_device::{Device, Part, Partition, Spec, Window, partitions};
 use spindle_vfs::Error;
 use std::sync::Arc;
 
-/// Reads a device specification of a file system that is there; where it names a whole disk, of the
-/// one in its partitions.
+/// Parses the specification of an existing file system, and chooses the partition if it names a
+/// whole disk.
 pub fn spec(image: &str) -> Result<Spec> {
     choose(image::parse_spec(image)?)
 }
 
-/// Chooses the part that is meant of what a specification names.
+/// Chooses the partition if `spec` names a whole disk.
 pub fn choose(spec: Spec) -> Result<Spec> {
     if spec.part != Part::Whole {
         return Ok(spec);
@@ -25,36 +26,37 @@ pub fn choose(spec: Spec) -> Result<Spec> {
     let table = partitions(&*device)?;
     let usable = |p: &Partition| p.start_bytes > 0 && p.size_bytes > 0 && p.problem.is_none();
     let mut parts: Vec<Partition> = table.partitions.into_iter().filter(usable).collect();
-    // Of a slice and what is in it, and of partitions that start together, the smallest.
+    // Of partitions that start at the same byte (such as a slice and its first partition), keep the
+    // smallest.
     parts.sort_by_key(|part| (part.start_bytes, part.size_bytes));
     parts.dedup_by_key(|part| part.start_bytes);
     if parts.is_empty() {
         return Ok(spec);
     }
-    let mut held = Vec::new();
+    let mut file_systems = Vec::new();
     for part in &parts {
         let window = Window::new(Arc::clone(&device), part.start_bytes, part.size_bytes, spec.to_string())?;
         if let Some(at) = superblock(&window) {
-            held.push((part, part.start_bytes + at));
+            file_systems.push((part, part.start_bytes + at));
         }
     }
-    let own = superblock(&*device).filter(|at| held.iter().all(|(_, other)| other != at));
-    let candidates: Vec<&Partition> = match (own, &held[..]) {
+    let own = superblock(&*device).filter(|at| file_systems.iter().all(|(_, other)| other != at));
+    let candidates: Vec<&Partition> = match (own, &file_systems[..]) {
         (Some(_), []) => return Ok(spec),
-        // None is whole: what is left of one is in the only partition, or in one of several.
+        // No superblock was found: a damaged file system may be in any partition.
         (None, []) => parts.iter().collect(),
-        (_, held) => held.iter().map(|(part, _)| *part).collect(),
+        (_, found) => found.iter().map(|(part, _)| *part).collect(),
     };
     match (own, &candidates[..]) {
         (None, [only]) => {
-            log::info!("{spec}: taking its partition {}", only.name);
+            log::info!("{spec}: using partition {}", only.name);
             Ok(Spec { part: Part::Named(only.name.clone()), ..spec })
         }
         _ => Err(ask(&spec, own.is_some(), &candidates)).context(&spec),
     }
 }
 
-/// Returns where on a device the superblock is, if there is a file system, damaged or not.
+/// Returns the byte offset of the superblock, if the device has a file system, damaged or not.
 fn superblock(device: &dyn Device) -> Option<u64> {
     match image::detect(device) {
         Ok(Found::Ffs(found)) => Some(found.layout.fs_sblockloc),
@@ -70,9 +72,9 @@ fn ask(spec: &Spec, at_start: bool, candidates: &[&Partition]) -> Failure {
     let listed = names.join(", ");
     Failure::new(if at_start {
         format!(
-            "there are file systems at its start and in {listed}; name one, as {spec}@offset=0 or {spec}@{first}"
+            "has file systems at its start and in {listed}; name one, for example {spec}@offset=0 or {spec}@{first}"
         )
     } else {
-        format!("its partitions are {listed}; name one, as {spec}@{first}")
+        format!("has the partitions {listed}; name one, for example {spec}@{first}")
     })
 }

@@ -1,13 +1,13 @@
-//! The progress bar: on a terminal only, on standard error.
+//! The progress bar on standard error, if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 
-/// A bar that counts bytes, or nothing at all where nobody watches.
+/// A progress bar; hidden if standard error is not a terminal.
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// Returns a bar for `what`, over `total` bytes where that is known.
+    /// Returns a bar that counts bytes, up to `total` if it is known, and shows the name `what`.
     pub fn new(what: &'static str, total: Option<u64>) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self(ProgressBar::hidden());
@@ -29,8 +29,9 @@ impl Progress {
         Self(bar)
     }
 
-    /// Returns a bar over parts of 1000, with a changing word of what is under way.
-    pub fn of_parts(what: &'static str) -> Self {
+    /// Returns a bar that shows a fraction of the work, the name `what`, and a message about the
+    /// current step.
+    pub fn of_fraction(what: &'static str) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self(ProgressBar::hidden());
         }
@@ -43,27 +44,27 @@ impl Progress {
         Self(bar)
     }
 
-    /// Of 1000 parts so many are done, and `what` is under way.
-    pub fn at(&self, part: u64, what: &str) {
+    /// Shows `part` of 1000 parts as done, and `what` as the current step.
+    pub fn set(&self, part: u64, what: &str) {
         self.0.set_position(part);
         self.0.set_message(what.to_owned());
     }
 
-    /// `what` is under way.
-    pub fn say(&self, what: &'static str) {
+    /// Shows `what` as the current step.
+    pub fn set_message(&self, what: &'static str) {
         self.0.set_message(what);
     }
 
-    /// Such a part of the whole, from 0 to 1, is done; nothing is known to change if it is not.
-    pub fn fraction(&self, done: Option<f64>) {
+    /// Shows a fraction of the work, from 0 to 1, as done; changes nothing if it is unknown.
+    pub fn set_fraction(&self, done: Option<f64>) {
         if let Some(done) = done {
-            // A part of a thousand, by construction.
+            // Between 0 and 1000.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             self.0.set_position((done * 1000.0) as u64);
         }
     }
 
-    /// So many bytes more.
+    /// Adds `bytes` to the bytes done.
     pub fn add(&self, bytes: u64) {
         self.0.inc(bytes);
     }

@@ -1,8 +1,8 @@
-//! What users name on the command line: a path of this machine, or `IMAGE:/path`.
+//! Paths on the command line: a path of this machine, or `IMAGE:/path`.
 //!
-//! The longest part in front of a colon that names an existing image wins, so an image with a colon
-//! in its name works. The part behind it is a path from the image's root, with or without the
-//! leading slash.
+//! The image is the longest part before a colon that names an existing file, so names of images may
+//! contain colons. The part after the colon is a path from the root of the image, with or without
+//! the leading slash.
 
 use crate::error::{Failure, Result};
 use spindle_device::Spec;
@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// A file or directory, here or in an image.
+/// A file or directory on this machine or in an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A path of this machine.
@@ -24,20 +24,19 @@ pub enum Target {
 pub struct ImagePath {
     /// The image as the user named it: `disk.img`, `disk.img@s1a`.
     pub image: String,
-    /// The path from its root, with a leading slash.
+    /// The path in the image, with a leading slash.
     pub path: Vec<u8>,
 }
 
 impl ImagePath {
-    /// Returns both as the user would write them.
+    /// Returns the text `IMAGE:/path`.
     pub fn display(&self) -> String {
         format!("{}:{}", self.image, crate::text::printable(&self.path))
     }
 }
 
 impl Target {
-    /// Understands `IMAGE:/path` if there is such an image, anything else as a path of this
-    /// machine.
+    /// Parses `IMAGE:/path` if the image exists; any other text is a path of this machine.
     pub fn parse(word: &OsStr) -> Self {
         let bytes = word.as_bytes();
         if Path::new(word).symlink_metadata().is_ok() {
@@ -52,7 +51,7 @@ impl Target {
         Self::Local(word.into())
     }
 
-    /// Returns the same where only an image makes sense: `IMAGE` alone means its root.
+    /// Parses an argument that must be in an image; `IMAGE` alone means its root.
     pub fn in_image(word: &OsStr) -> Result<ImagePath> {
         match Self::parse(word) {
             Self::Inside(inside) => Ok(inside),
@@ -63,7 +62,7 @@ impl Target {
         }
     }
 
-    /// The path of this machine, refused if it looks as if an image had been meant.
+    /// Refuses a path of this machine that does not exist and looks like `IMAGE:/path`.
     pub fn check_local(path: &Path) -> Result<()> {
         if path.symlink_metadata().is_err() && path.as_os_str().as_bytes().windows(2).any(|w| w == b":/") {
             return Err(missing(path));
@@ -87,7 +86,7 @@ fn missing(path: &Path) -> Failure {
     Failure::new(format!("{}: {why}", image_path.display()))
 }
 
-/// Returns the text if it names a file or block device that exists, or a part of one.
+/// Returns the text if it names an existing file or block device, or a partition of one.
 fn existing_image(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok().filter(|text| !text.is_empty())?;
     let spec = Spec::parse(text).ok()?;
@@ -106,12 +105,12 @@ mod tests {
     fn inside(word: &Path) -> ImagePath {
         match Target::parse(word.as_os_str()) {
             Target::Inside(inside) => inside,
-            Target::Local(path) => panic!("{} is taken as local", path.display()),
+            Target::Local(path) => panic!("{} is parsed as local", path.display()),
         }
     }
 
-    /// Promise: the longest existing image wins, partitions belong to it, and what names no image
-    /// is local.
+    /// Promise: the longest existing image wins, partitions belong to its name, and a path
+    /// without an image is local.
     #[test]
     fn longest_image_wins() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! How values are written for people: names, modes, sizes and times.
+//! The textual form of values: names, modes, sizes and times.
 
 use spindle_clock::Timestamp;
 use spindle_ffs::{InodeFormat, Version};
@@ -7,14 +7,14 @@ use spindle_v7::Family;
 use spindle_vfs::FileKind;
 use std::fmt::Write;
 
-/// Writes a name or path as one line for people: [`encoded`], and nothing in it that cannot be seen
-/// ([`tame`]).
+/// Returns a name or path as one line for people: [`encoded`], with invisible characters escaped
+/// ([`terminal_safe`]).
 pub fn printable(name: &[u8]) -> String {
-    tame(&encoded(name))
+    terminal_safe(&encoded(name))
 }
 
-/// Writes a name or path as text for programs: control characters, backslashes and bytes that are
-/// not UTF-8 are written as escapes.
+/// Returns a name or path as text for programs: control characters, backslashes and bytes that are
+/// not UTF-8 are escaped.
 pub fn encoded(name: &[u8]) -> String {
     let mut out = String::new();
     for chunk in name.utf8_chunks() {
@@ -32,36 +32,37 @@ pub fn encoded(name: &[u8]) -> String {
     out
 }
 
-/// Returns a text for people in which nothing controls a terminal, turns the direction of what
-/// follows, or cannot be seen: such characters (controls, U+202E, U+200B, strange blanks …) are
-/// written as escapes, ends of lines and tabs too.
-pub fn tame(text: &str) -> String {
+/// Returns a text for people in which all characters are escaped that control a terminal, change
+/// the direction of text, or are invisible (control characters, U+202E, U+200B, unusual blanks …),
+/// also newlines and tabs.
+pub fn terminal_safe(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    text.chars().for_each(|c| push_tamed(&mut out, c));
+    text.chars().for_each(|c| push_escaped(&mut out, c));
     out
 }
 
-/// Does the same with several lines, which stay lines.
-pub fn tame_lines(text: &str) -> String {
+/// Does the same with several lines; newlines stay.
+pub fn terminal_safe_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if c == '\n' { out.push(c) } else { push_tamed(&mut out, c) }
+        if c == '\n' { out.push(c) } else { push_escaped(&mut out, c) }
     }
     out
 }
 
-fn push_tamed(out: &mut String, c: char) {
+fn push_escaped(out: &mut String, c: char) {
     if matches!(c, ' '..='~') {
         out.push(c);
         return;
     }
-    // The standard library knows what can be seen. Behind a letter it leaves accents alone.
+    // The standard library knows which characters are visible. After a letter it does not escape a
+    // combining accent.
     let mut pair = String::from("a");
     pair.push(c);
     out.extend(pair.escape_debug().skip(1));
 }
 
-/// Kind and permissions as `ls -l` writes them.
+/// Returns type and permissions as `ls -l` prints them.
 pub fn mode_string(kind: FileKind, perm: u32) -> String {
     let kind = match kind {
         FileKind::Regular => '-',
@@ -88,7 +89,7 @@ pub fn mode_string(kind: FileKind, perm: u32) -> String {
     out
 }
 
-/// Returns the name of a kind, for people and for `--json`.
+/// Returns the name of a file type, for people and for `--json`.
 pub const fn kind_name(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Regular => "regular file",
@@ -127,7 +128,7 @@ pub const fn inode_format(inodes: InodeFormat) -> &'static str {
     }
 }
 
-/// Returns the name of a format in one.
+/// Returns the name of a version together with its inode format.
 pub const fn version(version: Version, inodes: InodeFormat) -> &'static str {
     match (version, inodes) {
         (Version::Ufs2, _) => "UFS2",
@@ -147,7 +148,7 @@ pub const fn old_family(family: Family) -> &'static str {
     }
 }
 
-/// Year, month, day, hour, minute and second of a time, in UTC.
+/// Returns year, month, day, hour, minute and second of a time, in UTC.
 fn civil(secs: i64) -> (i64, u32, u32, u32, u32, u32) {
     // Days since 0000-03-01 of the proleptic Gregorian calendar, in eras of 400 years of 146,097
     // days; a year that starts in March has its leap day at the end.
@@ -164,23 +165,23 @@ fn civil(secs: i64) -> (i64, u32, u32, u32, u32, u32) {
     (year, small(month), small(day), small(rest / 3600), small(rest / 60 % 60), small(rest % 60))
 }
 
-/// Returns a time in UTC to the minute, as in listings.
+/// Returns a time in UTC, to the minute, as in listings.
 pub fn minute(time: Timestamp) -> String {
     let (year, month, day, hour, min, _) = civil(time.secs);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{min:02}")
 }
 
-/// Returns a time in UTC with all its digits (RFC 3339).
+/// Returns a time in UTC with nanoseconds (RFC 3339).
 pub fn exact(time: Timestamp) -> String {
     let (year, month, day, hour, min, sec) = civil(time.secs);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{min:02}:{sec:02}.{:09}Z", time.nanos)
 }
 
-/// Reads a number of bytes: digits, and `k`, `m`, `g` or `t` for powers of 1024 (`b` for 512-byte
+/// Parses a number of bytes: digits, and `k`, `m`, `g` or `t` for powers of 1024 (`b` for 512-byte
 /// sectors).
 ///
 /// # Errors
-/// A sentence's part saying what would be right.
+/// A message that says what to give.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.as_bytes().last().map(u8::to_ascii_lowercase) {
         Some(b'b') => (&text[..text.len() - 1], 512),
@@ -198,13 +199,13 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         .ok()
         .and_then(|n| n.checked_mul(unit))
         .filter(|&n| i64::try_from(n).is_ok())
-        .ok_or_else(|| "is more bytes than there can be".into())
+        .ok_or_else(|| "is too large".into())
 }
 
-/// [`parse_bytes`] for what is below 4 GiB.
+/// Parses a number of bytes below 4 GiB; see [`parse_bytes`].
 ///
 /// # Errors
-/// As there.
+/// As for [`parse_bytes`].
 pub fn parse_small(text: &str) -> Result<u32, String> {
     u32::try_from(parse_bytes(text)?).map_err(|_| "is too large".into())
 }
@@ -213,25 +214,28 @@ pub fn parse_small(text: &str) -> Result<u32, String> {
 mod tests {
     use super::*;
 
-    /// Promise: no name can move the cursor or hide a byte, and plain names stay as they are.
+    /// Promise: a name cannot control the terminal or hide a byte, and plain names are not changed.
     #[test]
-    fn names_are_tamed() {
+    fn names_are_escaped() {
         assert_eq!(printable("für Elise.txt".as_bytes()), "für Elise.txt");
         assert_eq!(printable(b"a\x1b[2J\n\\\xff"), r"a\u{1b}[2J\n\\\xff");
-        // Letters of all kinds, accents of their own and pictures stay; what turns or hides text
-        // does not.
+        // Letters, combining accents and pictures stay; characters that turn or hide text
+        // do not.
         let plain = "日本 e\u{301} русский עברית 🚀 'x' \"y\"";
-        assert_eq!((printable(plain.as_bytes()), tame(plain)), (plain.to_owned(), plain.to_owned()));
+        assert_eq!((printable(plain.as_bytes()), terminal_safe(plain)), (plain.to_owned(), plain.to_owned()));
         let hidden = "a\u{202e}gpj.exe \u{200b}\u{feff}\u{2028}\u{a0}\u{2066}";
         let shown = r"a\u{202e}gpj.exe \u{200b}\u{feff}\u{2028}\u{a0}\u{2066}";
-        assert_eq!((printable(hidden.as_bytes()), tame(hidden)), (shown.to_owned(), shown.to_owned()));
         assert_eq!(
-            (tame("a\r\nb\\"), tame_lines("a\r\nb\\")),
+            (printable(hidden.as_bytes()), terminal_safe(hidden)),
+            (shown.to_owned(), shown.to_owned())
+        );
+        assert_eq!(
+            (terminal_safe("a\r\nb\\"), terminal_safe_lines("a\r\nb\\")),
             (r"a\r\nb\".to_owned(), "a\\r\nb\\".to_owned())
         );
     }
 
-    /// Promise: set-id and sticky bits show with and without the execute bit under them.
+    /// Promise: set-id and sticky bits are shown with and without the execute bit.
     #[test]
     fn modes() {
         assert_eq!(mode_string(FileKind::Regular, 0o4755), "-rwsr-xr-x");
@@ -250,7 +254,7 @@ mod tests {
         exact(Timestamp::new(i64::MAX / 2, 0));
     }
 
-    /// Promise: units are powers of 1024, and nonsense is refused.
+    /// Promise: units are powers of 1024, and invalid text is refused.
     #[test]
     fn sizes() {
         assert_eq!((parse_bytes("64M"), parse_bytes("8b")), (Ok(64 << 20), Ok(4096)));

@@ -9,58 +9,33 @@
 //! The caller asks [`Ffs::read_only_reasons`] why it could not write, gives back the references it
 //! was given, and calls `unmount` in the end: without it the file system stays marked as in use.
 //!
-//! A newcomer reads [`ondisk`] (the structures), [`Layout`] (where everything is) and
-//! [`Superblock`] first, then `alloc`, `file`, `dir` and `ops`. The order of locks is told in
-//! `inode`.
+//! The folders stand on each other, and a test holds them to it: `format` (what is on the device),
+//! `log` (the write-ahead log), `volume` (space and inodes, changed in transactions), `tree`
+//! (files, names and the operations). Beside them stand [`newfs`], [`check`] and [`tunefs`], which
+//! need no mount. A newcomer reads [`ondisk`] (the structures), [`Layout`] (where everything is)
+//! and [`Superblock`] first, then `volume::alloc`, `tree::file`, `tree::dir` and `tree::ops`.
+//! `tree::inode` gives the order of the locks.
 
-mod alloc;
-mod attr;
-mod bmap;
 pub mod check;
-mod ckhash;
-mod commit;
-mod dialect;
-mod dinode;
-mod dir;
-mod dirindex;
-mod extattr;
-mod extents;
-mod file;
-mod group;
-mod inode;
-mod intervals;
-mod journal;
-mod layout;
-mod makelog;
-mod mount;
-mod names;
+mod format;
+mod log;
 pub mod newfs;
-pub mod ondisk;
-mod ops;
-mod policy;
-mod removelog;
-mod rename;
-mod rotation;
-mod runs;
-mod search;
-mod summary;
-mod superblock;
-mod truncate;
+mod tree;
 pub mod tunefs;
-mod tx;
-mod units;
-mod wapbl;
+mod volume;
 
-pub use ckhash::check_hash;
-pub use dialect::Dialect;
-pub use group::{CG_CKHASH, Group, GroupMap, GroupMut, Patch, clrbit, find_bit, isset, setbit};
-pub use journal::{FoundLog, LogPlace};
-pub use layout::{InodeFormat, Layout, MAXBSIZE, MINBSIZE, Version};
-pub use makelog::{LOG_NAME, log_bytes};
-pub use mount::{Ffs, LogUse, OpenOptions, ROOT_INO};
-pub use removelog::remove_log;
-pub use rotation::Rotation;
-pub use runs::Allocation;
-pub use superblock::{CheckHashes, Superblock};
-pub use units::{Frag, Lbn};
-pub use wapbl::{Identity, Replay, Stamp, Standing};
+pub use self::log::LogUse;
+pub use self::log::locate::{FoundLog, LogPlace};
+pub use self::log::wapbl::{Identity, Replay, Stamp, Standing};
+pub use format::ckhash::check_hash;
+pub use format::dialect::Dialect;
+pub use format::group::{CG_CKHASH, Group, GroupMap, GroupMut, Patch, clrbit, find_bit, isset, setbit};
+pub use format::layout::{InodeFormat, Layout, MAXBSIZE, MINBSIZE, ROOT_INO, Version};
+pub use format::ondisk;
+pub use format::rotation::Rotation;
+pub use format::superblock::{CheckHashes, Superblock};
+pub use format::units::{Frag, Lbn};
+pub use tree::log_file::{LOG_NAME, log_bytes};
+pub use tree::mount::{Ffs, OpenOptions};
+pub use tree::remove_log::remove_log;
+pub use volume::runs::Allocation;

@@ -1,13 +1,13 @@
-//! Between the values of the seam and the values of the kernel.
+//! Conversion between the values of `spindle-vfs` and those of the kernel.
 //!
-//! One number needs care: the kernel calls the root 1 whatever the file system calls it, so
-//! [`NodeIds`] swaps the two numbers.
+//! The kernel's number of the root is always 1. So [`NodeIds`] exchanges the number 1 with the
+//! root's inode number.
 
 use crate::protocol::NodeId;
 use spindle_clock::Timestamp;
 use spindle_vfs::{Attr, FileKind, Ino, Rdev};
 
-/// Inode numbers as the kernel knows them.
+/// Mapping between inode numbers and the kernel's numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeIds {
     root: Ino,
@@ -37,16 +37,16 @@ impl NodeIds {
     }
 }
 
-/// Whom everything appears to belong to, and what it appears to permit.
+/// Owner, group and permissions that are shown instead of those of the files.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Presented {
+pub(crate) struct ShownAttrs {
     pub(crate) uid: Option<u32>,
     pub(crate) gid: Option<u32>,
     pub(crate) file_mask: Option<u32>,
     pub(crate) dir_mask: Option<u32>,
 }
 
-impl Presented {
+impl ShownAttrs {
     fn perm(self, attr: &Attr) -> u32 {
         let mask = match attr.kind {
             FileKind::Directory => self.dir_mask,
@@ -60,15 +60,15 @@ impl Presented {
 /// The attributes as `stat` shows them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileAttr {
-    /// The kernel's number; 0 tells it that a name does not exist.
+    /// The kernel's number; 0 means that the name does not exist.
     pub(crate) node: NodeId,
     pub(crate) size: u64,
-    /// Of 512 bytes.
+    /// Allocated blocks of 512 bytes.
     pub(crate) blocks: u64,
     pub(crate) atime: Timestamp,
     pub(crate) mtime: Timestamp,
     pub(crate) ctime: Timestamp,
-    /// Kind and permissions.
+    /// Type and permissions.
     pub(crate) mode: u32,
     pub(crate) nlink: u32,
     pub(crate) uid: u32,
@@ -77,8 +77,8 @@ pub(crate) struct FileAttr {
     pub(crate) blksize: u32,
 }
 
-/// Returns the attributes as `stat` shows them, under the kernel's number for the inode.
-pub(crate) fn file_attr(node: NodeId, attr: &Attr, presented: Presented) -> FileAttr {
+/// Returns the attributes as `stat` shows them, with the kernel's number of the inode.
+pub(crate) fn file_attr(node: NodeId, attr: &Attr, shown_attrs: ShownAttrs) -> FileAttr {
     FileAttr {
         node,
         size: attr.size,
@@ -86,16 +86,16 @@ pub(crate) fn file_attr(node: NodeId, attr: &Attr, presented: Presented) -> File
         atime: attr.atime,
         mtime: attr.mtime,
         ctime: attr.ctime,
-        mode: attr.kind.mode_bits() | presented.perm(attr),
+        mode: attr.kind.mode_bits() | shown_attrs.perm(attr),
         nlink: attr.nlink,
-        uid: presented.uid.unwrap_or(attr.uid),
-        gid: presented.gid.unwrap_or(attr.gid),
+        uid: shown_attrs.uid.unwrap_or(attr.uid),
+        gid: shown_attrs.gid.unwrap_or(attr.gid),
         rdev: encode_rdev(attr.rdev),
         blksize: attr.blksize,
     }
 }
 
-/// Attributes of nothing: number 0 tells the kernel that a name does not exist.
+/// Returns attributes with the number 0, which mean that a name does not exist.
 pub(crate) const fn absent() -> FileAttr {
     const EPOCH: Timestamp = Timestamp { secs: 0, nanos: 0 };
     FileAttr {
@@ -129,8 +129,8 @@ pub(crate) const fn decode_rdev(dev: u32) -> Rdev {
 mod tests {
     use super::*;
 
-    /// Promise: whatever number the root has, every other inode keeps a number of its own, and both
-    /// ways agree.
+    /// Promise: for any number of the root, all inodes have different kernel numbers, and the
+    /// two conversions are inverse.
     #[test]
     fn node_numbers_are_swapped_with_the_root() {
         for root in [1, 2, 7] {
@@ -144,7 +144,8 @@ mod tests {
         }
     }
 
-    /// Promise: device numbers up to 12 bits of major and 20 bits of minor pass both ways.
+    /// Promise: device numbers of 12 bits of major and 20 bits of minor number are converted in
+    /// both directions.
     #[test]
     fn device_numbers() {
         for (major, minor) in [(0, 0), (8, 1), (0xfff, 0xf_ffff), (1, 0x100), (259, 300)] {

@@ -1,9 +1,9 @@
-//! Becoming a daemon, and saying when the mount is live.
+//! Starting a daemon, and reporting when the mount is ready.
 //!
-//! `mount(8)`, fstab and systemd look at the exit status of the command: 0 must mean that the mount
-//! is live. So the process forks first of all, before there are threads, open images or mounts to
-//! be torn in two. The child does everything; the parent waits at a pipe for one byte that says
-//! *live*, or for the text of the error.
+//! `mount(8)`, fstab and systemd use the exit status of the command: 0 must mean that the mount is
+//! ready. So the process forks first, before it starts threads, opens images or mounts anything.
+//! The child does all the work. The parent waits on a pipe for the byte [`READY`], or for the text
+//! of the error.
 
 use crate::{Error, Result, Signals};
 use nix::unistd::{ForkResult, dup2_stderr, dup2_stdin, dup2_stdout, fork, pipe2, setsid};
@@ -14,21 +14,21 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::ExitCode;
 
-/// `mount(8)`'s exit status for a failed mount.
+/// Exit status of a failed mount, the same as that of `mount(8)`.
 const MOUNT_FAILED: u8 = 32;
-/// The first byte through the pipe when all is well; no error text starts with it.
-const LIVE: u8 = 0;
+/// The byte on the pipe that means success; no error text starts with it.
+const READY: u8 = 0;
 
-/// How to serve.
+/// The process that serves a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// In this process, telling systemd through `NOTIFY_SOCKET`.
+    /// In this process; systemd is notified through `NOTIFY_SOCKET`.
     Foreground,
-    /// In a daemon; this process ends when the mount is live or has failed.
+    /// In a daemon; this process ends when the mount is ready or has failed.
     Daemon,
 }
 
-/// To be called once, when the mount is live.
+/// Reports once that the mount is ready.
 #[derive(Debug)]
 pub struct Ready(Announce);
 
@@ -39,29 +39,29 @@ enum Announce {
 }
 
 impl Ready {
-    /// Says that the mount is live. A daemon then lets go of its terminal and its working
+    /// Reports that the mount is ready. A daemon then leaves its terminal and its working
     /// directory.
     ///
     /// # Errors
-    /// When there is nobody to tell any more, or `/dev/null` cannot be opened.
-    pub fn live(self) -> Result<()> {
+    /// If the parent or systemd cannot be reached, or `/dev/null` cannot be opened.
+    pub fn report(self) -> Result<()> {
         match self.0 {
             Announce::ToSystemd => notify_systemd(),
             Announce::ToParent(mut pipe) => {
-                std::env::set_current_dir("/").map_err(|e| Error::system("cannot leave for /", e))?;
+                std::env::set_current_dir("/").map_err(|e| Error::system("cannot change to /", e))?;
                 let null = null()?;
-                let lost = |e: nix::Error| Error::system("cannot let go of the terminal", e);
+                let lost = |e: nix::Error| Error::system("cannot leave the terminal", e);
                 dup2_stdout(&null).map_err(lost)?;
                 dup2_stderr(&null).map_err(lost)?;
-                pipe.write_all(&[LIVE]).map_err(|e| Error::system("nobody waits for the mount", e))
+                pipe.write_all(&[READY]).map_err(|e| Error::system("cannot notify the parent process", e))
             }
         }
     }
 }
 
-/// Runs `run` as `mode` says and gives the exit status for `main` to return: in the daemon that of
-/// `run`, in its parent 0 when the mount is live, else 32 with the message on standard error, after
-/// `name`. Must be called before there are threads.
+/// Calls `run` in this process or in a daemon, according to `mode`. Returns the exit status for
+/// `main`: in the daemon that of `run`; in its parent 0 when the mount is ready, otherwise 32, with
+/// the message on standard error after `name`. Call it before starting threads.
 pub fn launch<E: Display>(
     mode: Mode,
     name: &str,
@@ -90,7 +90,7 @@ pub fn launch<E: Display>(
         (Ok(()), _) => ExitCode::SUCCESS,
         (Err(error), None) => fail(&error),
         (Err(error), Some(mut pipe)) => {
-            // Once live, the parent is gone and the text goes nowhere; the log has it.
+            // After success the parent has ended; the error is in the system log.
             let _ = pipe.write_all(error.as_bytes());
             ExitCode::from(MOUNT_FAILED)
         }
@@ -109,8 +109,8 @@ fn become_daemon() -> Result<Side> {
         return Err(Error::State("cannot start a daemon: this process has threads already".into()));
     }
     let (read, write) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(|e| failed(e.into()))?;
-    // SAFETY: this is the only thread, as has just been seen, so that no lock can be held by
-    // another in the child.
+    // SAFETY: this is the only thread, as checked above, so no other thread can hold a lock in
+    // the child.
     match unsafe { fork() }.map_err(|e| failed(e.into()))? {
         ForkResult::Parent { .. } => Ok(Side::Parent(File::from(read))),
         ForkResult::Child => {
@@ -123,11 +123,11 @@ fn become_daemon() -> Result<Side> {
 
 fn wait_for_child(mut pipe: File) -> Result<ExitCode> {
     let mut first = [0];
-    let failed = |e| Error::system("cannot hear from the daemon", e);
+    let failed = |e| Error::system("cannot read from the daemon", e);
     if pipe.read(&mut first).map_err(failed)? == 0 {
-        return Err(Error::State("the daemon died before the mount was live".into()));
+        return Err(Error::State("the daemon died before the mount was ready".into()));
     }
-    if first[0] == LIVE {
+    if first[0] == READY {
         return Ok(ExitCode::SUCCESS);
     }
     let mut message = first.to_vec();
@@ -140,7 +140,8 @@ fn null() -> Result<OwnedFd> {
     null.map(OwnedFd::from).map_err(|e| Error::system("cannot open /dev/null", e))
 }
 
-/// `sd_notify(3)`: one datagram to the socket that systemd names; `@` starts an abstract name.
+/// Notifies systemd as `sd_notify(3)` does: by a datagram to the socket that systemd names. `@`
+/// starts an abstract name.
 fn notify_systemd() -> Result<()> {
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::ffi::OsStrExt;
@@ -153,5 +154,5 @@ fn notify_systemd() -> Result<()> {
         };
         UnixDatagram::unbound()?.send_to_addr(b"READY=1\n", &address).map(drop)
     };
-    send().map_err(|e| Error::system(format!("cannot tell {} that the mount is live", name.display()), e))
+    send().map_err(|e| Error::system(format!("cannot notify {} that the mount is ready", name.display()), e))
 }

@@ -1,4 +1,4 @@
-//! Why a mount could not be made, served or ended.
+//! Errors of mounting, serving and unmounting.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,51 +6,51 @@ use std::path::{Path, PathBuf};
 /// Result of mounting and unmounting.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a mount could not be made, served or ended.
+/// An error of mounting, serving or unmounting.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A word of `-o` is wrong.
+    /// A mount option is invalid.
     #[error("mount option `{word}` {why}")]
     Option {
-        /// The word.
+        /// The option.
         word: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// The kernel or `fusermount3` refused to mount or unmount.
     #[error("cannot {what} {}: {source}", path.display())]
     Mount {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// Where.
+        /// The mount point.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// Something is not as it must be for this to work.
+    /// A precondition is not met.
     #[error("{0}")]
     State(String),
-    /// The session with the kernel broke off.
-    #[error("the FUSE session of {} broke off: {source}", path.display())]
+    /// The connection with the kernel failed.
+    #[error("the FUSE connection of {} failed: {source}", path.display())]
     Session {
-        /// Where it was mounted.
+        /// The mount point.
         path: PathBuf,
-        /// What happened.
+        /// The reason.
         source: io::Error,
     },
-    /// Data for which `write(2)` had reported success, or that was written through a mapping, is
-    /// not in the image.
+    /// Data is not in the image although `write(2)` had reported success, or after it was
+    /// written through a mapping.
     #[error("{0}")]
     Lost(String),
-    /// The file system could not be brought to its end.
+    /// The file system could not be unmounted completely.
     #[error("the file system could not be written completely: {0}")]
     FileSystem(#[from] spindle_vfs::Error),
-    /// The system refused something else.
+    /// Another system call failed.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
 }

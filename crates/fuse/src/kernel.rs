@@ -1,13 +1,13 @@
-//! Asking the kernel for a mount, and for its end.
+//! Mounting and unmounting by the kernel.
 //!
-//! What is on a block device is mounted as `fuseblk` if root does it, so that the kernel claims the
-//! device for the mount and tells of `sync(2)` and `syncfs(2)` (Linux 6.18 and newer). It knows one
-//! mount of a device; a second one, of another partition that the kernel does not see, is an
-//! ordinary one.
+//! If root mounts a block device, the type is `fuseblk`: the kernel claims the device for the mount
+//! and passes on `sync(2)` and `syncfs(2)` (Linux 6.18 and newer). The kernel allows only one such
+//! mount of a device. A second one, of another partition that the kernel does not see, is an
+//! ordinary FUSE mount.
 //!
-//! Root mounts by itself. Others, and `auto_unmount`, go through `fusermount3`, which passes the
-//! open device back over a socket (`_FUSE_COMMFD`, the protocol of libfuse's `mount.c`) and, for
-//! `auto_unmount`, waits for that socket to close.
+//! Root mounts directly. Other users, and mounts with `auto_unmount`, use `fusermount3`, which
+//! passes the open device back over a socket (`_FUSE_COMMFD`, the protocol of libfuse's `mount.c`).
+//! For `auto_unmount` it also waits for that socket to close.
 
 use crate::mountinfo::{self, MountDevice};
 use crate::{Access, Error, MountOptions, Result};
@@ -25,7 +25,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const DEVICE: &str = "/dev/fuse";
-/// What the kernel counts a block device in while it is mounted: what all disks can do.
+/// Block size that the kernel uses for a mounted block device; all disks support it.
 const BLOCK_BYTES: u32 = 4096;
 const FUSERMOUNT: &str = "fusermount3";
 
@@ -33,39 +33,39 @@ const FUSERMOUNT: &str = "fusermount3";
 pub(crate) struct KernelMount {
     /// The open `/dev/fuse`.
     pub(crate) fd: OwnedFd,
-    /// What the kernel calls the mounted file system.
+    /// The kernel's device number of the mounted file system.
     pub(crate) device: MountDevice,
-    /// It is the block device itself.
+    /// True for a `fuseblk` mount of a block device.
     pub(crate) is_block: bool,
-    /// While this is open, `fusermount3` does not unmount.
+    /// Socket to `fusermount3`, which unmounts when it is closed.
     pub(crate) auto_unmount: Option<UnixStream>,
 }
 
-/// Returns whether the kernel must check permissions: whenever anyone but root on behalf of root
-/// may come in. Root would pass every check, and each create would cost a GETATTR of the directory.
+/// Returns true if the kernel must check permissions: if anyone except root may use the mount. Root
+/// passes every check, and with checks each create would cost a GETATTR of the directory.
 pub(crate) fn needs_permission_checks(options: &MountOptions) -> bool {
     options.default_permissions || options.access == Access::Everyone || !geteuid().is_root()
 }
 
-/// Refuses what the kernel would not hold anybody to.
+/// Refuses an access rule that the kernel does not enforce.
 fn check_access(access: Access, is_root: bool) -> Result<()> {
     if access == Access::OwnerAndRoot && !is_root {
         return Err(Error::option(
             "allow_root",
-            "cannot be kept: the kernel lets in the owner alone or everyone, and what it has in its caches it shows without \
-             asking; use allow_other, which holds everyone to the permissions of the files, or let root mount it",
+            "cannot be enforced: the kernel admits only the owner or everyone, and shows cached data without asking; \
+             use allow_other, which enforces the permissions of the files, or let root mount it",
         ));
     }
     Ok(())
 }
 
-/// Mounts on `dir`, an absolute path without links. `source` is shown by `mount` and `df`.
+/// Mounts on `dir`, an absolute path without symbolic links. `mount` and `df` show `source`.
 pub(crate) fn mount(dir: &Path, source: &str, options: &MountOptions) -> Result<KernelMount> {
     let root = geteuid().is_root();
     check_access(options.access, root)?;
     for (asked, word) in [(options.suid, "suid"), (options.dev, "dev")] {
         if asked && (!root || options.auto_unmount) {
-            let why = if root { "does not go together with auto_unmount" } else { "is for root only" };
+            let why = if root { "cannot be combined with auto_unmount" } else { "is for root only" };
             return Err(Error::option(word, why));
         }
     }
@@ -76,7 +76,12 @@ pub(crate) fn mount(dir: &Path, source: &str, options: &MountOptions) -> Result<
     };
     let (device, is_block) = match mountinfo::mounted_on(dir)? {
         Some(entry) => (entry.device, entry.fs_type.starts_with("fuseblk.")),
-        None => return Err(Error::State(format!("{} is mounted, but not to be seen", dir.display()))),
+        None => {
+            return Err(Error::State(format!(
+                "{} is mounted, but is missing in the mount table",
+                dir.display()
+            )));
+        }
     };
     Ok(KernelMount { fd, device, is_block, auto_unmount })
 }
@@ -117,7 +122,7 @@ fn mount_directly(dir: &Path, source: &str, options: &MountOptions) -> Result<Ow
             Ok(()) => return Ok(fuse.into()),
             Err(error) => {
                 log::warn!(
-                    "{}: the kernel will not tell of sync: no mount of a block device: {error}",
+                    "{}: cannot mount it as a block device, so sync(2) will not make it durable: {error}",
                     device.display()
                 );
             }
@@ -133,8 +138,9 @@ fn mount_by_helper(
     options: &MountOptions,
 ) -> Result<(OwnedFd, Option<UnixStream>)> {
     let failed = |what: &str, e: io::Error| Error::system(format!("{what} {FUSERMOUNT}"), e);
-    let (ours, theirs) = UnixStream::pair().map_err(|e| failed("no socket for", e))?;
-    fcntl(&theirs, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|e| failed("no socket for", e.into()))?;
+    let (ours, theirs) = UnixStream::pair().map_err(|e| failed("cannot create a socket for", e))?;
+    fcntl(&theirs, FcntlArg::F_SETFD(FdFlag::empty()))
+        .map_err(|e| failed("cannot create a socket for", e.into()))?;
     let mut child = Command::new(FUSERMOUNT)
         .arg("-o")
         .arg(helper_options(source, options))
@@ -147,7 +153,7 @@ fn mount_by_helper(
     drop(theirs);
     let fd = receive_fd(&ours);
     if options.auto_unmount {
-        // The helper stays until our end of the socket closes.
+        // The helper runs until our end of the socket is closed.
         if let Ok(fd) = fd {
             return Ok((fd, Some(ours)));
         }
@@ -161,8 +167,7 @@ fn mount_by_helper(
     }
 }
 
-/// Returns the options as `fusermount3` reads them: it takes a backslash before a comma or a
-/// backslash away.
+/// Returns the options for `fusermount3`, which removes a backslash before a comma or a backslash.
 fn helper_options(source: &str, options: &MountOptions) -> String {
     let mut text = format!("fsname={}", source.replace('\\', r"\\").replace(',', r"\,"));
     let words = [
@@ -198,25 +203,25 @@ fn receive_fd(socket: &UnixStream) -> io::Result<OwnedFd> {
         if let ControlMessageOwned::ScmRights(fds) = control
             && let Some(&fd) = fds.first()
         {
-            // SAFETY: the kernel has just made this descriptor for us; nothing else knows its
-            // number.
+            // SAFETY: the kernel has just created this descriptor for us; nothing else
+            // uses its number.
             return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
         }
     }
-    Err(io::Error::other(format!("{FUSERMOUNT} refused")))
+    Err(io::Error::other(format!("{FUSERMOUNT} refused the mount")))
 }
 
-/// How to unmount.
+/// The way to unmount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unmount {
-    /// Only if nothing is in use.
+    /// Unmount only if nothing is in use.
     Unused,
-    /// Take it out of sight now; it ends when the last use ends.
+    /// Detach the mount now; it ends with its last use.
     Detach,
 }
 
-/// Unmounts `device` from `dir` (absolute, without links), if it is mounted at all and is what is
-/// seen there.
+/// Unmounts `device` from `dir` (an absolute path without symbolic links). Does nothing if it is
+/// not mounted, and fails if another file system is mounted over it.
 pub(crate) fn unmount(dir: &Path, device: MountDevice, how: Unmount) -> Result<()> {
     match mountinfo::mounted_on(dir)? {
         Some(entry) if entry.device == device => {}
@@ -235,7 +240,7 @@ pub(crate) fn unmount(dir: &Path, device: MountDevice, how: Unmount) -> Result<(
         .stdin(Stdio::null())
         .status()
         .map_err(|e| Error::system(format!("cannot run {FUSERMOUNT}"), e))?;
-    // It says nothing of the reason; being in use is the usual one.
+    // The helper does not report the reason; usually the mount is in use.
     if status.success() { Ok(()) } else { Err(Error::mount("unmount", dir, Errno::EBUSY)) }
 }
 
@@ -243,21 +248,21 @@ pub(crate) fn unmount(dir: &Path, device: MountDevice, how: Unmount) -> Result<(
 mod tests {
     use super::*;
 
-    /// Promise: `allow_root` is what the kernel does for a mount of root, and nothing that could be
-    /// kept for others.
+    /// Promise: `allow_root` is accepted for mounts by root, which behave so anyway, and
+    /// refused to other users.
     #[test]
     fn allow_root_is_for_root() {
         assert!(check_access(Access::OwnerAndRoot, true).is_ok());
         let error = check_access(Access::OwnerAndRoot, false).unwrap_err().to_string();
         assert!(
-            error.contains("`allow_root` cannot be kept") && error.contains("use allow_other"),
+            error.contains("`allow_root` cannot be enforced") && error.contains("use allow_other"),
             "{error}"
         );
         let options = MountOptions { access: Access::OwnerAndRoot, ..Default::default() };
         assert!(!helper_options("image", &options).contains("allow_other"));
     }
 
-    /// Promise: a name full of commas reaches `fusermount3` as a name, not as options.
+    /// Promise: `fusermount3` reads a name with commas as a name, not as options.
     #[test]
     fn helper_options_are_escaped() {
         let text = helper_options(r"a,suid\,b", &MountOptions { auto_unmount: true, ..Default::default() });

@@ -1,10 +1,10 @@
-//! The FUSE front-end: a [`FileSystem`](spindle_vfs::FileSystem) mounted on a directory of this
+//! The FUSE front-end: mounts a [`FileSystem`](spindle_vfs::FileSystem) on a directory of this
 //! machine.
 //!
-//! From the outside in: [`launch`] makes a daemon or not; [`serve`] takes one mount from its making
-//! to a complete image; [`mount`] is the part of it that a test or another program wants by itself;
-//! [`umount`] ends a mount of another process and waits for its image. [`MountOptions`] are the
-//! words of `-o`.
+//! From the outside in: [`launch`] starts a daemon or runs in the foreground; [`serve`] mounts,
+//! serves and unmounts a file system; [`mount`] is the part of it for tests and other programs;
+//! [`umount`] unmounts a file system that another process serves, and waits until its image is
+//! complete. [`MountOptions`] are the options of `-o`.
 //!
 //! ```no_run
 //! # use std::{path::Path, process::ExitCode, sync::Arc};
@@ -16,42 +16,42 @@
 //!     launch(Mode::Daemon, "spindle mount", |signals, ready| {
 //!         let mut options = MountOptions::default();
 //!         options.parse("noatime,allow_other")?;
-//!         let fs = open_image("disk.img")?; // Threads only from here on.
+//!         let fs = open_image("disk.img")?; // Start threads only from here on.
 //!         serve(&fs, Path::new("/mnt"), "disk.img", &options, None, signals, ready)
 //!     })
 //! }
 //! ```
 //!
-//! # What FUSE does not let us do
+//! # Limits of FUSE
 //!
-//! - `sync(2)` and `syncfs(2)` are told of on mounts of block devices by root, from Linux 6.18 on.
-//!   Elsewhere the kernel begins to write its pages back to us but does not tell us to make them
-//!   durable: a timer does (`commit=`, 5 s). `fsync(2)` is honoured at once.
-//! - A read from the kernel's cache does not reach us, so access times change only with reads that
-//!   do.
-//! - Pages that were changed through a mapping, and with `writeback` all data, come late and in the
-//!   name of nobody. They do not get of the free-space reserve (unless root alone can use the
-//!   mount), and that there is no room for them is heard from `msync`, `fsync` or `close`; if
-//!   nobody asks, the log and the end of the mount tell what was lost.
-//! - With `writeback` a write beyond the largest size of a file is refused as late, and the kernel
+//! - The kernel passes on `sync(2)` and `syncfs(2)` only on mounts of block devices by root, from
+//!   Linux 6.18 on. On other mounts it starts to write back its pages, but does not ask for
+//!   durability; a timer makes changes durable (`commit=`, 5 s). `fsync(2)` makes them durable at
+//!   once.
+//! - Reads from the kernel's cache do not reach this crate and do not change access times.
+//! - Pages that were changed through a mapping, and with `writeback` all data, arrive late and
+//!   without the ID of a user. They cannot use the free-space reserve (unless only root can use the
+//!   mount). If there is no space for them, `msync`, `fsync` or `close` fails; if no program calls
+//!   these, the system log and the unmount report the lost bytes.
+//! - With `writeback`, a write beyond the largest file size is also refused late, and the kernel
 //!   shows the size that the file would have until it forgets the file.
-//! - The kernel knows nothing of BSD's file flags. What they forbid is refused, but a late write to
-//!   an immutable file only when the pages come back to us, so that `fsync` or `close` tells of it.
-//! - Extended attributes of name spaces other than `user` and `system` do not exist.
-//! - Without the statx and tmpfile requests there is no birth time in `statx`, and no `O_TMPFILE`.
-//! - A file handle of an NFS client outlives the kernel's own memory of a file only if the file
-//!   system answers a look-up of `.` in anything, directory or not.
-//! - When root mounts for itself alone, the kernel does not check permissions: a process of root
-//!   that gave up its capabilities is not held to them. `default_permissions` changes that.
+//! - The kernel does not know BSD's file flags. Forbidden changes are refused; but a late write to
+//!   an immutable file is refused when its pages arrive, so `fsync` or `close` fails.
+//! - Only the name spaces `user` and `system` of extended attributes exist.
+//! - The requests STATX and TMPFILE are not implemented, so `statx` has no time of creation, and
+//!   `O_TMPFILE` does not work.
+//! - A file handle of an NFS client stays valid after the kernel has forgotten the file only if the
+//!   file system supports a lookup of `.` in any inode, not only in directories.
+//! - If only root can use a mount, the kernel does not check permissions, not even for a process of
+//!   root that gave up its capabilities. `default_permissions` changes that.
 //! - Device numbers have 12 bits of major and 20 bits of minor.
 
 mod convert;
 mod daemon;
-mod ending;
+mod deferred;
 mod error;
 mod kernel;
-mod later;
-mod losses;
+mod lost_writes;
 mod mountinfo;
 mod nodes;
 mod options;
@@ -62,11 +62,12 @@ mod serve;
 mod server;
 mod session;
 mod signals;
+mod waiting;
 
 pub use daemon::{Mode, Ready, launch};
-pub use ending::{is_held_by_ending, wait_for_ending};
 pub use error::{Error, Result};
 pub use options::{Access, MountOptions, WriteLimit};
 pub use serve::{serve, umount};
 pub use session::{Session, Unmounter, mount};
 pub use signals::Signals;
+pub use waiting::{is_held_by_ending_daemon, wait_for_ending_daemon};

@@ -1,13 +1,12 @@
-//! `/proc/self/mountinfo`: which mount is on a directory, asked without touching the mounted file
-//! system.
+//! The table of mounts, `/proc/self/mountinfo`. It shows which mount is on a directory without an
+//! access to the mounted file system.
 
 use crate::{Error, Result};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// A device number as `major:minor`, which names a mounted file system for as long as it is
-/// mounted.
+/// A device number `major:minor`, which identifies a file system while it is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MountDevice {
     pub(crate) major: u32,
@@ -32,35 +31,34 @@ impl std::str::FromStr for MountDevice {
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountEntry {
-    /// Tells the mounts of one file system apart.
+    /// Number of the mount; a file system can have several mounts.
     id: u32,
     pub(crate) device: MountDevice,
     pub(crate) mount_point: PathBuf,
     pub(crate) fs_type: String,
-    /// The user who made a FUSE mount.
+    /// The user who mounted it, for a FUSE mount.
     pub(crate) user_id: Option<u32>,
 }
 
 impl MountEntry {
-    /// Returns true if a FUSE server is behind it, of a kind with a name.
+    /// Returns true for a FUSE mount with a subtype.
     pub(crate) fn is_fuse(&self) -> bool {
         ["fuse.", "fuseblk."].iter().any(|kind| self.fs_type.starts_with(kind))
     }
 }
 
-/// Returns the topmost mount on exactly this directory, an absolute path without links.
+/// Returns the topmost mount on exactly this directory, an absolute path without symbolic links.
 pub(crate) fn mounted_on(dir: &Path) -> Result<Option<MountEntry>> {
     Ok(all()?.into_iter().rfind(|entry| entry.mount_point == dir))
 }
 
-/// Returns true if the file system of `mount` is mounted at another place, too, that this process
-/// sees. To be asked while `mount` is there: afterwards its device number may be another file
-/// system's.
+/// Returns true if the file system of `mount` is also mounted at another place that this process
+/// sees. Call it while `mount` exists: afterwards another file system may get its device number.
 pub(crate) fn is_elsewhere(mount: &MountEntry) -> Result<bool> {
     Ok(all()?.iter().any(|entry| entry.device == mount.device && entry.id != mount.id))
 }
 
-/// Returns true if a file system of this number is mounted anywhere that this process sees.
+/// Returns true if a file system with this number is mounted at any place that this process sees.
 pub(crate) fn is_mounted(device: MountDevice) -> Result<bool> {
     Ok(all()?.iter().any(|entry| entry.device == device))
 }
@@ -71,8 +69,8 @@ fn all() -> Result<Vec<MountEntry>> {
     Ok(text.split(|&b| b == b'\n').filter_map(parse_line).collect())
 }
 
-/// Returns the fields of proc(5): id, parent, device, root, mount point, options, optional fields,
-/// `-`, type, source, super-block options.
+/// Parses a line. Its fields are, after proc(5): id, parent, device, root, mount point, options,
+/// optional fields, `-`, type, source, super-block options.
 fn parse_line(line: &[u8]) -> Option<MountEntry> {
     let mut fields = line.split(|&b| b == b' ');
     let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
@@ -87,7 +85,8 @@ fn parse_line(line: &[u8]) -> Option<MountEntry> {
     Some(MountEntry { id, device, mount_point: OsString::from_vec(mount_point).into(), fs_type, user_id })
 }
 
-/// Returns the space, tab, newline and backslash are written as three octal digits.
+/// Returns a field with its escapes resolved: space, tab, newline and backslash are escaped as a
+/// backslash and three octal digits.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -101,11 +100,11 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the directory without links in its path, its last component included; does not touch
-/// what is mounted on it.
+/// Returns the path without symbolic links, also in its last component. Does not access the file
+/// system that is mounted there.
 pub(crate) fn canonical(dir: &Path) -> std::io::Result<PathBuf> {
-    // `canonicalize` reads links only, but a dead mount's own root answers nothing: then only the
-    // parent is asked.
+    // `canonicalize` only reads symbolic links, but fails on the root of a dead mount; then
+    // only the parent is resolved.
     dir.canonicalize().or_else(|error| {
         let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else { return Err(error) };
         let parent = if parent.as_os_str().as_bytes().is_empty() { Path::new(".") } else { parent };
@@ -121,9 +120,9 @@ pub(crate) fn canonical(dir: &Path) -> std::io::Result<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Promise: a line is read whatever stands in its optional fields and its escaped path.
+    /// Promise: lines with any optional fields and escaped paths are parsed.
     #[test]
-    fn lines_are_read() {
+    fn lines_are_parsed() {
         let line = br"98 30 0:45 / /mnt/a\040b rw,nosuid shared:3 master:1 - fuse.spindle a\054b rw,user_id=7,group_id=0";
         let entry = parse_line(line).unwrap();
         assert_eq!(entry.id, 98);
@@ -136,7 +135,7 @@ mod tests {
         assert_eq!(parse_line(b"1 2 x:y / / rw - t s o"), None);
     }
 
-    /// Promise: only what is an escape is unescaped.
+    /// Promise: only valid escapes are resolved.
     #[test]
     fn escapes() {
         assert_eq!(unescape(br"\134\777\04"), br"\\777\04");

@@ -1,18 +1,17 @@
-//! The references that the kernel holds.
+//! The references of the kernel to inodes.
 //!
-//! Each answer that names an inode gives the kernel one reference, and FORGET brings them back.
-//! When a session ends the kernel does not bring back the rest, so they are counted here, and
-//! [`Nodes::give_back`] returns them: otherwise a file that was unlinked while open would keep its
-//! blocks in an image that calls itself clean.
+//! Each reply that names an inode gives the kernel one reference, and FORGET releases references.
+//! When a session ends, the kernel does not release the rest. So the references are counted here,
+//! and [`Nodes::release_all`] releases them: otherwise a file that was unlinked while open would
+//! keep its blocks in an image that is marked clean.
 //!
-//! Beside the count stand BSD's file flags, of which the kernel knows nothing: whether a file may
-//! be written at all.
+//! Each inode also has BSD's file flags here, which the kernel does not know.
 
 use spindle_clock::Mutex;
 use spindle_vfs::{Attr, FileSystem, Ino};
 use std::collections::HashMap;
 
-/// Enough that worker threads seldom meet on one.
+/// Number of shards; enough that worker threads rarely contend for one.
 const SHARDS: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +21,7 @@ struct Node {
     flags: u32,
 }
 
-/// The inodes that the kernel knows.
+/// The inodes to which the kernel has references.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     shards: [Mutex<HashMap<Ino, Node>>; SHARDS],
@@ -33,15 +32,16 @@ impl Nodes {
         &self.shards[usize::try_from(ino.0 % SHARDS as u64).unwrap_or(0)]
     }
 
-    /// Counts one reference, before the answer that gives it is sent.
-    pub(crate) fn take(&self, attr: &Attr) {
+    /// Adds one reference. Call it before sending the reply that passes the reference to the
+    /// kernel.
+    pub(crate) fn add_reference(&self, attr: &Attr) {
         let mut shard = self.shard(attr.ino).lock();
         let node = shard.entry(attr.ino).or_insert(Node { references: 0, flags: 0 });
         node.references += 1;
         node.flags = attr.flags;
     }
 
-    /// Takes `count` references back; says how many the file system is to be given back.
+    /// Releases up to `count` references. Returns the number to release in the file system.
     pub(crate) fn release(&self, ino: Ino, count: u64) -> u64 {
         let mut shard = self.shard(ino).lock();
         let Some(node) = shard.get_mut(&ino) else { return 0 };
@@ -53,18 +53,18 @@ impl Nodes {
         released
     }
 
-    /// Returns true while the kernel has references.
+    /// Returns true while the kernel has references to the inode.
     pub(crate) fn knows(&self, ino: Ino) -> bool {
         self.shard(ino).lock().contains_key(&ino)
     }
 
-    /// Returns the file flags, without asking the file system.
+    /// Returns the file flags, without a call to the file system.
     pub(crate) fn flags(&self, ino: Ino) -> u32 {
         self.shard(ino).lock().get(&ino).map_or(0, |node| node.flags)
     }
 
-    /// Gives the file system back all references that are still out.
-    pub(crate) fn give_back(&self, fs: &dyn FileSystem) {
+    /// Releases all remaining references in the file system.
+    pub(crate) fn release_all(&self, fs: &dyn FileSystem) {
         for (ino, references) in self.drain() {
             fs.forget(ino, references);
         }
@@ -104,19 +104,19 @@ mod tests {
         }
     }
 
-    /// Promise: exactly the references taken come back, however the kernel splits or overstates
-    /// them.
+    /// Promise: exactly the added references are released, even if the kernel splits them or
+    /// releases too many.
     #[test]
     fn references_balance() {
         let nodes = Nodes::default();
         for _ in 0..3 {
-            nodes.take(&attr(5));
+            nodes.add_reference(&attr(5));
         }
-        nodes.take(&attr(21));
+        nodes.add_reference(&attr(21));
         assert_eq!(nodes.release(Ino(5), 2), 2);
         assert_eq!(nodes.release(Ino(5), 2), 1);
         assert_eq!(nodes.release(Ino(5), 1), 0);
-        nodes.take(&attr(5));
+        nodes.add_reference(&attr(5));
         let mut rest = nodes.drain();
         rest.sort_unstable();
         assert_eq!(rest, [(Ino(5), 1), (Ino(21), 1)]);

@@ -1,66 +1,66 @@
-//! The words of `-o`: one table of what they mean, and nothing done about them here.
+//! The mount options of `-o` and their parser.
 //!
-//! [`MountOptions`] is plain data. Options that this crate acts on and options that only the caller
-//! can act on (`offset`, `force`, the access-time policy) sit side by side, because `mount(8)`
-//! hands them over in one string. Later words win over earlier ones, as with every other `mount`.
+//! [`MountOptions`] is plain data. It contains the options of this crate and also those of the
+//! caller (`offset`, `force`, the access-time policy), because `mount(8)` passes all of them in one
+//! string. Later options override earlier ones, as with every `mount`.
 
 use crate::{Error, Result};
 use spindle_vfs::{AtimePolicy, GroupRule};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Who may use the mount.
+/// The users who may use the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// The user who mounted.
+    /// The user who mounts.
     #[default]
     Owner,
-    /// That user and root: for mounts of root only, where it is the same.
+    /// The user who mounts, and root; only for mounts by root, where it is the same.
     OwnerAndRoot,
-    /// Everyone.
+    /// All users.
     Everyone,
 }
 
-/// How much of one file may be on its way to the device before who writes to it waits.
+/// Limit of the bytes of one file on their way to the device; writers wait when it is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteLimit {
-    /// As the caller has it.
+    /// The default of the caller.
     #[default]
     Usual,
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
-    /// Whatever memory takes.
+    /// No limit.
     Unlimited,
 }
 
-/// Everything that can be said with `-o`.
+/// All options of `-o`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)] // A table of words that are each on or off.
+#[allow(clippy::struct_excessive_bools)] // Many options are on or off.
 pub struct MountOptions {
-    /// `ro`: nothing can be changed. The caller opens the image accordingly.
+    /// `ro`: nothing can be changed. The caller must open the image read-only.
     pub read_only: bool,
     /// `allow_other`, `allow_root`.
     pub access: Access,
-    /// `default_permissions`: the kernel checks permissions even where that is not needed for
+    /// `default_permissions`: the kernel checks permissions even if that is not needed for
     /// safety.
     pub default_permissions: bool,
-    /// `noatime`, `relatime`, `strictatime`: for the caller to give to the file system.
+    /// `noatime`, `relatime`, `strictatime`; for the caller.
     pub atime: AtimePolicy,
-    /// `uid=`: everything appears to belong to this user.
+    /// `uid=`: the owner shown for all files.
     pub uid: Option<u32>,
-    /// `gid=`: everything appears to belong to this group.
+    /// `gid=`: the group shown for all files.
     pub gid: Option<u32>,
-    /// `fmask=` or `umask=`: the permission bits that no file appears to have; the others it has.
+    /// `fmask=` or `umask=`: all files are shown with the permissions 777 without these bits.
     pub file_mask: Option<u32>,
     /// `dmask=` or `umask=`: the same for directories.
     pub dir_mask: Option<u32>,
-    /// `offset=`: where the file system starts in the image, in bytes; for the caller.
+    /// `offset=`: start of the file system in the image, in bytes; for the caller.
     pub offset: Option<u64>,
-    /// `dialect=`: whose file system to take it for, whatever it looks like; for the caller.
+    /// `dialect=`: dialect or format of the file system, instead of the detected one; for the
+    /// caller.
     pub dialect: Option<String>,
-    /// The block device that the file system is on, if it is on one, which the caller has not
-    /// claimed for itself. The kernel then tells of `sync(2)` and `syncfs(2)`, from Linux 6.18 on,
-    /// if root mounts.
+    /// The block device of the file system, if it is on one and the caller has not claimed it.
+    /// If root mounts it, the kernel passes on `sync(2)` and `syncfs(2)`, from Linux 6.18 on.
     pub block_device: Option<PathBuf>,
     /// `fsname=`: the source that `mount` and `df` show.
     pub fsname: Option<String>,
@@ -68,59 +68,58 @@ pub struct MountOptions {
     pub subtype: String,
     /// `auto_unmount`: unmount even if the daemon is killed; needs `fusermount3`.
     pub auto_unmount: bool,
-    /// `suid`: set-id bits count. Only root may say so.
+    /// `suid`: honour set-id bits; only for root.
     pub suid: bool,
-    /// `dev`: device nodes work. Only root may say so.
+    /// `dev`: honour device nodes; only for root.
     pub dev: bool,
     /// `exec`, `noexec`: programs can be run.
     pub exec: bool,
-    /// `grpid` or `bsdgroups`, `nogrpid` or `sysvgroups`.
+    /// `grpid` or `bsdgroups`, `nogrpid` or `sysvgroups`: the group of new files.
     pub groups: GroupRule,
-    /// `force`: for the caller, mount what would better be checked first.
+    /// `force`: write in spite of objections; for the caller.
     pub force: bool,
-    /// `threads=`: how many threads serve requests.
+    /// `threads=`: number of threads that serve requests.
     pub threads: usize,
-    /// `commit=`: at most so long after a change everything is made durable.
+    /// `commit=`: maximum time from a change until it is durable.
     pub commit: Duration,
-    /// `writeback`: the kernel keeps what is written and sends it later, so that `write(2)` cannot
-    /// tell of a full disk; without, and with `writethrough`, a write that has returned has its
-    /// space.
+    /// `writeback`: the kernel keeps written data and sends it later, so `write(2)` cannot
+    /// report a full disk. Without it, and with `writethrough`, a write that has returned has
+    /// its space.
     pub writeback: bool,
-    /// `nouser_xattr` turns extended attributes off, which saves two requests per listed file.
+    /// `nouser_xattr`: no extended attributes, which saves two requests for each listed file.
     pub xattrs: bool,
-    /// `sync` and `dirsync`, `async`: each change of names is on the device, one block after the
-    /// other, before it is reported done, as in 1984 and without a log; for the caller.
+    /// `sync` and `dirsync`, `async`: each change of names is on the device, one block after
+    /// the other, before it is reported as done, as in 1984 and without a log; for the caller.
     pub synchronous_names: bool,
-    /// `log`, `nolog`: whether changes go through a log, made if there is none; the caller decides
-    /// without. For the caller.
+    /// `log`, `nolog`: use of a log, which is created if missing. `None` is the default of the
+    /// caller. For the caller.
     pub log: Option<bool>,
-    /// `logsize=`: bytes of a log that is made; for the caller.
+    /// `logsize=`: size of a new log in bytes; for the caller.
     pub log_bytes: Option<u64>,
-    /// `cluster=`, `nocluster`: bytes that file data moves in at once, 0 for block by block; as the
-    /// file system says without. For the caller.
+    /// `cluster=`, `nocluster`: size of a transfer of file data in bytes, 0 for single blocks;
+    /// `None` for the cluster size of the file system. For the caller.
     pub cluster_bytes: Option<u64>,
-    /// `readahead`, `noreadahead`: read the next cluster of a file while this one is used; for the
-    /// caller.
+    /// `readahead`, `noreadahead`: read the next cluster of a file in advance; for the caller.
     pub read_ahead: bool,
-    /// `runs`, `noruns`: a file whose next block is taken goes on where there is a long run of free
-    /// ones; for the caller.
+    /// `runs`, `noruns`: a file whose next block is in use continues at a long run of free
+    /// blocks; for the caller.
     pub runs: bool,
-    /// `writelimit=`, `nowritelimit`; for the caller.
+    /// `writelimit=`, `nowritelimit`: see [`WriteLimit`]; for the caller.
     pub write_limit: WriteLimit,
-    /// `trace=`: the file in which to record what is done with the files; for the caller.
+    /// `trace=`: the trace file in which to record the use of files; for the caller.
     pub trace: Option<PathBuf>,
 }
 
-/// Two threads serve best: one more than can wait for the device, few enough not to wake each other
-/// in vain.
+/// Two threads were fastest: one can serve while the other waits for the device, and few threads
+/// are woken in vain.
 const DEFAULT_THREADS: usize = 2;
-/// Each thread has a request buffer of 16 MiB, so that a typing error must not ask for thousands.
+/// Each thread has a request buffer, so a typing error must not start thousands of threads.
 const MAX_THREADS: usize = 64;
 const DEFAULT_COMMIT: Duration = Duration::from_secs(5);
 const MAX_COMMIT_SECS: u64 = 300;
-/// A cluster is read into memory as a whole.
+/// Limit of the cluster size, because a cluster is read into memory completely.
 const MAX_CLUSTER_BYTES: u64 = 16 << 20;
-/// A log that hardly holds one operation is of no use.
+/// A smaller log could not hold the largest operation.
 const MIN_LOG_BYTES: u64 = 64 << 10;
 
 impl Default for MountOptions {
@@ -162,12 +161,12 @@ impl Default for MountOptions {
 }
 
 impl MountOptions {
-    /// Reads one `-o` string into these options. A backslash takes the meaning from the character
-    /// after it, so that a name can hold a comma.
+    /// Parses one `-o` string into these options. A backslash escapes the next character, so
+    /// that a name can contain a comma.
     ///
     /// # Errors
-    /// [`Error::Option`] naming the word that is unknown, lacks its value, or has one that cannot
-    /// be.
+    /// [`Error::Option`] with the option that is unknown, lacks its value, or has an invalid
+    /// value.
     pub fn parse(&mut self, text: &str) -> Result<()> {
         for word in split(text) {
             self.apply(&word)?;
@@ -175,13 +174,16 @@ impl MountOptions {
         self.check_log()
     }
 
-    /// The discipline of 1984 and the log are two answers to one question.
+    /// Checks that the options about the log do not contradict each other.
     fn check_log(&self) -> Result<()> {
         if self.synchronous_names && (self.log == Some(true) || self.log_bytes.is_some()) {
-            return Err(Error::option("sync", "is without a log: it contradicts log and logsize="));
+            return Err(Error::option(
+                "sync",
+                "works without a log, so it cannot be combined with log or logsize=",
+            ));
         }
         if self.log == Some(false) && self.log_bytes.is_some() {
-            return Err(Error::option("nolog", "contradicts logsize="));
+            return Err(Error::option("nolog", "cannot be combined with logsize="));
         }
         Ok(())
     }
@@ -195,7 +197,7 @@ impl MountOptions {
             return Err(Error::option(word, "is unknown, or takes no value"));
         }
         match key {
-            // What fstab carries for others: mount(8), systemd, the network.
+            // Options in fstab for other programs: mount(8), systemd, the network.
             "" | "defaults" | "auto" | "noauto" | "user" | "nouser" | "users" | "owner" | "group"
             | "nofail" | "_netdev" | "mand" | "nomand" | "nodiratime" | "diratime" | "lazytime"
             | "nolazytime" | "iversion" | "noiversion" | "silent" | "loud" => {}
@@ -245,7 +247,7 @@ impl MountOptions {
             }
             "commit" => {
                 let secs: u32 = number(word, value, 10, MAX_COMMIT_SECS)?;
-                // As with other file systems, 0 asks for the default.
+                // As in other file systems, 0 means the default.
                 self.commit = if secs == 0 { DEFAULT_COMMIT } else { Duration::from_secs(secs.into()) };
             }
             "writeback" => self.writeback = true,
@@ -259,7 +261,7 @@ impl MountOptions {
             "logsize" => {
                 let bytes = size(word, value)?;
                 if bytes < MIN_LOG_BYTES {
-                    return Err(Error::option(word, "must be at least 64k; nolog is without a log"));
+                    return Err(Error::option(word, "must be at least 64k; use nolog to do without a log"));
                 }
                 self.log_bytes = Some(bytes);
             }
@@ -278,10 +280,7 @@ impl MountOptions {
             "writelimit" => {
                 let bytes = size(word, value)?;
                 if bytes == 0 {
-                    return Err(Error::option(
-                        word,
-                        "must be more than 0; nowritelimit takes the limit away",
-                    ));
+                    return Err(Error::option(word, "must be more than 0; nowritelimit removes the limit"));
                 }
                 self.write_limit = WriteLimit::Bytes(bytes);
             }
@@ -318,7 +317,7 @@ fn takes_value(key: &str) -> bool {
         || key.starts_with("X-")
 }
 
-/// Returns the words of an option string, unescaped.
+/// Splits an option string at commas, and resolves escapes.
 fn split(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut chars = text.chars();
@@ -350,7 +349,7 @@ fn number(word: &str, value: Option<&str>, radix: u32, max: u64) -> Result<u32> 
     }
 }
 
-/// Returns a count of bytes, with `k`, `m`, `g` or `t` for powers of 1024.
+/// Parses a number of bytes, with `k`, `m`, `g` or `t` for powers of 1024.
 fn size(word: &str, value: Option<&str>) -> Result<u64> {
     let value = value.unwrap_or_default();
     let (digits, shift) = match value.as_bytes().last().map(u8::to_ascii_lowercase) {
@@ -365,7 +364,7 @@ fn size(word: &str, value: Option<&str>) -> Result<u64> {
         .ok()
         .filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
         .and_then(|n| n.checked_mul(1 << shift))
-        .ok_or_else(|| Error::option(word, "needs a number of bytes, with k, m, g or t at most"))
+        .ok_or_else(|| Error::option(word, "needs a number of bytes, optionally with k, m, g or t"))
 }
 
 #[cfg(test)]
@@ -378,9 +377,9 @@ mod tests {
         options
     }
 
-    /// Promise: every word has its effect, and a later word wins over an earlier one.
+    /// Promise: every option has its effect, and later options override earlier ones.
     #[test]
-    fn words_have_their_effect() {
+    fn options_have_their_effect() {
         let o =
             parsed("ro,allow_other,noatime,uid=1000,gid=100,umask=022,fmask=133,offset=63k,suid,dev,noexec");
         assert!(o.read_only && o.suid && o.dev && !o.exec);
@@ -410,16 +409,15 @@ mod tests {
         assert_eq!(parsed("log,sync,nolog").log, Some(false));
     }
 
-    /// Promise: nothing that fstab carries for `mount(8)` or systemd is refused or changes
-    /// anything.
+    /// Promise: options in fstab for `mount(8)` or systemd are accepted and change nothing.
     #[test]
-    fn fstab_words_are_passed_over() {
+    fn fstab_options_are_ignored() {
         let text =
             "defaults,_netdev,nofail,noauto,user,users,x-systemd.automount,x-gvfs-name=a b,,comment=hello";
         assert_eq!(parsed(text), MountOptions::default());
     }
 
-    /// Promise: a comma in a name can be written, and stays in the name.
+    /// Promise: a name can contain an escaped comma.
     #[test]
     fn escaped_commas_stay_in_the_name() {
         let o = parsed(r"fsname=a\,b\\c,ro");
@@ -427,7 +425,7 @@ mod tests {
         assert!(o.read_only);
     }
 
-    /// Promise: what cannot be understood is refused by name.
+    /// Promise: invalid options are refused, and the error names them.
     #[test]
     fn mistakes_are_named() {
         for (text, word) in [

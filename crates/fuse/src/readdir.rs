@@ -1,13 +1,13 @@
-//! Walking a directory in pieces.
+//! Reading a directory in batches.
 //!
-//! The sink of [`FileSystem::readdir`] may run under the directory's lock, and what is done with an
-//! entry here (finding its attributes) takes locks as well. So entries are copied out in batches,
-//! and used between them.
+//! The sink of [`FileSystem::readdir`] may run under the lock of the directory, and the use of an
+//! entry here (looking up its attributes) takes locks as well. So entries are copied in batches,
+//! and used between the batches.
 
 use spindle_vfs::{DirEntry, FileKind, FileSystem, Ino, Result};
 use std::ops::{ControlFlow, Range};
 
-/// Entries copied out at a time: about what one page of a reply with attributes holds.
+/// Entries in a batch: about as many as fit into one page of a reply with attributes.
 const BATCH: usize = 32;
 
 struct Copied {
@@ -17,7 +17,8 @@ struct Copied {
     next: u64,
 }
 
-/// Passes the entries of `dir` from cookie `from` to `sink`, outside all locks, until it breaks.
+/// Passes the entries of `dir` from cookie `from` to `sink`, outside all locks, until `sink`
+/// returns `Break`.
 pub(crate) fn walk(
     fs: &dyn FileSystem,
     dir: Ino,

@@ -1,14 +1,14 @@
-//! How `spindle umount` knows that an image is complete.
+//! Records: small files from which `spindle umount` learns that an image is complete.
 //!
-//! `umount(2)` returns when the kernel has let go; the daemon writes on for a while after that. So
-//! the daemon keeps a *record*: a small file, named after the device number of the mount, that it
-//! holds an exclusive `flock` on from before the mount is announced until it has let go of the
-//! image and ends, and whose last line then says how it went. Whoever waits opens the record while
-//! the mount is still there, unmounts, waits for the lock, and reads the line. A daemon that is
-//! killed loses the lock and leaves no such line.
+//! `umount(2)` returns when the kernel has unmounted; the daemon continues to write for a while. So
+//! the daemon keeps a *record*: a small file with the device number of the mount as its name. The
+//! daemon holds an exclusive `flock` on it from before the mount is announced until it has closed
+//! the image and ends. The last line of the record then contains the result. A process that waits
+//! opens the record while the mount still exists, unmounts, waits for the lock, and reads the line.
+//! A killed daemon loses the lock and leaves no such line.
 //!
-//! Records lie in `/run/spindle` for root, else in `/run/user/UID/spindle`, else in
-//! `/tmp/spindle-UID`. One that does not belong to the user who mounted is not believed.
+//! Records are in `/run/spindle` for root, and in `/run/user/UID/spindle` or `/tmp/spindle-UID` for
+//! other users. A record that does not belong to the user who mounted is ignored.
 
 use crate::mountinfo::{self, MountDevice, MountEntry};
 use crate::{Error, Result};
@@ -20,7 +20,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// What the record ends with when all is well.
+/// The last line of the record after success.
 const COMPLETE: &str = "complete";
 
 fn directories(uid: u32) -> Vec<PathBuf> {
@@ -31,11 +31,11 @@ fn directories(uid: u32) -> Vec<PathBuf> {
     }
 }
 
-/// Most bytes of a record that are read.
+/// Maximum number of bytes to read from a record.
 const MAX_BYTES: u64 = 1 << 16;
 
-/// Opens the record `name` in a directory of `uid`, who may have put anything there: only a regular
-/// file of theirs is one, and to find that out waits for nobody.
+/// Opens the record `name` in a directory of the user `uid`, who may have put anything there: it
+/// must be a regular file of that user, and the check must not block.
 fn open(dir: &Path, name: &str, uid: u32) -> Option<File> {
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let dir = nix::fcntl::open(dir, flags | OFlag::O_DIRECTORY, Mode::empty()).ok()?;
@@ -44,7 +44,7 @@ fn open(dir: &Path, name: &str, uid: u32) -> Option<File> {
     (found.is_file() && found.uid() == uid).then_some(file)
 }
 
-/// The daemon's side.
+/// The record, as the daemon holds it.
 #[derive(Debug)]
 pub(crate) struct Record {
     file: Flock<File>,
@@ -58,7 +58,10 @@ impl Record {
         for dir in directories(uid) {
             match Self::create_in(&dir, uid, device) {
                 Ok(record) => return Ok(record),
-                Err(error) => problem = Some(Error::system(format!("no record in {}", dir.display()), error)),
+                Err(error) => {
+                    let what = format!("cannot create a record in {}", dir.display());
+                    problem = Some(Error::system(what, error));
+                }
             }
         }
         Err(problem.unwrap_or_else(|| Error::State("no directory for a record".into())))
@@ -72,10 +75,10 @@ impl Record {
         }
         let found = fs::symlink_metadata(dir)?;
         if !found.is_dir() || found.uid() != uid {
-            return Err(io::Error::other("it belongs to someone else"));
+            return Err(io::Error::other("it belongs to another user"));
         }
         let path = dir.join(device.to_string());
-        // What lies here is of a daemon that was killed: the number is ours now.
+        // An existing record is that of a killed daemon, because the number is ours now.
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -86,8 +89,8 @@ impl Record {
         Ok(Self { file, path })
     }
 
-    /// Says how it went. Those who wait go on when this process ends, because only then the image
-    /// is free for the next.
+    /// Writes the result. Waiting processes continue when this process ends, because only then
+    /// the image is free.
     pub(crate) fn finish(mut self, outcome: std::result::Result<(), String>) {
         let line = match outcome {
             Ok(()) => COMPLETE.to_owned(),
@@ -100,8 +103,8 @@ impl Record {
         std::mem::forget(self.file);
     }
 
-    /// Takes the record away, unless the kernel has given the mount's number to another meanwhile,
-    /// whose record is there now.
+    /// Removes the record, unless the kernel has given the device number to another mount
+    /// meanwhile, whose record has replaced this one.
     fn remove(&self) -> std::io::Result<()> {
         let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         if id(fs::metadata(&self.path)?) == id(self.file.metadata()?) {
@@ -112,11 +115,11 @@ impl Record {
     }
 }
 
-/// Returns true if `pid` is a daemon whose mount is gone: it completes its image and ends. As it
-/// holds its record, which may have no name any more, until after it has let go of the image, there
-/// is no moment at which this is missed.
+/// Returns true if `pid` is a daemon that is unmounted: it completes its image and ends. It keeps
+/// its record open, possibly without a name, until it has closed the image, so this is true at
+/// every moment until then.
 pub(crate) fn is_ending(pid: u32) -> bool {
-    // Another user's daemon cannot be looked into.
+    // The descriptors of another user's daemon cannot be read.
     let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
     let Ok(owner) = fs::metadata(format!("/proc/{pid}")).map(|metadata| metadata.uid()) else { return false };
     let links = open.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
@@ -129,21 +132,21 @@ pub(crate) fn is_ending(pid: u32) -> bool {
     })
 }
 
-/// The side of those who wait.
+/// A process that waits for the daemon.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     file: File,
 }
 
 impl Waiter {
-    /// Returns the record of a mount, if it has one.
+    /// Opens the record of a mount, if it has one.
     pub(crate) fn find(entry: &MountEntry) -> Option<Self> {
         let uid = entry.user_id?;
         let name = entry.device.to_string();
         directories(uid).into_iter().find_map(|dir| Some(Self { file: open(&dir, &name, uid)? }))
     }
 
-    /// Waits until the daemon has finished.
+    /// Waits until the daemon has ended. Fails if the image is not complete.
     pub(crate) fn wait(self) -> Result<()> {
         let mut file = Flock::lock(self.file, FlockArg::LockShared)
             .map_err(|(_, e)| Error::system("cannot wait for the daemon", e))?;
@@ -154,7 +157,7 @@ impl Waiter {
             .map_err(|e| Error::system("cannot read the daemon's record", e))?;
         match text.trim_end().split_once('\n') {
             Some((_, COMPLETE)) => Ok(()),
-            Some((_, error)) => Err(Error::State(format!("the daemon ended with: {error}"))),
+            Some((_, error)) => Err(Error::State(format!("the daemon failed: {error}"))),
             None => Err(Error::State(format!(
                 "the daemon (process {}) died before the image was complete",
                 text.trim_end()
@@ -170,8 +173,8 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    /// Promise: what is no regular file of the user who mounted is no record, and nobody waits for
-    /// a FIFO to be opened.
+    /// Promise: a file that is not a regular file of the user who mounted is not a record, and
+    /// a FIFO does not block.
     #[test]
     fn only_regular_files_are_records() {
         let dir = tempfile::tempdir().unwrap();
@@ -193,7 +196,7 @@ mod tests {
                 is_record(&looked.join("elsewhere"), "record", uid),
             ))
         });
-        // Not a measure of speed: without the end of the wait nothing ever comes.
+        // The timeout is no measure of speed: an open that blocks would never end.
         let (found, strange, through_link) =
             all.recv_timeout(Duration::from_secs(60)).expect("nothing waits");
         assert_eq!(found, [true, false, false, false, false]);

@@ -1,22 +1,22 @@
-//! A mount from its making to a complete image, and its end from outside.
+//! Serving a mount from start to end, and unmounting from another process.
 
-use crate::ending::while_busy;
 use crate::kernel::{self, Unmount};
 use crate::record::{Record, Waiter};
+use crate::waiting::retry_while_busy;
 use crate::{Error, MountOptions, Ready, Result, Signals, mountinfo, session};
 use spindle_clock::SystemClock;
 use spindle_vfs::{FileSystem, Observer};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Mounts `fs`, says when it is live, serves it until it is unmounted or a signal comes, and brings
-/// the file system to its end. [`umount`] elsewhere returns when this process ends, so nothing
-/// should come after but closing the image. `observer` is told what is done with the files.
-/// `source` is what `mount` and `df` show unless the options name something else.
+/// Mounts `fs`, reports when the mount is ready, serves it until it is unmounted or a signal comes,
+/// and unmounts the file system. [`umount`] in another process returns when this process ends, so
+/// after this call only close the image. `observer` is notified of the use of files. `mount` and
+/// `df` show `source` unless an option gives another name.
 ///
 /// # Errors
-/// When it could not be mounted (the file system is then unmounted, too), when the connection with
-/// the kernel broke off, or when the image could not be completed.
+/// If the mount fails (the file system is then unmounted, too), if the connection with the kernel
+/// fails, or if the image cannot be completed.
 pub fn serve(
     fs: &Arc<dyn FileSystem>,
     mount_point: &Path,
@@ -34,9 +34,9 @@ pub fn serve(
         }
     };
     let record = Record::create(session.device())
-        .inspect_err(|error| log::warn!("spindle umount will not wait for this mount: {error}"))
+        .inspect_err(|error| log::warn!("spindle umount cannot wait for this mount: {error}"))
         .ok();
-    let announced = signals.stop_on_arrival(session.unmounter()).and_then(|()| ready.live());
+    let announced = signals.stop_on_arrival(session.unmounter()).and_then(|()| ready.report());
     if let Err(error) = &announced {
         log::error!("{error}");
         session.unmounter().stop();
@@ -50,11 +50,10 @@ pub fn serve(
     outcome
 }
 
-/// Unmounts what is mounted on `dir` and waits until its daemon has completed the image.
+/// Unmounts the file system on `dir` and waits until its daemon has completed the image.
 ///
 /// # Errors
-/// When nothing of ours is mounted there, when it is in use and stays so for a moment, or when the
-/// image is not known to be complete.
+/// If no FUSE file system is mounted there, if it stays in use, or if the image may be incomplete.
 pub fn umount(dir: &Path) -> Result<()> {
     let dir = mountinfo::canonical(dir).map_err(|e| Error::mount("unmount", dir, e))?;
     let Some(entry) = mountinfo::mounted_on(&dir)? else {
@@ -62,18 +61,21 @@ pub fn umount(dir: &Path) -> Result<()> {
     };
     if !entry.is_fuse() {
         let (dir, found) = (dir.display(), entry.fs_type);
-        return Err(Error::State(format!("{dir} is a mount of type {found}, not ours to unmount")));
+        return Err(Error::State(format!("{dir} is a mount of type {found}, not of Spindle")));
     }
     let waiter = Waiter::find(&entry);
     let is_elsewhere = mountinfo::is_elsewhere(&entry)?;
-    while_busy(&SystemClock, || kernel::unmount(&dir, entry.device, Unmount::Unused))?;
+    retry_while_busy(&SystemClock, || kernel::unmount(&dir, entry.device, Unmount::Unused))?;
     if is_elsewhere {
-        return Err(Error::State(format!("{} is unmounted, but mounted elsewhere as well", dir.display())));
+        return Err(Error::State(format!(
+            "{} is unmounted, but its file system is also mounted elsewhere",
+            dir.display()
+        )));
     }
     match waiter {
         Some(waiter) => waiter.wait(),
         None => Err(Error::State(format!(
-            "{} is unmounted, but its daemon left no record: it may still be writing",
+            "{} is unmounted, but its daemon has no record and may still be writing the image",
             dir.display()
         ))),
     }

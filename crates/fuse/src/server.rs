@@ -1,44 +1,45 @@
-//! The requests of the kernel, answered by a [`FileSystem`].
+//! The server: it answers the requests of the kernel with a [`FileSystem`].
 //!
-//! The one idea: the kernel is the only front-end and caches everything, so the server keeps
-//! nothing but the count of references ([`Nodes`]). What follows from it:
+//! The kernel is the only client and caches everything, so the server keeps only the counts of
+//! references ([`Nodes`]). This has these consequences:
 //!
-//! - Names, absent names and attributes are good for a day. The kernel itself follows the changes
-//!   that it asks for (`nlink` after an unlink, both directories after a rename), as it does for
-//!   every FUSE file system.
-//! - Files and directories need no handles: an open file holds its inode by a reference, so OPEN,
-//!   OPENDIR and their releases are refused with ENOSYS once, and the kernel stops asking. Without
-//!   OPEN there is no atomic `O_TRUNC`; truncation arrives as a SETATTR instead, which is one
-//!   request in place of two. The kernel learns this from the first answer to an OPEN, and until
-//!   then releases what it creates; so the session opens a file that only it can see ([`PROBE`])
-//!   before anyone else comes.
-//! - A write is passed on before it returns, so that who writes hears of a full disk, and a write
-//!   that has returned has its space. Only pages changed through a mapping come late, and then the
-//!   file is dated by their coming.
-//! - With `writeback` the kernel keeps all writes: size, mtime and ctime of regular files are the
-//!   kernel's and arrive by SETATTR, so that late pages must not date the file: nothing would put
-//!   it right where the kernel found the time unchanged. Offsets of appending writes are already
-//!   right; any file may be read.
-//! - Late pages come in nobody's name ([`late_writer`]), and nobody may be there any more to hear
-//!   that they found no room, so what is lost of them is kept in mind ([`Losses`]).
-//! - Direct I/O is not done asynchronously (`FUSE_ASYNC_DIO`): the kernel drops the cached pages
-//!   under a direct write only before it where it is queued, so that readers would go on seeing
-//!   what they read meanwhile; and it turns ENOSPC into EIO there.
-//! - Locks stay in the kernel, which serves all processes of a mount, releases them on exit, finds
-//!   deadlocks and lets signals interrupt a waiting one.
-//! - An image with extended attributes asks for `HANDLE_KILLPRIV_V2`: otherwise the kernel looks
-//!   for `security.capability` at every write. In return the set-id bits of a file that is written,
-//!   truncated or given away are cleared here, and the kernel, which takes the attributes that it
-//!   knows for good, is told to ask again ([`Inner::kill_setid`]).
+//! - Names, absent names and attributes are valid in the kernel for a day. The kernel itself
+//!   updates them after its own requests (`nlink` after an unlink, both directories after a
+//!   rename), as for every FUSE file system.
+//! - Files and directories need no handles: an open file holds a reference to its inode. So OPEN
+//!   and OPENDIR fail once with ENOSYS, and the kernel then sends neither these nor their releases.
+//!   Without OPEN there is no atomic `O_TRUNC`; truncation arrives as a SETATTR, one request
+//!   instead of two. The kernel learns this from the first reply to an OPEN, and before that it
+//!   releases the files that it creates. So the session first opens a file that only it can see
+//!   ([`PROBE`]).
+//! - A write is passed on before it returns, so a full disk makes it fail, and a write that has
+//!   returned has its space. Only pages changed through a mapping arrive late, and their arrival
+//!   sets the time of the file.
+//! - With `writeback` the kernel keeps all writes. Size, mtime and ctime of regular files come from
+//!   the kernel by SETATTR, so late pages must not set times: the kernel would not correct them if
+//!   it found its own time unchanged. Appending writes have their final offsets, and the kernel may
+//!   read any file, even one that is open only for writing.
+//! - Late pages arrive without the ID of a user ([`late_privilege`]). If there is no space for
+//!   them, possibly no program is left that could get the error, so lost ranges are recorded
+//!   ([`LostWrites`]).
+//! - Direct I/O is not done asynchronously (`FUSE_ASYNC_DIO`). The kernel drops the cached pages of
+//!   a queued direct write only before the write, so readers would keep the old data that they read
+//!   meanwhile; and it turns ENOSPC into EIO.
+//! - Advisory locks stay in the kernel, which handles all processes of a mount, releases locks at
+//!   the exit of a process, detects deadlocks, and lets signals interrupt a wait.
+//! - With extended attributes the server requests `HANDLE_KILLPRIV_V2`: otherwise the kernel looks
+//!   up `security.capability` at every write. In return the server must clear the set-id bits of a
+//!   file that is written, truncated or given to another owner, and must invalidate the attributes
+//!   in the kernel ([`Inner::clear_setid`]).
 //!
-//! No call here may wait for the kernel to answer anything: it would wait for itself.
+//! No call here may wait for the kernel: the kernel may be waiting for this server.
 
 mod observed;
 mod requests;
 
-use crate::convert::{FileAttr, NodeIds, Presented, absent, file_attr};
-use crate::later::{Later, Room};
-use crate::losses::Losses;
+use crate::convert::{FileAttr, NodeIds, ShownAttrs, absent, file_attr};
+use crate::deferred::{DeferredRequests, ExpectedSpace};
+use crate::lost_writes::LostWrites;
 use crate::nodes::Nodes;
 use crate::options::{Access, MountOptions};
 use crate::protocol::{Directory, NodeId, Notifier, Reply, Request, write};
@@ -53,24 +54,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How long names and attributes are good in the kernel.
+/// Time for which names and attributes are valid in the kernel.
 const VALID: Duration = Duration::from_secs(24 * 60 * 60);
 /// Largest read or write, in bytes: the kernel's limit of 256 pages.
 pub(crate) const MAX_REQUEST_BYTES: u32 = 1 << 20;
-/// Read-ahead and late writes under way at once.
+/// Maximum number of read-ahead and late-write requests in flight.
 const MAX_BACKGROUND: u16 = 64;
 
-/// The name, in the root directory and for this process alone, of a file to try an OPEN on.
+/// Name of a file in the root directory that only this process can see, for a first OPEN.
 pub(crate) const PROBE: &str = ".spindle: does opening take a request?";
-/// Its number, which no file system uses.
+/// Number of that file, which no file system uses.
 const PROBE_NODE: NodeId = NodeId(u64::MAX);
 
 thread_local! {
-    /// What a read is answered from; each worker thread keeps its own.
+    /// Buffer for the data of reads; each worker thread has its own.
     static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Serves one mount. The shared part goes with requests that are finished later.
+/// The server of one mount. Deferred requests share [`Inner`].
 pub(crate) struct Server(Arc<Inner>);
 
 impl Deref for Server {
@@ -81,37 +82,38 @@ impl Deref for Server {
     }
 }
 
+/// The shared part of the server.
 pub(crate) struct Inner {
     fs: Arc<dyn FileSystem>,
     ids: NodeIds,
-    presented: Presented,
-    /// Group rule and file flags; the kernel has checked permissions.
-    front: Vfs,
-    upkeep: Arc<Upkeep>,
+    shown_attrs: ShownAttrs,
+    /// Applies the group rule and the file flags; the kernel has checked permissions.
+    vfs: Vfs,
+    state: Arc<ServerState>,
     xattrs: bool,
-    /// Opening needs no request, which the kernel says in INIT. Never so if someone observes.
+    /// The kernel supports opens without a request, and there is no observer.
     zero_message_open: AtomicBool,
-    /// `writeback` is asked for.
+    /// The option `writeback` is set.
     writeback: bool,
-    /// The kernel has agreed to keep writes, in INIT, and so keeps the times of regular files.
+    /// The kernel has accepted to keep writes, and so keeps the times of regular files.
     writes_cached: AtomicBool,
-    /// For whom late pages take space.
-    late_writer: Privilege,
+    /// Privilege of late pages when they need space.
+    late_privilege: Privilege,
     observed: Observed,
 }
 
-/// What the server shares with the other threads of its session.
+/// State that the server shares with the other threads of its session.
 #[derive(Default)]
-pub(crate) struct Upkeep {
+pub(crate) struct ServerState {
     pub(crate) nodes: Nodes,
-    seeks: Later,
-    retries: Later,
-    room: Room,
-    /// What was written late and is not in the image.
-    pub(crate) losses: Losses,
-    /// For what the kernel must be told; set before the first request is served.
+    seeks: DeferredRequests,
+    retries: DeferredRequests,
+    space: ExpectedSpace,
+    /// Late writes that are not in the image.
+    pub(crate) lost_writes: LostWrites,
+    /// Sends notices to the kernel; set before the first request is served.
     pub(crate) notifier: OnceLock<Notifier>,
-    /// Something was changed since this was last cleared: set after the change.
+    /// Set after each change; cleared by the commit timer.
     pub(crate) changed: AtomicBool,
 }
 
@@ -119,31 +121,31 @@ impl Server {
     pub(crate) fn new(
         fs: Arc<dyn FileSystem>,
         options: &MountOptions,
-        upkeep: Arc<Upkeep>,
+        state: Arc<ServerState>,
         observer: Option<Arc<dyn Observer>>,
     ) -> Self {
         Self(Arc::new(Inner {
             ids: NodeIds::new(fs.root()),
-            presented: Presented {
+            shown_attrs: ShownAttrs {
                 uid: options.uid,
                 gid: options.gid,
                 file_mask: options.file_mask,
                 dir_mask: options.dir_mask,
             },
-            front: Vfs::new(Arc::clone(&fs), Options { checking: Checking::ByKernel, group: options.groups }),
-            upkeep,
+            vfs: Vfs::new(Arc::clone(&fs), Options { checking: Checking::ByKernel, group: options.groups }),
+            state,
             xattrs: options.xattrs && fs.limits().xattrs,
             zero_message_open: AtomicBool::new(true),
             writeback: options.writeback,
             writes_cached: AtomicBool::new(false),
-            late_writer: late_writer(options),
+            late_privilege: late_privilege(options),
             observed: Observed::new(observer),
             fs,
         }))
     }
 
-    /// Creates a node and gives it to `answer`, later if there is no space yet.
-    fn make(
+    /// Creates a node and passes it to `answer`. Defers the request if space may become free.
+    fn create_or_defer(
         &self,
         req: &Request,
         parent: NodeId,
@@ -154,37 +156,37 @@ impl Server {
         let (by, parent, name) = (cred(req), self.ino(parent), name);
         let caller = observed::caller(req);
         let made = self.create_node(&by, parent, name, node);
-        if !self.may_yet_fit(&made) {
+        if !self.may_get_space(&made) {
             if let Ok(attr) = &made {
-                self.made(caller, parent, name, attr);
+                self.notify_made(caller, parent, name, attr);
             }
             return answer(self, made);
         }
         let (inner, name, target) = (Arc::clone(&self.0), name.to_vec(), node.target.to_vec());
         let node = NewNode { target: b"", ..*node };
-        self.upkeep.retries.push(Box::new(move |_| {
+        self.state.retries.push(Box::new(move |_| {
             let node = NewNode { target: &target, ..node };
-            let made = inner.upkeep.room.retry(|| inner.create_node(&by, parent, &name, &node));
+            let made = inner.state.space.retry(|| inner.create_node(&by, parent, &name, &node));
             if let Ok(attr) = &made {
-                inner.made(caller, parent, &name, attr);
+                inner.notify_made(caller, parent, &name, attr);
             }
             answer(&inner, made);
         }));
     }
 
     fn make_entry(&self, req: &Request, parent: NodeId, name: &[u8], node: &NewNode<'_>, reply: Reply) {
-        self.make(req, parent, name, node, |inner, made| inner.reply_entry(made, reply));
+        self.create_or_defer(req, parent, name, node, |inner, made| inner.reply_entry(made, reply));
     }
 }
 
-impl Upkeep {
-    /// Questions for data and holes.
-    pub(crate) fn seeks(&self) -> &Later {
+impl ServerState {
+    /// Returns the deferred searches for data and holes.
+    pub(crate) fn seeks(&self) -> &DeferredRequests {
         &self.seeks
     }
 
-    /// Returns the requests that wait for space.
-    pub(crate) fn retries(&self) -> &Later {
+    /// Returns the deferred requests that wait for space.
+    pub(crate) fn retries(&self) -> &DeferredRequests {
         &self.retries
     }
 }
@@ -194,28 +196,28 @@ impl Inner {
         self.ids.ino(node)
     }
 
-    /// Returns the attributes under the number that the kernel uses for requests.
+    /// Returns the attributes with the number that the kernel uses in requests.
     fn entry_attr(&self, attr: &Attr) -> FileAttr {
-        file_attr(self.ids.node(attr.ino), attr, self.presented)
+        file_attr(self.ids.node(attr.ino), attr, self.shown_attrs)
     }
 
-    /// Returns the attributes under the number that users see: even the root has its own here.
+    /// Returns the attributes with the number that users see, also for the root.
     fn stat_attr(&self, attr: &Attr) -> FileAttr {
-        file_attr(NodeId(attr.ino.0), attr, self.presented)
+        file_attr(NodeId(attr.ino.0), attr, self.shown_attrs)
     }
 
     fn note_change(&self) {
-        self.upkeep.changed.store(true, Ordering::Release);
+        self.state.changed.store(true, Ordering::Release);
     }
 
-    /// Answers with an inode, on which the file system has just taken a reference for us.
+    /// Replies with an inode to which the file system has just added a reference.
     fn reply_entry(&self, result: Result<Attr>, reply: Reply) {
         match result {
             Ok(attr) => {
-                self.upkeep.nodes.take(&attr);
+                self.state.nodes.add_reference(&attr);
                 reply.entry(VALID, &self.entry_attr(&attr), attr.generation);
             }
-            Err(error) => reply.error(reported(&error)),
+            Err(error) => reply.error(errno_of(&error)),
         }
     }
 
@@ -224,15 +226,15 @@ impl Inner {
         reply_empty(result, reply);
     }
 
-    /// Returns true if a request found no space but may find some when the kernel has forgotten
-    /// what was removed.
-    fn may_yet_fit<T>(&self, result: &Result<T>) -> bool {
-        matches!(result, Err(Error::NoSpace)) && self.upkeep.room.may_grow()
+    /// Returns true if a request found no space, but may find some when the kernel forgets
+    /// removed files.
+    fn may_get_space<T>(&self, result: &Result<T>) -> bool {
+        matches!(result, Err(Error::NoSpace)) && self.state.space.is_expected()
     }
 
     fn create_node(&self, by: &Cred<'_>, parent: Ino, name: &[u8], node: &NewNode<'_>) -> Result<Attr> {
-        let attr = self.front.create(by, parent, name, node)?;
-        self.upkeep.losses.forget(attr.ino);
+        let attr = self.vfs.create(by, parent, name, node)?;
+        self.state.lost_writes.note_created(attr.ino);
         self.note_change();
         Ok(attr)
     }
@@ -242,14 +244,14 @@ impl Inner {
         let end = offset.saturating_add(data.len() as u64);
         self.permit_write(ino, end).inspect_err(|error| {
             if cached {
-                self.upkeep.losses.note(ino, offset..end, error);
+                self.state.lost_writes.note(ino, offset..end, error);
             }
         })?;
-        let share = if cached { self.late_writer } else { by.privilege() };
+        let share = if cached { self.late_privilege } else { by.privilege() };
         if flags & write::KILL_SUIDGID != 0 {
-            self.kill_setid(ino)?;
+            self.clear_setid(ino)?;
         }
-        // Without its cache of writes the kernel sends pages of mapped files late, too, but no
+        // Without `writeback` the kernel also sends pages of mapped files late, but no
         // times.
         let dated_by_kernel = cached && self.writes_cached.load(Ordering::Relaxed);
         let write = |offset, data: &[u8]| {
@@ -261,12 +263,11 @@ impl Inner {
         };
         let (done, error) = write_all(write, offset, data);
         let kept = offset + done as u64;
-        self.upkeep.losses.made_good(ino, offset..kept);
+        self.state.lost_writes.note_written(ino, offset..kept);
         match error {
-            // The kernel does not look at how much of a late page was written: there, a part is as
-            // bad as nothing.
+            // The kernel ignores the count of a partial late write, so it is an error.
             Some(error) if cached => {
-                self.upkeep.losses.note(ino, kept..end, &error);
+                self.state.lost_writes.note(ino, kept..end, &error);
                 Err(error)
             }
             Some(error) if done == 0 => Err(error),
@@ -278,43 +279,42 @@ impl Inner {
         self.note_change();
         match result {
             Ok(len) => reply.count(u32::try_from(len).unwrap_or(u32::MAX)),
-            Err(error) => reply.error(reported(&error)),
+            Err(error) => reply.error(errno_of(&error)),
         }
     }
 
     fn reply_removed(&self, result: Result<()>, reply: Reply) {
         if result.is_ok() {
-            self.upkeep.room.note_removal();
+            self.state.space.note_removal();
         }
         self.reply_change(result, reply);
     }
 
-    /// Clears the bits that must not survive a change of contents or of owner by someone without
-    /// privilege.
-    fn kill_setid(&self, ino: Ino) -> Result<()> {
+    /// Clears the set-id bits, after a change of content or owner by a user without privilege.
+    fn clear_setid(&self, ino: Ino) -> Result<()> {
         let attr = self.fs.getattr(ino)?;
         if let Some(perm) = without_setid(&attr) {
             self.fs.setattr(ino, &SetAttr { perm: Some(perm), ..SetAttr::default() }, Privilege::User)?;
-            self.have_attributes_asked_again(ino);
+            self.invalidate_attributes(ino);
         }
         Ok(())
     }
 
-    /// Tells the kernel that the attributes it knows are old, and older answers that are under way
-    /// with them. As no pages are meant, and whoever's request this is keeps the inode in use, the
-    /// kernel waits for nothing here.
-    fn have_attributes_asked_again(&self, ino: Ino) {
+    /// Invalidates the attributes in the kernel, and replies with older attributes that are in
+    /// flight. The kernel does not wait here, because no pages are invalidated and the current
+    /// request keeps the inode in use.
+    fn invalidate_attributes(&self, ino: Ino) {
         const NO_PAGES: i64 = -1;
-        if let Some(notifier) = self.upkeep.notifier.get()
+        if let Some(notifier) = self.state.notifier.get()
             && let Err(error) = notifier.inval_inode(self.ids.node(ino), NO_PAGES)
         {
-            log::warn!("the kernel may know old attributes of inode {}: {error}", ino.0);
+            log::warn!("the kernel may show old attributes of inode {}: {error}", ino.0);
         }
     }
 
-    /// With `uid=` and `gid=` nothing can be given away, and giving it to whom it seems to belong
-    /// does nothing.
-    fn presented_owner(shown: Option<u32>, wanted: Option<u32>) -> Result<Option<u32>> {
+    /// Returns the owner to set. With `uid=` and `gid=` the owner cannot be changed, and a
+    /// change to the shown owner does nothing.
+    fn check_owner(shown: Option<u32>, wanted: Option<u32>) -> Result<Option<u32>> {
         match (shown, wanted) {
             (Some(shown), Some(wanted)) if shown != wanted => Err(Error::NotPermitted),
             (Some(_), _) => Ok(None),
@@ -323,35 +323,35 @@ impl Inner {
     }
 
     fn set_attributes(&self, req: &Request, ino: Ino, mut set: SetAttr) -> Result<Attr> {
-        set.uid = Self::presented_owner(self.presented.uid, set.uid)?;
-        set.gid = Self::presented_owner(self.presented.gid, set.gid)?;
-        let given_away = set.uid.is_some() || set.gid.is_some();
-        if set.perm.is_none() && (given_away || (set.size.is_some() && req.uid() != 0)) {
+        set.uid = Self::check_owner(self.shown_attrs.uid, set.uid)?;
+        set.gid = Self::check_owner(self.shown_attrs.gid, set.gid)?;
+        let changes_owner = set.uid.is_some() || set.gid.is_some();
+        if set.perm.is_none() && (changes_owner || (set.size.is_some() && req.uid() != 0)) {
             set.perm = without_setid(&self.fs.getattr(ino)?);
         }
         if set == SetAttr::default() {
             return self.fs.getattr(ino);
         }
-        // The kernel dates an unlink, too, and sends the times of the file before it forgets it:
-        // not worth a write.
-        if is_late_times(&set) {
+        // Before the kernel forgets an unlinked file it sends its times; they need no
+        // write.
+        if is_writeback_of_times(&set) {
             let attr = self.fs.getattr(ino)?;
             if attr.nlink == 0 {
                 return Ok(attr);
             }
         }
-        let attr = self.front.setattr(&cred(req), ino, &set, None)?;
+        let attr = self.vfs.setattr(&cred(req), ino, &set, None)?;
         self.note_change();
         if let Some(size) = set.size {
-            self.upkeep.losses.cut(ino, size);
+            self.state.lost_writes.note_truncated(ino, size);
         }
         Ok(attr)
     }
 
-    /// Checks that file flags let a write be done. Appending to an append-only file rewrites its
-    /// last page, so that only writes that end within the file are refused.
+    /// Checks that the file flags permit a write. An append to an append-only file rewrites its
+    /// last page, so only writes that end within the file are refused.
     fn permit_write(&self, ino: Ino, end: u64) -> Result<()> {
-        let flags = self.upkeep.nodes.flags(ino);
+        let flags = self.state.nodes.flags(ino);
         if flags & IMMUTABLE != 0 || (flags & APPEND != 0 && end <= self.fs.getattr(ino)?.size) {
             Err(Error::NotPermitted)
         } else {
@@ -359,35 +359,35 @@ impl Inner {
         }
     }
 
-    /// Adds an entry, its attributes and the reference that goes with them; true if it did not fit.
+    /// Adds an entry with its attributes and a reference. Returns true if it did not fit.
     fn add_with_attributes(&self, dir: Ino, entry: &DirEntry<'_>, reply: &mut Directory) -> bool {
-        // The kernel takes no reference from these two.
+        // The kernel takes no reference to these two.
         let is_dot = matches!(entry.name, b"." | b"..");
         let found = if is_dot { self.fs.getattr(entry.ino) } else { self.fs.lookup(dir, entry.name) };
         let attr = match found {
             Ok(attr) => attr,
             Err(Error::NotFound) => return false,
             Err(error) => {
-                log::error!("an entry of directory {} cannot be shown: {error}", dir.0);
+                log::error!("cannot show an entry of directory {}: {error}", dir.0);
                 return false;
             }
         };
         let shown = if is_dot { self.stat_attr(&attr) } else { self.entry_attr(&attr) };
         if !is_dot {
-            self.upkeep.nodes.take(&attr);
+            self.state.nodes.add_reference(&attr);
         }
         let full = reply.add_plus(entry.next, entry.name, VALID, &shown, attr.generation);
         if full && !is_dot {
-            self.upkeep.nodes.release(attr.ino, 1);
+            self.state.nodes.release(attr.ino, 1);
             self.fs.forget(attr.ino, 1);
         } else if !is_dot {
-            self.observed.named(dir, entry.name, &attr);
+            self.observed.notify_named(dir, entry.name, &attr);
         }
         full
     }
 }
 
-/// Returns the attributes of the file to try an OPEN on, for the one who may see it.
+/// Returns the attributes of the file [`PROBE`], if this process asks for it.
 fn probe(req: &Request, parent: NodeId, name: &[u8]) -> Option<FileAttr> {
     let ours = parent == NodeId::ROOT && req.pid() == std::process::id() && name == PROBE.as_bytes();
     ours.then(|| {
@@ -398,9 +398,10 @@ fn probe(req: &Request, parent: NodeId, name: &[u8]) -> Option<FileAttr> {
     })
 }
 
-/// For whom late pages take space. They come in nobody's name, so that the reserve of the superuser
-/// is not theirs, unless nobody but the superuser can have written them.
-fn late_writer(options: &MountOptions) -> Privilege {
+/// Returns the privilege of late pages when they need space. They arrive without the ID of a user,
+/// so they cannot use the reserve of the superuser, unless only the superuser can have written
+/// them.
+fn late_privilege(options: &MountOptions) -> Privilege {
     let only_root = options.access != Access::Everyone && nix::unistd::geteuid().is_root();
     if only_root { Privilege::Root } else { Privilege::User }
 }
@@ -409,14 +410,13 @@ fn cred(req: &Request) -> Cred<'static> {
     Cred::user(req.uid(), req.gid())
 }
 
-/// Returns true for what the kernel sends when it writes an inode back: the times that it keeps,
-/// and nothing else.
-fn is_late_times(set: &SetAttr) -> bool {
+/// Returns true if only the times are set that the kernel sends when it writes back an inode.
+fn is_writeback_of_times(set: &SetAttr) -> bool {
     let times = SetAttr { mtime: set.mtime, ctime: set.ctime, ..SetAttr::default() };
     set.ctime.is_some() && *set == times
 }
 
-/// Returns the permission bits without set-id bits, if there are any to clear.
+/// Returns the permission bits without set-id bits, if the file has set-id bits to clear.
 fn without_setid(attr: &Attr) -> Option<u32> {
     let perm = without_set_id(attr.perm);
     (attr.kind == FileKind::Regular && perm != attr.perm).then_some(perm)
@@ -426,7 +426,7 @@ fn new_node<'a>(req: &Request, kind: FileKind, mode: u32, rdev: Rdev, target: &'
     NewNode { kind, perm: mode & 0o7777, uid: req.uid(), gid: req.gid(), rdev, target }
 }
 
-/// Writes as much as there is space for: how much that was, and what kept the rest out.
+/// Writes as many bytes as possible. Returns their number, and the error if it is not all.
 fn write_all(
     write: impl Fn(u64, &[u8]) -> Result<usize>,
     offset: u64,
@@ -443,9 +443,9 @@ fn write_all(
     (done, None)
 }
 
-/// Returns the error number for the kernel; what the user should hear of besides is logged. That
-/// nothing is written any more has been told when it began.
-fn reported(error: &Error) -> i32 {
+/// Returns the error number for the kernel, and logs serious errors. EROFS is not logged, because
+/// the first failed write was.
+fn errno_of(error: &Error) -> i32 {
     let errno = error.errno();
     if error.is_failure() && errno != libc::EROFS {
         log::error!("{error}");
@@ -453,24 +453,24 @@ fn reported(error: &Error) -> i32 {
     errno
 }
 
-/// Answers a question for data or a hole.
-fn reply_sought(result: Result<u64>, reply: Reply) {
+/// Replies to a search for data or a hole.
+fn reply_seek(result: Result<u64>, reply: Reply) {
     match result {
         Ok(found) if i64::try_from(found).is_ok() => reply.offset(found),
         Ok(_) => reply.error(libc::EOVERFLOW),
-        Err(error) => reply.error(reported(&error)),
+        Err(error) => reply.error(errno_of(&error)),
     }
 }
 
 fn reply_empty(result: Result<()>, reply: Reply) {
     match result {
         Ok(()) => reply.ok(),
-        Err(error) => reply.error(reported(&error)),
+        Err(error) => reply.error(errno_of(&error)),
     }
 }
 
-/// An attribute's value or list in the two-step manner of `getxattr`: first the size, then the
-/// bytes.
+/// Replies with the value or the list of attributes in the two steps of `getxattr`: first the size,
+/// then the bytes.
 fn reply_xattr(result: Result<Vec<u8>>, size: u32, reply: Reply) {
     match result {
         Ok(value) => match u32::try_from(value.len()) {
@@ -478,12 +478,12 @@ fn reply_xattr(result: Result<Vec<u8>>, size: u32, reply: Reply) {
             Ok(len) if len <= size => reply.data(&value),
             _ => reply.error(libc::ERANGE),
         },
-        Err(error) => reply.error(reported(&error)),
+        Err(error) => reply.error(errno_of(&error)),
     }
 }
 
-/// Only these name spaces exist in our formats; the kernel also asks for others, and for access
-/// control lists as it has them, which programs must hear that there are none.
+/// Returns true for the name spaces that our formats have. The kernel also asks for others, and for
+/// access control lists in its own format; programs must see that there are none.
 fn has_name_space(name: &[u8]) -> bool {
     name.starts_with(b"user.") || name.starts_with(b"system.") && !name.starts_with(b"system.posix_acl_")
 }

@@ -1,20 +1,19 @@
-//! A mount being served.
+//! A session: a mount that is being served.
 //!
-//! Who does what: the worker threads of the connection answer requests; the *reaper* waits for them
-//! to end, which they do when the kernel has unmounted; the *commit timer* makes changes durable
-//! (`sync(2)` reaches mounts of block devices only). [`Session::join`] waits for the end. Nobody
-//! but the caller calls [`FileSystem::unmount`], and only after `join`.
+//! Its threads: the worker threads of the connection answer requests; the *reaper* waits for them
+//! to end, which happens when the kernel has unmounted; the *commit timer* makes changes durable
+//! (`sync(2)` reaches only mounts of block devices). [`Session::join`] waits for the end. The
+//! caller must call [`FileSystem::unmount`], and only after `join`.
 //!
-//! Ending a mount from inside ([`Unmounter::stop`], for signals) must cope with users who do not
-//! let go: late pages are asked for first, then the mount is taken out of sight, and if it is still
-//! in use after a time of grace, `join` returns nevertheless; what the last users do then is
-//! refused or fails with the daemon's end.
+//! [`Unmounter::stop`], which signals call, must end a mount that is in use. It makes the kernel
+//! write back late pages and detaches the mount. If the mount is still in use after [`GRACE`],
+//! `join` returns nevertheless; later accesses are refused, or fail when the daemon ends.
 
+use crate::deferred::DeferredRequests;
 use crate::kernel::{self, KernelMount, Unmount};
-use crate::later::Later;
 use crate::mountinfo::{self, MountDevice};
 use crate::protocol::{Connection, Handler};
-use crate::server::{MAX_REQUEST_BYTES, PROBE, Server, Upkeep};
+use crate::server::{MAX_REQUEST_BYTES, PROBE, Server, ServerState};
 use crate::{Error, MountOptions, Result};
 use spindle_clock::{Condvar, Mutex};
 use spindle_vfs::{FileSystem, Observer};
@@ -26,14 +25,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How long users may keep files open after a signal has asked for the end.
+/// Time for which processes may keep files open after a signal.
 const GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The worker threads have ended, so.
+    /// Result of the worker threads, after they have ended.
     ended: Option<io::Result<()>>,
-    /// The time of grace is over.
+    /// [`GRACE`] is over.
     given_up: bool,
 }
 
@@ -51,16 +50,16 @@ impl Shared {
     }
 }
 
-/// A mount being served. Dropping it unmounts, and waits for nothing.
+/// A mount that is being served. Dropping it detaches the mount without waiting.
 pub struct Session {
     shared: Arc<Shared>,
     fs: Arc<dyn FileSystem>,
-    upkeep: Arc<Upkeep>,
-    /// Gives the first failure.
+    server_state: Arc<ServerState>,
+    /// Thread that makes changes durable; returns the first failure.
     commit_timer: Option<JoinHandle<spindle_vfs::Result<()>>>,
-    /// The kernel has mounted a block device.
+    /// The mount has the type `fuseblk`.
     is_block: bool,
-    /// `fusermount3` unmounts when this closes.
+    /// Socket to `fusermount3`, which unmounts when it is closed.
     auto_unmount: Option<UnixStream>,
 }
 
@@ -70,16 +69,16 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// Ends a session from another thread.
+/// Handle that ends a session from another thread.
 #[derive(Clone, Debug)]
 pub struct Unmounter(Arc<Shared>);
 
-/// Mounts `fs` on the directory `mount_point` and serves it from threads of its own. `source` is
-/// what `mount` and `df` show unless the options name something else. Whoever is to be told of what
-/// is done with the files is `observer`; then each opening and closing takes a request.
+/// Mounts `fs` on the directory `mount_point` and serves it from threads of its own. `mount` and
+/// `df` show `source` unless an option gives another name. `observer` is notified of the use of
+/// files; with an observer each open and close takes a request.
 ///
 /// # Errors
-/// When the directory or the options do not allow it, or the kernel or `fusermount3` refuses.
+/// If the directory or the options are invalid, or the kernel or `fusermount3` refuses.
 pub fn mount(
     fs: Arc<dyn FileSystem>,
     mount_point: &Path,
@@ -97,10 +96,10 @@ pub fn mount(
     let source = options.fsname.as_deref().unwrap_or(source);
     let KernelMount { fd, device, is_block, auto_unmount } = kernel::mount(&mount_point, source, &options)?;
 
-    let upkeep = Arc::new(Upkeep::default());
+    let server_state = Arc::new(ServerState::default());
     let is_observed = observer.is_some();
-    let server = Server::new(Arc::clone(&fs), &options, Arc::clone(&upkeep), observer);
-    let connection = match Connection::open(fd, |terms| server.agree(terms)) {
+    let server = Server::new(Arc::clone(&fs), &options, Arc::clone(&server_state), observer);
+    let connection = match Connection::open(fd, |negotiation| server.negotiate(negotiation)) {
         Ok(connection) => connection,
         Err(source) => {
             let _ = kernel::unmount(&mount_point, device, Unmount::Detach);
@@ -108,34 +107,35 @@ pub fn mount(
         }
     };
     let notifier = connection.notifier();
-    upkeep.notifier.get_or_init(|| notifier.clone());
+    server_state.notifier.get_or_init(|| notifier.clone());
     let shared = Arc::new(Shared { mount_point, device, state: Mutex::default(), changed: Condvar::new() });
     let mut session = Session {
         shared: Arc::clone(&shared),
         fs: Arc::clone(&fs),
-        upkeep: Arc::clone(&upkeep),
+        server_state: Arc::clone(&server_state),
         commit_timer: None,
         is_block,
         auto_unmount,
     };
-    for (name, queue) in
-        [("fuse-seek", Upkeep::seeks as fn(&Upkeep) -> &Later), ("fuse-retry", Upkeep::retries)]
-    {
-        let (upkeep, notifier) = (Arc::clone(&upkeep), notifier.clone());
-        spawn(name, move || queue(&upkeep).run(&notifier))?;
+    for (name, queue) in [
+        ("fuse-seek", ServerState::seeks as fn(&ServerState) -> &DeferredRequests),
+        ("fuse-retry", ServerState::retries),
+    ] {
+        let (server_state, notifier) = (Arc::clone(&server_state), notifier.clone());
+        spawn(name, move || queue(&server_state).run(&notifier))?;
     }
     let (server, threads) = (Arc::new(server) as Arc<dyn Handler>, options.threads);
-    let (ended, ended_upkeep) = (Arc::clone(&shared), Arc::clone(&upkeep));
+    let (ended, ended_state) = (Arc::clone(&shared), Arc::clone(&server_state));
     spawn("fuse-reaper", move || {
         let result = connection.serve(&server, threads);
-        ended_upkeep.seeks().close();
-        ended_upkeep.retries().close();
+        ended_state.seeks().close();
+        ended_state.retries().close();
         ended.state.lock().ended = Some(result);
         ended.changed.notify_all();
     })?;
     if !options.read_only {
         let period = options.commit;
-        let timer = move || commit(&*fs, &shared, &upkeep.changed, period);
+        let timer = move || commit(&*fs, &shared, &server_state.changed, period);
         session.commit_timer = Some(spawn("fuse-commit", timer)?);
     }
     session.prepare_kernel(is_observed);
@@ -147,9 +147,8 @@ fn spawn<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'static
     thread.spawn(run).map_err(|e| Error::system(format!("cannot start thread {name}"), e))
 }
 
-/// Makes changes durable every `period` until the session is over. Only the first failure is told,
-/// here and to who waits for the end: what was reported done may be lost then, whatever comes
-/// later.
+/// Makes changes durable every `period` until the session is over. Logs and returns only the first
+/// failure: after it, changes that were reported as done may be lost.
 fn commit(
     fs: &dyn FileSystem,
     shared: &Shared,
@@ -178,7 +177,7 @@ fn commit(
 }
 
 impl Session {
-    /// Returns where it is mounted: absolute, without links.
+    /// Returns the mount point, an absolute path without symbolic links.
     #[must_use]
     pub fn mount_point(&self) -> &Path {
         &self.shared.mount_point
@@ -188,31 +187,31 @@ impl Session {
         self.shared.device
     }
 
-    /// For ending the session from elsewhere.
+    /// Returns a handle that ends the session from another thread.
     #[must_use]
     pub fn unmounter(&self) -> Unmounter {
         Unmounter(Arc::clone(&self.shared))
     }
 
-    /// Waits until it is unmounted, by whomever. Then the caller calls [`FileSystem::unmount`].
+    /// Waits until the mount is unmounted. The caller must then call [`FileSystem::unmount`].
     ///
     /// # Errors
-    /// When the connection with the kernel broke off otherwise than by unmounting, when changes
-    /// could not be made durable in time, or when data that was written late could not be kept.
+    /// If the connection with the kernel failed, if changes could not be made durable in time,
+    /// or if late writes were lost.
     pub fn join(mut self) -> Result<()> {
-        let kept = |()| self.upkeep.losses.told_at_the_end(&*self.fs);
+        let kept = |()| self.server_state.lost_writes.report_at_end(&*self.fs);
         let result = self.wait().and_then(kept);
         match self.commit_timer.take().map(JoinHandle::join) {
-            Some(Err(_)) => Err(Error::State("the commit timer died".into())),
+            Some(Err(_)) => Err(Error::State("the commit thread panicked".into())),
             Some(Ok(durable)) => result.and(durable.map_err(Error::from)),
             None => result,
         }
     }
 
-    /// Unmounts and waits for the end. Then the caller calls [`FileSystem::unmount`].
+    /// Unmounts and waits for the end. The caller must then call [`FileSystem::unmount`].
     ///
     /// # Errors
-    /// When it is in use; the mount then stays as it is.
+    /// If it is in use; the mount is then unchanged.
     pub fn unmount(&self) -> Result<()> {
         self.unmounter().unmount()?;
         self.wait()
@@ -223,7 +222,7 @@ impl Session {
         while !Shared::is_over(&state) {
             self.shared.changed.wait(&mut state);
         }
-        self.upkeep.nodes.give_back(&*self.fs);
+        self.server_state.nodes.release_all(&*self.fs);
         match &state.ended {
             Some(Err(error)) => Err(Error::Session {
                 path: self.shared.mount_point.clone(),
@@ -233,23 +232,23 @@ impl Session {
         }
     }
 
-    /// What can be set up only through the mount. None of it is needed for anything but speed.
+    /// Sets kernel parameters that need the mount. They only affect speed.
     fn prepare_kernel(&self, is_observed: bool) {
-        // The kernel starts FUSE mounts at 128 KiB of read-ahead, and INIT can only lower it. Only
-        // root may raise it.
+        // The kernel starts FUSE mounts with 128 KiB of read-ahead, and INIT can only lower
+        // it. Only root may raise it.
         let read_ahead = (4 * MAX_REQUEST_BYTES / 1024).to_string();
-        // A block device has an entry of its own beside that of its mount.
+        // A block device has its own entry besides that of its mount.
         let kind = if self.is_block { "-fuseblk" } else { "" };
         let path = format!("/sys/class/bdi/{}{kind}/read_ahead_kb", self.shared.device);
         if let Err(error) = std::fs::write(&path, read_ahead) {
             log::debug!("read-ahead stays small: {path}: {error}");
         }
-        // An observer wants to hear of openings.
+        // With an observer, opens must send requests.
         if is_observed {
             return;
         }
         if let Err(error) = std::fs::File::open(self.shared.mount_point.join(PROBE)) {
-            log::debug!("created files will be released with a request: {error}");
+            log::debug!("new files will send a release request: {error}");
         }
     }
 }
@@ -267,20 +266,20 @@ impl Unmounter {
     /// Unmounts if nothing is in use.
     ///
     /// # Errors
-    /// [`Error::Mount`] when it is in use.
+    /// [`Error::Mount`] if it is in use.
     pub fn unmount(&self) -> Result<()> {
         kernel::unmount(&self.0.mount_point, self.0.device, Unmount::Unused)
     }
 
-    /// Ends the session even if files are in use: see the head of this module. Must not be called
+    /// Ends the session even if files are in use; see the top of this module. Do not call it
     /// while a request waits for the caller.
     pub fn stop(&self) {
         let shared = &self.0;
         if let Err(error) = write_back(&shared.mount_point) {
-            log::warn!("{}: cannot write back: {error}", shared.mount_point.display());
+            log::warn!("{}: cannot write back late pages: {error}", shared.mount_point.display());
         }
         if self.unmount().is_err() {
-            log::warn!("{} is in use; taking it out of sight", shared.mount_point.display());
+            log::warn!("{} is in use; detaching it", shared.mount_point.display());
             if let Err(error) = kernel::unmount(&shared.mount_point, shared.device, Unmount::Detach) {
                 log::error!("{error}");
             }
@@ -290,14 +289,14 @@ impl Unmounter {
             shared.changed.wait_for(&mut state, GRACE);
         }
         if !Shared::is_over(&state) {
-            log::warn!("{} is still in use; ending nevertheless", shared.mount_point.display());
+            log::warn!("{} is still in use; stopping anyway", shared.mount_point.display());
             state.given_up = true;
             shared.changed.notify_all();
         }
     }
 }
 
-/// Has the kernel write back the late pages of files that stay open.
+/// Makes the kernel write back the late pages of open files.
 fn write_back(mount_point: &Path) -> io::Result<()> {
     let root = std::fs::File::open(mount_point)?;
     Ok(nix::unistd::syncfs(&root)?)

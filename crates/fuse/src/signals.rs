@@ -1,21 +1,21 @@
-//! SIGTERM, SIGINT and SIGHUP end a mount cleanly.
+//! SIGTERM, SIGINT and SIGHUP, which end a mount cleanly.
 //!
-//! The signals are blocked before any thread exists, so that all threads inherit that, and one
-//! thread waits for them. No handler runs, and nothing is interrupted half-way.
+//! The signals are blocked before any thread is started, so that all threads inherit this, and one
+//! thread waits for them. There is no signal handler, and no system call is interrupted.
 
 use crate::{Error, Result, Unmounter};
 use nix::sys::signal::{SigSet, Signal};
 
-/// Proof that the signals are blocked.
+/// The blocked signals; a value of this type is the proof that they are blocked.
 #[derive(Debug)]
 pub struct Signals(SigSet);
 
 impl Signals {
-    /// Returns the blocks the three signals in this thread and in those that it starts from now on:
-    /// to be called first of all.
+    /// Stops delivery of the three signals to this thread and all threads that it starts later.
+    /// Call it before anything else.
     ///
     /// # Errors
-    /// When the system refuses, which it has no reason to.
+    /// If the system call fails.
     pub fn block() -> Result<Self> {
         let mut set = SigSet::empty();
         for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
@@ -25,10 +25,10 @@ impl Signals {
         Ok(Self(set))
     }
 
-    /// Starts the thread that ends the session when one of the signals comes.
+    /// Starts a thread that ends the session when one of the signals arrives.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// If the thread cannot be started.
     pub fn stop_on_arrival(self, unmounter: Unmounter) -> Result<()> {
         let wait = move || {
             while let Ok(signal) = self.0.wait() {

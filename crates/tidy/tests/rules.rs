@@ -10,8 +10,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("spindle-device", &["clock", "ondisk"]),
     ("spindle-cache", &["clock", "device"]),
     ("spindle-vfs", &["clock", "device"]),
-    ("spindle-ffs", &["clock", "ondisk", "device", "cache", "vfs"]),
-    ("spindle-v7", &["clock", "ondisk", "device", "cache", "vfs"]),
+    ("spindle-tree", &["clock", "cache", "vfs"]),
+    ("spindle-ffs", &["clock", "ondisk", "device", "cache", "vfs", "tree"]),
+    ("spindle-v7", &["clock", "ondisk", "device", "cache", "vfs", "tree"]),
     ("spindle-fuse", &["clock", "device", "vfs"]),
     ("spindle-sim", &["clock", "device"]),
     ("spindle-report", &[]),
@@ -56,6 +57,44 @@ fn arrows_point_down() {
         }
     }
     assert_eq!(seen, ARROWS.len(), "a crate of the picture is missing");
+}
+
+/// The folders of a file system, from below, and which of the others each may name.
+const FOLDERS: &[(&str, &[&str])] = &[
+    ("format", &["format"]),
+    ("log", &["format", "log"]),
+    ("volume", &["format", "log", "volume"]),
+    ("tree", &["format", "log", "volume", "tree"]),
+    ("newfs", &["format", "newfs"]),
+    ("check", &["format", "log", "check"]),
+    ("tunefs", &["format", "log", "newfs", "tunefs"]),
+];
+
+/// Promise: inside a file system a folder names only those below it, so that it can be read and
+/// tested without those above.
+#[test]
+fn folders_look_down() {
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for krate in ["crates/ffs/src/", "crates/v7/src/"] {
+        for file in files().iter().filter(|file| is(file, "rs")) {
+            let Some(path) = file.strip_prefix(krate) else { continue };
+            let folder = path.split('/').next().unwrap_or("");
+            let Some((_, allowed)) = FOLDERS.iter().find(|(name, _)| *name == folder) else { continue };
+            seen += 1;
+            let code = code(file);
+            let code = code.split("#[cfg(test)]").next().unwrap_or("");
+            for named in code.split("crate::").skip(1) {
+                let named = named.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
+                let is_folder = FOLDERS.iter().any(|(name, _)| *name == named);
+                if !is_folder || !allowed.contains(&named) {
+                    wrong.push(format!("{file}: crate::{named}"));
+                }
+            }
+        }
+    }
+    assert!(seen > 80, "the folders are not read");
+    assert!(wrong.is_empty(), "these look up:\n{}", wrong.join("\n"));
 }
 
 /// A name that only some places may use, and why.

@@ -13,28 +13,14 @@
 //! it is), `layout` (where everything is), `freelist` and `ilist` (what is free), `inode`, `bmap`,
 //! `file`, `truncate`, `dir`, `names`, `rename`, `attr`, `ops`, `mount`.
 
-mod attr;
-mod bmap;
 pub mod check;
-mod dir;
-mod extents;
-mod file;
 mod format;
-mod freelist;
-mod ilist;
-mod inode;
-mod layout;
-mod mount;
-mod names;
 pub mod newfs;
-pub mod ondisk;
-mod ops;
-mod rename;
-mod superblock;
-mod truncate;
-mod tx;
+mod tree;
+mod volume;
 
-pub use format::{Family, Format};
-pub use layout::{Block, Layout, Lbn, ROOT_INO};
-pub use mount::{OpenOptions, V7};
-pub use superblock::{Detected, Superblock};
+pub use format::kind::{Family, Format};
+pub use format::layout::{Block, Layout, Lbn, ROOT_INO};
+pub use format::ondisk;
+pub use format::superblock::{Detected, Superblock};
+pub use tree::mount::{OpenOptions, V7};

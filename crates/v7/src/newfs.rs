@@ -4,12 +4,12 @@
 //! [`Plan::new`] turns [`Parameters`] into a checked layout without touching anything; [`write()`]
 //! puts it on a device.
 
-use crate::format::Format;
-use crate::freelist::interleaved;
-use crate::inode::{Dinode, seconds};
-use crate::layout::{Block, Layout, ROOT_INO, index};
-use crate::ondisk::{DIRSIZ, Direct, ENTRY_SIZE, Filsys, FilsysTail, NADDR, NICFREE, NICINOD};
-use crate::superblock::Superblock;
+use crate::format::dinode::{Dinode, seconds};
+use crate::format::free_list::interleaved;
+use crate::format::kind::Format;
+use crate::format::layout::{Block, Layout, ROOT_INO, index};
+use crate::format::ondisk::{DIRSIZ, Direct, ENTRY_SIZE, Filsys, FilsysTail, NADDR, NICFREE, NICINOD};
+use crate::format::superblock::Superblock;
 use spindle_clock::Clock;
 use spindle_device::Device;
 use spindle_vfs::{Error, Result};

@@ -12,12 +12,12 @@ use std::process::ExitCode;
 
 /// Write files in an image to standard output
 ///
-/// Holes of sparse files are written as zeros.
+/// Holes in sparse files are written as zeros.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle cat disk.img@s1a:/etc/fstab")]
 pub struct Args {
-    /// The files, one after the other
+    /// The files, written one after the other
     #[arg(value_name = "IMAGE:/PATH", required = true)]
     targets: Vec<OsString>,
 }

@@ -2,7 +2,7 @@
 
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
-use crate::image::{self, Opening, WriteArgs};
+use crate::image::{self, OpenSettings, WriteArgs};
 use crate::interrupt;
 use crate::outfile::image_at;
 use crate::paths::{child, resolve, resolve_parent};
@@ -21,18 +21,18 @@ use std::process::ExitCode;
 
 /// Copy files into, out of, within and between images
 ///
-/// Each of the sources and the target is a path of this machine or IMAGE:/PATH. A copy into a
-/// directory keeps the name. What exists is replaced, except that directories are filled; a link is
-/// followed, and a device or pipe written, where you name it. An image without :/PATH is
-/// overwritten only with --force. Sparse files stay sparse. Without -p the copies belong to you,
-/// with the permissions that your umask leaves.
+/// Each source and the target is a path of this machine or IMAGE:/PATH. A copy into a directory
+/// keeps the name. Existing files are replaced, existing directories are filled. A target that you
+/// name on the command line is followed if it is a symbolic link, and written if it is a device or
+/// a pipe. An image without :/PATH is overwritten only with --force. Sparse files stay sparse.
+/// Without -p the copies belong to you, with the permissions that your umask allows.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle cp -r src disk.img:/usr
     spindle cp disk.img@s1a:/etc/fstab .
     spindle cp -rp old.img:/home new.img:/")]
 pub struct Args {
-    /// Copy directories with everything below them; hard links within them are kept
+    /// Copy directories with everything below them; keep hard links within them
     #[arg(short = 'r', short_alias = 'R')]
     recursive: bool,
     /// Keep owners, permissions, times and extended attributes
@@ -40,10 +40,10 @@ pub struct Args {
     preserve: bool,
     #[command(flatten)]
     write: WriteArgs,
-    /// What to copy
+    /// The files to copy
     #[arg(value_name = "SOURCE", required = true)]
     sources: Vec<OsString>,
-    /// The copy, or the directory for it
+    /// The name of the copy, or a directory for the copies
     #[arg(value_name = "TARGET", required = true)]
     target: OsString,
 }
@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             to_local(args, &sources, &path, &caller)?;
         }
         Target::Inside(to) => {
-            // Sources in the same image are read through the same open file system.
+            // Sources in the same image are read from the same open file system.
             image::change(&to.image, args.write, |vfs| {
                 to_image(args, &sources, vfs, &to, &caller).context(&to.image)
             })?;
@@ -73,12 +73,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns a path without slashes at its end.
+/// Returns a path without trailing slashes.
 fn trimmed(path: &[u8]) -> &[u8] {
     &path[..path.len() - path.iter().rev().take_while(|&&b| b == b'/').count()]
 }
 
-/// Returns the name that a copy in a directory gets.
+/// Returns the name of the copy of `source` in a directory.
 fn name_of(source: &Target) -> Result<Vec<u8>> {
     let (name, shown) = match source {
         Target::Local(path) => {
@@ -95,15 +95,14 @@ fn name_of(source: &Target) -> Result<Vec<u8>> {
             (usable.then(|| name.to_vec()), inside.display())
         }
     };
-    name.ok_or_else(|| {
-        Failure::new(format!("{shown}: this has no name that the copy could get; name the copy"))
-    })
+    name.ok_or_else(|| Failure::new(format!("{shown}: has no name for the copy; give the copy a name")))
 }
 
 fn to_local(args: &Args, sources: &[Target], path: &Path, caller: &Caller) -> Result<()> {
     let into = path.is_dir();
     if !into && sources.len() > 1 {
-        return Err(Failure::new("to copy several files, name a directory")).context(path.display());
+        return Err(Failure::new("to copy several files, name a directory as the target"))
+            .context(path.display());
     }
     let parent = match path.parent() {
         _ if into => path.to_owned(),
@@ -111,7 +110,7 @@ fn to_local(args: &Args, sources: &[Target], path: &Path, caller: &Caller) -> Re
         Some(parent) => parent.to_owned(),
         None => path.to_owned(),
     };
-    let mut sink = LocalSink::new(&parent, args.preserve, caller.umask)?.writing_through();
+    let mut sink = LocalSink::new(&parent, args.preserve, caller.umask)?.writing_in_place();
     for source in sources {
         let name = match path.file_name() {
             Some(name) if !into => name.as_bytes().to_vec(),
@@ -124,7 +123,7 @@ fn to_local(args: &Args, sources: &[Target], path: &Path, caller: &Caller) -> Re
     sink.finish()
 }
 
-/// Refuses to write over an image, which is what a forgotten colon asks for, and over the source.
+/// Refuses to overwrite an image, which happens when a colon is forgotten, or the source.
 fn check_target(args: &Args, source: &Target, path: &Path) -> Result<()> {
     let shown = path.display();
     let from = match source {
@@ -136,11 +135,12 @@ fn check_target(args: &Args, source: &Target, path: &Path) -> Result<()> {
         && !to.is_dir()
         && same(&from, &to)
     {
-        return Err(Failure::new(format!("{shown}: the copy would replace what is copied")));
+        return Err(Failure::new(format!("{shown}: source and target are the same file")));
     }
     match image_at(path).context(&shown)? {
-        Some(held) if !args.write.force => Err(Failure::new(format!(
-            "{shown}: there is {held}, which the copy would replace; {shown}:/ is its root, --force overwrites it"
+        Some(found) if !args.write.force => Err(Failure::new(format!(
+            "{shown}: contains {found}, which the copy would overwrite; \
+             name {shown}:/ to copy into it, or use --force"
         ))),
         _ => Ok(()),
     }
@@ -161,7 +161,7 @@ fn to_image(args: &Args, sources: &[Target], vfs: &Vfs, to: &ImagePath, caller: 
         }
     };
     if name.is_some() && sources.len() > 1 {
-        return Err(Failure::new("to copy several files, name a directory")).named(&to.path);
+        return Err(Failure::new("to copy several files, name a directory as the target")).named(&to.path);
     }
     let dir_path = if name.is_some() { split(trimmed(&to.path)).0 } else { &to.path };
     let mut sink = ImageSink::new(&dir, dir_path, new);
@@ -175,8 +175,8 @@ fn to_image(args: &Args, sources: &[Target], vfs: &Vfs, to: &ImagePath, caller: 
     sink.finish()
 }
 
-/// Sends one source to a sink. If the target is in an image, that image and the directory there are
-/// given.
+/// Sends one source to a sink. `target` is the image of the target and the directory in it, if the
+/// target is in an image.
 fn send(
     args: &Args,
     source: &Target,
@@ -199,7 +199,7 @@ fn send(
                 Some((image, ..)) => image::parse_spec(image)?.path == image::parse_spec(&from.image)?.path,
                 None => false,
             };
-            image::run(&from.image, &Opening { shared, ..Opening::read_only() }, |vfs| {
+            image::run(&from.image, &OpenSettings { shared, ..OpenSettings::read_only() }, |vfs| {
                 let node = resolve(vfs, &from.path, true)?;
                 ImageSource::new(vfs, node, args.recursive).walk(name, &mut sink).named(&from.path)
             })
@@ -208,11 +208,11 @@ fn send(
     }
 }
 
-/// Refuses to copy a file onto itself, or a directory into itself, which would never end.
+/// Refuses to copy a file onto itself, or a directory into itself: that copy would never end.
 fn check_not_below(source: &Node<'_>, dir: &Node<'_>, name: &[u8]) -> Result<()> {
     let vfs = dir.vfs();
     if child(vfs, dir.ino(), name).is_ok_and(|there| there.ino() == source.ino()) {
-        return Err(Failure::new("the copy would be the file itself"));
+        return Err(Failure::new("source and target are the same file"));
     }
     let mut at = child(vfs, dir.ino(), b".")?;
     let mut steps = 0;

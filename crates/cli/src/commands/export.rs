@@ -17,19 +17,19 @@ use std::process::ExitCode;
 
 /// Export an image, or a part of it, to a directory or a tar stream
 ///
-/// Kept are names, bytes, holes, hard and symbolic links, permissions, times with nanoseconds,
-/// device nodes, fifos and extended attributes; owners and devices in a directory only if you are
-/// root. The same tree always gives the same tar stream, which is of the pax format, sorted by
-/// name.
+/// Export keeps names, contents, holes, hard and symbolic links, permissions, times with
+/// nanoseconds, owners, device nodes, fifos and extended attributes. In a directory it keeps owners
+/// and device nodes only if you are root. The tar stream has the pax format and is sorted by name;
+/// the same tree always gives the same stream.
 ///
-/// A directory may exist and is filled; what stands in the way of a file is replaced.
+/// An existing directory is filled, and existing files in it are replaced.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle export disk.img@s1a root/
     spindle export disk.img:/home home.tar
     spindle export disk.img - | zstd >disk.tar.zst")]
 pub struct Args {
-    /// Write a tar stream, whatever the name of TARGET
+    /// Write a tar stream even if TARGET does not end in .tar
     #[arg(long)]
     tar: bool,
     #[command(flatten)]
@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         if to_stdout {
             if io::stdout().is_terminal() {
                 return Err(Failure::usage(
-                    "a tar stream would confuse the terminal; send it to a file or a pipe",
+                    "will not write a tar stream to a terminal; redirect it to a file or a pipe",
                 ));
             }
             let out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 if file.metadata()?.is_file() { Box::new(file) } else { Box::new(interrupt::Writer(file)) };
             let out = BufWriter::with_capacity(1 << 20, out);
             send(vfs, &source.path, &mut TarWriter::new(out), &progress)
-                .inspect_err(|_| outfile::undo(target))
+                .inspect_err(|_| outfile::remove_unfinished(target))
                 .context(target.display())
         } else {
             std::fs::create_dir_all(target).context(target.display())?;

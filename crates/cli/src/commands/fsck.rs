@@ -19,46 +19,47 @@ use std::sync::Arc;
 
 /// Check a file system
 ///
-/// Goes through the five phases of the classic checker and tells every kind of damage with what and
-/// where. Without -p and -y nothing is changed. They repair the old file systems (V7, 32V to
-/// 4.1BSD, System V); of the fast file system this version finds damage but does not repair it yet.
+/// Runs the five phases of the classic checker and reports each problem with its place. Without -p
+/// and -y nothing is changed. -p and -y repair the old file systems (V7, 32V to 4.1BSD, System V).
+/// They do not repair the fast file system yet; this version only finds its problems.
 ///
-/// After a crash a fast file system with a log is as consistent as recovery makes it: -p and -y
-/// carry the log out and then look; -n looks at what recovery would make, in memory, and says so.
-/// Only what is left then counts as damage.
+/// After a crash, -p and -y first replay the log of a fast file system and then check it. -n
+/// replays the log in memory, says so, and checks the result. Only problems that remain after the
+/// replay are reported.
 ///
-/// A file system that is mounted read-write changes while it is looked at, and is refused.
+/// A file system that is mounted read-write is refused, because it changes during the check.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
-    0  there is no damage, or none is left once the log is carried out
-    1  there was damage, and it was repaired
-    4  there is damage left; with -p and -y also: it is not marked clean, and no log says that it could be
-    8  it could not be checked
+    0  no problems, or none after the replay of the log
+    1  problems were found, and all are repaired
+    4  problems remain; with -p and -y also: the file system is not marked clean, and there is
+       no log to recover it
+    8  the file system could not be checked
 
 EXAMPLES
     spindle fsck -n disk.img@s1a
     spindle fsck -n -b 160 --json disk.img | jq '.findings[]'")]
 pub struct Args {
-    /// Change nothing; this is what happens without -p and -y, too
+    /// Change nothing (the default)
     #[arg(short = 'n')]
-    look_only: bool,
-    /// Carry the log out; repair if nothing can be lost by it (old file systems)
-    #[arg(short = 'p', short_alias = 'a', conflicts_with = "look_only")]
+    check_only: bool,
+    /// Replay the log; repair what can be repaired without loss (old file systems)
+    #[arg(short = 'p', short_alias = 'a', conflicts_with = "check_only")]
     preen: bool,
-    /// Carry the log out; repair everything (old file systems)
-    #[arg(short = 'y', conflicts_with = "look_only")]
+    /// Replay the log; repair everything (old file systems)
+    #[arg(short = 'y', conflicts_with = "check_only")]
     yes: bool,
     /// Use the copy of the superblock at this byte
     #[arg(short = 'b', value_name = "BYTE", value_parser = crate::text::parse_bytes)]
     superblock: Option<u64>,
-    /// Take it for this old file system, where damage leaves that in doubt: v7, 32v, bsd, sysv,
-    /// sysv16 …, as for newfs
+    /// Type of an old file system, if damage prevents its detection: v7, 32v, bsd, sysv, sysv16
+    /// …, as for newfs
     #[arg(short = 't', value_name = "TYPE")]
     format: Option<Format>,
-    /// List at most so many findings
+    /// List at most this many problems and notes
     #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
     limit: usize,
-    /// Tell it as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
     /// The file, block device or partition
@@ -67,20 +68,20 @@ pub struct Args {
 }
 
 impl Args {
-    /// As fsck(8) calls its helper for an entry of fstab.
-    pub fn from_helper(image: String, look_only: bool, preen: bool, yes: bool) -> Self {
-        Self { look_only, preen, yes, superblock: None, format: None, limit: 10_000, json: false, image }
+    /// Returns the arguments with which fsck(8) calls its helper.
+    pub fn from_helper(image: String, check_only: bool, preen: bool, yes: bool) -> Self {
+        Self { check_only, preen, yes, superblock: None, format: None, limit: 10_000, json: false, image }
     }
 }
 
-/// Exit code for damage that is left.
+/// Exit code for problems that remain.
 const EXIT_LEFT: u8 = 4;
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct JsonReport<'a> {
     image: &'a str,
     clean: bool,
-    /// What the log says, where that matters.
+    /// The effect of the log on the check, if it has one.
     log: Option<String>,
     #[serde(flatten)]
     report: &'a Report,
@@ -88,13 +89,13 @@ struct Told<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    inner(args).map_err(|failure| match failure.code() {
+    fsck(args).map_err(|failure| match failure.code() {
         EXIT_LEFT => failure,
         _ => failure.with_code(EXIT_OPERATIONAL),
     })
 }
 
-fn inner(args: &Args) -> Result<ExitCode> {
+fn fsck(args: &Args) -> Result<ExitCode> {
     let image = &args.image;
     if args.format.is_some() {
         return old::run(args);
@@ -122,7 +123,7 @@ fn inner(args: &Args) -> Result<ExitCode> {
     })
     .context(image)?;
     if args.json {
-        out.json(&Told { image, clean: report.is_clean(), log, report: &report })?;
+        out.json(&JsonReport { image, clean: report.is_clean(), log, report: &report })?;
     } else {
         if let Some(log) = log {
             out.line(format!("{image}: {log}"))?;
@@ -131,38 +132,46 @@ fn inner(args: &Args) -> Result<ExitCode> {
     }
     out.finish()?;
     if repairs && !(report.is_clean() && report.marked_clean) {
-        let left = "this version does not repair it; the fsck of its own system may";
+        let left =
+            "problems remain: this version does not repair UFS; run the fsck of the system that wrote it";
         return Err(Failure::new(format!("{image}: {left}")).with_code(EXIT_LEFT));
     }
     Ok(ExitCode::from(report.exit_code()))
 }
 
-/// Returns the device as the log makes it, in memory only if it is just a trial, and what the log
-/// says, where that matters.
-fn recover(device: Arc<dyn Device>, trial: bool) -> spindle_vfs::Result<(Arc<dyn Device>, Option<String>)> {
-    // What cannot be read is for the check to tell.
+/// Replays the log, in memory only if `dry_run`. Returns the device after the replay, and a message
+/// about the log, if it affects the check.
+fn recover(device: Arc<dyn Device>, dry_run: bool) -> spindle_vfs::Result<(Arc<dyn Device>, Option<String>)> {
+    // The check reports an unreadable superblock.
     let Ok(superblock) = Superblock::open(&*device) else { return Ok((device, None)) };
-    let told = match FoundLog::look(&*device, &superblock)? {
+    let blocks = match FoundLog::look(&*device, &superblock)? {
         FoundLog::Recovery(replay) => replay.blocks(),
         FoundLog::Useless(why) if !superblock.is_clean() => return Ok((device, Some(why))),
         _ => return Ok((device, None)),
     };
     if !superblock.objections(&*device)?.is_empty() {
-        return Ok((device, Some("what speaks against writing keeps its log from being carried out".into())));
+        return Ok((
+            device,
+            Some(
+                "its log cannot be replayed, because the file system cannot be written; see spindle info"
+                    .into(),
+            ),
+        ));
     }
-    let (device, told): (Arc<dyn Device>, _) = if trial {
-        let told = format!("not unmounted cleanly: checking what its log ({told} blocks) would make of it");
-        (Arc::new(CowDevice::new(device)), told)
+    let (device, note): (Arc<dyn Device>, _) = if dry_run {
+        let note =
+            format!("not unmounted cleanly: checking the state after replay of its log ({blocks} blocks)");
+        (Arc::new(CowDevice::new(device)), note)
     } else {
-        (device, format!("recovered {told} blocks from the log"))
+        (device, format!("recovered {blocks} blocks from the log"))
     };
     Ffs::open(Arc::clone(&device), Arc::new(SystemClock), &spindle_ffs::OpenOptions::default())?.unmount()?;
-    Ok((device, Some(told)))
+    Ok((device, Some(note)))
 }
 
 fn show(out: &mut Output, image: &str, report: &Report) -> Result<()> {
     if let Some(at) = report.replica {
-        out.line(format!("{image}: the superblock cannot be used; taking the copy at byte {at}"))?;
+        out.line(format!("{image}: the superblock cannot be used; using the copy at byte {at}"))?;
     }
     let mut phase = None;
     for found in &report.findings {
@@ -174,13 +183,13 @@ fn show(out: &mut Output, image: &str, report: &Report) -> Result<()> {
         out.line(format!("{note}{}", crate::text::printable(found.to_string().as_bytes())))?;
     }
     if report.unlisted > 0 {
-        out.line(format!("and {} more", report.unlisted))?;
+        out.line(format!("{} more are not listed", report.unlisted))?;
     }
     out.line(report.usage.to_string())?;
     let marked = if report.marked_clean { "" } else { ", but it is not marked clean" };
     out.line(match report.damages {
-        0 => format!("{image}: no damage found{marked}"),
-        1 => format!("{image}: 1 damage found"),
-        n => format!("{image}: {n} damages found"),
+        0 => format!("{image}: no problems found{marked}"),
+        1 => format!("{image}: 1 problem found"),
+        n => format!("{image}: {n} problems found"),
     })
 }

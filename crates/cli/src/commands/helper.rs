@@ -1,5 +1,5 @@
-//! The program under the names that mount(8), umount(8), mkfs(8) and fsck(8) call: other arguments,
-//! the same commands.
+//! The command line, also under the helper names that mount(8), umount(8), mkfs(8) and fsck(8)
+//! call. The helpers have other arguments and run the same commands.
 
 use super::{Cli, Command, fsck, mount, umount};
 use crate::error::Result;
@@ -8,12 +8,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// A command line understood.
+/// A parsed command line.
 pub enum Invocation {
-    /// To be run, with so much said about it.
+    /// A command to run, and the number of `-v` options.
     Run(Command, u8),
-    /// Understood, and nothing is to be done.
-    Nothing(Result<ExitCode>),
+    /// A command line that is done without running a command.
+    Done(Result<ExitCode>),
 }
 
 /// Mount a file system for mount(8)
@@ -27,19 +27,19 @@ struct MountHelper {
     /// Mount options
     #[arg(short = 'o')]
     options: Vec<String>,
-    /// Understand the options, and mount nothing
+    /// Check the options, and mount nothing
     #[arg(short = 'f')]
     fake: bool,
-    /// Say more
+    /// Print more messages
     #[arg(short = 'v', action = clap::ArgAction::Count)]
     verbose: u8,
-    /// Accepted, with no meaning here
+    /// Accepted and ignored
     #[arg(short = 's')]
     sloppy: bool,
-    /// Accepted, with no meaning here
+    /// Accepted and ignored
     #[arg(short = 'n')]
     no_mtab: bool,
-    /// Accepted, with no meaning here
+    /// Accepted and ignored
     #[arg(short = 't')]
     kind: Option<String>,
 }
@@ -50,19 +50,19 @@ struct MountHelper {
 struct UmountHelper {
     /// The directory
     dir: PathBuf,
-    /// Say more
+    /// Print more messages
     #[arg(short = 'v', action = clap::ArgAction::Count)]
     verbose: u8,
-    /// Accepted, with no meaning here
+    /// Accepted and ignored
     #[arg(short = 'n')]
     no_mtab: bool,
-    /// Accepted, with no meaning here
+    /// Accepted and ignored
     #[arg(short = 'f')]
     force: bool,
-    /// Accepted, with no meaning here
+    /// Accepted and ignored
     #[arg(short = 'r')]
     read_only: bool,
-    /// Accepted, with no meaning here
+    /// Accepted and ignored
     #[arg(short = 't')]
     kind: Option<String>,
 }
@@ -73,29 +73,29 @@ struct UmountHelper {
 struct FsckHelper {
     /// Change nothing
     #[arg(short = 'n')]
-    look_only: bool,
-    /// Repair what is harmless to repair
+    check_only: bool,
+    /// Repair what can be repaired without loss
     #[arg(short = 'p', short_alias = 'a')]
     preen: bool,
     /// Repair everything
     #[arg(short = 'y')]
     yes: bool,
-    /// Accepted, with no meaning here
+    /// Accepted and ignored
     #[arg(short = 'f')]
     force: bool,
-    /// Accepted, with no meaning here
+    /// Accepted and ignored
     #[arg(short = 'r')]
     interactive: bool,
-    /// Say more
+    /// Print more messages
     #[arg(short = 'V', action = clap::ArgAction::Count)]
     verbose: u8,
     /// The image
     image: String,
 }
 
-/// Understands the command line by the name that the program was called with. Ends the process
-/// where it makes no sense or asks for help.
-pub fn understand(mut args: Vec<OsString>) -> Invocation {
+/// Parses the command line according to the name of the program. Exits if it is invalid or asks for
+/// help.
+pub fn parse_command_line(mut args: Vec<OsString>) -> Invocation {
     let called = args.first().map(Path::new).and_then(Path::file_name).and_then(|name| name.to_str());
     match called {
         Some("mount.spindle" | "mount.fuse.spindle") => {
@@ -103,7 +103,7 @@ pub fn understand(mut args: Vec<OsString>) -> Invocation {
             let args = mount::Args::from_helper(image, dir, options);
             if fake {
                 let failed = |e: crate::error::Failure| e.with_code(mount::MOUNT_FAILED);
-                return Invocation::Nothing(mount::check(&args).map(|_| ExitCode::SUCCESS).map_err(failed));
+                return Invocation::Done(mount::check(&args).map(|_| ExitCode::SUCCESS).map_err(failed));
             }
             Invocation::Run(Command::Mount(args), verbose)
         }
@@ -112,11 +112,11 @@ pub fn understand(mut args: Vec<OsString>) -> Invocation {
             Invocation::Run(Command::Umount(umount::Args::from_helper(dir)), verbose)
         }
         Some("fsck.spindle") => {
-            // Where to show progress: the descriptor follows without a blank, or nothing does.
+            // The descriptor for a progress bar, as in -C0 or -C.
             args.retain(|arg| !arg.to_string_lossy().starts_with("-C"));
             let helper = FsckHelper::parse_from(args);
-            let FsckHelper { look_only, preen, yes, image, verbose, .. } = helper;
-            Invocation::Run(Command::Fsck(fsck::Args::from_helper(image, look_only, preen, yes)), verbose)
+            let FsckHelper { check_only, preen, yes, image, verbose, .. } = helper;
+            Invocation::Run(Command::Fsck(fsck::Args::from_helper(image, check_only, preen, yes)), verbose)
         }
         Some(name @ ("mkfs.spindle" | "newfs.spindle")) => {
             let name = name.to_owned();

@@ -2,9 +2,9 @@
 
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
-use crate::image::{self, Opening, WriteArgs};
+use crate::image::{self, OpenSettings, WriteArgs};
 use crate::interrupt;
-use crate::making::{Created, FsArgs, Place, clock, make, open_new, seed};
+use crate::mkfs::{Created, Destination, FsArgs, clock, make, open_new, seed};
 use crate::paths::resolve;
 use crate::progress::Progress;
 use crate::target::{ImagePath, Target};
@@ -20,45 +20,46 @@ use std::process::ExitCode;
 
 /// Import a directory or tar stream into an image
 ///
-/// SOURCE is a directory, a tar stream in a file, or - for a tar stream from standard input. It
-/// goes into the root of the file system in IMAGE, or into the directory IMAGE:/PATH. Kept are
-/// names, bytes, holes, hard and symbolic links, owners, permissions, times with nanoseconds,
-/// device nodes, fifos, sockets, and extended attributes of the user name space (UFS2). What exists
-/// is replaced, except that directories are filled.
+/// SOURCE is a directory, a tar stream in a file, or - for a tar stream from standard input. It is
+/// imported into the root directory of IMAGE, or into the directory IMAGE:/PATH. Import keeps
+/// names, contents, holes, hard and symbolic links, owners, permissions, times with nanoseconds,
+/// device nodes, fifos, sockets, and extended attributes of the user name space (UFS2). Existing
+/// files are replaced, existing directories are filled.
 ///
-/// If IMAGE does not exist, or a size is given, a file system is made first, with the parameters of
-/// newfs. "-s fit", which is what happens when nothing is said, makes the smallest one that holds
-/// everything, and as much more as --free-bytes and --free-percent ask for. A stream from standard
-/// input cannot be measured beforehand and needs a size.
+/// If IMAGE does not exist, or a size is given, a file system is created first, with the parameters
+/// of newfs. "-s fit", the default for a new image, creates the smallest one that holds everything,
+/// plus the free space given by --free-bytes and --free-percent. A stream from standard input
+/// cannot be measured beforehand and needs a size.
 ///
-/// With --timestamp the same tree gives the same image, to the byte.
+/// With --timestamp, the same tree gives the same image to the byte.
 #[derive(clap::Args, Debug)]
 #[command(
     disable_help_flag = true,
     after_long_help = "EXAMPLES
     spindle import src/ disk.img:/usr/src            into an existing file system
-    spindle import root/ disk.img                    make an image that fits
+    spindle import root/ disk.img                    create an image that fits
     spindle import --timestamp 0 --uid 0 --gid 0 -O1 root/ disk.img
     tar -cf - . | spindle import -s 2g - disk.img"
 )]
 pub struct Args {
-    /// Make a file system first: its size in bytes, with k, m, g or t for powers of 1024, or "fit"
+    /// Create a file system first: its size in bytes, with k, m, g or t for powers of 1024, or
+    /// "fit"
     #[arg(short = 's', long, value_name = "SIZE|fit", value_parser = parse_size)]
     size: Option<Size>,
-    /// With -s fit: so many bytes of free space more
+    /// With -s fit: add this many bytes of free space
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = text::parse_bytes, hide_default_value = true)]
     free_bytes: u64,
-    /// With -s fit: so much free space more, in percent of what is needed
+    /// With -s fit: add free space, in percent of the space needed
     #[arg(long, value_name = "PERCENT", default_value_t = 0, hide_default_value = true)]
     free_percent: u16,
-    /// Everything belongs to this user
+    /// Make this user the owner of everything
     #[arg(long, value_name = "UID")]
     uid: Option<u32>,
-    /// Everything belongs to this group
+    /// Make this group the group of everything
     #[arg(long, value_name = "GID")]
     gid: Option<u32>,
-    /// All times are this one, in seconds since 1970, and random numbers start there: for images
-    /// that are the same every time
+    /// Use this time for all timestamps, in seconds since 1970, and as the seed of random
+    /// numbers: gives reproducible images
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     timestamp: Option<i64>,
     #[command(flatten)]
@@ -76,7 +77,7 @@ pub struct Args {
     help: Option<bool>,
 }
 
-/// What is said about the size of a new file system.
+/// The size of a new file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Size {
     Fit,
@@ -87,7 +88,7 @@ fn parse_size(text: &str) -> Result<Size, String> {
     if text == "fit" { Ok(Size::Fit) } else { text::parse_bytes(text).map(Size::Bytes) }
 }
 
-/// Where files come from.
+/// The source of an import.
 enum Source {
     Directory(PathBuf),
     TarFile(PathBuf),
@@ -125,7 +126,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let (target, size) = match Target::in_image(&args.target) {
         Ok(target) => (target, args.size),
         Err(missing) => {
-            // Only a name that can be a file's may become one.
+            // The image is to be created: its name must be possible for a file.
             let path = Path::new(&args.target);
             let image = path.to_str().filter(|text| !path.is_dir() && !text.contains(":/")).ok_or(missing)?;
             let target = ImagePath { image: image.to_owned(), path: b"/".to_vec() };
@@ -137,35 +138,35 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         None => None,
         Some(size) => {
             if target.path != b"/" {
-                return Err(Failure::usage("a new file system is filled from its root; name no path in it"));
+                return Err(Failure::usage("a new file system is filled from its root; give no path in it"));
             }
-            Some(make_room(args, &source, &target.image, size, &mut total)?)
+            Some(make_file_system(args, &source, &target.image, size, &mut total)?)
         }
     };
     fill(args, &source, &target, caller, total).inspect_err(|_| {
         if let Some(created) = &created {
-            created.undo_made();
+            created.undo_written();
         }
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the parameters of a new file system, which is to hold what is imported and nothing else.
+/// Returns the parameters of the new file system, without the directory .snap.
 fn parameters(args: &Args, size_bytes: u64) -> Parameters {
     Parameters { snap_dir: false, ..args.fs.parameters(size_bytes) }
 }
 
-/// Makes the file system.
-fn make_room(
+/// Creates the file system. Stores the bytes of data to import in `total` if they were counted.
+fn make_file_system(
     args: &Args,
     source: &Source,
     image: &str,
     size: Size,
     total: &mut Option<u64>,
 ) -> Result<Created> {
-    let unfit = |e: ParameterError| Failure::new(e.to_string());
+    let invalid = |e: ParameterError| Failure::new(e.to_string());
     let plan = match size {
-        Size::Bytes(bytes) => Plan::new(&parameters(args, bytes)).map_err(unfit).context(image)?,
+        Size::Bytes(bytes) => Plan::new(&parameters(args, bytes)).map_err(invalid).context(image)?,
         Size::Fit => {
             let (plan, bytes) = plan_to_fit(args, source).context(image)?;
             *total = Some(bytes);
@@ -175,27 +176,28 @@ fn make_room(
     for note in &plan.notes {
         log::info!("{image}: {note}");
     }
-    let place = Place { image, size: Some(plan.size_bytes()), force: args.write.force };
-    let (device, created) = open_new(&place)?;
+    let destination = Destination { image, size: Some(plan.size_bytes()), force: args.write.force };
+    let (device, created) = open_new(&destination)?;
     make(&plan, &*device, args.timestamp).context(image).inspect_err(|_| created.undo())?;
     Ok(created)
 }
 
-/// Measures the source and plans the smallest file system for it; gives the bytes of data, too.
+/// Measures the source and plans the smallest file system for it. Returns the plan and the bytes of
+/// data.
 fn plan_to_fit(args: &Args, source: &Source) -> Result<(Plan, u64)> {
     if matches!(source, Source::Stdin) {
         return Err(Failure::usage("a stream cannot be measured beforehand; give the size with -s"));
     }
-    let unfit = |e: ParameterError| Failure::new(e.to_string());
-    // Some dialects take larger blocks for larger file systems: measure with what comes out until
-    // it stays.
+    let invalid = |e: ParameterError| Failure::new(e.to_string());
+    // Some dialects use larger blocks for larger file systems: repeat with the resulting size
+    // until the block size stays the same.
     let mut guess = 1 << 30;
     for _ in 0..4 {
-        let wishes = parameters(args, guess);
-        let mut counting = CensusSink::new(Census::new(&wishes).map_err(unfit)?);
+        let parameters_for_guess = parameters(args, guess);
+        let mut counting = CensusSink::new(Census::new(&parameters_for_guess).map_err(invalid)?);
         source.walk(&mut counting)?;
         let (census, bytes) = counting.counted();
-        let plan = fit(&wishes, &census).map_err(unfit)?;
+        let plan = fit(&parameters_for_guess, &census).map_err(invalid)?;
         let needed = plan.size_bytes();
         let more =
             u64::try_from(u128::from(needed) * u128::from(args.free_percent) / 100).unwrap_or(u64::MAX);
@@ -205,7 +207,7 @@ fn plan_to_fit(args: &Args, source: &Source) -> Result<(Plan, u64)> {
         } else {
             let (bsize, fsize) = (Some(plan.layout.fs_bsize), Some(plan.layout.fs_fsize));
             let size = needed.saturating_add(extra);
-            Plan::new(&Parameters { bsize, fsize, ..parameters(args, size) }).map_err(unfit)?
+            Plan::new(&Parameters { bsize, fsize, ..parameters(args, size) }).map_err(invalid)?
         };
         let by_itself = Plan::new(&parameters(args, plan.size_bytes()));
         if by_itself.is_ok_and(|other| other.layout.fs_bsize == plan.layout.fs_bsize) {
@@ -213,22 +215,22 @@ fn plan_to_fit(args: &Args, source: &Source) -> Result<(Plan, u64)> {
         }
         guess = plan.size_bytes();
     }
-    Err(Failure::new("no block size fits; choose one with -b and -f"))
+    Err(Failure::new("found no block size that fits; choose one with -b and -f"))
 }
 
 /// Fills the file system.
 fn fill(args: &Args, source: &Source, target: &ImagePath, caller: Caller, total: Option<u64>) -> Result<()> {
-    let opening = Opening {
+    let settings = OpenSettings {
         clock: clock(args.timestamp),
         seed: seed(args.timestamp),
-        ..Opening::read_write(args.write)
+        ..OpenSettings::read_write(args.write)
     };
     let new = NewFiles { preserve: true, uid: caller.uid, gid: caller.gid, umask: caller.umask };
     let new = NewFiles { uid: args.uid.unwrap_or(new.uid), gid: args.gid.unwrap_or(new.gid), ..new };
     let time = args.timestamp.map(|secs| Timestamp::new(secs, 0));
     let adjust = Adjust { uid: args.uid, gid: args.gid, time };
     let progress = Progress::new("importing", total);
-    image::run(&target.image, &opening, |vfs| {
+    image::run(&target.image, &settings, |vfs| {
         let dir = resolve(vfs, &target.path, true).context(&target.image)?;
         if !dir.is_dir() {
             return Err(Error::NotDirectory).context(target.display());
@@ -237,7 +239,10 @@ fn fill(args: &Args, source: &Source, target: &ImagePath, caller: Caller, total:
         let done = source.walk(&mut sink).and_then(|()| sink.finish());
         done.map_err(|failure| {
             if failure.is(&Error::NoSpace) {
-                return Failure::new(format!("{failure}; {} is full: make it larger with -s", target.image));
+                return Failure::new(format!(
+                    "{failure}; {} is full: give a larger size with -s",
+                    target.image
+                ));
             }
             failure
         })

@@ -18,25 +18,25 @@ use std::ops::RangeInclusive;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Tell what is in an image
+/// Show what an image contains
 ///
-/// For a file system: its format and dialect, its numbers as dumpfs tells them, whether it is
-/// clean, whether it can be written, and if not why and what would help. For a disk: its
-/// partitions, and the file system in each. The image is opened read-only, and not locked: it may
-/// be mounted meanwhile.
+/// For a file system, info shows its format and dialect, the numbers that dumpfs prints, whether it
+/// is clean, and whether it can be written; if not, also the reason and the remedy. For a disk, it
+/// shows the partitions and the file system in each. The image is opened read-only and without a
+/// lock, so it may be mounted.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle info disk.img
     spindle info -g 0-3 disk.img@s1a
     spindle info --json disk.img | jq '.partitions[].file_system.dialect'")]
 pub struct Args {
-    /// Tell about these cylinder groups, too: a number, or a range like 0-3
+    /// Also show these cylinder groups: a number, or a range like 0-3
     #[arg(short = 'g', value_name = "GROUPS", value_parser = parse_range)]
     range: Option<RangeInclusive<u32>>,
-    /// Tell about all cylinder groups, too
+    /// Also show all cylinder groups
     #[arg(long)]
     groups: bool,
-    /// Tell it as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
     /// The file, block device or partition
@@ -53,7 +53,7 @@ fn parse_range(text: &str) -> Result<RangeInclusive<u32>, String> {
 }
 
 #[derive(Serialize)]
-struct Told {
+struct Report {
     image: String,
     size_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ struct PartitionInfo {
     problem: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     file_system: Option<FoundInfo>,
-    /// Why what looks like a file system cannot be read.
+    /// The reason why the file system cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     damage: Option<String>,
 }
@@ -87,10 +87,10 @@ struct PartitionInfo {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let spec = image::parse_spec(&args.image)?;
-    // Of a disk all partitions are told; groups are those of one.
+    // Without groups, all partitions of a disk are shown; groups need one partition.
     let spec = if args.groups || args.range.is_some() { partition::choose(spec)? } else { spec };
     let device = image::open_device_unlocked(&spec)?;
-    let mut told = Told {
+    let mut report = Report {
         image: args.image.clone(),
         size_bytes: device.info().size_bytes,
         label: None,
@@ -100,39 +100,38 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         notes: Vec::new(),
     };
     let found = image::detect(&*device);
-    // A file system that starts where the disk does is what the user means, unless there are others
-    // inside a label.
+    // Partitions at the start of the disk are the file system itself.
     let table = if spec.part == Part::Whole { Some(partitions(&*device)?) } else { None };
     match (found, table.filter(|table| table.partitions.iter().any(|p| p.start_bytes > 0))) {
         (Ok(found), table) => {
-            told.file_system = Some(FoundInfo::of(&found, &*device)?);
+            report.file_system = Some(FoundInfo::of(&found, &*device)?);
             let wanted = match &args.range {
                 Some(range) => Some(range.clone()),
                 None => args.groups.then_some(0..=u32::MAX),
             };
             if let (Some(range), Found::Ffs(superblock)) = (wanted, &found) {
-                told.groups = groups::read(superblock, &*device, range).context(&args.image)?;
+                report.groups = groups::read(superblock, &*device, range).context(&args.image)?;
             }
             if let Some(table) = table {
-                add_partitions(&mut told, &device, &spec, table);
+                add_partitions(&mut report, &device, &spec, table);
             }
         }
-        (Err(_), Some(table)) => add_partitions(&mut told, &device, &spec, table),
+        (Err(_), Some(table)) => add_partitions(&mut report, &device, &spec, table),
         (Err(error), None) => return Err(Failure::from(error)).context(&args.image),
     }
     let mut out = Output::stdout();
     if args.json {
-        out.json(&told)?;
+        out.json(&report)?;
     } else {
-        show(&mut out, &told)?;
+        show(&mut out, &report)?;
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn add_partitions(told: &mut Told, device: &Arc<dyn Device>, spec: &Spec, table: Table) {
-    told.label = table.scheme.map(|scheme| scheme.to_string());
-    told.notes = table.notes;
+fn add_partitions(report: &mut Report, device: &Arc<dyn Device>, spec: &Spec, table: Table) {
+    report.label = table.scheme.map(|scheme| scheme.to_string());
+    report.notes = table.notes;
     for partition in table.partitions {
         let mut info = PartitionInfo {
             name: partition.name.clone(),
@@ -159,30 +158,30 @@ fn add_partitions(told: &mut Told, device: &Arc<dyn Device>, spec: &Spec, table:
                 Err(error) => info.damage = Some(error.to_string()),
             }
         }
-        told.partitions.push(info);
+        report.partitions.push(info);
     }
 }
 
-fn show(out: &mut Output, told: &Told) -> Result<()> {
-    if let Some(found) = &told.file_system {
-        found.show(out, &told.image)?;
+fn show(out: &mut Output, report: &Report) -> Result<()> {
+    if let Some(found) = &report.file_system {
+        found.show(out, &report.image)?;
     }
-    for group in &told.groups {
+    for group in &report.groups {
         group.show(out)?;
     }
-    if let Some(label) = &told.label {
-        if told.file_system.is_some() {
+    if let Some(label) = &report.label {
+        if report.file_system.is_some() {
             out.line("")?;
         }
-        out.line(format!("{}: {label}, {}", told.image, number::bytes(told.size_bytes)))?;
-        for partition in &told.partitions {
+        out.line(format!("{}: {label}, {}", report.image, number::bytes(report.size_bytes)))?;
+        for partition in &report.partitions {
             show_partition(out, partition)?;
         }
-        if let Some(first) = told.partitions.iter().find(|p| p.file_system.is_some()) {
-            out.line(format!("name one as {}@{}", told.image, first.name))?;
+        if let Some(first) = report.partitions.iter().find(|p| p.file_system.is_some()) {
+            out.line(format!("name a partition like this: {}@{}", report.image, first.name))?;
         }
     }
-    for note in &told.notes {
+    for note in &report.notes {
         out.line(format!("note: {note}"))?;
     }
     Ok(())

@@ -14,18 +14,18 @@ use std::process::ExitCode;
 
 /// Rerun the papers' experiments
 ///
-/// Each experiment is one result of a paper, measured again: the file systems are the ones that
-/// "spindle mount" serves, only the disk, the processor and the time are modelled. Every table
-/// shows the paper's figure, ours, and the ratio of the two. The same version of Spindle gives the
-/// same figures to the byte.
+/// Each experiment measures one result of a paper again. The file systems are those that "spindle
+/// mount" serves; the disk, the processor and the time are modelled. Every table shows the paper's
+/// figure, ours, and the ratio of the two. The same version of Spindle gives the same figures to
+/// the byte.
 ///
-/// A ratio outside its tolerance is marked with "!". A number in brackets behind it leads to a note
-/// below the table: what the paper leaves unknown there, and why its conclusion holds all the same.
+/// A ratio outside its tolerance is marked with "!". A number in brackets after it refers to a note
+/// below the table, which says what the paper leaves unknown and why its conclusion still holds.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0  every figure is within its tolerance, or a note explains it
-    1  a figure is outside and unexplained, or an experiment failed
-    2  the command line makes no sense
+    1  a figure is outside its tolerance without a note, or an experiment failed
+    2  invalid command line
 
 EXAMPLES
     spindle lab list
@@ -35,56 +35,56 @@ EXAMPLES
     spindle lab all -o results/")]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(clap::Subcommand, Debug)]
-enum What {
+enum Action {
     /// List the experiments
     List {
-        /// Tell it as JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Run some of them
+    /// Run some experiments
     Run {
         #[command(flatten)]
-        how: How,
-        /// Their names, as "spindle lab list" tells them
+        output: OutputArgs,
+        /// Names of experiments, as "spindle lab list" prints them
         #[arg(value_name = "ID", required = true)]
         ids: Vec<String>,
     },
-    /// Show the modelled disks and hosts: all, or the figures of some, with their sources
+    /// List the modelled disks and hosts, or show the figures of some with their sources
     Presets {
-        /// Tell it as JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Names, or files of your own in the same form, which are checked
+        /// Names of presets, or your own files in the same format
         #[arg(value_name = "NAME|FILE")]
         wanted: Vec<String>,
     },
-    /// Run all of them
+    /// Run all experiments
     All {
         #[command(flatten)]
-        how: How,
+        output: OutputArgs,
     },
 }
 
 #[derive(clap::Args, Debug)]
-struct How {
-    /// Tell the outcomes as a JSON array
+struct OutputArgs {
+    /// Print the outcomes as a JSON array
     #[arg(long)]
     json: bool,
-    /// Write ID.txt, ID.json and an SVG file for each figure into this directory as well
+    /// Also write ID.txt, ID.json and an SVG file for each figure into this directory
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
     out: OutArgs,
 }
 
-/// What an experiment is, and what came out.
+/// An experiment with its outcome, as JSON.
 #[derive(Serialize)]
-struct Told<'a> {
+struct ExperimentReport<'a> {
     id: &'a str,
     title: &'a str,
     paper: &'a str,
@@ -94,26 +94,26 @@ struct Told<'a> {
     outcome: Option<&'a Outcome>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> ExperimentReport<'a> {
     const fn of(experiment: &'a Experiment, outcome: Option<&'a Outcome>) -> Self {
         let Experiment { id, title, paper, section, stand_in, .. } = experiment;
-        Told { id, title, paper, section, stand_in, outcome }
+        ExperimentReport { id, title, paper, section, stand_in, outcome }
     }
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    match &args.what {
-        What::List { json } => list(*json),
-        What::Presets { json, wanted } => presets(*json, wanted),
-        What::All { how } => carry_out(&all().iter().collect::<Vec<_>>(), how),
-        What::Run { how, ids } => {
+    match &args.action {
+        Action::List { json } => list(*json),
+        Action::Presets { json, wanted } => presets(*json, wanted),
+        Action::All { output } => run_experiments(&all().iter().collect::<Vec<_>>(), output),
+        Action::Run { output, ids } => {
             let found = ids.iter().map(|id| {
                 let unknown =
-                    || Failure::usage(format!("{id}: no such experiment: see \"spindle lab list\""));
+                    || Failure::usage(format!("{id}: no such experiment; see \"spindle lab list\""));
                 find(id).ok_or_else(unknown)
             });
-            carry_out(&found.collect::<Result<Vec<_>>>()?, how)
+            run_experiments(&found.collect::<Result<Vec<_>>>()?, output)
         }
     }
 }
@@ -121,8 +121,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 fn list(json: bool) -> Result<ExitCode> {
     let mut out = Output::stdout();
     if json {
-        let told: Vec<_> = all().iter().map(|experiment| Told::of(experiment, None)).collect();
-        out.json(&told)?;
+        let reports: Vec<_> = all().iter().map(|experiment| ExperimentReport::of(experiment, None)).collect();
+        out.json(&reports)?;
     } else {
         let width = all().iter().map(|experiment| experiment.id.len()).max().unwrap_or(0);
         for Experiment { id, title, paper, section, .. } in all() {
@@ -136,16 +136,16 @@ fn list(json: bool) -> Result<ExitCode> {
 
 /// A preset as JSON.
 #[derive(Serialize)]
-struct ToldPreset<'a> {
+struct PresetReport<'a> {
     name: &'a str,
     title: &'a str,
     kind: &'static str,
     description: &'a str,
-    figures: Vec<ToldFigure<'a>>,
+    figures: Vec<FigureReport<'a>>,
 }
 
 #[derive(Serialize)]
-struct ToldFigure<'a> {
+struct FigureReport<'a> {
     field: &'a str,
     value: f64,
     sure: Option<String>,
@@ -171,7 +171,7 @@ fn presets(json: bool, wanted: &[String]) -> Result<ExitCode> {
         }
     }
     let unknown = |name: &String| {
-        Failure::usage(format!("{name}: neither a file nor a preset: see \"spindle lab presets\""))
+        Failure::usage(format!("{name}: neither a file nor a preset; see \"spindle lab presets\""))
     };
     let shown: Vec<&Preset> = if wanted.is_empty() {
         library.iter().collect()
@@ -182,14 +182,14 @@ fn presets(json: bool, wanted: &[String]) -> Result<ExitCode> {
     };
     let mut out = Output::stdout();
     if json {
-        let told = shown.iter().map(|preset| ToldPreset {
+        let reports = shown.iter().map(|preset| PresetReport {
             name: &preset.name,
             title: &preset.title,
             kind: kind(preset),
             description: preset.description.trim(),
-            figures: preset.figures.iter().map(told_figure).collect(),
+            figures: preset.figures.iter().map(figure_report).collect(),
         });
-        out.json(&told.collect::<Vec<_>>())?;
+        out.json(&reports.collect::<Vec<_>>())?;
     } else if wanted.is_empty() {
         let width = shown.iter().map(|preset| preset.name.len()).max().unwrap_or(0);
         for preset in shown {
@@ -199,8 +199,8 @@ fn presets(json: bool, wanted: &[String]) -> Result<ExitCode> {
         for preset in shown {
             out.line(format!("{}, {}: {}", preset.name, kind(preset), preset.title))?;
             out.line(preset.description.trim())?;
-            for figure in preset.figures.iter().map(told_figure) {
-                let ToldFigure { field, value, sure, source, note } = figure;
+            for figure in preset.figures.iter().map(figure_report) {
+                let FigureReport { field, value, sure, source, note } = figure;
                 let origin =
                     [sure.as_deref(), source, note].into_iter().flatten().collect::<Vec<_>>().join("; ");
                 out.line(format!("  {field} = {value}  {origin}"))?;
@@ -211,8 +211,8 @@ fn presets(json: bool, wanted: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn told_figure(figure: &Figure) -> ToldFigure<'_> {
-    ToldFigure {
+fn figure_report(figure: &Figure) -> FigureReport<'_> {
+    FigureReport {
         field: &figure.field,
         value: figure.value,
         sure: figure.sure.map(|sure| sure.to_string()),
@@ -222,29 +222,29 @@ fn told_figure(figure: &Figure) -> ToldFigure<'_> {
 }
 
 /// Shows an experiment's progress as a bar.
-struct Shown(Bar);
+struct ProgressBar(Bar);
 
-impl Progress for Shown {
+impl Progress for ProgressBar {
     fn at(&self, done: u64, total: u64, what: &str) {
-        self.0.at(done * 1000 / total.max(1), what);
+        self.0.set(done * 1000 / total.max(1), what);
     }
 }
 
-fn carry_out(experiments: &[&Experiment], how: &How) -> Result<ExitCode> {
-    if let Some(dir) = &how.output {
+fn run_experiments(experiments: &[&Experiment], output: &OutputArgs) -> Result<ExitCode> {
+    if let Some(dir) = &output.output {
         std::fs::create_dir_all(dir).context(dir.display())?;
     }
     let mut out = Output::stdout();
     let mut outcomes = Vec::new();
     for (n, experiment) in experiments.iter().enumerate() {
-        let shown = Shown(Bar::of_parts(experiment.id));
-        let outcome = experiment.run(&shown).context(experiment.id)?;
-        drop(shown);
+        let bar = ProgressBar(Bar::of_fraction(experiment.id));
+        let outcome = experiment.run(&bar).context(experiment.id)?;
+        drop(bar);
         let text = experiment.text(&outcome);
-        if let Some(dir) = &how.output {
-            write(dir, experiment, &outcome, &text, how.out.force)?;
+        if let Some(dir) = &output.output {
+            write(dir, experiment, &outcome, &text, output.out.force)?;
         }
-        if !how.json {
+        if !output.json {
             if n > 0 {
                 out.line("")?;
             }
@@ -252,12 +252,12 @@ fn carry_out(experiments: &[&Experiment], how: &How) -> Result<ExitCode> {
         }
         outcomes.push(outcome);
     }
-    if how.json {
-        let told = experiments
+    if output.json {
+        let reports = experiments
             .iter()
             .zip(&outcomes)
-            .map(|(experiment, outcome)| Told::of(experiment, Some(outcome)));
-        out.json(&told.collect::<Vec<_>>())?;
+            .map(|(experiment, outcome)| ExperimentReport::of(experiment, Some(outcome)));
+        out.json(&reports.collect::<Vec<_>>())?;
     } else if experiments.len() > 1 {
         let count = |verdict| outcomes.iter().map(|outcome| outcome.count(verdict)).sum();
         let counts = [Verdict::Held, Verdict::Explained, Verdict::Outside].map(count);
@@ -271,8 +271,8 @@ fn carry_out(experiments: &[&Experiment], how: &How) -> Result<ExitCode> {
 fn write(dir: &Path, experiment: &Experiment, outcome: &Outcome, text: &str, force: bool) -> Result<()> {
     let put = |name: String, content: &str| outfile::write(&dir.join(name), content, force);
     put(format!("{}.txt", experiment.id), text)?;
-    let told = Told::of(experiment, Some(outcome));
-    let json = serde_json::to_string_pretty(&told).map_err(|e| Failure::new(e.to_string()))?;
+    let report = ExperimentReport::of(experiment, Some(outcome));
+    let json = serde_json::to_string_pretty(&report).map_err(|e| Failure::new(e.to_string()))?;
     put(format!("{}.json", experiment.id), &(json + "\n"))?;
     for (n, figure) in outcome.figures.iter().enumerate() {
         let number = if outcome.figures.len() > 1 { format!("-{}", n + 1) } else { String::new() };

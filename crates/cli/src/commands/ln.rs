@@ -11,18 +11,19 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
-/// Give a file in an image another name, or make a symbolic link
+/// Create a hard or symbolic link in an image
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle ln disk.img:/bin/vi disk.img:/bin/ex
     spindle ln -s ../usr/local disk.img:/local")]
 pub struct Args {
-    /// Make a symbolic link
+    /// Create a symbolic link
     #[arg(short = 's')]
     symbolic: bool,
     #[command(flatten)]
     write: WriteArgs,
-    /// The file that gets another name, as IMAGE:/PATH; with -s the text of the link, as it is
+    /// The file to link to, as IMAGE:/PATH; with -s the target of the symbolic link, stored as
+    /// given
     #[arg(value_name = "SOURCE")]
     source: OsString,
     /// The new name, or the directory for it
@@ -40,7 +41,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let source = Target::in_image(&args.source)?;
         if source.image != to.image {
             let (source, to) = (source.display(), &to.image);
-            return Err(Failure::new(format!("{source} is not in {to}; a file has names in one image only")));
+            return Err(Failure::new(format!("{source} is not in {to}; a hard link must stay in one image")));
         }
         source.path
     };
@@ -69,8 +70,10 @@ fn link(vfs: &Vfs, source: &[u8], path: &[u8], symbolic: bool, caller: &Caller) 
     } else {
         let file = resolve(vfs, source, false)?;
         if file.is_dir() {
-            return Err(Failure::new("a directory has one name only; -s makes a symbolic link"))
-                .named(source);
+            return Err(Failure::new(
+                "is a directory, which cannot have hard links; -s creates a symbolic link",
+            ))
+            .named(source);
         }
         vfs.fs().link(file.ino(), dir.ino(), name, Privilege::Root)
     };

@@ -14,35 +14,35 @@ use std::process::ExitCode;
 
 /// List files in an image
 ///
-/// Lists what is in a directory, sorted by the bytes of the names, or a file itself. Names are
-/// shown so that they cannot control the terminal: control characters, backslashes and bytes that
-/// are not UTF-8 appear as escapes.
+/// Lists the contents of a directory, sorted by the bytes of the names, or a single file. Control
+/// characters, invisible characters, backslashes and bytes that are not UTF-8 are shown as escapes,
+/// so that names cannot control the terminal.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle ls -l disk.img:/etc
     spindle ls -Ra disk.img@s1a
     spindle ls --json disk.img:/ | jq '.[].path'")]
 pub struct Args {
-    /// One line for each file: kind and permissions, names, owner, group, size, last change (UTC),
-    /// name
+    /// One line for each file: type and permissions, number of links, owner, group, size, time
+    /// of the last change (UTC), name
     #[arg(short = 'l')]
     long: bool,
-    /// Show names that start with a dot, too
+    /// Also show names that start with a dot
     #[arg(short = 'a')]
     all: bool,
-    /// Show everything below directories as well
+    /// Also show everything below directories
     #[arg(short = 'R')]
     recursive: bool,
     /// Show inode numbers
     #[arg(short = 'i')]
     inodes: bool,
-    /// Show directories themselves, not what is in them
+    /// Show directories themselves, not their contents
     #[arg(short = 'd')]
     directory: bool,
-    /// Tell everything as a JSON array
+    /// Print everything as a JSON array
     #[arg(long)]
     json: bool,
-    /// What to list; an image alone means its root
+    /// The files or directories; an image alone means its root
     #[arg(value_name = "IMAGE[:/PATH]", required = true)]
     targets: Vec<OsString>,
 }
@@ -102,7 +102,8 @@ impl<'v> Lister<'_, 'v> {
         Ok(())
     }
 
-    /// Shows what is in a directory; gives the directories in it if they are to be shown, too.
+    /// Prints the contents of a directory. Returns the directories in it if the listing is
+    /// recursive.
     fn directory(&mut self, path: &[u8], dir: Ino) -> Result<Vec<(Vec<u8>, Node<'v>)>> {
         let mut names = sorted_names(self.vfs, dir)?;
         if self.args.all {

@@ -1,5 +1,4 @@
-//! `spindle man`, for who packages Spindle: the manual pages, made from the same table as the
-//! commands.
+//! `spindle man`, for packagers: writes the manual pages, which are generated from the commands.
 
 use crate::commands::Cli;
 use crate::error::{Context, Result};

@@ -11,13 +11,13 @@ use std::process::ExitCode;
 
 /// Make directories in an image
 ///
-/// They belong to you, and your umask applies.
+/// The directories belong to you, and your umask applies.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Make what is missing above them as well, and do not mind directories that exist
+    /// Also make missing parent directories, and accept existing directories
     #[arg(short = 'p')]
     parents: bool,
-    /// Permissions in octal, whatever the umask
+    /// Permissions in octal, regardless of the umask
     #[arg(short = 'm', value_name = "MODE", value_parser = parse_mode)]
     mode: Option<u32>,
     #[command(flatten)]

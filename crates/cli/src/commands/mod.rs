@@ -1,5 +1,5 @@
-//! The table of commands. Each is a file of its own here, with its arguments, its manual page and
-//! what it does.
+//! The table of commands. Each command has its own file here, with its arguments, its manual page
+//! and its code.
 
 mod cat;
 mod cp;
@@ -29,25 +29,27 @@ use std::process::ExitCode;
 
 /// The Berkeley fast file system family in user space
 ///
-/// Spindle makes, mounts, checks, fills and reads the file systems of the BSDs and Solaris: UFS1
-/// and UFS2, in either byte order, in files, on block devices, and in partitions inside them. Most
-/// commands need neither a mount nor root.
+/// Spindle creates, mounts, checks, fills and reads the file systems of the BSDs and Solaris: UFS1
+/// and UFS2, in either byte order, in files, on block devices, and in partitions of them. It also
+/// handles the older file systems of V7, 32V, 4.1BSD and System V. Most commands need neither a
+/// mount nor root.
 ///
-/// An image is named by its path, followed by @ and a part of it where it has parts: disk.img,
-/// disk.img@s1a, /dev/sdb@p2, disk.img@offset=1048576. "spindle info" lists them. A file in an
-/// image is IMAGE:/PATH.
+/// An image is named by its path, followed by @ and the name of a partition if it has partitions:
+/// disk.img, disk.img@s1a, /dev/sdb@p2, disk.img@offset=1048576. "spindle info" lists the
+/// partitions. A file in an image is named IMAGE:/PATH.
 #[derive(clap::Parser, Debug)]
 #[command(
     name = "spindle",
     version,
     propagate_version = true,
     after_long_help = "EXIT CODES
-    0  done    1  failed    2  the command line makes no sense    130, 143  ended by SIGINT, SIGTERM
-    fsck has 4 for damage and 8 for a check that could not be made, mount and umount have 32 for failure.
+    0  done    1  failed    2  invalid command line    130, 143  ended by SIGINT, SIGTERM
+    fsck exits with 4 if problems remain and with 8 if it could not check;
+    mount and umount exit with 32 if they fail.
 
 HELPERS
-    Installed under the names mount.spindle, umount.spindle, mkfs.spindle and fsck.spindle, the program does what
-    mount(8), umount(8), mkfs(8) and fsck(8) expect of a file system of type \"spindle\".
+    Under the names mount.spindle, umount.spindle, mkfs.spindle and fsck.spindle, the program
+    serves mount(8), umount(8), mkfs(8) and fsck(8) for file systems of type \"spindle\".
 
 EXAMPLES
     spindle newfs -s 1g disk.img && spindle import src/ disk.img:/usr/src
@@ -57,15 +59,15 @@ EXAMPLES
     spindle fsck -n disk.img"
 )]
 pub struct Cli {
-    /// Say more on standard error; twice for every detail
+    /// Print more messages on standard error; give it twice for details
     #[arg(short = 'v', long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What can be done.
+/// The commands.
 #[derive(clap::Subcommand, Debug)]
 pub enum Command {
     #[command(visible_alias = "mkfs")]
@@ -93,7 +95,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Does it; gives the exit code where all went well, as far as the command's own model goes.
+    /// Runs the command. Returns its exit code, or the failure that `main` prints.
     pub fn run(&self) -> Result<ExitCode> {
         match self {
             Self::Newfs(args) => newfs::run(args),

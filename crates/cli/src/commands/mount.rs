@@ -1,7 +1,7 @@
 //! `spindle mount`
 
 use crate::error::{Context, Failure, Result};
-use crate::image::{self, Opening};
+use crate::image::{self, OpenSettings};
 use crate::logger;
 use crate::outfile;
 use crate::partition;
@@ -19,62 +19,79 @@ use std::sync::Arc;
 
 /// Mount a file system
 ///
-/// Mounts the file system in IMAGE on the directory DIR through FUSE, and returns when it is live;
-/// a daemon serves it until it is unmounted (spindle umount, umount(8), or a SIGTERM to the daemon)
-/// and leaves the image clean. With -f it is served in the foreground.
+/// Mounts the file system in IMAGE on the directory DIR through FUSE, and returns when it is
+/// mounted. A daemon serves it until it is unmounted (by spindle umount, umount(8), or a SIGTERM to
+/// the daemon) and leaves the image clean. With -f it is served in the foreground.
 ///
-/// What is not safe to write is mounted read-only, and the reasons are told. In /etc/fstab the type
-/// is "spindle", and the options below go where options go.
+/// A file system that is not safe to write is mounted read-only, with a message that gives the
+/// reasons. In /etc/fstab the type is "spindle", and the options below go into the field for
+/// options.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "OPTIONS OF -o
     ro, rw                      read-only or not
-    force                       write in spite of objections that may be overridden
-    offset=BYTES                where in IMAGE the file system starts
-    dialect=NAME                whose file system it is, where that is in doubt: freebsd, netbsd, openbsd, sun, sunx86,
-                                43bsd or 44bsd; or the format of an old one: v7, 32v, bsd, sysv, sysv16, with block size
-                                and byte order where they are not the usual ones (sysv-2048-be)
+    force                       write in spite of objections that can be overridden
+    offset=BYTES                the byte of IMAGE at which the file system starts
+    dialect=NAME                the system of the file system, if detection is in doubt: freebsd,
+                                netbsd, openbsd, sun, sunx86, 43bsd or 44bsd; or the format of an
+                                old one: v7, 32v, bsd, sysv, sysv16, with block size and byte
+                                order if they are not the usual ones (sysv-2048-be)
     noatime, relatime, strictatime
-                                when reading changes access times: never, rarely (the default), always
-    allow_other                 everyone may use the mount, as far as the permissions of the files go; without, the user alone
-    allow_root                  for mounts of root, where it changes nothing; refused to others, as the kernel could not keep it
-    default_permissions         have the kernel check permissions in any case
+                                reading changes access times never, rarely (the default) or always
+    allow_other                 all users may use the mount, subject to file permissions;
+                                otherwise only the user who mounts
+    allow_root                  for mounts by root only, where it has no effect; refused to other
+                                users, because the kernel could not enforce it
+    default_permissions         let the kernel check permissions in any case
     uid=N, gid=N, umask=M, fmask=M, dmask=M
                                 show everything with this owner, group and these permissions
-    suid, dev                   let set-id bits and device nodes count (root only; nosuid, nodev by default)
-    noexec                      no programs
+    suid, dev                   honour set-id bits and device nodes (root only; nosuid, nodev by
+                                default)
+    noexec                      do not run programs
     grpid, nogrpid              new files get the group of the directory, or of the user
-    fsname=NAME, subtype=NAME   what mount and df show
-    commit=SECONDS              make changes durable at least so often (5)
-    threads=N                   threads that serve (2)
-    writethrough, writeback     writethrough (the default): write(2) returns when the write has its space, or says that the disk is
-                                full. writeback: the kernel keeps what is written and sends it later, which makes small writes
-                                faster; its price: that the disk is full (or the write beyond the largest file, or not allowed) is
-                                told by fsync or close, if the program asks, else by the system's log and by umount, which then
-                                fails; nothing written so gets of the reserve for root, unless only root can use the mount; and
-                                size and times of a file come from the kernel, the image has them later
+    fsname=NAME, subtype=NAME   the names that mount and df show
+    commit=SECONDS              make changes durable at least this often (5)
+    threads=N                   number of threads that serve requests (2)
+    writethrough, writeback     writethrough (the default): write(2) returns when the write has
+                                its space, or fails if the disk is full.
+                                writeback: the kernel keeps written data and sends it later, which
+                                makes small writes faster, with these costs: a full disk (or a
+                                write that is too large or not allowed) is reported by fsync or
+                                close, if the program asks, and otherwise by the system log and by
+                                umount, which then fails; such writes cannot use the reserve for
+                                root, unless only root can use the mount; size and times of a file
+                                come from the kernel and reach the image later
     nouser_xattr                no extended attributes
-    cluster=SIZE, nocluster     move file data in clusters of this many bytes (k and m for powers of 1024; at most 16m),
-                                or block by block; without, in clusters as tunefs -a has set them
-    readahead, noreadahead      read the next cluster while one is used (the default on block devices; in image files the
-                                system does), or only what is asked for
-    runs, noruns                a file whose next block is taken goes on where there is a long run of free blocks, which keeps a
-                                disk in use fast, or at the nearest free block, as with BSD (the default)
+    cluster=SIZE, nocluster     move file data in clusters of this many bytes (k and m for powers
+                                of 1024; at most 16m), or block by block; by default in clusters
+                                as set by tunefs -a
+    readahead, noreadahead      read the next cluster in advance (the default on block devices;
+                                for image files the system does), or only the requested data
+    runs, noruns                if the next block of a file is in use, continue at a long run of
+                                free blocks, which keeps an aged disk fast, or at the nearest free
+                                block, as BSD does (the default)
     writelimit=SIZE, nowritelimit
-                                who writes waits while so many bytes of the file are on their way to the device (4m)
-    log, nolog                  changes go through a log, so that after a crash the next mount finds each operation done or not
-                                done, in order, and what fsync had reported done is there (the default for UFS; the first
-                                mount makes the log, as the file /.spindlelog or, for NetBSD, as NetBSD does); or without:
-                                after a crash the image needs a check, and what it finds is lost or half done
-    logsize=SIZE                bytes of a log that is made (k and m; a 128th of the file system without, 1m to 64m)
-    sync, async                 sync: each change of names is on the device before it is reported done, one block after
-                                the other, as in 1984 and without a log (dirsync means the same); async is the default
-    trace=FILE                  record what is done with the files into FILE, a trace (docs/SPEC-trace.md), until it is unmounted;
-                                what the system answers from its cache is not seen (\"spindle trace record\" sees it)
+                                make writers wait while this many bytes of a file are on their way
+                                to the device (4m)
+    log, nolog                  log: changes go through a log, so that after a crash the next
+                                mount finds each operation done or not done, in order, and
+                                everything that fsync had reported as done (the default for UFS;
+                                the first mount creates the log, in the file /.spindlelog or, for
+                                NetBSD, as NetBSD does).
+                                nolog: after a crash the image needs a check, and operations may
+                                be lost or half done
+    logsize=SIZE                size of a new log in bytes (k and m; default a 128th of the file
+                                system, 1m to 64m)
+    sync, async                 sync: each change of names is on the device before it is reported
+                                as done, one block after the other, as in 1984 and without a log
+                                (dirsync means the same); async is the default
+    trace=FILE                  record all use of the files into the trace FILE
+                                (docs/SPEC-trace.md) until the unmount; it does not see what the
+                                kernel answers from its cache (\"spindle trace record\" does)
     auto_unmount                unmount even if the daemon is killed
 
 EXIT CODES
-    0   it is live
-    32  it could not be mounted
+    0   mounted
+    32  could not be mounted
 
 EXAMPLES
     spindle mount disk.img@s1a /mnt
@@ -87,7 +104,7 @@ pub struct Args {
     /// Serve in the foreground
     #[arg(short = 'f', long)]
     foreground: bool,
-    /// Mount read-only, as -o ro
+    /// Mount read-only, like -o ro
     #[arg(short = 'r', long)]
     read_only: bool,
     /// The image: a file, a block device, or a partition in one (disk.img@s1a)
@@ -99,16 +116,16 @@ pub struct Args {
 }
 
 impl Args {
-    /// As mount(8) calls its helper.
+    /// Returns the arguments with which mount(8) calls its helper.
     pub fn from_helper(image: String, dir: PathBuf, options: Vec<String>) -> Self {
         Self { options, foreground: false, read_only: false, image, dir }
     }
 }
 
-/// Exit code for a mount that failed, as mount(8) has it.
+/// Exit code of a failed mount or unmount, the same as that of mount(8).
 pub const MOUNT_FAILED: u8 = 32;
 
-/// Runs the command. Must be called before there are threads.
+/// Runs the command. Call it before starting threads.
 pub fn run(args: &Args) -> ExitCode {
     let mode = if args.foreground { Mode::Foreground } else { Mode::Daemon };
     launch(mode, "spindle: mount", |signals, ready| {
@@ -129,7 +146,7 @@ pub fn check(args: &Args) -> Result<MountOptions> {
     Ok(options)
 }
 
-/// Returns what the options say about the log.
+/// Returns the use of the log that the options ask for.
 fn log_use(options: &MountOptions) -> LogUse {
     match options.log {
         Some(false) => LogUse::Never,
@@ -138,7 +155,7 @@ fn log_use(options: &MountOptions) -> LogUse {
     }
 }
 
-/// Returns what the options say about names and file data.
+/// Returns the settings of the cache that the options ask for.
 fn settings(options: &MountOptions) -> Settings {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let usual = DataSettings::THROUGH;
@@ -146,7 +163,7 @@ fn settings(options: &MountOptions) -> Settings {
         naming: if options.synchronous_names { Naming::Durable } else { Naming::Delayed },
         data: DataSettings {
             cluster_bytes: options.cluster_bytes.map(bytes),
-            // Block by block means large requests, too.
+            // "nocluster" also splits large requests into blocks.
             random_clusters: options.cluster_bytes != Some(0),
             read_ahead: options.read_ahead,
             write_limit_bytes: match options.write_limit {
@@ -162,18 +179,19 @@ fn settings(options: &MountOptions) -> Settings {
 
 fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
     let mut options = check(args)?;
-    // Opening may make a log, which is not to happen for a mount that cannot be.
+    // Opening the image may create a log, so check the directory first.
     std::fs::read_dir(&args.dir).context(args.dir.display())?;
     if let Some(trace) = &options.trace {
-        outfile::refuse(trace, "")?;
+        outfile::refuse_image(trace, "")?;
     }
-    // The daemon goes to / in the end; messages and the mount table are to name the image for
-    // everybody.
+    // The daemon changes to /, and the mount table needs an absolute path.
     let mut spec = image::parse_spec(&args.image)?;
     spec.path = spec.path.canonicalize().context(spec.path.display())?;
     if let Some(offset) = options.offset {
         if spec.part != Part::Whole {
-            return Err(Failure::new(format!("{spec}: names a part already; offset= would name another")));
+            return Err(Failure::new(format!(
+                "{spec}: already names a partition; remove it or the option offset="
+            )));
         }
         spec = Spec { part: Part::Offset(offset), ..spec };
     }
@@ -184,7 +202,7 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         options.read_only = true;
     }
     let kind = options.dialect.as_deref().map(str::parse).transpose().map_err(Failure::new)?;
-    let opening = Opening {
+    let open_settings = OpenSettings {
         read_only: options.read_only,
         force: options.force,
         kind,
@@ -194,20 +212,20 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         allocation: if options.runs { Allocation::Runs } else { Allocation::Nearest },
         log: log_use(&options),
         log_bytes: options.log_bytes,
-        ..Opening::read_only()
+        ..OpenSettings::read_only()
     };
-    if spindle_fuse::is_held_by_ending(&spec.path) {
+    if spindle_fuse::is_held_by_ending_daemon(&spec.path) {
         logger::note(format_args!(
-            "{spec}: waiting for the daemon of its last mount, which is completing it"
+            "{spec}: waiting for the daemon of the last mount, which is still writing the image"
         ));
-        spindle_fuse::wait_for_ending(&spec.path, &SystemClock);
+        spindle_fuse::wait_for_ending_daemon(&spec.path, &SystemClock);
     }
-    let opened = image::open(&spec, &opening)?;
+    let opened = image::open(&spec, &open_settings)?;
     for note in &opened.notes {
         logger::note(format_args!("{spec}: {note}"));
     }
     if opened.old && options.log == Some(true) {
-        log::warn!("{spec}: no log: an old file system cannot have one; after a crash it needs a check");
+        log::warn!("{spec}: no log: an old file system cannot have one and needs a check after a crash");
     }
     if opened.fs.read_only() && !options.read_only {
         log::warn!("{spec}: mounted read-only: {}", image::reasons(&opened.objections));
@@ -234,18 +252,21 @@ fn is_block_device(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
-/// Starts recording what will be done with the files of the mount.
+/// Starts recording the use of the files of the mount.
 fn record(file: &Path, dir: &Path, image: &Path, root: Ino) -> Result<Arc<Recorder>> {
     let dir = dir.canonicalize().context(dir.display())?;
     let parent = std::path::absolute(file).context(file.display())?;
     let parent = parent.parent().unwrap_or(&parent).canonicalize().context(file.display())?;
     if parent.starts_with(&dir) {
-        return Err(Failure::new(format!("{}: the trace of a mount cannot be a file in it", file.display())));
+        return Err(Failure::new(format!(
+            "{}: is below the mount that it would record; name a file elsewhere",
+            file.display()
+        )));
     }
     let source = format!("mount {}", image.display());
-    let told = file.to_owned();
+    let name = file.to_owned();
     let failed = move |error: &spindle_trace::Error| {
-        log::error!("the recording into {} ends here: {error}", told.display());
+        log::error!("stopped recording into {}: {error}", name.display());
     };
     let clock = Arc::new(SystemClock);
     Ok(Arc::new(Recorder::start(file, &source, (&dir.to_string_lossy(), root), clock, failed)?))
@@ -261,8 +282,7 @@ mod tests {
         settings(&options)
     }
 
-    /// Promise: each option about names and file data reaches the setting that it is about, and no
-    /// other.
+    /// Promise: each option about names and file data changes its own setting and no other.
     #[test]
     fn options_reach_the_cache() {
         let usual = DataSettings::THROUGH;
@@ -282,7 +302,7 @@ mod tests {
         assert_eq!(settings_of("sync,async").naming, Naming::Delayed);
     }
 
-    /// Promise: a mount has a log unless it is told not to, or to keep the discipline of 1984.
+    /// Promise: a mount has a log unless an option says `nolog`, `sync` or `dirsync`.
     #[test]
     fn mounts_have_a_log() {
         for (text, log) in [

@@ -10,18 +10,18 @@ use std::process::ExitCode;
 
 /// Rename or move files in an image
 ///
-/// Everything stays within one image, so that each rename happens as a whole or not at all.
+/// Sources and target must be in the same image, so that each rename is atomic.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Do not replace what exists
+    /// Do not replace existing files
     #[arg(short = 'n')]
     keep: bool,
     #[command(flatten)]
     write: WriteArgs,
-    /// What to move
+    /// The files to move
     #[arg(value_name = "IMAGE:/PATH", required = true)]
     sources: Vec<OsString>,
-    /// The new path, or the directory to move into
+    /// The new path, or a directory to move into
     #[arg(value_name = "IMAGE:/TARGET", required = true)]
     target: OsString,
 }
@@ -48,14 +48,14 @@ fn rename(vfs: &Vfs, from: &[ImagePath], to: &ImagePath, args: &Args) -> Result<
     let mode = if args.keep { RenameMode::NoReplace } else { RenameMode::Replace };
     let target_dir = resolve(vfs, &to.path, true).ok().filter(Node::is_dir);
     if from.len() > 1 && target_dir.is_none() {
-        return Err(Failure::new("to move several files, name a directory")).named(&to.path);
+        return Err(Failure::new("to move several files, name a directory as the target")).named(&to.path);
     }
     for ImagePath { path, .. } in from {
         let (from_dir, name) = resolve_parent(vfs, path)?;
         if let Some(dir) = &target_dir {
             vfs.fs().rename(from_dir.ino(), name, dir.ino(), name, mode, Privilege::Root).named(path)?;
         } else {
-            // A directory may be named with a slash at its end, also before it exists.
+            // The new name of a directory may end in a slash.
             let (to_dir, new) = resolve_parent(vfs, &to.path)?;
             vfs.fs().rename(from_dir.ino(), name, to_dir.ino(), new, mode, Privilege::Root).named(path)?;
         }

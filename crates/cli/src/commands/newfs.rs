@@ -5,7 +5,7 @@ mod old;
 use crate::error::{Context, Failure, Result};
 use crate::image;
 use crate::interrupt;
-use crate::making::{FsArgs, LogSize, Place, make, make_log, open_new};
+use crate::mkfs::{Destination, FsArgs, LogSize, make, make_log, open_new};
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
@@ -17,10 +17,10 @@ use std::process::ExitCode;
 
 /// Make a file system
 ///
-/// Makes a fast file system of Berkeley, or with -t an old one, in IMAGE, a file, a block device or
-/// a partition (disk.img@s1a). With -s a missing file is created, without taking space for what is
-/// not written. Everything not asked for follows the newfs of the dialect, which is FreeBSD's
-/// unless --dialect or a disk geometry says otherwise.
+/// Makes a Berkeley fast file system, or with -t an old one, in IMAGE: a file, a block device or a
+/// partition (disk.img@s1a). With -s a missing file is created, as a sparse file. Parameters that
+/// are not given follow the newfs of the dialect, which is FreeBSD's unless --dialect or a disk
+/// geometry is given.
 ///
 /// An existing file system or partition table is not overwritten unless --force is given.
 #[derive(clap::Args, Debug)]
@@ -28,44 +28,44 @@ use std::process::ExitCode;
     disable_help_flag = true,
     after_long_help = "EXAMPLES
     spindle newfs -s 1g disk.img                     UFS2 as FreeBSD makes it
-    spindle newfs -s 1g --log disk.img               with a log, which the first mount would make otherwise
+    spindle newfs -s 1g --log disk.img               with a log (otherwise the first mount creates it)
     spindle newfs -O1 --dialect openbsd disk.img@a   UFS1 in a partition, as OpenBSD makes it
     spindle newfs -O1 --endian big -s 64m sun.img --dialect sun
     spindle newfs -t v7 -s 2m rk.img                 Seventh Edition on a disk of the PDP-11
-    spindle newfs -N -s 500g -b 65536 -f 65536 x     only show what would come out"
+    spindle newfs -N -s 500g -b 65536 -f 65536 x     only show the result"
 )]
 pub struct Args {
-    /// Kind of file system: ffs, or an old one: v7, 32v, bsd (4.1BSD), sysv, sysv16, with block
-    /// size and byte order where they are not the usual ones (sysv-2048-be, v7-le)
+    /// Type of the file system: ffs, or an old one: v7, 32v, bsd (4.1BSD), sysv, sysv16, with
+    /// block size and byte order if they are not the usual ones (sysv-2048-be, v7-le)
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "ffs", value_parser = parse_kind)]
     kind: Kind,
-    /// Of an old file system: inodes, instead of as many as its mkfs makes
+    /// Number of inodes of an old file system (default: that of its mkfs)
     #[arg(long, value_name = "COUNT")]
     inodes: Option<u32>,
-    /// Of an old file system: the free list goes M blocks on from each to the next, in cylinders of
-    /// N
+    /// Interleave of the free list of an old file system: steps of M blocks, in cylinders of N
+    /// blocks
     #[arg(long, value_name = "M/N", value_parser = parse_gap)]
     gap: Option<(u16, u16)>,
     /// Size of the file system: bytes, with k, m, g or t for powers of 1024, or b for sectors of
     /// 512 bytes
     ///
-    /// Without it the file system takes all of IMAGE.
+    /// By default the file system uses all of IMAGE.
     #[arg(short = 's', long, value_name = "SIZE", value_parser = text::parse_bytes)]
     size: Option<u64>,
-    /// Show what would be made, and make nothing
+    /// Show the result, and write nothing
     #[arg(short = 'N', long)]
     dry_run: bool,
     /// Overwrite an existing file system or partition table
     #[arg(long)]
     force: bool,
-    /// Tell it as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
-    /// All times are this one, in seconds since 1970, and random numbers start there: for images
-    /// that are the same every time
+    /// Use this time for all timestamps, in seconds since 1970, and as the seed of random
+    /// numbers: gives reproducible images
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     timestamp: Option<i64>,
-    /// Make a log, of this size or as large as a mount would make it
+    /// Create a log, of this size or of the size that a mount would choose
     #[arg(short = 'j', long, value_name = "BYTES", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     log: Option<LogSize>,
     #[command(flatten)]
@@ -78,7 +78,7 @@ pub struct Args {
     help: Option<bool>,
 }
 
-/// What to make.
+/// The type of the file system to make.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Ffs,
@@ -100,9 +100,9 @@ fn parse_gap(text: &str) -> Result<(u16, u16), String> {
     parsed.ok_or_else(|| "give two numbers, as 3/500".into())
 }
 
-/// The plan as JSON has it.
+/// The new file system, as JSON.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Report<'a> {
     image: &'a str,
     version: &'static str,
     dialect: String,
@@ -122,9 +122,9 @@ struct Told<'a> {
     free_bytes: u64,
     free_inodes: i64,
     superblocks: Vec<u64>,
-    /// Where the log is, if one was made.
+    /// Place of the log, if one was created.
     log: Option<LogPlace>,
-    /// How large the log would be, if none was made but one was asked for.
+    /// Size in bytes of a log that was asked for and not created (dry run).
     planned_log_bytes: Option<u64>,
     notes: &'a [String],
     written: bool,
@@ -134,21 +134,21 @@ struct Told<'a> {
 pub fn run(args: &Args) -> Result<ExitCode> {
     interrupt::watch()?;
     let image = &args.image;
-    let place = Place { image, size: args.size, force: args.force };
+    let destination = Destination { image, size: args.size, force: args.force };
     if let Kind::Old(format) = args.kind {
         if args.log.is_some() {
             return Err(Failure::usage("an old file system cannot have a log"));
         }
-        return old::run(args, &place, format);
+        return old::run(args, &destination, format);
     }
     if args.inodes.is_some() || args.gap.is_some() {
-        return Err(Failure::usage("--inodes and --gap are of the old file systems; name one with -t"));
+        return Err(Failure::usage("--inodes and --gap apply only to old file systems; choose one with -t"));
     }
     let ((plan, log_bytes), device) = if args.dry_run {
-        (place.plan(&args.fs).and_then(|plan| with_log(plan, args.log)).context(image)?, None)
+        (destination.plan(&args.fs).and_then(|plan| with_log(plan, args.log)).context(image)?, None)
     } else {
-        let (device, created) = open_new(&place)?;
-        let made = Plan::new(&args.fs.parameters(device.info().size_bytes.min(place.wanted())))
+        let (device, created) = open_new(&destination)?;
+        let made = Plan::new(&args.fs.parameters(device.info().size_bytes.min(destination.max_bytes())))
             .map_err(|e| Failure::new(e.to_string()))
             .and_then(|plan| with_log(plan, args.log))
             .context(image);
@@ -164,34 +164,34 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         _ => None,
     };
-    let told = Told {
+    let report = Report {
         log,
         planned_log_bytes: log_bytes.filter(|_| log.is_none()),
-        ..tell(image, &plan, device.is_some())
+        ..report_of(image, &plan, device.is_some())
     };
     if args.json {
-        out.json(&told)?;
+        out.json(&report)?;
     } else {
-        show(&mut out, &told)?;
+        show(&mut out, &report)?;
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the plan with the bytes of the log that is wanted.
-fn with_log(plan: Plan, wish: Option<LogSize>) -> Result<(Plan, Option<u64>)> {
-    let Some(LogSize(asked)) = wish else { return Ok((plan, None)) };
+/// Returns the plan, and the size in bytes of the log that was asked for.
+fn with_log(plan: Plan, log: Option<LogSize>) -> Result<(Plan, Option<u64>)> {
+    let Some(LogSize(asked)) = log else { return Ok((plan, None)) };
     match log_bytes(&plan.layout, asked) {
-        None => Err(Failure::new("too small to spare a log of its own accord; --log=SIZE makes one")),
+        None => Err(Failure::new("too small for a log of the default size; choose a size with --log=SIZE")),
         bytes => Ok((plan, bytes)),
     }
 }
 
-fn tell<'a>(image: &'a str, plan: &'a Plan, written: bool) -> Told<'a> {
+fn report_of<'a>(image: &'a str, plan: &'a Plan, written: bool) -> Report<'a> {
     let layout = &plan.layout;
     let totals = plan.totals();
     let frags = totals.cs_nbfree * i64::from(layout.fs_frag) + totals.cs_nffree;
-    Told {
+    Report {
         image,
         version: text::version_name(layout.version),
         dialect: plan.dialect.to_string(),
@@ -216,37 +216,37 @@ fn tell<'a>(image: &'a str, plan: &'a Plan, written: bool) -> Told<'a> {
     }
 }
 
-fn show(out: &mut Output, told: &Told<'_>) -> Result<()> {
-    let made = if told.written { "made" } else { "would be" };
+fn show(out: &mut Output, report: &Report<'_>) -> Result<()> {
+    let made = if report.written { "created" } else { "would create" };
     out.line(format!(
         "{}: {made} {} of {}, {}-endian, {}",
-        told.image,
-        told.format,
-        told.dialect,
-        told.byte_order,
-        number::bytes(told.size_bytes),
+        report.image,
+        report.format,
+        report.dialect,
+        report.byte_order,
+        number::bytes(report.size_bytes),
     ))?;
     out.line(format!(
         "blocks of {} bytes, fragments of {}, {} cylinder groups of {} with {} inodes, {}% reserve",
-        told.fs_bsize,
-        told.fs_fsize,
-        told.fs_ncg,
-        number::bytes(u64::from(told.fs_fpg) * u64::from(told.fs_fsize)),
-        told.fs_ipg,
-        told.fs_minfree,
+        report.fs_bsize,
+        report.fs_fsize,
+        report.fs_ncg,
+        number::bytes(u64::from(report.fs_fpg) * u64::from(report.fs_fsize)),
+        report.fs_ipg,
+        report.fs_minfree,
     ))?;
-    out.line(format!("free: {}, {} inodes", number::bytes(told.free_bytes), told.free_inodes))?;
-    if let Some(log) = told.log {
-        out.line(format!("log: {}, {}", number::bytes(log.len), image::log_file(told.whose)))?;
+    out.line(format!("free: {}, {} inodes", number::bytes(report.free_bytes), report.free_inodes))?;
+    if let Some(log) = report.log {
+        out.line(format!("log: {}, {}", number::bytes(log.len), image::log_file(report.whose)))?;
     }
-    if let Some(bytes) = told.planned_log_bytes {
-        out.line(format!("log: {}, if that many bytes are free in one place", number::bytes(bytes)))?;
+    if let Some(bytes) = report.planned_log_bytes {
+        out.line(format!("log: {}, if that much contiguous space is free", number::bytes(bytes)))?;
     }
-    for note in told.notes {
+    for note in report.notes {
         out.line(format!("note: {note}"))?;
     }
     out.line("superblock copies (for fsck -b) at byte:")?;
-    let copies: Vec<String> = told.superblocks.iter().map(u64::to_string).collect();
+    let copies: Vec<String> = report.superblocks.iter().map(u64::to_string).collect();
     for line in copies.chunks(6) {
         out.line(format!(" {}", line.join(", ")))?;
     }

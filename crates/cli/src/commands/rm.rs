@@ -16,12 +16,12 @@ pub struct Args {
     /// Remove directories with everything below them
     #[arg(short = 'r', short_alias = 'R')]
     recursive: bool,
-    /// Do not mind what does not exist
+    /// Ignore files that do not exist
     #[arg(short = 'f')]
     ignore_missing: bool,
     #[command(flatten)]
     write: WriteArgs,
-    /// What to remove; symbolic links are removed themselves
+    /// The files to remove; symbolic links are not followed
     #[arg(value_name = "IMAGE:/PATH", required = true)]
     targets: Vec<OsString>,
 }
@@ -55,7 +55,7 @@ fn remove(vfs: &Vfs, path: &[u8], recursive: bool) -> Result<()> {
     fs.rmdir(dir.ino(), name).named(path)
 }
 
-/// A directory that is being emptied, with the names still in it and its own name.
+/// A directory that is being emptied, with its name and the names still in it.
 struct Level<'a> {
     dir: Node<'a>,
     name: Vec<u8>,

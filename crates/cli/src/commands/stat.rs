@@ -11,9 +11,9 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Tell everything about files in an image
+/// Show all attributes of files in an image
 ///
-/// Times are in UTC with all their digits. Extended attributes are listed with the length of their
+/// Times are in UTC with nanoseconds. Extended attributes are listed with the length of their
 /// values.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
@@ -23,7 +23,7 @@ pub struct Args {
     /// Follow a symbolic link at the end of the path
     #[arg(short = 'L')]
     follow: bool,
-    /// Tell it as a JSON array
+    /// Print a JSON array
     #[arg(long)]
     json: bool,
     /// The files; an image alone means its root
@@ -32,7 +32,7 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Told {
+struct Report {
     #[serde(flatten)]
     file: Description,
     xattrs: Vec<Attribute>,
@@ -60,22 +60,22 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                     xattrs.push(Attribute { name: text::encoded(&name), bytes });
                 }
             }
-            Ok(Told { file: Description::of(&**fs, &target.path, node.attr())?, xattrs })
+            Ok(Report { file: Description::of(&**fs, &target.path, node.attr())?, xattrs })
         })?);
     }
     if args.json {
         out.json(&found)?;
     } else {
-        for told in &found {
-            show(&mut out, told)?;
+        for report in &found {
+            show(&mut out, report)?;
         }
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(out: &mut Output, told: &Told) -> Result<()> {
-    let Told { file, xattrs } = told;
+fn show(out: &mut Output, report: &Report) -> Result<()> {
+    let Report { file, xattrs } = report;
     let arrow = file.target.as_ref().map(|target| format!(" -> {target}")).unwrap_or_default();
     out.line(format!("{}{arrow}", file.path))?;
     let device = file.rdev.map(|(major, minor)| format!(" {major}, {minor}")).unwrap_or_default();

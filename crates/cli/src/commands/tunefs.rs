@@ -2,7 +2,7 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Found, WriteArgs};
-use crate::making::{LogSize, clock, make_log, parse_optimization};
+use crate::mkfs::{LogSize, clock, make_log, parse_optimization};
 use crate::output::Output;
 use crate::{partition, text};
 use serde::Serialize;
@@ -17,21 +17,23 @@ use std::sync::Arc;
 
 /// Tune a file system
 ///
-/// Changes what can still be chosen after newfs: how large clusters are, when a file moves on to
-/// another cylinder group, the reserve, what to save, what files are expected, the volume name, and
-/// soft updates. All of it stands in the superblock; what is in files already stays where it is.
+/// Changes the parameters that can be changed after newfs: the cluster size, the blocks of a file
+/// in one cylinder group, the reserve, the optimisation, expected files, the volume name, and soft
+/// updates. They are stored in the superblock; blocks of existing files are not moved.
 ///
-/// Each option tells what it changed. All are checked before anything is written, and the image
-/// must not be mounted.
+/// Each change is printed. All options are checked before anything is written. The image must not
+/// be mounted.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "NOTES
-    The option letters are those of FreeBSD; -a is the classic one: on FreeBSD since 5 it is about access control lists.
-    A mount takes clusters of maxcontig blocks unless its option cluster= says otherwise.
-    The BSDs keep a reserve of 5, 8 or 10 percent; the less there is, the more a full file system scatters its files.
-    avgfilesize and avgfpdir are for the BSDs, which place directories by them.
+    The option letters are those of FreeBSD, except -a, which sets maxcontig as in older
+    systems; in FreeBSD 5 and later it sets access control lists.
+    A mount uses clusters of maxcontig blocks unless the option cluster= is given.
+    The BSDs keep a reserve of 5, 8 or 10 percent. With a smaller reserve, a full file system
+    scatters its files more.
+    avgfilesize and avgfpdir are used by the BSDs, which place directories by them.
 
 EXIT CODES
-    0  done    1  refused or failed    2  the command line makes no sense
+    0  done    1  refused or failed    2  invalid command line
 
 EXAMPLES
     spindle tunefs -p disk.img
@@ -41,13 +43,13 @@ EXAMPLES
     spindle tunefs -a 1 -d 4 vax.img         laid out by rotation, as in 1984
     spindle tunefs -p --json disk.img | jq '.settings.maxcontig'")]
 pub struct Args {
-    /// Blocks in a cluster: those that are laid out and moved together
+    /// Blocks in a cluster: they are allocated contiguously and move in one transfer
     #[arg(short = 'a', long, value_name = "BLOCKS", value_parser = parse_maxcontig)]
     maxcontig: Option<u32>,
     /// Milliseconds from one block of a file to the next on a track (UFS1 with a disk geometry)
     #[arg(short = 'd', long, value_name = "MS")]
     rotdelay: Option<u32>,
-    /// Blocks that one file may have in a cylinder group before it goes on in another
+    /// Blocks that one file may have in a cylinder group before it continues in another
     #[arg(short = 'e', long, value_name = "BLOCKS")]
     maxbpg: Option<u32>,
     /// Expected size of a file: bytes, with k, m or g for powers of 1024
@@ -56,29 +58,29 @@ pub struct Args {
     /// Free space that only root may use, in percent
     #[arg(short = 'm', long, value_name = "PERCENT")]
     minfree: Option<u32>,
-    /// What to save: time or space
+    /// Optimise for time or for space
     #[arg(short = 'o', long, value_name = "time|space", value_parser = parse_optimization)]
     optimization: Option<Optimization>,
-    /// Expected files in a directory
+    /// Expected number of files in a directory
     #[arg(short = 's', long, value_name = "FILES")]
     avgfpdir: Option<u32>,
-    /// Volume name: letters, digits, - and _; an empty one takes it off
+    /// Volume name: letters, digits, - and _; an empty name removes it
     #[arg(short = 'L', long, value_name = "NAME")]
     label: Option<String>,
-    /// Whether to use soft updates when BSD mounts it: enable or disable
+    /// Enable or disable soft updates for mounts by BSD
     #[arg(short = 'n', long, value_name = "enable|disable", value_parser = parse_switch)]
     soft_updates: Option<bool>,
-    /// Make a log of this size, or as large as a mount would; or take it off (none), which the next
-    /// mount that writes undoes unless it has the option nolog
+    /// Create a log of this size, or of the size that a mount would choose, or remove it
+    /// (none); the next mount creates it again unless it has the option nolog
     #[arg(long, value_name = "BYTES|none", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = parse_log)]
-    log: Option<LogWish>,
+    log: Option<LogChange>,
     /// Write all copies of the superblock, even if nothing changes
     #[arg(short = 'A', long)]
     all: bool,
-    /// Tell all settings, as they are then
+    /// Print all settings, after the changes
     #[arg(short = 'p', long)]
     print: bool,
-    /// Tell it as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -88,21 +90,21 @@ pub struct Args {
     image: String,
 }
 
-/// What is to become of the log.
+/// A change of the log.
 #[derive(Clone, Copy, Debug)]
-enum LogWish {
-    Off,
-    On(LogSize),
+enum LogChange {
+    Remove,
+    Create(LogSize),
 }
 
-fn parse_log(text: &str) -> Result<LogWish, String> {
-    if text == "none" { Ok(LogWish::Off) } else { text.parse().map(LogWish::On) }
+fn parse_log(text: &str) -> Result<LogChange, String> {
+    if text == "none" { Ok(LogChange::Remove) } else { text.parse().map(LogChange::Create) }
 }
 
 fn parse_maxcontig(text: &str) -> Result<u32, String> {
     match text {
         "enable" | "disable" => {
-            Err("give a number of blocks; access control lists are not tuned here".into())
+            Err("give a number of blocks; -a does not set access control lists here".into())
         }
         _ => text.parse().map_err(|_| "give a number of blocks".into()),
     }
@@ -117,18 +119,18 @@ fn parse_switch(text: &str) -> Result<bool, String> {
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct Report<'a> {
     image: &'a str,
     changes: &'a [Change],
     notes: &'a [String],
     superblock_copies_written: u32,
     settings: BTreeMap<String, Value>,
-    /// Where the log is.
+    /// Place of the log.
     log: Option<LogPlace>,
 }
 
-/// What was done, with the superblock as it is then.
-struct Done {
+/// The changes that were made, and the superblock after them.
+struct Outcome {
     changes: Vec<Change>,
     notes: Vec<String>,
     replicas: u32,
@@ -139,12 +141,14 @@ struct Done {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let image = &args.image;
     let tuning = args.tuning();
-    let looks_only = tuning.is_empty() && !args.all && args.log.is_none();
-    if looks_only && !args.print {
-        return Err(Failure::usage(format!("{image}: say what to change, or -p to see what is set")));
+    let read_only = tuning.is_empty() && !args.all && args.log.is_none();
+    if read_only && !args.print {
+        return Err(Failure::usage(format!(
+            "{image}: nothing to change; give an option, or -p to print the settings"
+        )));
     }
     let spec = partition::spec(image)?;
-    let device = if looks_only {
+    let device = if read_only {
         image::open_device_unlocked(&spec)?
     } else {
         spec.open(&spindle_device::OpenOptions::read_write())?
@@ -152,67 +156,69 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let superblock = match image::detect(&*device).context(image)? {
         Found::Ffs(superblock) => *superblock,
         Found::Old(_) => {
-            return Err(Failure::new(format!("{image}: the old file system has nothing to tune")));
+            return Err(Failure::new(format!("{image}: an old file system has nothing to tune")));
         }
     };
     let before = superblock.log_place();
-    let mut done = if looks_only {
-        Done { changes: Vec::new(), notes: Vec::new(), replicas: 0, superblock }
+    let mut outcome = if read_only {
+        Outcome { changes: Vec::new(), notes: Vec::new(), replicas: 0, superblock }
     } else {
         let options = Options { force: args.write.force, replicas: args.all };
         let report = tune(&*device, &tuning, options).context(image)?;
-        Done {
+        Outcome {
             changes: report.changes,
             notes: report.notes,
             replicas: report.replicas,
             superblock: report.superblock,
         }
     };
-    if let Some(wish) = args.log {
-        set_log(&device, wish, before, args.write.force).context(image)?;
-        done.superblock = Superblock::open(&*device).context(image)?;
+    if let Some(change) = args.log {
+        set_log(&device, change, before, args.write.force).context(image)?;
+        outcome.superblock = Superblock::open(&*device).context(image)?;
     }
     let mut out = Output::stdout();
     if args.json {
-        out.json(&Told {
+        out.json(&Report {
             image,
-            changes: &done.changes,
-            notes: &done.notes,
-            superblock_copies_written: done.replicas,
-            settings: named(&done.superblock),
-            log: done.superblock.log_place(),
+            changes: &outcome.changes,
+            notes: &outcome.notes,
+            superblock_copies_written: outcome.replicas,
+            settings: named(&outcome.superblock),
+            log: outcome.superblock.log_place(),
         })?;
     } else {
         if args.log.is_some() {
-            let (old, new) = (log_words(before), log_words(done.superblock.log_place()));
+            let (old, new) = (log_text(before), log_text(outcome.superblock.log_place()));
             out.line(if old == new {
                 format!("log remains {new}")
             } else {
                 format!("log changes from {old} to {new}")
             })?;
         }
-        show(&mut out, args, &done)?;
+        show(&mut out, args, &outcome)?;
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a log or takes it off; one of another size is replaced.
-fn set_log(device: &Arc<dyn Device>, wish: LogWish, now: Option<LogPlace>, force: bool) -> Result<()> {
-    let replaced = match wish {
-        LogWish::Off => true,
-        LogWish::On(LogSize(bytes)) => bytes.is_some_and(|bytes| now.is_some_and(|now| now.len != bytes)),
+/// Creates or removes the log; a log of another size is replaced.
+fn set_log(device: &Arc<dyn Device>, change: LogChange, now: Option<LogPlace>, force: bool) -> Result<()> {
+    let replaced = match change {
+        LogChange::Remove => true,
+        LogChange::Create(LogSize(bytes)) => {
+            bytes.is_some_and(|bytes| now.is_some_and(|now| now.len != bytes))
+        }
     };
     if replaced {
         spindle_ffs::remove_log(device, &clock(None), force)?;
     }
-    if let LogWish::On(LogSize(bytes)) = wish {
+    if let LogChange::Create(LogSize(bytes)) = change {
         make_log(device, None, bytes, None)?;
     }
     Ok(())
 }
 
-fn log_words(place: Option<LogPlace>) -> String {
+fn log_text(place: Option<LogPlace>) -> String {
     place.map_or_else(|| "none".into(), |place| number::bytes(place.len))
 }
 
@@ -232,7 +238,7 @@ impl Args {
     }
 }
 
-/// Returns the settings by name, for programs.
+/// Returns the settings by name, for JSON.
 fn named(superblock: &Superblock) -> BTreeMap<String, Value> {
     settings(superblock)
         .into_iter()
@@ -240,11 +246,11 @@ fn named(superblock: &Superblock) -> BTreeMap<String, Value> {
         .collect()
 }
 
-fn show(out: &mut Output, args: &Args, done: &Done) -> Result<()> {
-    for change in &done.changes {
+fn show(out: &mut Output, args: &Args, outcome: &Outcome) -> Result<()> {
+    for change in &outcome.changes {
         let Change { parameter, old, new } = change;
         let name = parameter.name();
-        let (old, new) = (words(*parameter, old), words(*parameter, new));
+        let (old, new) = (value_text(*parameter, old), value_text(*parameter, new));
         out.line(if old == new {
             format!("{name} remains {new}")
         } else {
@@ -252,17 +258,17 @@ fn show(out: &mut Output, args: &Args, done: &Done) -> Result<()> {
         })?;
     }
     if args.all {
-        out.line(format!("{} superblock copies written", done.replicas))?;
+        out.line(format!("{} superblock copies written", outcome.replicas))?;
     }
-    for note in &done.notes {
+    for note in &outcome.notes {
         out.line(format!("note: {note}"))?;
     }
     if args.print {
-        for (parameter, value) in settings(&done.superblock) {
+        for (parameter, value) in settings(&outcome.superblock) {
             let option = option(parameter);
-            out.line(format!("-{option}  {:<13} {}", parameter.name(), words(parameter, &value)))?;
+            out.line(format!("-{option}  {:<13} {}", parameter.name(), value_text(parameter, &value)))?;
         }
-        out.line(format!("--log              {}", log_words(done.superblock.log_place())))?;
+        out.line(format!("--log              {}", log_text(outcome.superblock.log_place())))?;
     }
     Ok(())
 }
@@ -282,8 +288,8 @@ const fn option(parameter: Parameter) -> char {
     }
 }
 
-/// Returns a value with its unit; a volume name can hold anything until it is set here.
-fn words(parameter: Parameter, value: &Value) -> String {
+/// Returns a value with its unit. A volume name is escaped, because another system may have set it.
+fn value_text(parameter: Parameter, value: &Value) -> String {
     match (parameter, value) {
         (Parameter::Label, Value::Word(name)) => format!("\"{}\"", text::printable(name.as_bytes())),
         (Parameter::Maxcontig | Parameter::Maxbpg, Value::Number(1)) => "1 block".into(),

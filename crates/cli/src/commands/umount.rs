@@ -7,20 +7,20 @@ use std::process::ExitCode;
 
 /// Unmount a file system and wait until its image is complete
 ///
-/// umount(8) unmounts too, but returns while the daemon may still be writing: an image is safe to
-/// copy only when this command has returned.
+/// umount(8) returns while the daemon may still be writing the image. After this command the image
+/// is complete and safe to copy.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0   the image is complete and can be moved or mounted elsewhere
-    32  it could not be unmounted, or the image is not known to be complete")]
+    32  the unmount failed, or the image may be incomplete")]
 pub struct Args {
-    /// The directories that something is mounted on
+    /// The mount points
     #[arg(value_name = "DIR", required = true)]
     dirs: Vec<PathBuf>,
 }
 
 impl Args {
-    /// As umount(8) calls its helper.
+    /// Returns the arguments with which umount(8) calls its helper.
     pub fn from_helper(dir: PathBuf) -> Self {
         Self { dirs: vec![dir] }
     }

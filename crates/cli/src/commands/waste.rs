@@ -17,31 +17,31 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Tell how much space directories would waste, by block size
+/// Compute the space that files would waste, by block size
 ///
-/// What the paper's Table 1 tells of Berkeley's files in 1984, for any files: the space they would
-/// take in the old file system with blocks of 512 to 4096 bytes, and in the new one with blocks and
-/// fragments. Waste is in percent of the data. Only names, sizes and holes are looked at; a file
-/// with several names counts once. Directories that other file systems are mounted on are not
-/// entered, as a table of one disk should be of one disk.
+/// Prints Table 1 of the 1984 paper for your files: the space they would take in the old file
+/// system with blocks of 512 to 4096 bytes, and in the new one with blocks and fragments. Waste is
+/// in percent of the data. Only names, sizes and holes are read; a file with several names counts
+/// once. Directories on which other file systems are mounted are not entered, so that the table
+/// describes one disk.
 ///
-/// Data ends are what the last block or fragment of each file leaves unused. Directories count as
-/// files of 16 bytes an entry, as in the old file system. Inodes count where they are used. Maps
-/// are superblock copies and the blocks of the cylinder groups; the old file system has none to
-/// speak of.
+/// "Data ends" is the unused space in the last block or fragment of each file. Directories count as
+/// files of 16 bytes an entry, as in the old file system. Only inodes in use are counted. "Maps"
+/// are the superblock copies and the blocks of the cylinder groups; the old file system has almost
+/// none.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
-    0  done    1  something could not be read and was left out    2  the command line makes no sense
+    0  done    1  something could not be read and was left out    2  invalid command line
 
 EXAMPLES
     spindle waste ~
     spindle waste --cross-mounts /usr /var
     spindle waste --json . | jq '.organisations[] | select(.waste_percent < 10) | .name'")]
 pub struct Args {
-    /// Enter directories that other file systems are mounted on
+    /// Enter directories on which other file systems are mounted
     #[arg(short = 'c', long)]
     cross_mounts: bool,
-    /// Tell it as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
     /// The directories
@@ -50,14 +50,14 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Told {
+struct Report {
     objects: u64,
     data_bytes: u64,
-    organisations: Vec<ToldOrganisation>,
+    organisations: Vec<OrganisationReport>,
 }
 
 #[derive(Serialize)]
-struct ToldOrganisation {
+struct OrganisationReport {
     name: String,
     used_bytes: u64,
     waste_percent: f64,
@@ -72,27 +72,27 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut census = Census {
         survey: Survey::new(ORGANISATIONS),
         progress: Progress::new("waste", None),
-        met: HashSet::new(),
+        counted: HashSet::new(),
         cross_mounts: args.cross_mounts,
         left_out: 0,
     };
     for dir in &args.dirs {
         census.walk(dir).context(dir.display())?;
     }
-    let told = told(&census.survey);
+    let report = report_of(&census.survey);
     drop(census.progress);
     let mut out = Output::stdout();
     if args.json {
-        out.json(&told)?;
+        out.json(&report)?;
     } else {
-        out.text(&render::table(&table(&told)))?;
+        out.text(&render::table(&table(&report)))?;
     }
     out.finish()?;
     Ok(if census.left_out == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-fn told(survey: &Survey) -> Told {
-    let organisations = survey.usage().map(|(organisation, usage)| ToldOrganisation {
+fn report_of(survey: &Survey) -> Report {
+    let organisations = survey.usage().map(|(organisation, usage)| OrganisationReport {
         name: organisation.to_string(),
         used_bytes: usage.total(),
         waste_percent: survey.percent_waste(&usage),
@@ -101,24 +101,27 @@ fn told(survey: &Survey) -> Told {
         indirect_bytes: usage.indirect,
         map_bytes: usage.maps,
     });
-    Told { objects: survey.objects(), data_bytes: survey.bytes(), organisations: organisations.collect() }
+    Report { objects: survey.objects(), data_bytes: survey.bytes(), organisations: organisations.collect() }
 }
 
-#[allow(clippy::cast_precision_loss)] // Shown with one digit behind the point.
-fn table(told: &Told) -> Table {
+#[allow(clippy::cast_precision_loss)] // Shown with one decimal.
+fn table(report: &Report) -> Table {
     const UNITS: [(&str, f64); 4] =
         [("KiB", 1024.0), ("MiB", 1_048_576.0), ("GiB", 1_073_741_824.0), ("TiB", 1_099_511_627_776.0)];
-    let largest = told.organisations.iter().map(|o| o.used_bytes).max().unwrap_or(0) as f64;
+    let largest = report.organisations.iter().map(|o| o.used_bytes).max().unwrap_or(0) as f64;
     let (unit, scale) =
         UNITS.into_iter().rev().find(|(_, scale)| largest >= 10.0 * scale).unwrap_or(UNITS[0]);
     let amount = |bytes: u64| bytes as f64 / scale;
-    let title =
-        format!("{:.1} {unit} of data in {} files and directories", amount(told.data_bytes), told.objects);
+    let title = format!(
+        "{:.1} {unit} of data in {} files and directories",
+        amount(report.data_bytes),
+        report.objects
+    );
     let amounts = ["data ends", "inodes", "indirect", "maps"].map(|name| format!("{name}, {unit}"));
     let columns = ["organisation".into(), format!("used, {unit}"), "waste, %".into()];
     let mut table =
         Table::new(title, columns.into_iter().chain(amounts).map(|name: String| Column::new(name, 1)));
-    for o in &told.organisations {
+    for o in &report.organisations {
         let parts = [o.data_end_bytes, o.inode_bytes, o.indirect_bytes, o.map_bytes];
         let first = [o.name.as_str().into(), amount(o.used_bytes).into(), o.waste_percent.into()];
         table.row(first.into_iter().chain(parts.map(|bytes| amount(bytes).into())));
@@ -126,29 +129,29 @@ fn table(told: &Told) -> Table {
     table
 }
 
-/// A directory on the way to the current object.
+/// A directory on the path to the current object.
 struct Level {
     dir: OwnedFd,
     path: PathBuf,
     names: std::vec::IntoIter<CString>,
 }
 
-/// The walk.
+/// The state of the walk.
 struct Census {
     survey: Survey,
     progress: Progress,
-    /// Files with several names, and directories.
-    met: HashSet<(u64, u64)>,
+    /// Device and inode number of directories and files with several names that are counted.
+    counted: HashSet<(u64, u64)>,
     cross_mounts: bool,
     left_out: u64,
 }
 
 impl Census {
-    /// Counts all below `top`; a symbolic link there is followed.
+    /// Counts `top` and everything below it; `top` may be a symbolic link.
     fn walk(&mut self, top: &PathBuf) -> Result<()> {
         let stat = rustix::fs::statat(CWD, top, AtFlags::empty())?;
         let mut levels = Vec::new();
-        levels.extend(self.meet(CWD, top.as_os_str(), top.clone(), &stat, OFlags::empty())?);
+        levels.extend(self.count(CWD, top.as_os_str(), top.clone(), &stat, OFlags::empty())?);
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.names.next() else {
                 levels.pop();
@@ -162,14 +165,14 @@ impl Census {
                     if below.st_dev != stat.st_dev && !self.cross_mounts {
                         return Ok(None);
                     }
-                    self.meet(level.dir.as_fd(), name, path.clone(), &below, OFlags::NOFOLLOW)
+                    self.count(level.dir.as_fd(), name, path.clone(), &below, OFlags::NOFOLLOW)
                 });
             match found {
                 Ok(entered) => levels.extend(entered),
-                // It went away while the walk was under way.
+                // It was removed during the walk.
                 Err(e) if e.is(&spindle_vfs::Error::NotFound) => {}
                 Err(e) => {
-                    log::warn!("{}: {e}: left out", path.display());
+                    log::warn!("left out {}: {e}", path.display());
                     self.left_out += 1;
                 }
             }
@@ -177,8 +180,8 @@ impl Census {
         Ok(())
     }
 
-    /// Counts one object; gives the level to go into if it is a directory.
-    fn meet(
+    /// Counts one object. Returns the level to enter if it is a directory.
+    fn count(
         &mut self,
         dir: BorrowedFd<'_>,
         name: &OsStr,
@@ -188,7 +191,7 @@ impl Census {
     ) -> Result<Option<Level>> {
         let kind = FileType::from_raw_mode(stat.st_mode);
         let several = stat.st_nlink > 1 || kind == FileType::Directory;
-        if several && !self.met.insert((stat.st_dev, stat.st_ino)) {
+        if several && !self.counted.insert((stat.st_dev, stat.st_ino)) {
             return Ok(None);
         }
         let size = u64::try_from(stat.st_size).unwrap_or(0);
@@ -201,7 +204,8 @@ impl Census {
                 self.survey.add(Object::Directory(&lengths));
                 return Ok(Some(Level { dir: fd, path, names: names.into_iter() }));
             }
-            // Less stored than there is: holes, or compression, which the system below tells apart.
+            // Fewer bytes stored than the size: holes or compression, which SEEK_HOLE
+            // distinguishes.
             FileType::RegularFile if stored < size => match open(dir, name, follow) {
                 Ok(fd) => self.survey.add(Object::Sparse(size, &extents(&fd, size)?)),
                 Err(_) => self.survey.add(Object::Sparse(size, std::slice::from_ref(&(0..stored)))),
@@ -236,14 +240,14 @@ fn names(dir: &OwnedFd) -> rustix::io::Result<Vec<CString>> {
     Ok(names)
 }
 
-/// Returns where a file holds data.
+/// Returns the ranges of a file that hold data.
 fn extents(fd: &OwnedFd, size: u64) -> rustix::io::Result<Vec<Range<u64>>> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < size {
         let start = match rustix::fs::seek(fd, SeekFrom::Data(at)) {
             Err(Errno::NXIO) => break,
-            // The file system below has no holes.
+            // The file system does not support holes.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => at,
             other => other?.min(size),
         };

@@ -1,5 +1,5 @@
-//! What is changed on the way from a source to a sink: owners, times, and the progress that is
-//! shown.
+//! A sink that changes owners and times on the way from a source to another sink, and shows
+//! progress.
 
 use super::{Body, Content, Extents, Meta, Node, Sink};
 use crate::error::Result;
@@ -7,14 +7,14 @@ use crate::interrupt;
 use crate::progress::Progress;
 use spindle_clock::Timestamp;
 
-/// What to change in every node.
+/// Changes to make to every node.
 #[derive(Clone, Debug, Default)]
 pub struct Adjust {
-    /// Everything belongs to this user.
+    /// New owner.
     pub uid: Option<u32>,
-    /// Everything belongs to this group.
+    /// New group.
     pub gid: Option<u32>,
-    /// Every time is this one.
+    /// New value of all times.
     pub time: Option<Timestamp>,
 }
 
@@ -30,7 +30,7 @@ impl Adjust {
     }
 }
 
-/// A sink in front of another one that adjusts what passes, and shows how much.
+/// A sink that adjusts nodes, passes them on to another sink, and shows progress.
 pub struct Adjusted<'a, S> {
     inner: S,
     adjust: Adjust,
@@ -38,7 +38,7 @@ pub struct Adjusted<'a, S> {
 }
 
 impl<'a, S: Sink> Adjusted<'a, S> {
-    /// In front of `inner`.
+    /// Returns a sink that passes nodes on to `inner`.
     pub fn new(inner: S, adjust: Adjust, progress: &'a Progress) -> Self {
         Self { inner, adjust, progress }
     }

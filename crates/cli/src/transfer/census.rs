@@ -1,26 +1,26 @@
-//! A sink that only counts, for making a file system that fits.
+//! A sink that only counts, to plan a file system that fits.
 
 use super::{Body, Node, Sink, split};
 use crate::error::Result;
 use crate::interrupt;
 use spindle_ffs::newfs::Census;
 
-/// Counts what a tree will take. Directories are counted when all their names are known, so names
-/// of one directory are expected together, as every source but an unsorted stream gives them.
+/// Counts the space that a tree needs. A directory is counted when all its names are known, so the
+/// names of one directory must come together, as in all sources except unsorted streams.
 pub struct CensusSink {
     census: Census,
-    /// The directories on the way to the current node, with the lengths of the names in them.
+    /// The directories on the path to the current node, with the lengths of the names in them.
     stack: Vec<(Vec<u8>, Vec<usize>)>,
     bytes: u64,
 }
 
 impl CensusSink {
-    /// Counts into `census`.
+    /// Returns a sink that counts into `census`.
     pub fn new(census: Census) -> Self {
         Self { census, stack: vec![(Vec::new(), Vec::new())], bytes: 0 }
     }
 
-    /// Returns the counts, and the bytes of data to move.
+    /// Returns the counts, and the bytes of data.
     pub fn counted(mut self) -> (Census, u64) {
         while let Some((_, names)) = self.stack.pop() {
             self.census.add_dir(names);
@@ -71,8 +71,8 @@ impl Sink for CensusSink {
     }
 }
 
-/// Returns the bytes of one attribute on disk: a head of 7 bytes, the name, and the value, each
-/// padded to 8.
+/// Returns the bytes of one attribute on disk: a header of 7 bytes with the name, and the value,
+/// each padded to 8 bytes.
 fn attribute_bytes(name: &[u8], value: &[u8]) -> u64 {
     ((7 + name.len()).next_multiple_of(8) + value.len().next_multiple_of(8)) as u64
 }

@@ -1,9 +1,8 @@
 //! A directory of a file system as a sink.
 //!
-//! What stands in the way is replaced, except that directories are kept and filled. With
-//! `preserve`, a directory gets its times when everything in it is done, and directories that were
-//! there before keep theirs. Symbolic links to directories on the way are followed, within the
-//! image.
+//! Existing files are replaced; existing directories are kept and filled. With `preserve`, a
+//! directory gets its times after all its entries, and directories that are not part of the source
+//! keep their times. Symbolic links to directories on a path are followed within the image.
 
 use super::{Body, CHUNK, Content, LeftOut, Meta, Node, Sink, check_name, names, split};
 use crate::error::{Context, Failure, Result};
@@ -14,29 +13,29 @@ use spindle_vfs::{
     Attr, Error, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr, SetTime, Vfs, XattrMode,
 };
 
-/// How new files come to be.
+/// Attributes of new files.
 #[derive(Clone, Copy, Debug)]
 pub struct NewFiles {
-    /// Keep owners, permissions, times, flags and extended attributes; otherwise the rest of this
-    /// counts.
+    /// Keep owners, permissions, times, flags and extended attributes of the source; otherwise
+    /// use the fields below.
     pub preserve: bool,
     /// Owner of new files.
     pub uid: u32,
     /// Group of new files.
     pub gid: u32,
-    /// Permission bits that new files do not get.
+    /// Permission bits to clear.
     pub umask: u32,
 }
 
-/// Everything goes below one directory of a file system.
+/// A sink that creates nodes below one directory of a file system.
 pub struct ImageSink<'a> {
     vfs: &'a Vfs,
     fs: &'a dyn FileSystem,
     root: Ino,
-    /// The root's path in the image.
+    /// Path of the root in the image.
     root_path: Vec<u8>,
-    stack: Vec<Open<'a>>,
-    root_later: Option<Later>,
+    stack: Vec<OpenDir<'a>>,
+    root_final: Option<FinalAttrs>,
     new: NewFiles,
     xattrs: bool,
     left_out: LeftOut,
@@ -44,14 +43,14 @@ pub struct ImageSink<'a> {
 }
 
 /// A directory below the root that is being filled.
-struct Open<'a> {
+struct OpenDir<'a> {
     name: Vec<u8>,
     dir: Held<'a>,
-    later: Option<Later>,
+    attrs: Option<FinalAttrs>,
 }
 
-/// What to set when a directory is left.
-struct Later {
+/// Attributes to set after the content of a file or directory is complete.
+struct FinalAttrs {
     perm: u32,
     flags: u32,
     atime: Option<Timestamp>,
@@ -59,7 +58,7 @@ struct Later {
     birthtime: Option<Timestamp>,
 }
 
-impl Later {
+impl FinalAttrs {
     fn of(attr: &Attr) -> Self {
         Self {
             perm: attr.perm,
@@ -77,8 +76,8 @@ impl Later {
 }
 
 impl<'a> ImageSink<'a> {
-    /// Below the directory `root`, which stands at `root_path` in the image and which the caller
-    /// keeps.
+    /// Returns a sink below the directory `root`, whose path in the image is `root_path`. The
+    /// caller keeps the reference to it.
     pub fn new(root: &Held<'a>, root_path: &[u8], new: NewFiles) -> Self {
         let vfs = root.vfs();
         let fs = &**vfs.fs();
@@ -89,7 +88,7 @@ impl<'a> ImageSink<'a> {
             root: root.ino(),
             root_path: root_path.to_vec(),
             stack: Vec::new(),
-            root_later: None,
+            root_final: None,
             new,
             xattrs,
             left_out: LeftOut::default(),
@@ -101,8 +100,8 @@ impl<'a> ImageSink<'a> {
         self.stack.last().map_or(self.root, |open| open.dir.ino())
     }
 
-    /// Leaves directories until the stack is a part of `dir`, then enters the rest of it. What is
-    /// missing is made, since streams may leave directories out.
+    /// Leaves directories until the stack is a prefix of `dir`, then enters the rest of `dir`.
+    /// Creates missing directories, because streams may omit them.
     fn enter(&mut self, dir: &[u8]) -> Result<()> {
         let common = self.stack.iter().zip(names(dir)).take_while(|(open, name)| open.name == *name).count();
         while self.stack.len() > common {
@@ -118,63 +117,63 @@ impl<'a> ImageSink<'a> {
                 }
                 other => other.named(name)?,
             };
-            let later = self.new.preserve.then(|| Later::of(dir.attr()));
-            self.stack.push(Open { name: name.to_vec(), dir, later });
+            let attrs = self.new.preserve.then(|| FinalAttrs::of(dir.attr()));
+            self.stack.push(OpenDir { name: name.to_vec(), dir, attrs });
         }
         Ok(())
     }
 
-    /// Returns the directory of this name, behind a symbolic link too.
+    /// Returns the directory with this name; the name may be a symbolic link.
     fn lookup_dir(&self, name: &[u8]) -> Result<Held<'a>> {
         let found = child(self.vfs, self.top(), name)?;
         let found = if found.attr().kind == FileKind::Symlink {
-            let way: Vec<&[u8]> = self.stack.iter().map(|open| &open.name[..]).chain([name]).collect();
-            self.resolve(&way.join(&b'/'), true)?
+            let names: Vec<&[u8]> = self.stack.iter().map(|open| &open.name[..]).chain([name]).collect();
+            self.resolve(&names.join(&b'/'), true)?
         } else {
             found
         };
         if found.is_dir() { Ok(found) } else { Err(Error::NotDirectory.into()) }
     }
 
-    /// Returns what a path below the root names.
+    /// Resolves a path below the root.
     fn resolve(&self, path: &[u8], follow: bool) -> Result<Held<'a>> {
         resolve(self.vfs, &[&self.root_path[..], b"/", path].concat(), follow)
     }
 
-    /// Notes the root's times before the first change in it.
+    /// Saves the attributes of the root before the first change in it.
     fn remember_root(&mut self) -> Result<()> {
-        if self.new.preserve && self.root_later.is_none() {
-            self.root_later = Some(Later::of(&self.fs.getattr(self.root)?));
+        if self.new.preserve && self.root_final.is_none() {
+            self.root_final = Some(FinalAttrs::of(&self.fs.getattr(self.root)?));
         }
         Ok(())
     }
 
     fn leave(&mut self) -> Result<()> {
-        if let Some(Open { name, dir, later: Some(later) }) = self.stack.pop() {
-            self.set_later(dir.ino(), &later).named(&name)?;
+        if let Some(OpenDir { name, dir, attrs: Some(attrs) }) = self.stack.pop() {
+            self.set_final(dir.ino(), &attrs).named(&name)?;
         }
         Ok(())
     }
 
-    fn set_later(&self, ino: Ino, later: &Later) -> Result<()> {
+    fn set_final(&self, ino: Ino, attrs: &FinalAttrs) -> Result<()> {
         let set = SetAttr {
-            atime: Some(SetTime::At(self.in_range(later.atime.unwrap_or(later.mtime)))),
-            mtime: Some(SetTime::At(self.in_range(later.mtime))),
-            birthtime: later.birthtime.map(|time| self.in_range(time)),
-            // Again: writing may have cleared the set-id bits.
-            perm: Some(later.perm),
+            atime: Some(SetTime::At(self.in_range(attrs.atime.unwrap_or(attrs.mtime)))),
+            mtime: Some(SetTime::At(self.in_range(attrs.mtime))),
+            birthtime: attrs.birthtime.map(|time| self.in_range(time)),
+            // Set again, because writing may have cleared the set-id bits.
+            perm: Some(attrs.perm),
             ..SetAttr::default()
         };
         self.fs.setattr(ino, &set, Privilege::Root)?;
-        if later.flags != 0 {
-            // Last, since with some of them nothing else could be changed.
-            let set = SetAttr { flags: Some(later.flags), ..SetAttr::default() };
+        if attrs.flags != 0 {
+            // Set last, because some flags forbid all other changes.
+            let set = SetAttr { flags: Some(attrs.flags), ..SetAttr::default() };
             self.fs.setattr(ino, &set, Privilege::Root)?;
         }
         Ok(())
     }
 
-    /// Returns the nearest time that the format can hold.
+    /// Returns the nearest time that the format can store.
     fn in_range(&self, time: Timestamp) -> Timestamp {
         let (first, last) = self.fs.limits().time_range;
         if (first..=last).contains(&time.secs) {
@@ -192,18 +191,18 @@ impl<'a> ImageSink<'a> {
         NewNode { kind, perm, uid, gid, rdev: Rdev::default(), target: b"" }
     }
 
-    /// Sets what a new file is to keep.
+    /// Sets the attributes that a new file keeps.
     fn finish_node(&mut self, ino: Ino, meta: &Meta) -> Result<()> {
         if !self.new.preserve {
             return Ok(());
         }
         self.set_xattrs(ino, meta)?;
-        self.set_later(ino, &Later::of_meta(meta))
+        self.set_final(ino, &FinalAttrs::of_meta(meta))
     }
 
     fn set_xattrs(&mut self, ino: Ino, meta: &Meta) -> Result<()> {
         for (name, value) in &meta.xattrs {
-            // Linux keeps its ACLs in this name space in a form of its own.
+            // Linux stores its ACLs in this name space in its own format.
             let foreign = name.starts_with(b"system.posix_acl_");
             let ours = name.starts_with(b"user.") || name.starts_with(b"system.");
             if !self.xattrs || foreign || !ours {
@@ -218,13 +217,13 @@ impl<'a> ImageSink<'a> {
         Ok(())
     }
 
-    /// Removes what stands at `name`, unless it is a directory.
-    fn make_way(&self, name: &[u8]) -> Result<()> {
+    /// Removes the file `name` if it exists; refuses to remove a directory.
+    fn remove_existing(&self, name: &[u8]) -> Result<()> {
         let dir = self.top();
         match child(self.vfs, dir, name) {
             Err(Error::NotFound) => Ok(()),
             Err(e) => Err(e.into()),
-            Ok(there) if there.is_dir() => Err(Failure::new("a directory stands where a file is to go")),
+            Ok(there) if there.is_dir() => Err(Failure::new("cannot replace a directory with a file")),
             Ok(_) => Ok(self.fs.unlink(dir, name)?),
         }
     }
@@ -232,7 +231,7 @@ impl<'a> ImageSink<'a> {
     fn create(&self, name: &[u8], node: &NewNode<'_>) -> Result<Held<'a>> {
         let attr = match self.fs.create(self.top(), name, node, Privilege::Root) {
             Err(Error::Exists) => {
-                self.make_way(name)?;
+                self.remove_existing(name)?;
                 self.fs.create(self.top(), name, node, Privilege::Root)?
             }
             other => other?,
@@ -257,8 +256,8 @@ impl<'a> ImageSink<'a> {
             }
             self.set_xattrs(dir.ino(), meta)?;
         }
-        let later = self.new.preserve.then(|| Later::of_meta(meta));
-        self.stack.push(Open { name: name.to_vec(), dir, later });
+        let attrs = self.new.preserve.then(|| FinalAttrs::of_meta(meta));
+        self.stack.push(OpenDir { name: name.to_vec(), dir, attrs });
         Ok(())
     }
 
@@ -273,13 +272,13 @@ impl<'a> ImageSink<'a> {
         let file = self.create(name, &node)?;
         let done = self.fill(file.ino(), size, content).and_then(|()| self.finish_node(file.ino(), meta));
         if done.is_err() {
-            // A part of a file is not left under its name; why it is one is what is told.
+            // Do not leave an incomplete file. The caller reports the first failure.
             let _ = self.fs.unlink(self.top(), name);
         }
         done
     }
 
-    /// Writes the bytes of an empty file.
+    /// Writes the content of an empty file.
     fn fill(&mut self, ino: Ino, size: u64, content: &mut dyn Content) -> Result<()> {
         let mut end = 0;
         while let Some((at, len)) = content.next(&mut self.buffer)? {
@@ -305,7 +304,7 @@ impl<'a> ImageSink<'a> {
                 if child(self.vfs, self.top(), name)?.ino() == first.ino() {
                     return Ok(());
                 }
-                self.make_way(name)?;
+                self.remove_existing(name)?;
                 fs.link(first.ino(), self.top(), name, Privilege::Root)?
             }
             other => other?,
@@ -348,7 +347,7 @@ impl Sink for ImageSink<'_> {
             if self.new.preserve {
                 self.set_owner(self.root, &node.meta)?;
                 self.set_xattrs(self.root, &node.meta)?;
-                self.root_later = Some(Later::of_meta(&node.meta));
+                self.root_final = Some(FinalAttrs::of_meta(&node.meta));
             }
             return Ok(());
         }
@@ -361,10 +360,10 @@ impl Sink for ImageSink<'_> {
         while !self.stack.is_empty() {
             self.leave()?;
         }
-        if let Some(later) = self.root_later.take() {
-            self.set_later(self.root, &later)?;
+        if let Some(attrs) = self.root_final.take() {
+            self.set_final(self.root, &attrs)?;
         }
-        self.left_out.tell();
+        self.left_out.warn();
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! A tree in a file system as a source.
 //!
-//! The file system may be damaged or hostile: names are checked, and a directory that is met twice
-//! ends the walk, which therefore ends.
+//! The file system may be damaged or hostile. Names are checked, and the walk fails at a directory
+//! that it has visited before, so it always ends.
 
 use super::links::Links;
 use super::{Body, Content, Extents, Meta, Sink, check_name, extents_of, join};
@@ -10,7 +10,7 @@ use crate::paths::{child, sorted_names};
 use spindle_vfs::{Attr, Error, FileKind, FileSystem, Ino, Node, Seek, Vfs};
 use std::collections::HashSet;
 
-/// A file or directory with everything below it.
+/// A source that walks a file or directory in an image.
 pub struct ImageSource<'a> {
     vfs: &'a Vfs,
     root: Node<'a>,
@@ -24,12 +24,13 @@ struct Level<'a> {
 }
 
 impl<'a> ImageSource<'a> {
-    /// `root` and, if `recursive`, all below it; otherwise a directory is refused.
+    /// Returns a source of `root` and, if `recursive`, of everything below it; otherwise a
+    /// directory is refused.
     pub fn new(vfs: &'a Vfs, root: Node<'a>, recursive: bool) -> Self {
         Self { vfs, root, recursive }
     }
 
-    /// Hands everything to `sink`, under `prefix`.
+    /// Passes all nodes to `sink`, with paths below `prefix`.
     pub fn walk(self, prefix: &[u8], sink: &mut dyn Sink) -> Result<()> {
         let vfs = self.vfs;
         let mut links = Links::default();
@@ -56,7 +57,7 @@ impl<'a> ImageSource<'a> {
     }
 }
 
-/// Sends one node; gives the level to go into if it is a directory.
+/// Passes one node to `sink`. Returns the level to enter if it is a directory.
 fn send<'a>(
     vfs: &'a Vfs,
     node: Node<'a>,
@@ -69,7 +70,7 @@ fn send<'a>(
     let attr = node.attr();
     let mut meta = meta_of(attr);
     if attr.kind != FileKind::Directory
-        && let Some(first) = links.meet((0, attr.ino.0), attr.nlink, path)
+        && let Some(first) = links.add((0, attr.ino.0), attr.nlink, path)
     {
         sink.put(super::Node { path, body: Body::HardLink(&first), meta })?;
         return Ok(None);
@@ -129,24 +130,26 @@ fn xattrs(fs: &dyn FileSystem, ino: Ino) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     Ok(found)
 }
 
-/// The bytes of a file in a file system, without its holes.
+/// The content of a file in a file system, without its holes.
 pub struct ImageContent<'a> {
     fs: &'a dyn FileSystem,
     ino: Ino,
     size: u64,
     at: u64,
-    /// Up to here it is known to be data.
+    /// End of the current run of data.
     data_end: u64,
 }
 
 impl<'a> ImageContent<'a> {
-    /// Returns the bytes of the regular file with these attributes, whose reference outlives this.
+    /// Returns the content of the regular file with these attributes. The caller must hold a
+    /// reference to the inode meanwhile.
     pub fn new(fs: &'a dyn FileSystem, attr: &Attr) -> Self {
         let dense = attr.blocks512.saturating_mul(512) >= attr.size;
         Self { fs, ino: attr.ino, size: attr.size, at: 0, data_end: if dense { attr.size } else { 0 } }
     }
 
-    /// Returns the first run of data at or after `offset`; empty at the end if there is none.
+    /// Returns start and end of the first run of data at or after `offset`; an empty run at the end
+    /// of the file if there is none.
     fn data_after(&self, offset: u64) -> Result<(u64, u64)> {
         let start = match self.fs.seek(self.ino, offset, Seek::Data) {
             Err(Error::NoSuchOffset) => self.size,
@@ -172,7 +175,7 @@ impl Content for ImageContent<'_> {
         }
         let got = self.fs.read(self.ino, self.at, &mut buf[..want])?;
         if got == 0 {
-            return Err(Failure::new("it became shorter while it was read"));
+            return Err(Failure::new("the file became shorter while it was read"));
         }
         let at = self.at;
         self.at += got as u64;

@@ -1,9 +1,9 @@
 //! A directory of this machine as a sink.
 //!
-//! Names come from images, which may be hostile: every one is checked, nothing is written through a
-//! symbolic link, and what stands in the way is replaced, except that directories are kept and
-//! filled. Only a copy that the user has named goes where links lead, and into a device or pipe, as
-//! `cp` has it. A directory gets its own times and permissions when everything in it is done.
+//! Names come from images, which may be hostile: every name is checked, and nothing is written
+//! through a symbolic link. Existing files are replaced; existing directories are kept and filled.
+//! Only a target that the user has named is written in place, as by `cp`: through symbolic links,
+//! and into devices and pipes. A directory gets its times and permissions after all its entries.
 
 use super::{Body, CHUNK, Content, LeftOut, Meta, Node, Sink, check_name, names, split};
 use crate::error::{Context, Failure, Result};
@@ -18,32 +18,33 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Everything goes below one directory.
+/// A sink that creates nodes below one directory of this machine.
 pub struct LocalSink {
     root: OwnedFd,
-    stack: Vec<Open>,
-    /// The root's own metadata, if it came as a node.
+    stack: Vec<OpenDir>,
+    /// Metadata of the root, if it came as a node.
     root_meta: Option<Meta>,
     preserve: bool,
-    /// Files at the root are copies under names that the user gave: what is there is written,
-    /// through links.
-    through: bool,
+    /// Files at the root have names that the user gave: existing ones are written in place,
+    /// through symbolic links.
+    in_place: bool,
     is_root: bool,
     umask: u32,
     left_out: LeftOut,
     buffer: Vec<u8>,
 }
 
-/// An open directory below the root, and what to set when it is left.
-struct Open {
+/// An open directory below the root, and the metadata to set after all its entries.
+struct OpenDir {
     name: Vec<u8>,
     fd: OwnedFd,
     meta: Option<Meta>,
 }
 
 impl LocalSink {
-    /// Below the existing directory `root`. With `preserve` owners (as root), permissions, times
-    /// and extended attributes are kept; otherwise new files belong to the caller.
+    /// Returns a sink below the existing directory `root`. With `preserve`, owners (as root),
+    /// permissions, times and extended attributes are kept; otherwise new files belong to the
+    /// caller.
     pub fn new(root: &Path, preserve: bool, umask: u32) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(root, flags, Mode::empty()).context(root.display())?;
@@ -53,7 +54,7 @@ impl LocalSink {
             stack: Vec::new(),
             root_meta: None,
             preserve,
-            through: false,
+            in_place: false,
             is_root,
             umask,
             left_out: LeftOut::default(),
@@ -61,17 +62,17 @@ impl LocalSink {
         })
     }
 
-    /// Writes files right below the directory through links, and into devices and pipes, where they
-    /// exist.
-    pub fn writing_through(self) -> Self {
-        Self { through: true, ..self }
+    /// Returns a sink that writes existing files directly below the root in place: through
+    /// symbolic links, and into devices and pipes.
+    pub fn writing_in_place(self) -> Self {
+        Self { in_place: true, ..self }
     }
 
     fn top(&self) -> BorrowedFd<'_> {
         self.stack.last().map_or(self.root.as_fd(), |open| open.fd.as_fd())
     }
 
-    /// Leaves directories until the stack is a part of `dir`, then enters the rest of it.
+    /// Leaves directories until the stack is a prefix of `dir`, then enters the rest of `dir`.
     fn enter(&mut self, dir: &[u8]) -> Result<()> {
         let common = self.stack.iter().zip(names(dir)).take_while(|(open, name)| open.name == *name).count();
         while self.stack.len() > common {
@@ -80,19 +81,20 @@ impl LocalSink {
         for name in names(dir).skip(common) {
             check_name(name)?;
             let fd = open_dir(self.top(), name).named(name)?;
-            self.stack.push(Open { name: name.to_vec(), fd, meta: None });
+            self.stack.push(OpenDir { name: name.to_vec(), fd, meta: None });
         }
         Ok(())
     }
 
     fn leave(&mut self) -> Result<()> {
-        if let Some(Open { name, fd, meta: Some(meta) }) = self.stack.pop() {
+        if let Some(OpenDir { name, fd, meta: Some(meta) }) = self.stack.pop() {
             self.finish_fd(&fd, &meta).named(&name)?;
         }
         Ok(())
     }
 
-    /// Owner, permissions, attributes and times of something open, in the order in which they last.
+    /// Sets attributes, owner, permissions and times of an open file, in an order in which none
+    /// undoes another.
     fn finish_fd(&mut self, fd: &OwnedFd, meta: &Meta) -> Result<()> {
         if !self.preserve {
             let bits = meta.perm & 0o777;
@@ -118,7 +120,7 @@ impl LocalSink {
             meta.perm
         } else {
             self.left_out.owners += u64::from(meta.uid != rustix::process::geteuid().as_raw());
-            // Set-id bits of somebody else's program must not become ours.
+            // The caller must not get set-id programs of other owners.
             meta.perm & 0o1777
         };
         rustix::fs::fchmod(fd, Mode::from_raw_mode(perm))?;
@@ -126,8 +128,9 @@ impl LocalSink {
         Ok(())
     }
 
-    /// The same for what cannot be opened and has just been made. Everything is done to what a
-    /// descriptor holds, so that nobody who can write to the directory leads it elsewhere.
+    /// Sets the metadata of a new file that cannot be opened for reading. All changes go
+    /// through a descriptor, so that another user who can write to the directory cannot
+    /// redirect them.
     fn finish_made(&mut self, name: &OsStr, kind: FileType, meta: &Meta) -> Result<()> {
         if !self.preserve {
             return Ok(());
@@ -138,14 +141,14 @@ impl LocalSink {
         let made = rustix::fs::fstat(&fd)?;
         let is_ours = made.st_uid == rustix::process::geteuid().as_raw() && made.st_nlink == 1;
         if FileType::from_raw_mode(made.st_mode) != kind || !is_ours {
-            return Err(Failure::new("somebody has put something else in its place meanwhile"));
+            return Err(Failure::new("another process has replaced the new file"));
         }
         if self.is_root {
             let (uid, gid) = (Uid::from_raw(meta.uid), Gid::from_raw(meta.gid));
             rustix::fs::chownat(&fd, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)?;
         }
         if kind != FileType::Symlink {
-            // There is no other way to the mode of what is not open for reading.
+            // A descriptor opened with O_PATH does not allow fchmod.
             let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
             rustix::fs::chmod(path, Mode::from_raw_mode(meta.perm))?;
         }
@@ -153,12 +156,12 @@ impl LocalSink {
         Ok(())
     }
 
-    /// Removes what stands at `name`, unless it is a directory.
-    fn make_way(&self, name: &OsStr) -> Result<()> {
+    /// Removes the file `name` if it exists; refuses to remove a directory.
+    fn remove_existing(&self, name: &OsStr) -> Result<()> {
         match rustix::fs::unlinkat(self.top(), name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(Errno::ISDIR | Errno::PERM) if open_dir(self.top(), name.as_bytes()).is_ok() => {
-                Err(Failure::new("a directory stands where a file is to go"))
+                Err(Failure::new("cannot replace a directory with a file"))
             }
             Err(e) => Err(e.into()),
         }
@@ -166,28 +169,28 @@ impl LocalSink {
 
     fn put_directory(&mut self, name: &[u8], meta: Meta) -> Result<()> {
         let key = OsStr::from_bytes(name);
-        if self.stays(key)? {
-            return Err(Failure::new("a file stands where a directory is to go"));
+        if self.is_written_in_place(key)? {
+            return Err(Failure::new("cannot replace a file with a directory"));
         }
         let mut made = true;
         match rustix::fs::mkdirat(self.top(), key, Mode::RWXU) {
             Ok(()) => {}
             Err(Errno::EXIST) if open_dir(self.top(), name).is_ok() => made = false,
             Err(Errno::EXIST) => {
-                self.make_way(key)?;
+                self.remove_existing(key)?;
                 rustix::fs::mkdirat(self.top(), key, Mode::RWXU)?;
             }
             Err(e) => return Err(e.into()),
         }
         let fd = open_dir(self.top(), name)?;
         let meta = (self.preserve || made).then_some(meta);
-        self.stack.push(Open { name: name.to_vec(), fd, meta });
+        self.stack.push(OpenDir { name: name.to_vec(), fd, meta });
         Ok(())
     }
 
-    /// Returns whether something is written where it is, and not replaced.
-    fn stays(&self, name: &OsStr) -> Result<bool> {
-        if !self.through || !self.stack.is_empty() {
+    /// Returns true if the existing file `name` is written in place instead of replaced.
+    fn is_written_in_place(&self, name: &OsStr) -> Result<bool> {
+        if !self.in_place || !self.stack.is_empty() {
             return Ok(false);
         }
         let look = |flags| match rustix::fs::statat(self.top(), name, flags) {
@@ -197,14 +200,20 @@ impl LocalSink {
         match look(AtFlags::empty())? {
             Some(found) => Ok(FileType::from_raw_mode(found.st_mode) != FileType::Directory),
             None if look(AtFlags::SYMLINK_NOFOLLOW)?.is_some() => {
-                Err(Failure::new("a link that leads nowhere; remove it, or make what it names"))
+                Err(Failure::new("a dangling symbolic link; remove it, or create its target"))
             }
             None => Ok(false),
         }
     }
 
-    /// Writes what is at `name`, without holes where it has none.
-    fn put_through(&mut self, name: &OsStr, size: u64, content: &mut dyn Content, meta: &Meta) -> Result<()> {
+    /// Overwrites the existing file, device or pipe `name`; devices and pipes get zeros for holes.
+    fn write_in_place(
+        &mut self,
+        name: &OsStr,
+        size: u64,
+        content: &mut dyn Content,
+        meta: &Meta,
+    ) -> Result<()> {
         let fd = overwrite(self.top(), Path::new(name))?;
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode);
         if kind == FileType::RegularFile {
@@ -222,21 +231,21 @@ impl LocalSink {
     }
 
     fn put_file(&mut self, name: &OsStr, size: u64, content: &mut dyn Content, meta: &Meta) -> Result<()> {
-        if self.stays(name)? {
-            return self.put_through(name, size, content, meta);
+        if self.is_written_in_place(name)? {
+            return self.write_in_place(name, size, content, meta);
         }
-        self.make_way(name)?;
+        self.remove_existing(name)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(self.top(), name, flags, Mode::RUSR | Mode::WUSR)?;
         let done = self.fill(&fd, size, content).and_then(|()| self.finish_fd(&fd, meta));
         if done.is_err() {
-            // A part of a file is not left under its name; why it is one is what is told.
+            // Do not leave an incomplete file. The caller reports the first failure.
             let _ = rustix::fs::unlinkat(self.top(), name, AtFlags::empty());
         }
         done
     }
 
-    /// Writes the bytes of an empty file.
+    /// Writes the content of an empty file.
     fn fill(&mut self, fd: &OwnedFd, size: u64, content: &mut dyn Content) -> Result<()> {
         let mut end = 0;
         while let Some((at, len)) = content.next(&mut self.buffer)? {
@@ -256,7 +265,7 @@ impl LocalSink {
         Ok(())
     }
 
-    /// Returns true for a regular file or a link to one.
+    /// Returns true for a regular file or a symbolic link to one.
     fn is_plain(&self, name: &OsStr) -> Result<bool> {
         let found = rustix::fs::statat(self.top(), name, AtFlags::empty())?;
         Ok(FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)
@@ -267,16 +276,16 @@ impl LocalSink {
         let (file_type, rdev) = match body {
             Body::Directory => return self.put_directory(name, meta),
             Body::File { size, content } => return self.put_file(key, size, content, &meta),
-            _ if self.stays(key)? && !self.is_plain(key)? => {
-                return Err(Failure::new("something else than a file stands there; remove it first"));
+            _ if self.is_written_in_place(key)? && !self.is_plain(key)? => {
+                return Err(Failure::new("exists and is not a regular file; remove it first"));
             }
             Body::Symlink(target) => {
-                self.make_way(key)?;
+                self.remove_existing(key)?;
                 rustix::fs::symlinkat(OsStr::from_bytes(target), self.top(), key)?;
                 return self.finish_made(key, FileType::Symlink, &meta);
             }
             Body::HardLink(first) => {
-                self.make_way(key)?;
+                self.remove_existing(key)?;
                 let (dir, first) = split(first);
                 let mut from = self.root.try_clone()?;
                 for name in names(dir) {
@@ -292,7 +301,7 @@ impl LocalSink {
             Body::Fifo => (FileType::Fifo, 0),
             Body::Socket => (FileType::Socket, 0),
         };
-        self.make_way(key)?;
+        self.remove_existing(key)?;
         rustix::fs::mknodat(self.top(), key, file_type, Mode::RUSR | Mode::WUSR, rdev)?;
         self.finish_made(key, file_type, &meta)
     }
@@ -321,12 +330,12 @@ impl Sink for LocalSink {
             let root = self.root.try_clone()?;
             self.finish_fd(&root, &meta)?;
         }
-        self.left_out.tell();
+        self.left_out.warn();
         Ok(())
     }
 }
 
-/// The result of writing to what may be a pipe.
+/// Converts the result of a write; a closed pipe becomes [`Failure::ClosedPipe`].
 fn written(result: std::io::Result<()>) -> Result<()> {
     match result {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Err(Failure::ClosedPipe),
@@ -334,7 +343,7 @@ fn written(result: std::io::Result<()>) -> Result<()> {
     }
 }
 
-/// Writes a hole out.
+/// Writes zeros for a hole.
 fn write_zeros(out: &mut impl Write, len: u64) -> Result<()> {
     written(std::io::copy(&mut std::io::repeat(0).take(len), out).map(drop))
 }
@@ -354,10 +363,10 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
-    /// Promise: who puts a link, or another file, in the place of what has just been made changes
-    /// nobody's mode, owner or times.
+    /// Promise: a process that replaces a new file with a symbolic link or another file cannot
+    /// redirect the changes of mode, owner and times.
     #[test]
-    fn what_is_made_is_finished_and_nothing_else() {
+    fn replaced_files_are_not_changed() {
         let dir = tempfile::tempdir().unwrap();
         let victim = dir.path().join("victim");
         std::fs::write(&victim, "").unwrap();

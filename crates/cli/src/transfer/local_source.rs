@@ -1,7 +1,7 @@
 //! A directory of this machine as a source.
 //!
-//! Everything is reached from open directories, never through a symbolic link, so that names as
-//! long as they come work and nobody can lead the walk elsewhere while it runs.
+//! All files are opened relative to open directories, never through a symbolic link. So paths of
+//! any length work, and no other process can redirect the walk.
 
 use super::links::Links;
 use super::{Body, Content, Extents, Meta, Node, Sink, extents_of, join};
@@ -15,13 +15,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A file or directory with everything below it.
+/// A source that walks a file or directory of this machine.
 pub struct LocalSource {
     path: PathBuf,
     recursive: bool,
 }
 
-/// A directory on the way to the current node.
+/// A directory on the path to the current node.
 struct Level {
     dir: OwnedFd,
     path: Vec<u8>,
@@ -29,12 +29,13 @@ struct Level {
 }
 
 impl LocalSource {
-    /// `path` and, if `recursive`, all below it; otherwise a directory is refused.
+    /// Returns a source of `path` and, if `recursive`, of everything below it; otherwise a
+    /// directory is refused.
     pub fn new(path: &Path, recursive: bool) -> Self {
         Self { path: path.to_owned(), recursive }
     }
 
-    /// Hands everything to `sink`, under `prefix`. A symbolic link at the top is followed.
+    /// Passes all nodes to `sink`, with paths below `prefix`. `path` itself may be a symbolic link.
     pub fn walk(&self, prefix: &[u8], sink: &mut dyn Sink) -> Result<()> {
         let mut links = Links::default();
         let place = |rel: &[u8]| {
@@ -72,7 +73,7 @@ impl LocalSource {
     }
 }
 
-/// Sends one node; gives the level to go into if it is a directory.
+/// Passes one node to `sink`. Returns the level to enter if it is a directory.
 fn send(
     dir: BorrowedFd<'_>,
     name: &OsStr,
@@ -86,7 +87,7 @@ fn send(
     let mut meta = meta_of(stat);
     let nlink = u32::try_from(stat.st_nlink).unwrap_or(u32::MAX);
     if kind != FileType::Directory
-        && let Some(first) = links.meet((stat.st_dev, stat.st_ino), nlink, path)
+        && let Some(first) = links.add((stat.st_dev, stat.st_ino), nlink, path)
     {
         sink.put(Node { path, body: Body::HardLink(&first), meta })?;
         return Ok(None);
@@ -119,7 +120,7 @@ fn send(
         FileType::CharacterDevice => Body::Device { block: false, rdev },
         FileType::Fifo => Body::Fifo,
         FileType::Socket => Body::Socket,
-        FileType::Unknown => return Err(Failure::new("of a kind that Spindle does not know")),
+        FileType::Unknown => return Err(Failure::new("is a file of an unknown type")),
     };
     sink.put(Node { path, body, meta })?;
     Ok(None)
@@ -137,7 +138,7 @@ fn meta_of(stat: &Stat) -> Meta {
     }
 }
 
-/// Opens for reading, without leaving a trace in the access time where that is allowed.
+/// Opens a file for reading, without changing its access time if that is allowed.
 fn open(dir: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd> {
     let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     match rustix::fs::openat(dir, name, flags | OFlags::NOATIME, Mode::empty()) {
@@ -159,53 +160,56 @@ fn sorted_names(dir: &OwnedFd) -> Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// Returns the extended attributes of the `user` name space; the others mean something to this
-/// machine only.
+/// Returns the extended attributes of the `user` name space; others have a meaning only on this
+/// machine.
 fn xattrs(fd: &OwnedFd) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let list = match with_room(|room| flistxattr(fd, room)) {
+    let list = match with_growing_buffer(|buffer| flistxattr(fd, buffer)) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),
         other => other?,
     };
     let mut found = Vec::new();
     for name in list.split(|&b| b == 0).filter(|name| name.starts_with(b"user.")) {
-        let value = with_room(|room| fgetxattr(fd, OsStr::from_bytes(name), room))?;
+        let value = with_growing_buffer(|buffer| fgetxattr(fd, OsStr::from_bytes(name), buffer))?;
         found.push((name.to_vec(), value));
     }
     found.sort_unstable();
     Ok(found)
 }
 
-/// Asks for something whose length is not known, with more room until it fits.
-fn with_room(mut ask: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
-    let mut room = vec![0; 512];
+/// Calls `ask` with larger and larger buffers until the result fits.
+fn with_growing_buffer(
+    mut ask: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>,
+) -> rustix::io::Result<Vec<u8>> {
+    let mut buffer = vec![0; 512];
     loop {
-        match ask(&mut room) {
+        match ask(&mut buffer) {
             Ok(len) => {
-                room.truncate(len);
-                return Ok(room);
+                buffer.truncate(len);
+                return Ok(buffer);
             }
-            // More than the kernel's own limit of 64 KiB is never wanted.
-            Err(Errno::RANGE) if room.len() < 1 << 17 => room.resize(room.len() * 8, 0),
+            // The kernel's own limit is 64 KiB.
+            Err(Errno::RANGE) if buffer.len() < 1 << 17 => buffer.resize(buffer.len() * 8, 0),
             Err(e) => return Err(e),
         }
     }
 }
 
-/// The bytes of an open file, without its holes.
+/// The content of an open file, without its holes.
 struct LocalContent {
     fd: OwnedFd,
     size: u64,
     at: u64,
-    /// Up to here it is known to be data.
+    /// End of the current run of data.
     data_end: u64,
 }
 
 impl LocalContent {
-    /// Returns the first run of data at or after `offset`; empty at the end if there is none.
+    /// Returns start and end of the first run of data at or after `offset`; an empty run at the end
+    /// of the file if there is none.
     fn data_after(&self, offset: u64) -> Result<(u64, u64)> {
         let start = match rustix::fs::seek(&self.fd, SeekFrom::Data(offset)) {
             Err(Errno::NXIO) => self.size,
-            // The file system below has no holes.
+            // The file system does not support holes.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => offset,
             other => other?.min(self.size),
         };
@@ -230,7 +234,7 @@ impl Content for LocalContent {
         let mut got = 0;
         while got < want {
             match rustix::io::pread(&self.fd, &mut buf[got..want], self.at + got as u64) {
-                Ok(0) => return Err(Failure::new("it became shorter while it was read")),
+                Ok(0) => return Err(Failure::new("the file became shorter while it was read")),
                 Ok(n) => got += n,
                 Err(Errno::INTR) => {}
                 Err(e) => return Err(e.into()),

@@ -1,10 +1,10 @@
-//! Moving trees between directories, tar streams and file systems.
+//! Copying trees between directories, tar streams and file systems.
 //!
-//! There are sources and sinks, and every pair of them works: a source walks what it has and hands
-//! one [`Node`] after the other to a [`Sink`], parents before what is in them, in the order of the
-//! names' bytes where the source is not a stream. Nothing is held but the way to the current node,
-//! the names of the directories on it, and the files with several names that have not all been met:
-//! millions of files need no more memory than a few.
+//! Every source works with every sink. A source walks its tree and passes one [`Node`] after the
+//! other to a [`Sink`], parents before their children; if the source is not a stream, names are
+//! sorted by their bytes. In memory are only the path to the current node, the names in the
+//! directories on it, and the files with several names of which some are still to come. So millions
+//! of files need no more memory than a few.
 
 mod adjust;
 mod census;
@@ -32,86 +32,86 @@ use crate::error::{Context, Failure, Result};
 use spindle_clock::Timestamp;
 use spindle_vfs::Rdev;
 
-/// Bytes moved at a time.
+/// Bytes copied at a time.
 pub const CHUNK: usize = 1 << 20;
 
-/// One file of any kind on its way.
+/// A file of any type, as a source passes it to a sink.
 pub struct Node<'a> {
-    /// Where, from the root of the transfer: names with `/` between them, empty for the root
+    /// Path from the root of the transfer: names with `/` between them, empty for the root
     /// itself.
     pub path: &'a [u8],
-    /// What it is.
+    /// Type and content.
     pub body: Body<'a>,
-    /// What else is known of it.
+    /// Metadata.
     pub meta: Meta,
 }
 
-/// What a node is, with what is in it.
+/// Type and content of a node.
 pub enum Body<'a> {
     /// A regular file.
     File {
-        /// Bytes, holes counted.
+        /// Size in bytes, including holes.
         size: u64,
-        /// The bytes.
+        /// The content.
         content: &'a mut dyn Content,
     },
-    /// A directory; what is in it follows in nodes of its own.
+    /// A directory; its entries follow as nodes.
     Directory,
     /// A symbolic link to this target.
     Symlink(&'a [u8]),
     /// A device node.
     Device {
-        /// A block device, not a character device.
+        /// True for a block device, false for a character device.
         block: bool,
-        /// Its number.
+        /// Device number.
         rdev: Rdev,
     },
     /// A named pipe.
     Fifo,
     /// A socket.
     Socket,
-    /// Another name of the node that came earlier at this path, and brought all attributes.
+    /// Another name of an earlier node, which had this path and all attributes.
     HardLink(&'a [u8]),
 }
 
-/// What is known of a node beside its content.
+/// Metadata of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// Permission, set-id and sticky bits.
     pub perm: u32,
-    /// Owner.
+    /// User ID of the owner.
     pub uid: u32,
-    /// Group.
+    /// Group ID.
     pub gid: u32,
-    /// Last read, where known.
+    /// Time of the last read, if known.
     pub atime: Option<Timestamp>,
-    /// Last changed.
+    /// Time of the last change of the data.
     pub mtime: Timestamp,
-    /// Born, where known.
+    /// Time of creation, if known.
     pub birthtime: Option<Timestamp>,
     /// BSD file flags.
     pub flags: u32,
-    /// Extended attributes by full name, in the order of their names.
+    /// Full names and values of extended attributes, sorted by name.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Where stored bytes are in a file: (offset, length) in order.
+/// The runs of data in a file: (offset, length) in order.
 pub type Extents = Vec<(u64, u64)>;
 
-/// The bytes of a file, in order.
+/// The content of a file, read in order.
 pub trait Content {
-    /// Returns the next stored bytes: fills the front of `buf` and says where in the file they
-    /// belong and how many they are. What lies between is a hole. `None` at the end.
+    /// Reads the next data into the front of `buf`. Returns its offset in the file and its
+    /// length, or `None` at the end. The ranges in between are holes.
     fn next(&mut self, buf: &mut [u8]) -> Result<Option<(u64, usize)>>;
 
-    /// Returns where stored bytes are, if there are holes and this is known beforehand.
+    /// Returns the runs of data, if there are holes and they are known in advance.
     fn extents(&mut self) -> Result<Option<Extents>> {
         Ok(None)
     }
 }
 
-/// Returns all runs of data in a file of `size` bytes, from what gives start and end of the first
-/// one at or after an offset.
+/// Returns all runs of data in a file of `size` bytes. `data_after` returns start and end of the
+/// first run at or after an offset.
 fn extents_of(size: u64, data_after: impl Fn(u64) -> Result<(u64, u64)>) -> Result<Extents> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -125,12 +125,12 @@ fn extents_of(size: u64, data_after: impl Fn(u64) -> Result<(u64, u64)>) -> Resu
     Ok(found)
 }
 
-/// Where nodes go.
+/// The target of a transfer.
 pub trait Sink {
-    /// Takes a node. What can be left out is left out with a warning.
+    /// Adds a node. Metadata that the target cannot store is omitted with a warning.
     fn put(&mut self, node: Node<'_>) -> Result<()>;
 
-    /// Finishes what waited for the last node. Nothing is complete without it.
+    /// Finishes the transfer after the last node. Without this call the target is incomplete.
     fn finish(&mut self) -> Result<()>;
 }
 
@@ -144,24 +144,24 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     }
 }
 
-/// What is left out silently many times and told once.
+/// Counts of omitted objects, for one warning at the end.
 #[derive(Debug, Default)]
 pub struct LeftOut {
-    /// Extended attributes that the target cannot keep.
+    /// Extended attributes that the target cannot store.
     pub xattrs: u64,
-    /// Sockets, which a tar stream cannot hold.
+    /// Sockets, which a tar stream cannot contain.
     pub sockets: u64,
     /// Owners that only root could set.
     pub owners: u64,
 }
 
 impl LeftOut {
-    /// Tells what was left out.
-    pub fn tell(&self) {
+    /// Logs a warning about each kind of omitted object.
+    pub fn warn(&self) {
         for (count, what) in [
-            (self.xattrs, "extended attributes that the target has no place for"),
-            (self.sockets, "sockets, which a tar stream cannot hold"),
-            (self.owners, "owners, which only root can give away"),
+            (self.xattrs, "extended attributes, which the target cannot store"),
+            (self.sockets, "sockets, which a tar stream cannot contain"),
+            (self.owners, "owners, which only root can set"),
         ] {
             if count > 0 {
                 log::warn!("left out: {count} {what}");
@@ -170,15 +170,15 @@ impl LeftOut {
     }
 }
 
-/// Refuses what can be no name in a directory, whoever claims it is.
+/// Refuses a name that is invalid in a directory.
 pub fn check_name(name: &[u8]) -> Result<()> {
     if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') || name.contains(&0) {
-        return Err(Failure::new("this cannot be the name of a file")).named(name);
+        return Err(Failure::new("is not a valid file name")).named(name);
     }
     Ok(())
 }
 
-/// `dir/name`, where an empty `dir` is the root.
+/// Returns `dir/name`; an empty `dir` is the root.
 pub fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(dir.len() + 1 + name.len());
     path.extend_from_slice(dir);

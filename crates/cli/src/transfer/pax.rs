@@ -4,8 +4,8 @@ use crate::error::{Failure, Result};
 use spindle_clock::Timestamp;
 use std::collections::BTreeMap;
 
-/// Records by key; a later one replaces an earlier one. There are never more than a file can need,
-/// however many headers come.
+/// Records by key; a later record replaces an earlier one. Their number and size are limited, so a
+/// hostile stream cannot use up the memory.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
     by_key: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -13,9 +13,10 @@ pub struct Records {
     bytes: usize,
 }
 
-/// Most records of an entry.
+/// Maximum number of records of an entry.
 const MAX_RECORDS: usize = 10_000;
-/// Most bytes of their keys and values: room for many attributes of 64 KiB.
+/// Maximum number of bytes in the keys and values of an entry: enough for many attributes of 64
+/// KiB.
 const MAX_RECORD_BYTES: usize = 16 << 20;
 
 impl Records {
@@ -24,13 +25,13 @@ impl Records {
         self.by_key.get(key).map(Vec::as_slice)
     }
 
-    /// Returns all of them, in the order of their keys.
+    /// Returns all records, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.by_key.iter().map(|(key, value)| (key.as_slice(), value.as_slice()))
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        // GNU's first sparse format repeats its keys; they are one list here.
+        // GNU's first sparse format repeats its keys; the values become one list here.
         let is_list = matches!(key, b"GNU.sparse.offset" | b"GNU.sparse.numbytes");
         match self.by_key.get_mut(key) {
             Some(list) if is_list => {
@@ -49,8 +50,8 @@ impl Records {
         }
         if self.by_key.len() > MAX_RECORDS || self.bytes > MAX_RECORD_BYTES {
             return Err(Failure::new(format!(
-                "its extended headers have more than {MAX_RECORDS} records, or {MAX_RECORD_BYTES} bytes in them; \
-                 no file needs that many: the stream is damaged or made to do harm"
+                "the extended headers have more than {MAX_RECORDS} records or {MAX_RECORD_BYTES} bytes; \
+                 no file needs that many: the stream is damaged or malicious"
             )));
         }
         Ok(())
@@ -59,7 +60,7 @@ impl Records {
 
 /// Adds the records in `bytes` to `records`.
 pub fn parse(mut bytes: &[u8], records: &mut Records) -> Result<()> {
-    let wrong = || Failure::new("an extended header that is not one");
+    let wrong = || Failure::new("an invalid extended header");
     while !bytes.is_empty() && bytes[0] != 0 {
         let blank = bytes.iter().position(|&b| b == b' ').ok_or_else(wrong)?;
         let len = number(&bytes[..blank]).and_then(|n| usize::try_from(n).ok()).ok_or_else(wrong)?;
@@ -87,7 +88,7 @@ pub fn append(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     out.push(b'\n');
 }
 
-/// Returns a number of plain digits.
+/// Parses a decimal number.
 pub fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -95,7 +96,7 @@ pub fn number(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Returns a list of numbers with commas between, at most `most`.
+/// Parses a list of at most `most` numbers, separated by commas.
 pub fn numbers(list: &[u8], most: usize) -> Option<Vec<u64>> {
     if list.is_empty() {
         return Some(Vec::new());
@@ -104,7 +105,7 @@ pub fn numbers(list: &[u8], most: usize) -> Option<Vec<u64>> {
     if parts().nth(most).is_some() { None } else { parts().map(number).collect() }
 }
 
-/// Returns a time in seconds with a fraction.
+/// Parses a time in seconds, with a fraction.
 pub fn time(text: &[u8]) -> Option<Timestamp> {
     let (negative, text) = match text.strip_prefix(b"-") {
         Some(rest) => (true, rest),
@@ -127,7 +128,7 @@ pub fn time(text: &[u8]) -> Option<Timestamp> {
     })
 }
 
-/// Returns a time as a record has it.
+/// Returns a time in the form of a record.
 pub fn time_text(time: Timestamp) -> String {
     let (sign, secs, nanos) = match (time.secs < 0, time.nanos) {
         (false, nanos) => ("", time.secs.unsigned_abs(), nanos),
@@ -144,8 +145,8 @@ pub fn time_text(time: Timestamp) -> String {
 mod tests {
     use super::*;
 
-    /// Promise: every record that is written is read back, at the lengths where the count of digits
-    /// changes too.
+    /// Promise: every record that is written is read back, also at lengths where the number of
+    /// digits changes.
     #[test]
     fn records_round_trip() {
         for len in (0..120).chain(980..1010).chain(9985..10005) {
@@ -159,7 +160,7 @@ mod tests {
         }
     }
 
-    /// Promise: headers that are none are refused, without a panic.
+    /// Promise: invalid headers are refused without a panic.
     #[test]
     fn nonsense_is_refused() {
         for wrong in [
@@ -176,8 +177,8 @@ mod tests {
         }
     }
 
-    /// Promise: however many headers come, records take no more memory than a file can need, and a
-    /// key that comes again takes the place of its first value.
+    /// Promise: the memory for records is limited for any number of headers, and the later
+    /// value of a key replaces the earlier one.
     #[test]
     fn records_are_bounded() {
         let mut records = Records::default();
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!((numbers(b"1,2", 2), numbers(b"1,2,3", 2)), (Some(vec![1, 2]), None));
     }
 
-    /// Promise: times keep their nanoseconds, before 1970 too.
+    /// Promise: times keep their nanoseconds, also before 1970.
     #[test]
     fn times_round_trip() {
         for (secs, nanos, text) in [

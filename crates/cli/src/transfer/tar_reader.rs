@@ -1,7 +1,7 @@
 //! A tar stream as a source: old, ustar, GNU and pax headers, and the sparse files of GNU and pax.
 //!
-//! A stream is read once from front to back. Its lengths are believed only as far as bytes arrive:
-//! no header makes us take memory beyond fixed limits.
+//! A stream is read once, from front to back. Lengths in headers are not trusted: memory beyond
+//! fixed limits is allocated only as data arrives.
 
 use super::pax::{self, Records};
 use super::{Body, Content, Extents, Meta, Node, Sink};
@@ -19,15 +19,15 @@ use std::rc::Rc;
 use tar::Header;
 
 const BLOCK: usize = 512;
-/// Most bytes of an extended header: room for many attributes of 64 KiB.
+/// Maximum size of an extended header in bytes: enough for many attributes of 64 KiB.
 const MAX_HEADER: u64 = 16 << 20;
-/// Most pieces of a sparse file.
+/// Maximum number of runs of data in a sparse file.
 const MAX_EXTENTS: usize = 1 << 20;
 
-/// Where a stream comes from.
+/// The input of a stream.
 enum Input {
     File(BufReader<Reader<File>>),
-    /// What cannot be sought in, and is read to its end.
+    /// An input without seek, which is read to its end.
     Stream(BufReader<Reader<File>>),
 }
 
@@ -46,17 +46,17 @@ fn buffered(file: File) -> BufReader<Reader<File>> {
 /// A tar stream.
 pub struct TarReader {
     input: Input,
-    /// Bytes read so far, for messages.
+    /// Number of bytes read so far, for messages.
     at: u64,
 }
 
-/// What precedes an entry.
+/// The contents of the headers before an entry.
 #[derive(Default)]
 struct Extended {
     path: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
     records: Records,
-    /// Of all entries that follow, where they have none of their own.
+    /// Records for all later entries that do not have their own.
     global: Rc<Records>,
 }
 
@@ -67,14 +67,15 @@ impl Extended {
 }
 
 impl TarReader {
-    /// Returns whatever comes from a stream, which is read to its end.
+    /// Returns a reader of a stream that cannot seek, such as a pipe; the stream is read to its
+    /// end.
     pub fn stream(stream: File) -> Self {
         Self { input: Input::Stream(buffered(stream)), at: 0 }
     }
 
-    /// Returns a file.
+    /// Opens a file, or a named pipe.
     pub fn file(path: &Path) -> Result<Self> {
-        // A pipe without a writer is waited for where a signal can end it.
+        // Opening a pipe must not block; reads wait for a writer and can be interrupted.
         let file =
             File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
         rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
@@ -84,7 +85,7 @@ impl TarReader {
         Ok(Self { input: Input::File(buffered(file)), at: 0 })
     }
 
-    /// Hands every entry to `sink`.
+    /// Passes every entry to `sink`.
     pub fn walk(&mut self, sink: &mut dyn Sink) -> Result<()> {
         let mut global = Rc::new(Records::default());
         let mut next = Extended::default();
@@ -95,7 +96,7 @@ impl TarReader {
             let mut block = [0; BLOCK];
             if !self.read_block(&mut block).with_place(place)? {
                 if empty {
-                    return Err(Failure::new("there is no tar stream: nothing came"));
+                    return Err(Failure::new("no tar stream: the input is empty"));
                 }
                 return Ok(());
             }
@@ -104,7 +105,7 @@ impl TarReader {
             }
             if empty && let Some(packed) = compression(&block) {
                 return Err(Failure::new(format!(
-                    "compressed with {packed}; give it unpacked: {packed} -dc FILE | spindle import - IMAGE"
+                    "compressed with {packed}; decompress it: {packed} -dc FILE | spindle import - IMAGE"
                 )));
             }
             empty = false;
@@ -122,9 +123,13 @@ impl TarReader {
                 }
                 b'L' => next.path = Some(until_nul(self.read_header(size).with_place(place)?)),
                 b'K' => next.link = Some(until_nul(self.read_header(size).with_place(place)?)),
-                // A volume's name, and the list of names of an incremental backup.
+                // The name of a volume.
                 b'V' => self.skip(padded(size)?)?,
-                b'M' => return Err(Failure::new("starts in the middle of a file; join the volumes first")),
+                b'M' => {
+                    return Err(Failure::new(
+                        "starts in the middle of a file; concatenate the volumes first",
+                    ));
+                }
                 _ => {
                     let extended = Extended { global: Rc::clone(&global), ..std::mem::take(&mut next) };
                     self.entry(header, size, &extended, sink).with_place(place)?;
@@ -133,7 +138,7 @@ impl TarReader {
         }
     }
 
-    /// Reads to the end, so that who writes into the pipe can finish.
+    /// Reads a stream to its end, so that the process that writes it can finish.
     fn drain(&mut self) -> Result<()> {
         if let Input::Stream(stream) = &mut self.input {
             io::copy(stream, &mut io::sink())?;
@@ -145,7 +150,7 @@ impl TarReader {
         let record = |key: &str| extended.record(key);
         let stated = match record("size") {
             None => None,
-            Some(text) => Some(pax::number(text).ok_or_else(|| Failure::new("its size is no number"))?),
+            Some(text) => Some(pax::number(text).ok_or_else(|| Failure::new("the size is not a number"))?),
         };
         let raw_path = record("GNU.sparse.name")
             .or(record("path"))
@@ -154,7 +159,7 @@ impl TarReader {
         let path = normal(&raw_path)?;
         let meta = meta(header, extended)?;
         let kind = header.as_bytes()[156];
-        // Only pax headers give links a length that means bytes that follow.
+        // The header of a link may state a size although no data follows; only a pax size counts.
         let stored = match (kind, stated) {
             (_, Some(size)) => size,
             (b'1' | b'2' | b'3' | b'4' | b'6', None) => 0,
@@ -171,7 +176,7 @@ impl TarReader {
             let given = record("linkpath").or(extended.link.as_deref()).map(<[u8]>::to_vec);
             given
                 .or_else(|| header.link_name_bytes().map(std::borrow::Cow::into_owned))
-                .ok_or_else(|| Failure::new("a link to nothing"))
+                .ok_or_else(|| Failure::new("a link without a target"))
         };
         let result = match kind {
             b'5' | b'D' => sink.put(Node { path: &path, body: Body::Directory, meta }),
@@ -198,7 +203,7 @@ impl TarReader {
                 };
                 let stored = stored
                     .checked_sub(self.at - before)
-                    .ok_or_else(|| Failure::new("its map is longer than it"))?;
+                    .ok_or_else(|| Failure::new("the map of a sparse file is longer than the entry"))?;
                 return self.put_file(&path, meta, size, extents, stored, sink);
             }
         };
@@ -206,7 +211,8 @@ impl TarReader {
         self.skip(end)
     }
 
-    /// Hands on a file whose bytes come next, and reads what of them the sink left.
+    /// Passes on a file whose content comes next, and skips the part of it that the sink did not
+    /// read.
     fn put_file(
         &mut self,
         path: &[u8],
@@ -226,8 +232,8 @@ impl TarReader {
         self.skip(left + padding)
     }
 
-    /// Returns the map of GNU's own sparse format: four pieces in the header, more in blocks behind
-    /// it.
+    /// Returns size and runs of data of a file in GNU's own sparse format: four runs are in the
+    /// header, more in the blocks after it.
     fn gnu_extents(&mut self, header: &Header) -> Result<(u64, Extents)> {
         let gnu = header.as_gnu().ok_or_else(|| Failure::new("a sparse file without GNU's header"))?;
         let mut extents = Vec::new();
@@ -238,23 +244,24 @@ impl TarReader {
         while more {
             let mut block = tar::GnuExtSparseHeader::new();
             if !self.read_block(block.as_mut_bytes())? {
-                return Err(Failure::new("ends in the map of a sparse file"));
+                return Err(Failure::new("the stream ends in the map of a sparse file"));
             }
             for piece in block.sparse().iter().filter(|piece| !piece.is_empty()) {
                 extents.push((piece.offset()?, piece.length()?));
             }
             if extents.len() > MAX_EXTENTS {
-                return Err(Failure::new("a sparse file in too many pieces"));
+                return Err(Failure::new("a sparse file has too many pieces"));
             }
             more = block.is_extended();
         }
         Ok((gnu.real_size()?, extents))
     }
 
-    /// Returns the map of a sparse file in pax's formats 0.0, 0.1 and 1.0.
+    /// Returns size and runs of data of a file in the sparse formats 0.0, 0.1 and 1.0 of pax;
+    /// `None` if it is not sparse.
     fn pax_extents(&mut self, extended: &Extended, stored: u64) -> Result<Option<(u64, Extents)>> {
         let record = |key: &str| extended.record(key);
-        let wrong = || Failure::new("a sparse file whose map makes no sense");
+        let wrong = || Failure::new("the map of a sparse file is invalid");
         let Some(size) = record("GNU.sparse.realsize").or(record("GNU.sparse.size")) else { return Ok(None) };
         let size = pax::number(size).ok_or_else(wrong)?;
         let pairs: Vec<u64> = if let Some(map) = record("GNU.sparse.map") {
@@ -278,10 +285,10 @@ impl TarReader {
         Ok(Some((size, pairs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())))
     }
 
-    /// Format 1.0: a count and the numbers of the map, a line each, padded to whole blocks, in
-    /// front of the data.
+    /// Reads the map of format 1.0, which precedes the data: a count and the numbers of the
+    /// map, each on its own line, padded to whole blocks.
     fn map_in_data(&mut self, stored: u64) -> Result<Vec<u64>> {
-        let wrong = || Failure::new("a sparse file whose map makes no sense");
+        let wrong = || Failure::new("the map of a sparse file is invalid");
         let mut numbers: Vec<u64> = Vec::new();
         let mut digits: Vec<u8> = Vec::new();
         let mut read = 0;
@@ -311,7 +318,7 @@ impl TarReader {
         }
     }
 
-    /// Reads one block; false at the end of the stream.
+    /// Reads one block. Returns false at the end of the stream.
     fn read_block(&mut self, block: &mut [u8; BLOCK]) -> Result<bool> {
         let mut got = 0;
         while got < BLOCK {
@@ -347,7 +354,7 @@ impl TarReader {
         if let Input::File(file) = &mut self.input
             && let Some(jump) = i64::try_from(len).ok().filter(|&n| n > 1 << 20)
         {
-            // All but the last byte, so that the end of the file is noticed.
+            // Read the last byte, to detect the end of the file.
             file.seek_relative(jump - 1)?;
             len = 1;
         }
@@ -363,7 +370,7 @@ fn ends_early() -> Failure {
     Failure::new("the stream ends in the middle of an entry")
 }
 
-/// Returns what is known of an entry beside its content.
+/// Returns the metadata of an entry.
 fn meta(header: &Header, extended: &Extended) -> Result<Meta> {
     let record = |key: &str| extended.record(key);
     let id = |key: &str, field: io::Result<u64>| -> Result<u32> {
@@ -372,11 +379,11 @@ fn meta(header: &Header, extended: &Extended) -> Result<Meta> {
             None => Some(field?),
         };
         id.and_then(|id| u32::try_from(id).ok())
-            .ok_or_else(|| Failure::new(format!("its {key} is out of range")))
+            .ok_or_else(|| Failure::new(format!("the {key} is out of range")))
     };
     let time = |key: &str| -> Result<Option<Timestamp>> {
         let Some(text) = record(key) else { return Ok(None) };
-        pax::time(text).map(Some).ok_or_else(|| Failure::new(format!("its {key} is no time")))
+        pax::time(text).map(Some).ok_or_else(|| Failure::new(format!("the {key} is not a time")))
     };
     let mut xattrs = BTreeMap::new();
     for (key, value) in extended.global.iter().chain(extended.records.iter()) {
@@ -400,14 +407,14 @@ fn meta(header: &Header, extended: &Extended) -> Result<Meta> {
     })
 }
 
-/// The bytes of an entry.
+/// The content of an entry.
 struct TarContent<'a> {
     reader: &'a mut TarReader,
     extents: std::vec::IntoIter<(u64, u64)>,
     sparse: bool,
-    /// Where in the file the next byte belongs, and how many bytes this piece still has.
+    /// Offset in the file and remaining length of the current run of data.
     current: (u64, u64),
-    /// Bytes of the entry not yet read.
+    /// Bytes of the entry that are not read yet.
     left: u64,
 }
 
@@ -437,27 +444,28 @@ impl Content for TarContent<'_> {
     }
 }
 
-/// The pieces of a file must rise, lie within it, and be as many bytes as are stored.
+/// Checks that the runs of data are in order, within the file, and not longer than the stored
+/// bytes.
 fn check_extents(extents: &[(u64, u64)], size: u64, stored: u64) -> Result<()> {
     let mut end = 0;
     let mut bytes = 0_u64;
     for &(offset, len) in extents {
         let next = offset.checked_add(len).filter(|&next| offset >= end && next <= size);
-        end = next.ok_or_else(|| Failure::new("the pieces of a sparse file overlap or leave it"))?;
+        end = next.ok_or_else(|| Failure::new("the pieces of a sparse file overlap or lie outside it"))?;
         bytes += len;
     }
     if bytes > stored {
-        return Err(Failure::new("the pieces of a sparse file are more than its bytes"));
+        return Err(Failure::new("the pieces of a sparse file are longer than its data"));
     }
     Ok(())
 }
 
-/// Returns the names with `/` between, nothing else: no leading `/` or `./`, and no way up.
+/// Returns the path without a leading `/`, `./` and empty names; refuses `..`.
 fn normal(path: &[u8]) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(path.len());
     for name in path.split(|&b| b == b'/').filter(|name| !matches!(*name, b"" | b".")) {
         if name == b".." {
-            return Err(Failure::new("a path that leads upwards is refused")).named(path);
+            return Err(Failure::new("a path with .. is refused")).named(path);
         }
         if !out.is_empty() {
             out.push(b'/');
@@ -472,11 +480,11 @@ fn until_nul(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Returns the bytes up to the next whole block.
+/// Returns the size rounded up to whole blocks.
 fn padded(size: u64) -> Result<u64> {
     size.checked_next_multiple_of(BLOCK as u64)
         .filter(|&n| i64::try_from(n).is_ok())
-        .ok_or_else(|| Failure::new("an entry larger than anything"))
+        .ok_or_else(|| Failure::new("the size of an entry is too large"))
 }
 
 fn check_sum(header: &Header) -> Result<()> {
@@ -486,7 +494,7 @@ fn check_sum(header: &Header) -> Result<()> {
         blank + bytes[..148].iter().chain(&bytes[156..]).map(|&b| add(b)).sum::<i64>()
     };
     let stated = i64::from(header.cksum().map_err(|_| not_tar())?);
-    // Some old writers added signed bytes.
+    // Some old programs computed the sum of signed bytes.
     if stated == sum(i64::from) || stated == sum(|b| b.cast_signed().into()) {
         Ok(())
     } else {
@@ -495,10 +503,10 @@ fn check_sum(header: &Header) -> Result<()> {
 }
 
 fn not_tar() -> Failure {
-    Failure::new("not a tar header, or a damaged one (its sum is wrong)")
+    Failure::new("not a tar header, or a damaged one (wrong checksum)")
 }
 
-/// Returns the program that made a stream that is not yet tar.
+/// Returns the program that compressed the stream, if its magic number is known.
 fn compression(start: &[u8; BLOCK]) -> Option<&'static str> {
     const MAGICS: [(&[u8], &str); 5] = [
         (b"\x1f\x8b", "gzip"),
@@ -510,7 +518,7 @@ fn compression(start: &[u8; BLOCK]) -> Option<&'static str> {
     MAGICS.into_iter().find_map(|(magic, name)| start.starts_with(magic).then_some(name))
 }
 
-/// Says where in the stream something went wrong, unless nobody listens.
+/// Adds the place in the stream to an error; the text is only built for an error.
 trait WithPlace<T> {
     fn with_place(self, place: impl Fn() -> String) -> Result<T>;
 }

@@ -1,7 +1,8 @@
-//! A tar stream as a sink: ustar headers, with pax's extended ones where something does not fit.
+//! A tar stream as a sink: ustar headers, and extended headers of pax for values that do not fit.
 //!
-//! The same tree gives the same bytes. Kept as pax has it: long names, large numbers, nanoseconds,
-//! extended attributes (`SCHILY.xattr.`), and sparse files (GNU's format 1.0).
+//! The same tree gives the same bytes. Extended headers hold long names, large numbers,
+//! nanoseconds, extended attributes (`SCHILY.xattr.`), and the maps of sparse files (GNU's format
+//! 1.0).
 
 use super::{Body, CHUNK, Content, LeftOut, Meta, Node, Sink, pax};
 use crate::error::{Context, Failure, Result};
@@ -9,46 +10,46 @@ use std::io::Write;
 use tar::{EntryType, Header};
 
 const BLOCK: usize = 512;
-/// Longest name that fits the header.
+/// Longest name in bytes that fits the header.
 const NAME: usize = 100;
-/// What eleven octal digits can hold.
+/// Largest number of eleven octal digits.
 const MAX_OCTAL_11: u64 = (1 << 33) - 1;
-/// What seven octal digits can hold.
+/// Largest number of seven octal digits.
 const MAX_OCTAL_7: u32 = (1 << 21) - 1;
 
-/// Writes a tar stream.
+/// A sink that writes a tar stream.
 pub struct TarWriter<W> {
     out: W,
     left_out: LeftOut,
     buffer: Vec<u8>,
 }
 
-/// What makes an entry different from others, beside its metadata.
-struct Special<'a> {
+/// Type and content of an entry.
+struct Entry<'a> {
     kind: EntryType,
-    /// Bytes that follow.
+    /// Number of data bytes that follow.
     size: u64,
-    /// Where links point to.
+    /// Target of a link.
     link: &'a [u8],
-    /// Extended records that it needs in any case.
+    /// Extended records of the entry.
     records: Vec<u8>,
     device: Option<(u32, u32)>,
 }
 
-impl Special<'_> {
+impl Entry<'_> {
     const fn new(kind: EntryType) -> Self {
         Self { kind, size: 0, link: b"", records: Vec::new(), device: None }
     }
 }
 
 impl<W: Write> TarWriter<W> {
-    /// Writes to `out`.
+    /// Returns a sink that writes to `out`.
     pub fn new(out: W) -> Self {
         Self { out, left_out: LeftOut::default(), buffer: vec![0; CHUNK] }
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        crate::output::told(self.out.write_all(bytes))
+        crate::output::stdout_result(self.out.write_all(bytes))
     }
 
     fn pad(&mut self, len: u64) -> Result<()> {
@@ -57,8 +58,8 @@ impl<W: Write> TarWriter<W> {
     }
 
     /// Writes the headers of an entry.
-    fn header(&mut self, path: &[u8], special: Special<'_>, meta: &Meta) -> Result<()> {
-        let Special { kind, size, link, mut records, device } = special;
+    fn header(&mut self, path: &[u8], entry: Entry<'_>, meta: &Meta) -> Result<()> {
+        let Entry { kind, size, link, mut records, device } = entry;
         let mut header = Header::new_ustar();
         header.set_entry_type(kind);
         header.set_mode(meta.perm);
@@ -119,7 +120,7 @@ impl<W: Write> TarWriter<W> {
             pax::append(&mut records, b"GNU.sparse.minor", b"0");
             pax::append(&mut records, b"GNU.sparse.name", path);
             pax::append(&mut records, b"GNU.sparse.realsize", size.to_string().as_bytes());
-            // GNU tar wants a piece, if of no bytes, at the end.
+            // GNU tar needs a last piece at the end of the file, even if it is empty.
             let last = extents.last().is_none_or(|&(offset, len)| offset + len != size).then_some((size, 0));
             let pieces = extents.len() + usize::from(last.is_some());
             map.extend_from_slice(format!("{pieces}\n").as_bytes());
@@ -132,7 +133,7 @@ impl<W: Write> TarWriter<W> {
             size
         };
         let total = map.len() as u64 + stored;
-        self.header(path, Special { size: total, records, ..Special::new(EntryType::Regular) }, meta)?;
+        self.header(path, Entry { size: total, records, ..Entry::new(EntryType::Regular) }, meta)?;
         self.write(&map)?;
         let mut written = 0;
         let mut buffer = std::mem::take(&mut self.buffer);
@@ -145,13 +146,15 @@ impl<W: Write> TarWriter<W> {
         }
         self.buffer = buffer;
         if written != stored {
-            return Err(Failure::new(format!("gave {written} bytes, not {stored}")));
+            return Err(Failure::new(format!(
+                "the file has {written} bytes instead of {stored}: it changed while it was read"
+            )));
         }
         self.pad(total)
     }
 }
 
-/// Puts a name into its field, as far as it fits, and whole into a record if it does not.
+/// Puts as much of a name into its field as fits, and all of it into a record if it does not fit.
 fn put_name(field: &mut [u8; NAME], name: &[u8], key: &[u8], records: &mut Vec<u8>) {
     let len = name.len().min(NAME);
     field[..len].copy_from_slice(&name[..len]);
@@ -167,20 +170,20 @@ impl<W: Write> Sink for TarWriter<W> {
             Body::File { size, content } => self.file(path, size, content, &meta),
             Body::Directory => {
                 let path = if path.is_empty() { b"./".to_vec() } else { [path, b"/"].concat() };
-                self.header(&path, Special::new(EntryType::Directory), &meta)
+                self.header(&path, Entry::new(EntryType::Directory), &meta)
             }
             Body::Symlink(target) => {
-                self.header(path, Special { link: target, ..Special::new(EntryType::Symlink) }, &meta)
+                self.header(path, Entry { link: target, ..Entry::new(EntryType::Symlink) }, &meta)
             }
             Body::HardLink(first) => {
-                self.header(path, Special { link: first, ..Special::new(EntryType::Link) }, &meta)
+                self.header(path, Entry { link: first, ..Entry::new(EntryType::Link) }, &meta)
             }
             Body::Device { block, rdev } => {
                 let kind = if block { EntryType::Block } else { EntryType::Char };
                 let device = Some((rdev.major, rdev.minor));
-                self.header(path, Special { device, ..Special::new(kind) }, &meta)
+                self.header(path, Entry { device, ..Entry::new(kind) }, &meta)
             }
-            Body::Fifo => self.header(path, Special::new(EntryType::Fifo), &meta),
+            Body::Fifo => self.header(path, Entry::new(EntryType::Fifo), &meta),
             Body::Socket => {
                 self.left_out.sockets += 1;
                 Ok(())
@@ -191,8 +194,8 @@ impl<W: Write> Sink for TarWriter<W> {
 
     fn finish(&mut self) -> Result<()> {
         self.write(&[0; 2 * BLOCK])?;
-        crate::output::told(self.out.flush())?;
-        self.left_out.tell();
+        crate::output::stdout_result(self.out.flush())?;
+        self.left_out.warn();
         Ok(())
     }
 }

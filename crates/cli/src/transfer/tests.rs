@@ -1,4 +1,4 @@
-//! Trees through every source and sink, with the model file system as the image.
+//! Copies of trees with every source and sink, with the model file system as the image.
 
 use super::*;
 use crate::paths::{child, resolve};
@@ -17,17 +17,17 @@ fn model() -> Vfs {
     Vfs::new(Arc::new(fs), Options::default())
 }
 
-/// One node in words.
+/// A node as text.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+struct Recorded {
     path: String,
     body: String,
     meta: Meta,
 }
 
-/// A sink that writes down what it gets.
+/// A sink that records its nodes.
 #[derive(Default)]
-struct Notes(Vec<Told>);
+struct Notes(Vec<Recorded>);
 
 impl Sink for Notes {
     fn put(&mut self, node: Node<'_>) -> Result<()> {
@@ -54,9 +54,9 @@ impl Sink for Notes {
             Body::Socket => "socket".into(),
             Body::HardLink(first) => format!("same as {}", text(first)),
         };
-        // A tar stream keeps neither of these.
+        // A tar stream does not keep these times.
         let meta = Meta { atime: None, birthtime: None, ..node.meta };
-        self.0.push(Told { path: text(node.path), body, meta });
+        self.0.push(Recorded { path: text(node.path), body, meta });
         Ok(())
     }
 
@@ -65,13 +65,13 @@ impl Sink for Notes {
     }
 }
 
-fn notes(fs: &Vfs) -> Vec<Told> {
+fn notes(fs: &Vfs) -> Vec<Recorded> {
     let mut notes = Notes::default();
     ImageSource::new(fs, fs.root_node().unwrap(), true).walk(b"", &mut notes).unwrap();
     notes.0
 }
 
-fn assert_same(left: &[Told], right: &[Told]) {
+fn assert_same(left: &[Recorded], right: &[Recorded]) {
     for (left, right) in left.iter().zip(right) {
         assert_eq!(left, right);
     }
@@ -90,8 +90,8 @@ fn put(vfs: &Vfs, dir: &str, name: &str, kind: FileKind, perm: u32, target: &[u8
     attr.ino.0
 }
 
-/// A tree with everything that can be in one but sockets.
-fn plant(vfs: &Vfs) {
+/// Makes a tree with all types of files except sockets.
+fn make_tree(vfs: &Vfs) {
     use spindle_vfs::Ino;
     let fs = vfs.fs();
     put(vfs, "/", "dir", FileKind::Directory, 0o1751, b"");
@@ -126,13 +126,13 @@ fn plant(vfs: &Vfs) {
     put(vfs, "/", "tty", FileKind::CharDevice, 0o666, b"");
 }
 
-/// Promise: a tar stream of a tree brings back everything that was in it: kinds, bytes, holes,
-/// owners, permissions, times, links, devices, attributes, odd and long names; and writing it twice
-/// gives the same bytes.
+/// Promise: a tar stream of a tree keeps everything: types, contents, holes, owners, permissions,
+/// times, links, devices, attributes, odd and long names; and writing it twice gives the same
+/// bytes.
 #[test]
 fn tar_keeps_everything() {
     let from = model();
-    plant(&from);
+    make_tree(&from);
     let export = || {
         let mut bytes = Vec::new();
         let mut writer = TarWriter::new(&mut bytes);
@@ -156,12 +156,11 @@ fn tar_keeps_everything() {
     assert_same(&left, &right);
 }
 
-/// Promise: a directory of this machine brings back the same; run as root, as all tests that make
-/// devices.
+/// Promise: a directory of this machine keeps the same. Needs root, to create devices.
 #[test]
 fn directories_keep_everything() {
     let from = model();
-    plant(&from);
+    make_tree(&from);
     let dir = tempfile::tempdir().unwrap();
     let mut sink = LocalSink::new(dir.path(), true, 0).unwrap();
     ImageSource::new(&from, from.root_node().unwrap(), true).walk(b"", &mut sink).unwrap();
@@ -175,13 +174,12 @@ fn directories_keep_everything() {
     assert_same(&notes(&from), &notes(&to));
 }
 
-/// Promise: every reference that moving takes is given back: a removed file frees its inode at
-/// once.
+/// Promise: a copy releases every reference that it takes: a removed file frees its inode at once.
 #[test]
-fn references_are_given_back() {
+fn references_are_released() {
     let fs = model();
     let before = fs.statfs().unwrap();
-    plant(&fs);
+    make_tree(&fs);
     let copy = model();
     let root = copy.root_node().unwrap();
     let mut sink = ImageSink::new(&root, b"/", KEEP);
@@ -207,12 +205,12 @@ fn remove_all(vfs: &Vfs, dir: spindle_vfs::Ino) {
     }
 }
 
-/// Promise: what stands in the way is replaced, but no directory by a file; directories are filled,
-/// and keep the times that they had.
+/// Promise: existing files are replaced, but a directory is not replaced by a file; existing
+/// directories are filled and keep their times.
 #[test]
 fn existing_files_are_replaced() {
     let fs = model();
-    plant(&fs);
+    make_tree(&fs);
     let before = resolve(&fs, b"/dir/empty", true).unwrap().attr().mtime;
     let source = tempfile::tempdir().unwrap();
     std::fs::write(source.path().join("pipe"), "now a file").unwrap();
@@ -222,7 +220,7 @@ fn existing_files_are_replaced() {
     LocalSource::new(&source.path().join("pipe"), false).walk(b"pipe", &mut sink).unwrap();
     LocalSource::new(&source.path().join("pipe"), false).walk(b"dir/empty/new", &mut sink).unwrap();
     let refused = LocalSource::new(&source.path().join("pipe"), false).walk(b"dir", &mut sink).unwrap_err();
-    assert!(refused.to_string().contains("a directory stands where a file is to go"), "{refused}");
+    assert!(refused.to_string().contains("cannot replace a directory with a file"), "{refused}");
     sink.finish().unwrap();
     drop(sink);
     assert_eq!(resolve(&fs, b"/pipe", false).unwrap().attr().kind, FileKind::Regular);
@@ -243,8 +241,8 @@ fn read_tar(bytes: &[u8], sink: &mut dyn Sink) -> Result<()> {
     TarReader::stream(file).walk(sink)
 }
 
-/// Promise: streams of GNU tar in all its formats, with its ways to tell of holes, give what the
-/// directory gives.
+/// Promise: streams of GNU tar in all its formats, with all formats of sparse files, give the same
+/// nodes as the directory.
 #[test]
 fn streams_of_gnu_tar() {
     let dir = tempfile::tempdir().unwrap();
@@ -273,19 +271,19 @@ fn streams_of_gnu_tar() {
         args.push(".");
         let mut got = Notes::default();
         read_tar(&tar(&args, dir.path()), &mut got).unwrap();
-        for told in got.0.iter_mut().chain(&mut wanted.0) {
-            // GNU's own formats have whole seconds.
-            told.meta.mtime.nanos = 0;
+        for node in got.0.iter_mut().chain(&mut wanted.0) {
+            // GNU's own formats store whole seconds.
+            node.meta.mtime.nanos = 0;
         }
         assert_same(&got.0, &wanted.0);
     }
 }
 
-/// Promise: what we write, GNU tar reads, holes and attributes too.
+/// Promise: GNU tar reads our streams, including holes and attributes.
 #[test]
 fn gnu_tar_reads_ours() {
     let from = model();
-    plant(&from);
+    make_tree(&from);
     let out = tempfile::tempdir().unwrap();
     let mut stream = tempfile::NamedTempFile::new().unwrap();
     let mut writer = TarWriter::new(&mut stream);
@@ -299,12 +297,12 @@ fn gnu_tar_reads_ours() {
     assert_same(&got.0, &notes(&from));
 }
 
-/// Promise: streams that are cut, changed, packed or no tar at all end in an error that says what
-/// is wrong, never in a panic, and a path cannot lead out of the target.
+/// Promise: a stream that is truncated, changed, compressed or not tar gives an error that says
+/// what is wrong, never a panic, and a path cannot lead out of the target.
 #[test]
 fn bad_streams_are_refused() {
     let from = model();
-    plant(&from);
+    make_tree(&from);
     let mut bytes = Vec::new();
     let mut writer = TarWriter::new(&mut bytes);
     ImageSource::new(&from, from.root_node().unwrap(), true).walk(b"", &mut writer).unwrap();
@@ -321,7 +319,7 @@ fn bad_streams_are_refused() {
         let _ = read_tar(&changed, &mut Notes::default());
     }
     for (bytes, want) in [
-        (&b""[..], "nothing came"),
+        (&b""[..], "input is empty"),
         (&[1; 700], "not a tar header"),
         (&[&b"\x1f\x8b"[..], &[0; 600]].concat(), "gzip -dc"),
         (&[5; 100], "ends in the middle"),
@@ -340,7 +338,7 @@ fn bad_streams_are_refused() {
     header.set_cksum();
     evil.extend_from_slice(header.as_bytes());
     let failure = read_tar(&evil, &mut Notes::default()).unwrap_err().to_string();
-    assert!(failure.contains("leads upwards"), "{failure}");
+    assert!(failure.contains("a path with .. is refused"), "{failure}");
 }
 
 /// Promise: a name that leads out of the target, or through a symbolic link of this machine, is
@@ -356,7 +354,7 @@ fn names_cannot_escape() {
         assert!(sink.put(node(path)).is_err(), "{}", crate::text::printable(path));
     }
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
-    // Nor is a file outside given a name within.
+    // A hard link to a file outside is refused, too.
     std::fs::write(outside.path().join("secret"), "").unwrap();
     let mut sink = LocalSink::new(dir.path(), true, 0).unwrap();
     let link = Node { path: b"got", body: Body::HardLink(b"way/secret"), meta: Meta::default() };

@@ -2,8 +2,8 @@
 
 use crate::support::Bench;
 
-/// Makes `x.trace` of a log of `strace`.
-fn traced() -> Bench {
+/// Imports `x.trace` from a log of `strace`.
+fn bench_with_trace() -> Bench {
     let bench = Bench::new();
     let log = "\
 100 1700000000.000000 openat(AT_FDCWD, \"/tmp/a/x\", O_WRONLY|O_CREAT|O_EXCL, 0644) = 3
@@ -19,11 +19,11 @@ fn traced() -> Bench {
     bench
 }
 
-/// Promise: a trace is told as text, JSON and CSV, and written as files and as a page; 1985 is left
-/// out where it is not wanted.
+/// Promise: an analysis is printed as text, JSON and CSV, and written as files and as a page;
+/// --no-paper omits the figures of 1985.
 #[test]
-fn all_ways() {
-    let bench = traced();
+fn all_output_formats() {
+    let bench = bench_with_trace();
     let text = bench.ok("trace analyze x.trace --by directory --caches -o out --html x.html");
     for wanted in
         ["Table III", "1985: A5", "whole-file transfers", "By directory", "/tmp/a", "A cache of 4 MB"]
@@ -37,18 +37,18 @@ fn all_ways() {
     assert!(csv.starts_with(",this trace,this trace share,1985: A5,"), "{csv}");
     assert!(bench.path("out/figure-4.svg").exists() && bench.path("out/figure-1.csv").exists());
 
-    let told = bench.json("trace analyze --json x.trace");
-    assert_eq!(told["findings"]["totals"]["read"], 5000);
-    assert_eq!(told["findings"]["totals"]["written"], 5000);
-    assert_eq!(told["sections"][1]["id"], "table-3");
+    let output = bench.json("trace analyze --json x.trace");
+    assert_eq!(output["findings"]["totals"]["read"], 5000);
+    assert_eq!(output["findings"]["totals"]["written"], 5000);
+    assert_eq!(output["sections"][1]["id"], "table-3");
     let alone = bench.ok("trace analyze --no-paper --csv x.trace");
     assert!(alone.contains("# table-3\r\n") && !alone.contains("1985"), "{alone}");
 }
 
-/// Promise: what is no trace, or makes no sense, is refused.
+/// Promise: missing traces and invalid options are refused.
 #[test]
 fn refused() {
-    let bench = traced();
+    let bench = bench_with_trace();
     bench.fails("trace analyze none", 1, &["none: No such file or directory"]);
     bench.fails("trace analyze x.trace --by nobody", 2, &["nobody"]);
     bench.fails("trace analyze x.trace --json --csv", 2, &["--json", "--csv"]);

@@ -8,10 +8,10 @@ fn image() -> Bench {
     bench
 }
 
-/// Promise: cp crosses the border both ways and between images, into directories and to new names,
-/// and keeps what -p asks for.
+/// Promise: cp copies into, out of and between images, into directories and to new names, and -p
+/// keeps attributes.
 #[test]
-fn cp_crosses_the_border() {
+fn cp_into_and_out_of_images() {
     let bench = image();
     bench.write("one", "first\n");
     bench.write("tree/sub/two", "second\n");
@@ -25,8 +25,8 @@ fn cp_crosses_the_border() {
         "first\nsecond\nsecond\n"
     );
     assert_eq!(bench.ok("ls a.img:/copy"), "hard\nlink\none\nsub\ntree\n");
-    let told = bench.json("stat --json a.img:/copy/hard a.img:/copy/sub/two");
-    assert_eq!((&told[0]["ino"], &told[0]["nlink"]), (&told[1]["ino"], &2.into()));
+    let output = bench.json("stat --json a.img:/copy/hard a.img:/copy/sub/two");
+    assert_eq!((&output[0]["ino"], &output[0]["nlink"]), (&output[1]["ino"], &2.into()));
     bench.ok("cp -p one a.img:/kept");
     let kept = &bench.json("stat --json a.img:/kept")[0];
     assert_eq!((&kept["mode"], &kept["mtime"]), (&"0640".into(), &"1970-01-01T00:16:40.500000000Z".into()));
@@ -42,8 +42,8 @@ fn cp_crosses_the_border() {
     bench.check("b.img");
 }
 
-/// Promise: a directory is not copied without -r, nor into itself; mistakes in names are told from
-/// missing images.
+/// Promise: a directory is not copied without -r, nor into itself; messages distinguish missing
+/// files from missing images.
 #[test]
 fn cp_refuses() {
     let bench = image();
@@ -59,13 +59,13 @@ fn cp_refuses() {
     bench.fails("cp one one a.img:/new", 1, &["name a directory"]);
     bench.fails("cp one a.img:/d/x/y", 1, &["no such file or directory"]);
     bench.ok("cp one a.img:/one");
-    bench.fails("cp a.img:/one a.img:/one", 1, &["the file itself"]);
+    bench.fails("cp a.img:/one a.img:/one", 1, &["the same file"]);
     bench.check("a.img");
 }
 
-/// Promise: mkdir, ln, mv and rm do what their namesakes do, and refuse what they refuse.
+/// Promise: mkdir, ln, mv and rm behave like the commands of the same name.
 #[test]
-fn names_are_made_and_removed() {
+fn mkdir_ln_mv_rm() {
     let bench = image();
     bench.write("f", "text");
     bench.ok("mkdir -p a.img:/a/b/c a.img:/x");
@@ -81,7 +81,7 @@ fn names_are_made_and_removed() {
     bench.ok("ln -s /nowhere/at/all a.img:/dangling");
     assert_eq!(bench.ok("cat a.img:/hard a.img:/soft"), "texttext");
     bench.fails("cat a.img:/dangling", 1, &["no such file or directory"]);
-    bench.fails("ln a.img:/a a.img:/dirlink", 1, &["one name only", "-s"]);
+    bench.fails("ln a.img:/a a.img:/dirlink", 1, &["cannot have hard links", "-s"]);
     bench.ok("mv a.img:/hard a.img:/soft a.img:/a/b");
     bench.ok("mv a.img:/a/b a.img:/moved");
     assert_eq!(bench.ok("ls a.img:/moved"), "c\nhard\nsoft\n");
@@ -96,8 +96,8 @@ fn names_are_made_and_removed() {
     bench.check("a.img");
 }
 
-/// Promise: listings show what there is in a fixed order, tame wild names, and hide dots unless
-/// asked.
+/// Promise: listings are sorted, escape control characters, and hide names with a dot unless -a is
+/// given.
 #[test]
 fn listings() {
     let bench = image();
@@ -118,11 +118,11 @@ fn listings() {
     assert!(lines[1].starts_with("crw") && lines[1].contains("        1, 3 "), "{long}");
     assert!(lines[3].starts_with("-rws--x--x"), "{long}");
     assert_eq!(bench.ok("ls -d a.img:/t"), "/t\n");
-    let told = bench.json("ls --json -R a.img");
+    let output = bench.json("ls --json -R a.img");
     let paths: Vec<&str> =
-        told.as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
+        output.as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
     assert_eq!(paths, ["/t", "/t/link", "/t/null", "/t/pipe", "/t/wild\\u{1b}[2J\\nname"]);
-    assert_eq!(told[2]["rdev"], serde_json::json!([1, 3]));
+    assert_eq!(output[2]["rdev"], serde_json::json!([1, 3]));
     bench.fails("ls a.img:/none", 1, &["a.img: /none: no such file or directory"]);
     bench.fails("ls none.img", 1, &["no such image"]);
     bench.fails("ls .", 1, &["is a directory, not an image"]);
@@ -131,16 +131,16 @@ fn listings() {
     bench.fails("cat a.img:/t/null", 1, &["not a regular file"]);
 }
 
-/// Promise: holes survive cp, read as zeros in cat, and take no space.
+/// Promise: cp keeps holes, which take no space, and cat writes zeros for them.
 #[test]
 fn sparse_files() {
     let bench = image();
     bench
         .shell("truncate -s 300000000 s; printf data | dd of=s bs=1 seek=100000000 conv=notrunc status=none");
     bench.ok("cp s a.img:/s");
-    let told = &bench.json("stat --json a.img:/s")[0];
-    assert_eq!(told["size"], 300_000_000);
-    assert!(told["blocks512"].as_u64().unwrap() < 1000, "{told}");
+    let output = &bench.json("stat --json a.img:/s")[0];
+    assert_eq!(output["size"], 300_000_000);
+    assert!(output["blocks512"].as_u64().unwrap() < 1000, "{output}");
     bench.ok("cp a.img:/s back");
     bench.shell("cmp s back; test $(du -k back | cut -f1) -lt 1000");
     bench.shell("truncate -s 5000000 z; printf end >>z");
@@ -149,20 +149,20 @@ fn sparse_files() {
     bench.check("a.img");
 }
 
-/// Promise: a reader that goes away ends the program quietly, as a signal would.
+/// Promise: when the reader closes the pipe, the program ends without a message, as with SIGPIPE.
 #[test]
 fn closed_pipes_are_quiet() {
     let bench = image();
     bench.shell("seq 1 200000 >n");
     bench.ok("cp n a.img:/n");
     let spindle = env!("CARGO_BIN_EXE_spindle");
-    let told =
+    let output =
         bench.shell(&format!("({spindle} cat a.img:/n || echo $? >code) 2>err | head -1; cat err code"));
-    assert_eq!(told, "1\n141\n");
+    assert_eq!(output, "1\n141\n");
 }
 
-/// Promise: when the image is full the failure says so, the image has no damage, and can be written
-/// on.
+/// Promise: when the image is full, the message says so, and the image has no damage and can still
+/// be written.
 #[test]
 fn full_images() {
     let bench = Bench::new();
@@ -176,10 +176,9 @@ fn full_images() {
     bench.check("a.img");
 }
 
-/// Promise: a name that turns or hides text is shown by its escapes wherever people read it, in
-/// lists and in messages, and as it is in JSON.
+/// Promise: characters that turn or hide text are escaped in lists and messages, but not in JSON.
 #[test]
-fn names_deceive_nobody() {
+fn deceptive_names_are_escaped() {
     let bench = Bench::new();
     bench.ok("newfs -n -s 4m a.img");
     let (name, shown) = ("cod\u{202e}gpj.exe", r"cod\u{202e}gpj.exe");
@@ -187,16 +186,16 @@ fn names_deceive_nobody() {
     assert_eq!(bench.run_args(["cp", name, "a.img:/"]).code, 0);
     assert_eq!(bench.ok("ls a.img"), format!("{shown}\n"));
     for words in ["ls -l a.img", "ls -R a.img"] {
-        let told = bench.ok(words);
-        assert!(told.contains(shown) && !told.contains(name), "{told}");
+        let output = bench.ok(words);
+        assert!(output.contains(shown) && !output.contains(name), "{output}");
     }
     let path = format!("a.img:/{name}");
-    let told = bench.run_args(["stat", &path]).out;
-    assert!(told.contains(shown) && !told.contains(name), "{told}");
+    let output = bench.run_args(["stat", &path]).out;
+    assert!(output.contains(shown) && !output.contains(name), "{output}");
     assert!(bench.ok("ls --json a.img").contains(name));
     for words in [["cat", &format!("a.img:/no{name}")], ["import", &format!("no{name}")], ["ls", name]] {
         let words = if words[0] == "import" { vec![words[0], words[1], "a.img"] } else { words.to_vec() };
-        let told = bench.run_args(words).err;
-        assert!(told.contains(shown) && !told.contains(name), "{told}");
+        let output = bench.run_args(words).err;
+        assert!(output.contains(shown) && !output.contains(name), "{output}");
     }
 }

@@ -1,10 +1,10 @@
-//! The program under the names that mount(8), mkfs(8), fsck(8) and umount(8) call, and its mounts.
+//! The helper names that mount(8), mkfs(8), fsck(8) and umount(8) call, and mounts.
 
 use crate::support::{Bench, Ran};
 use std::process::{Command, Stdio};
 
-/// Runs the program under another name, for at most a minute.
-pub fn called(bench: &Bench, name: &str, args: &str) -> Ran {
+/// Runs the program under another name, with a timeout of a minute.
+pub fn run_as(bench: &Bench, name: &str, args: &str) -> Ran {
     let link = bench.path(name);
     if link.symlink_metadata().is_err() {
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_spindle"), &link).unwrap();
@@ -14,31 +14,31 @@ pub fn called(bench: &Bench, name: &str, args: &str) -> Ran {
     command.stdin(Stdio::null()).output().unwrap().into()
 }
 
-/// Promise: mkfs, mount, fsck and umount under their helper names take what the callers pass, and
-/// exit as they expect.
+/// Promise: the helpers for mkfs, mount, fsck and umount accept the arguments of their callers, and
+/// exit as these expect.
 #[test]
-fn helpers_do_as_their_callers_expect() {
+fn helpers_behave_as_callers_expect() {
     let bench = Bench::new();
     bench.shell("mkdir mnt");
-    assert_eq!(called(&bench, "mkfs.spindle", "-s 32m a.img").code, 0);
-    let fake = called(&bench, "mount.spindle", "-f a.img mnt -o rw,noatime,_netdev");
+    assert_eq!(run_as(&bench, "mkfs.spindle", "-s 32m a.img").code, 0);
+    let fake = run_as(&bench, "mount.spindle", "-f a.img mnt -o rw,noatime,_netdev");
     assert_eq!((fake.code, fake.err.as_str()), (0, ""));
-    assert_eq!(called(&bench, "mount.spindle", "-f a.img mnt -o nonsense").code, 32);
-    let mounted = called(&bench, "mount.spindle", "a.img mnt -n -o rw,noatime,nolog");
+    assert_eq!(run_as(&bench, "mount.spindle", "-f a.img mnt -o nonsense").code, 32);
+    let mounted = run_as(&bench, "mount.spindle", "a.img mnt -n -o rw,noatime,nolog");
     assert_eq!((mounted.code, mounted.err.as_str()), (0, ""));
     bench.write("mnt/file", "through the mount");
-    // Nobody else writes to it, or takes it for consistent, meanwhile.
+    // Meanwhile other commands can neither write nor check it.
     assert_eq!(bench.run("mkdir a.img:/x").code, 1);
-    assert_eq!(called(&bench, "fsck.spindle", "-n a.img").code, 8);
-    let gone = called(&bench, "umount.spindle", "mnt");
+    assert_eq!(run_as(&bench, "fsck.spindle", "-n a.img").code, 8);
+    let gone = run_as(&bench, "umount.spindle", "mnt");
     assert_eq!((gone.code, gone.err.as_str()), (0, ""));
     assert_eq!(bench.ok("cat a.img:/file"), "through the mount");
-    assert_eq!(called(&bench, "fsck.spindle", "-n -f -C0 a.img").code, 0);
-    assert_eq!(called(&bench, "umount.spindle", "mnt").code, 32);
+    assert_eq!(run_as(&bench, "fsck.spindle", "-n -f -C0 a.img").code, 0);
+    assert_eq!(run_as(&bench, "umount.spindle", "mnt").code, 32);
 }
 
-/// Promise: a mount that cannot be made exits with 32 and one line that says why; what is not safe
-/// to write is mounted read-only with the reason told.
+/// Promise: a failed mount exits with 32 and one line with the reason; a file system that is not
+/// safe to write is mounted read-only, with a message.
 #[test]
 fn failing_mounts() {
     let bench = Bench::new();
@@ -52,15 +52,16 @@ fn failing_mounts() {
     bench.write("empty.img", [0; 8192]);
     bench.fails("mount empty.img mnt", 32, &["empty.img", "no UFS superblock"]);
     bench.shell("printf '\\000' | dd bs=1 seek=$((65536 + 209)) conv=notrunc of=a.img status=none");
-    let ran = called(&bench, "spindle", "mount a.img mnt");
+    let ran = run_as(&bench, "spindle", "mount a.img mnt");
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.err.contains("read-only") && ran.err.contains("not unmounted cleanly"), "{}", ran.err);
     assert!(std::fs::write(bench.path("mnt/x"), "").is_err());
-    assert_eq!(called(&bench, "spindle", "umount mnt").code, 0);
+    assert_eq!(run_as(&bench, "spindle", "umount mnt").code, 0);
 }
 
-/// Promise: with sync a name is on the device as soon as its making is reported done, and without
-/// it is not, as long as nothing asks for it; what file data moves in is no matter of what it is.
+/// Promise: with `sync` a new name is on the device when its creation is reported as done, and
+/// without it not before something asks for it; the options for clusters do not change the contents
+/// of files.
 #[test]
 fn synchronous_names() {
     let bench = Bench::new();
@@ -70,14 +71,14 @@ fn synchronous_names() {
     {
         bench.shell("rm -f a.img");
         bench.ok("newfs -s 32m a.img");
-        let mounted = called(&bench, "spindle", &format!("mount -o commit=300,{options} a.img mnt"));
+        let mounted = run_as(&bench, "spindle", &format!("mount -o commit=300,{options} a.img mnt"));
         assert_eq!((mounted.code, mounted.err.as_str()), (0, ""), "{options}");
         std::fs::create_dir(bench.path("mnt/name")).unwrap();
         bench.shell("cp a.img now.img");
         let content: Vec<u8> = (0..3_000_000_u32).map(|n| (n / 100).to_le_bytes()[0]).collect();
         bench.write("mnt/name/file", &content);
         assert!(std::fs::read(bench.path("mnt/name/file")).unwrap() == content, "{options}");
-        assert_eq!(called(&bench, "spindle", "umount mnt").code, 0);
+        assert_eq!(run_as(&bench, "spindle", "umount mnt").code, 0);
         assert_eq!(bench.ok("ls now.img:/").contains("name"), there, "{options}");
         assert!(bench.run("cat a.img:/name/file").bytes == content, "{options}");
         bench.check("a.img");

@@ -1,11 +1,11 @@
-//! Making, describing and checking images.
+//! The commands newfs, info and fsck.
 
 use crate::support::Bench;
 
-/// Promise: what newfs makes in every format is found by info as it was asked for, and has no
+/// Promise: in every format, info shows what newfs was asked for, and the file system has no
 /// damage.
 #[test]
-fn newfs_makes_what_is_asked_for() {
+fn newfs_makes_every_format() {
     let bench = Bench::new();
     for (args, version, dialect, order) in [
         ("-O2", "UFS2", "FreeBSD", "little"),
@@ -22,13 +22,12 @@ fn newfs_makes_what_is_asked_for() {
             (&version.into(), &order.into()),
             "{args}: {made}"
         );
-        let told = bench.json("info --json a.img");
-        let found = &told["file_system"];
+        let output = bench.json("info --json a.img");
+        let found = &output["file_system"];
         assert_eq!(found["version"], version, "{args}");
         assert_eq!(found["byte_order"], order, "{args}");
         assert_eq!((&found["clean"], &found["writable"]), (&true.into(), &true.into()), "{args}: {found}");
-        // A dialect that leaves no trace in an empty file system is taken for what all have in
-        // common.
+        // A dialect that differs from 4.4BSD only in later changes is detected as 4.4BSD.
         let seen = found["dialect"].as_str().unwrap();
         assert!(seen == dialect || seen == "4.4BSD", "{args}: {seen}");
         for (made_as, found_as) in
@@ -40,8 +39,8 @@ fn newfs_makes_what_is_asked_for() {
     }
 }
 
-/// Promise: a dry run tells the same and touches nothing; a size is believed to the byte; the same
-/// time gives the same image.
+/// Promise: a dry run prints the same and writes nothing; the size is exact; the same timestamp
+/// gives the same image.
 #[test]
 fn dry_runs_and_reproducible_images() {
     let bench = Bench::new();
@@ -54,14 +53,14 @@ fn dry_runs_and_reproducible_images() {
     assert_eq!(planned["size_bytes"], 16 << 20);
 }
 
-/// Promise: what is there is not overwritten unasked, be it a file system or a partition table; and
-/// nothing is left behind where nothing could be made.
+/// Promise: a file system or partition table is not overwritten without --force, and a failed
+/// command leaves no file behind.
 #[test]
-fn existing_things_are_not_overwritten() {
+fn existing_file_systems_are_not_overwritten() {
     let bench = Bench::new();
     bench.ok("newfs -s 16m a.img");
     let before = std::fs::read(bench.path("a.img")).unwrap();
-    bench.fails("newfs a.img", 1, &["a.img", "UFS2 of FreeBSD already", "--force"]);
+    bench.fails("newfs a.img", 1, &["a.img", "a UFS2 file system of FreeBSD already", "--force"]);
     bench.fails("import -s 16m . a.img", 1, &["already", "--force"]);
     assert!(std::fs::read(bench.path("a.img")).unwrap() == before);
     bench.ok("newfs --force -O1 a.img");
@@ -77,16 +76,16 @@ fn existing_things_are_not_overwritten() {
     bench.fails("newfs -s 1x odd.img", 2, &["k, m, g or t"]);
 }
 
-/// Promise: info lists what is in each partition and how to name it, for people and for programs.
+/// Promise: info lists the partitions, their file systems and their names, as text and as JSON.
 #[test]
 fn info_of_a_partitioned_disk() {
     let bench = Bench::new();
     bench.shell("truncate -s 96M disk.img; printf 'label: gpt\nstart=2048, size=65536\nsize=65536\n' | sfdisk -q disk.img");
     bench.ok("newfs disk.img@p1");
     bench.ok("newfs -O1 --endian big --dialect sun disk.img@p2");
-    let told = bench.json("info --json disk.img");
-    assert_eq!(told["label"], "GPT");
-    let partitions = told["partitions"].as_array().unwrap();
+    let output = bench.json("info --json disk.img");
+    assert_eq!(output["label"], "GPT");
+    let partitions = output["partitions"].as_array().unwrap();
     assert_eq!(partitions.len(), 2);
     assert_eq!(partitions[0]["file_system"]["version"], "UFS2");
     assert_eq!(partitions[1]["file_system"]["byte_order"], "big");
@@ -105,26 +104,32 @@ fn info_of_a_partitioned_disk() {
     bench.fails("info disk.img@p7", 1, &["no partition p7", "p1, p2"]);
 }
 
-/// Promise: of a whole disk the file system in its one partition is meant, for reading, checking
-/// and changing, wherever its superblock is; of several, commands ask which and change nothing.
+/// Promise: if only one partition of a disk has a file system, the name of the disk means that
+/// partition, for reads, checks and changes; if several have one, commands ask for a name and
+/// change nothing.
 #[test]
-fn a_whole_disk_means_the_file_system_in_it() {
+fn a_disk_means_its_only_file_system() {
     let bench = Bench::new();
-    // The superblock of a UFS1 that starts in sector 496 is where one of the whole disk might be.
+    // The superblock of a UFS1 that starts in sector 496 is at a place where the whole disk could
+    // have one.
     for (format, start) in [(2, 2048), (1, 496), (1, 63)] {
         bench.shell(&format!(
             "rm -f disk.img; truncate -s 64M disk.img; echo 'label: dos\nstart={start}, type=a5' | sfdisk -q disk.img"
         ));
         bench.ok(&format!("newfs -O{format} disk.img@s1"));
-        let told = bench.ok("fsck -n disk.img");
-        assert!(told.contains("disk.img@s1: no damage found"), "{told}");
+        let output = bench.ok("fsck -n disk.img");
+        assert!(output.contains("disk.img@s1: no problems found"), "{output}");
         bench.ok("mkdir disk.img:/dir");
         assert!(bench.ok("ls disk.img").contains("dir\n"));
         bench.ok("tunefs -L name disk.img");
         bench.check("disk.img@s1");
     }
     bench.shell("rm disk.img; truncate -s 96M disk.img; printf 'label: gpt\nstart=2048, size=65536\nsize=65536\n' | sfdisk -q disk.img");
-    bench.fails("fsck -n disk.img", 8, &["disk.img: its partitions are p1, p2; name one, as disk.img@p1"]);
+    bench.fails(
+        "fsck -n disk.img",
+        8,
+        &["disk.img: has the partitions p1, p2; name one, for example disk.img@p1"],
+    );
     bench.ok("newfs disk.img@p2");
     bench.check("disk.img");
     bench.ok("newfs disk.img@p1");
@@ -137,38 +142,42 @@ fn a_whole_disk_means_the_file_system_in_it() {
         ("tunefs -L name disk.img", 1),
         ("mount disk.img .", 32),
     ] {
-        bench.fails(words, code, &["disk.img: its partitions are p1, p2; name one, as ", "disk.img@p1"]);
+        bench.fails(
+            words,
+            code,
+            &["disk.img: has the partitions p1, p2; name one, for example ", "disk.img@p1"],
+        );
     }
     bench.shell("cmp disk.img before");
 }
 
-/// Promise: cylinder groups are told with counts that add up to the file system's.
+/// Promise: the counts of the cylinder groups add up to those of the file system.
 #[test]
 fn info_of_groups() {
     let bench = Bench::new();
     bench.ok("newfs -s 64m a.img");
     bench.ok("mkdir a.img:/a a.img:/b");
-    let told = bench.json("info --groups --json a.img");
+    let output = bench.json("info --groups --json a.img");
     let sum = |field: &str| -> i64 {
-        told["groups"].as_array().unwrap().iter().map(|group| group[field].as_i64().unwrap()).sum()
+        output["groups"].as_array().unwrap().iter().map(|group| group[field].as_i64().unwrap()).sum()
     };
     for field in ["cs_ndir", "cs_nbfree", "cs_nifree", "cs_nffree"] {
-        assert_eq!(told["file_system"][field].as_i64().unwrap(), sum(field), "{field}");
+        assert_eq!(output["file_system"][field].as_i64().unwrap(), sum(field), "{field}");
     }
     assert!(bench.ok("info -g 1-2 a.img").contains("\ncg 2: "));
     bench.fails("info -g 99 a.img", 1, &["no cylinder group 99"]);
     bench.fails("info -g 3-1 a.img", 2, &["range"]);
 }
 
-/// Promise: fsck's exit codes are 0 for health, 4 for damage and 8 where it could not look; it
-/// never writes.
+/// Promise: fsck exits with 0 without damage, with 4 if there is damage and with 8 if it cannot
+/// check; it never writes.
 #[test]
-fn fsck_tells_by_its_exit_code() {
+fn exit_codes_of_fsck() {
     let bench = Bench::new();
     bench.ok("newfs -s 16m a.img");
     assert_eq!(bench.json("fsck -n --json a.img")["clean"], true);
     bench.ok("fsck -p a.img");
-    // The maps of the first group: every block free.
+    // Damages the maps of the first cylinder group.
     bench.shell("dd if=/dev/zero bs=1 count=64 seek=$((32 * 4096 + 300)) conv=notrunc of=a.img status=none");
     let before = std::fs::read(bench.path("a.img")).unwrap();
     let ran = bench.run("fsck -n a.img");
@@ -181,26 +190,26 @@ fn fsck_tells_by_its_exit_code() {
     bench.fails("fsck -n missing.img", 8, &["missing.img", "No such file"]);
 }
 
-/// Promise: what was not unmounted cleanly is not written unless the user insists, is read all the
-/// same, and the reason and the remedy are told.
+/// Promise: an image that was not unmounted cleanly can be read, and is written only with --force;
+/// the message has the reason and the remedy.
 #[test]
 fn dirty_images_are_not_written() {
     let bench = Bench::new();
     bench.ok("newfs -s 16m a.img");
     bench.ok("mkdir a.img:/d");
-    // fs_clean, and no check-hash to be wrong because of it.
+    // Clears fs_clean; without check-hashes nothing else becomes wrong.
     bench.ok("newfs --force --no-check-hashes -s 16m a.img");
     bench.shell("printf '\\000' | dd bs=1 seek=$((65536 + 209)) conv=notrunc of=a.img status=none");
-    let told = bench.json("info --json a.img");
-    assert_eq!(told["file_system"]["writable"], false);
+    let output = bench.json("info --json a.img");
+    assert_eq!(output["file_system"]["writable"], false);
     assert!(bench.ok("info a.img").contains("read-only because it was not unmounted cleanly"));
     assert_eq!(bench.ok("ls -a a.img"), ".\n..\n.snap\n");
     bench.fails("mkdir a.img:/x", 1, &["cannot be written", "not unmounted cleanly", "force"]);
     bench.ok("mkdir --force a.img:/x");
 }
 
-/// Promise: the old file systems are made, told, filled, checked and repaired by the same commands,
-/// found by what they hold; what is asked of them that only the fast one has is refused.
+/// Promise: the same commands make, show, fill, check and repair old file systems, which are
+/// detected by their content; options that only the fast file system has are refused.
 #[test]
 fn old_file_systems() {
     let bench = Bench::new();
@@ -211,8 +220,8 @@ fn old_file_systems() {
     ] {
         bench.shell("rm -f a.img");
         bench.ok(&format!("newfs -t {kind} -L root --inodes 200 --gap 5/100 -s 1m a.img"));
-        let told = bench.json("info --json a.img");
-        let found = &told["file_system"];
+        let output = bench.json("info --json a.img");
+        let found = &output["file_system"];
         assert_eq!((&found["format"], &found["version"]), (&format.into(), &version.into()));
         assert_eq!((&found["byte_order"], &found["s_fname"]), (&order.into(), &"root".into()));
         assert_eq!((&found["s_m"], &found["s_n"]), (&5.into(), &100.into()));
@@ -229,18 +238,18 @@ fn old_file_systems() {
     bench.fails("newfs --gap 3/500 -s 16m b.img", 2, &["--gap", "-t"]);
     bench.fails("newfs -t v7 -s 1k b.img", 1, &["size"]);
 
-    // The number of addresses in the super-block's part of the free list: too few, and more than
-    // there can be.
+    // Sets the number of addresses in the super-block's part of the free list: too few, or too
+    // many.
     let nfree =
         |count: &str| format!("printf '{count}\\0' | dd of=a.img bs=1 seek=518 conv=notrunc status=none");
     bench.shell("rm -f a.img");
     bench.ok("newfs -t v7 -s 1m a.img");
     bench.shell(&nfree("\\1"));
-    for (words, code, said) in
-        [("-n", 4, "BLK(S) MISSING"), ("-p", 1, "FILE SYSTEM WAS MODIFIED"), ("-y", 0, "no damage found")]
+    for (words, code, wanted) in
+        [("-n", 4, "BLK(S) MISSING"), ("-p", 1, "FILE SYSTEM WAS MODIFIED"), ("-y", 0, "no problems found")]
     {
         let ran = bench.run(&format!("fsck {words} a.img"));
-        assert!(ran.code == code && ran.out.contains(said), "fsck {words}: {} {}", ran.code, ran.out);
+        assert!(ran.code == code && ran.out.contains(wanted), "fsck {words}: {} {}", ran.code, ran.out);
     }
     bench.shell(&nfree("\\377"));
     bench.fails("fsck -n a.img", 8, &["a.img"]);

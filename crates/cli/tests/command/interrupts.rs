@@ -1,14 +1,15 @@
-//! Signals: what is half made goes, what was there stays usable, and the exit code is the signal's.
+//! Signals: unfinished files are removed, existing images stay usable, and the exit code is that of
+//! the signal.
 //!
-//! A signal comes before the program starts (it waits, blocked, until the program asks for it), or
-//! while the program waits for the rest of a stream: at a certain point of the work in either case.
+//! A signal is sent before the program starts (it is blocked until the program checks for it), or
+//! while the program waits for the rest of a stream: so the point of the interruption is known.
 
 use crate::support::Bench;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
 impl Bench {
-    /// Runs `spindle` with a signal that is there from the beginning; gives the exit code.
+    /// Runs `spindle` with a signal that is pending from the start, and returns the exit code.
     fn interrupted(&self, signal: &str, words: &str) -> i32 {
         let script = format!("kill -{signal} $$; exec {} {words}", env!("CARGO_BIN_EXE_spindle"));
         let mut command = Command::new("env");
@@ -29,7 +30,7 @@ fn signal(child: &Child, name: &str) {
     assert!(done.unwrap().success());
 }
 
-/// Returns a tree, and a tar stream of it that breaks off in the middle of its last file.
+/// Returns a bench with a tree, and a tar stream of it that ends in the middle of its last file.
 fn bench() -> Bench {
     let bench = Bench::new();
     bench.write("src/a", "a");
@@ -38,10 +39,10 @@ fn bench() -> Bench {
     bench
 }
 
-/// Promise: an interrupted `newfs`, `import` or `export` leaves no file behind, and exits as its
-/// signal says.
+/// Promise: an interrupted `newfs`, `import`, `cp` or `export` leaves no file behind, and exits
+/// with the code of the signal.
 #[test]
-fn what_is_new_goes() {
+fn unfinished_files_are_removed() {
     let bench = bench();
     bench.ok("import src full.img");
     for (name, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
@@ -63,10 +64,10 @@ fn what_is_new_goes() {
     bench.check("full.img");
 }
 
-/// Promise: an image that is being filled stays clean and without damage, whatever it waits for:
-/// the file that was under way is not in it, those before it are.
+/// Promise: an interrupted command leaves an existing image clean and without damage: the
+/// unfinished file is not in it, the earlier ones are.
 #[test]
-fn what_was_there_stays_usable() {
+fn existing_images_stay_usable() {
     let bench = bench();
     bench.ok("newfs -s 16m x.img");
     bench.write("old", "old");
@@ -75,8 +76,8 @@ fn what_was_there_stays_usable() {
         bench.shell("rm -f fifo; mkfifo fifo");
         let mut child = bench.start(words, if fifo { Stdio::null() } else { Stdio::piped() });
         let part = std::fs::read(bench.path("part.tar")).unwrap();
-        // More than a pipe holds: when all is written, the program is in the middle of the last
-        // file.
+        // This is more than a pipe holds: when it is written, the program is in the middle
+        // of the last file.
         let mut pipe: Box<dyn Write> = match child.stdin.take() {
             Some(stdin) => Box::new(stdin),
             None => Box::new(std::fs::File::options().write(true).open(bench.path("fifo")).unwrap()),
@@ -98,10 +99,10 @@ fn what_was_there_stays_usable() {
     }
 }
 
-/// Promise: a new file system that is being filled is not taken for a whole one, whether it stands
-/// in a new file or in one that was there; a pipe that nobody opens can be waited for no longer.
+/// Promise: an interrupted import into a new file system leaves none that could be taken for
+/// complete, in a new or an existing file; a signal also ends the wait for a pipe without a writer.
 #[test]
-fn half_a_new_file_system_is_none() {
+fn unfinished_file_systems_are_not_valid() {
     let bench = bench();
     bench.ok("newfs -s 16m x.img");
     bench.shell("mkfifo fifo");

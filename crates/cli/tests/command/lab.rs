@@ -1,9 +1,9 @@
-//! The laboratory: `lab` and `waste`.
+//! The commands `lab` and `waste`.
 
 use crate::support::Bench;
 
-/// Promise: waste counts data once, holes not at all, and blocks, inodes and fragments as the
-/// organisations have them.
+/// Promise: waste counts data once, does not count holes, and counts the blocks, inodes and
+/// fragments of each organisation.
 #[test]
 fn waste_of_a_tree() {
     let bench = Bench::new();
@@ -11,19 +11,19 @@ fn waste_of_a_tree() {
         "mkdir -p t/sub && printf %011000d 0 > t/file && ln t/file t/sub/again && ln -s file t/link
          truncate -s 10M t/sparse && printf x | dd of=t/sparse bs=1 seek=5M conv=notrunc status=none",
     );
-    let told = bench.json("waste --json t");
-    // Two directories of 4 + 2 and 1 + 2 entries, a file, a link, and what the system below stores
+    let output = bench.json("waste --json t");
+    // Two directories of 4 + 2 and 1 + 2 entries, a file, a symbolic link, and the stored part
     // of the sparse file.
-    assert_eq!(told["objects"], 5);
-    let sparse = told["data_bytes"].as_u64().unwrap() - (6 + 3) * 16 - 11_000 - 4;
+    assert_eq!(output["objects"], 5);
+    let sparse = output["data_bytes"].as_u64().unwrap() - (6 + 3) * 16 - 11_000 - 4;
     assert!((1..=65_536).contains(&sparse), "{sparse}");
     let of = |name: &str, key: &str| {
-        let all = told["organisations"].as_array().unwrap();
+        let all = output["organisations"].as_array().unwrap();
         all.iter().find(|o| o["name"] == name).unwrap()[key].as_u64().unwrap()
     };
     assert_eq!(of("old file system, 1024", "inode_bytes"), 5 * 64);
     assert_eq!(of("UFS2, 32768/4096", "inode_bytes"), 5 * 256);
-    assert_eq!(of("data only, no separation", "used_bytes"), told["data_bytes"].as_u64().unwrap());
+    assert_eq!(of("data only, no separation", "used_bytes"), output["data_bytes"].as_u64().unwrap());
     let text = bench.ok("waste t");
     assert!(
         text.contains("5 files and directories") && text.contains("new file system, 4096/1024"),
@@ -32,8 +32,8 @@ fn waste_of_a_tree() {
     bench.fails("waste none", 1, &["none: no such file or directory"]);
 }
 
-/// Promise: modelled disks and hosts are shown with the sources of their figures, and a file of
-/// one's own is read or refused with what is wrong in it.
+/// Promise: modelled disks and hosts are shown with the sources of their figures, and an invalid
+/// preset file is refused with its error.
 #[test]
 fn presets() {
     let bench = Bench::new();
@@ -44,8 +44,8 @@ fn presets() {
     bench.fails("lab presets none", 2, &["none: neither a file nor a preset"]);
 }
 
-/// Promise: experiments are listed, run by name, and written as text, JSON and pictures; what is
-/// unknown is refused.
+/// Promise: experiments are listed, run by name, and written as text, JSON and pictures; unknown
+/// names are refused.
 #[test]
 fn experiments() {
     let bench = Bench::new();

@@ -1,75 +1,81 @@
-//! The log, as the commands and mounts show it.
+//! The log, as commands and mounts use and show it.
 
-use crate::helpers::called;
+use crate::helpers::run_as;
 use crate::support::{Bench, Ran};
 use std::fs::File;
 use std::process::{Command, Stdio};
 
-/// Runs `spindle` for at most a minute.
+/// Runs `spindle` with a timeout of a minute.
 fn spindle(bench: &Bench, words: &str) -> Ran {
-    called(bench, "spindle", words)
+    run_as(bench, "spindle", words)
 }
 
-/// Runs `spindle`, wants success, and gives what it said on standard error.
-fn said(bench: &Bench, words: &str) -> String {
+/// Runs `spindle`, expects success, and returns its standard error.
+fn stderr_of(bench: &Bench, words: &str) -> String {
     let ran = spindle(bench, words);
     assert_eq!(ran.code, 0, "spindle {words}: {}", ran.err);
     ran.err
 }
 
-/// An image as a crash of its daemon leaves it: `kept` was synced and `lost` was not, and the log
-/// holds changes.
+/// Makes `a.img`, an image as a crash of its daemon leaves it: `kept` was synced, `lost` was not,
+/// and the log contains changes.
 fn crashed(bench: &Bench, newfs: &str) {
     bench.shell("mkdir -p mnt");
     bench.ok(&format!("newfs -s 32m {newfs} live.img"));
-    said(bench, "mount -o commit=300 live.img mnt");
+    stderr_of(bench, "mount -o commit=300 live.img mnt");
     bench.write("mnt/kept", "synced");
     File::open(bench.path("mnt/kept")).unwrap().sync_all().unwrap();
     bench.write("mnt/lost", "not synced");
     bench.shell("cp live.img a.img");
-    said(bench, "umount mnt");
+    stderr_of(bench, "umount mnt");
 }
 
-/// Promise: the first mount makes a log and says so once with its size and file, later ones go on
-/// with it in silence; nolog, sync and read-only mounts make none.
+/// Promise: the first mount creates a log and prints its size and file, later mounts use it without
+/// a message; mounts with nolog, sync or ro create none.
 #[test]
-fn mounts_make_one() {
+fn the_first_mount_creates_a_log() {
     let bench = Bench::new();
     bench.shell("mkdir mnt");
     bench.ok("newfs -s 32m a.img");
     let clean = std::fs::read(bench.path("a.img")).unwrap();
     for options in ["nolog", "sync", "dirsync", "ro"] {
-        assert_eq!(said(&bench, &format!("mount -o {options} a.img mnt")), "", "{options}");
-        assert_eq!(said(&bench, "umount mnt"), "");
+        assert_eq!(stderr_of(&bench, &format!("mount -o {options} a.img mnt")), "", "{options}");
+        assert_eq!(stderr_of(&bench, "umount mnt"), "");
         assert!(std::fs::read(bench.path("a.img")).unwrap() == clean, "{options}");
     }
     bench.fails("mount a.img missing", 32, &["missing"]);
     assert!(std::fs::read(bench.path("a.img")).unwrap() == clean, "a mount that failed");
     bench.fails("mount -o log,sync a.img mnt", 32, &["sync", "log"]);
     bench.ok("mkdir a.img:/by-hand");
-    assert!(!bench.ok("ls -a a.img:/").contains(".spindlelog"), "a command makes none");
-    let told = said(&bench, "mount -o logsize=512k a.img mnt");
-    assert!(told.contains("a.img: made a log of 512 KiB: the file /.spindlelog"), "{told}");
-    assert_eq!(told.lines().count(), 1, "{told}");
-    assert_eq!(said(&bench, "umount mnt"), "");
-    assert_eq!(said(&bench, "mount a.img mnt"), "");
+    assert!(!bench.ok("ls -a a.img:/").contains(".spindlelog"), "a command creates no log");
+    let output = stderr_of(&bench, "mount -o logsize=512k a.img mnt");
+    assert!(
+        output.contains(
+            "a.img: created a 512 KiB log in the file /.spindlelog; mount with -o nolog to do without"
+        ),
+        "{output}"
+    );
+    assert_eq!(output.lines().count(), 1, "{output}");
+    assert_eq!(stderr_of(&bench, "umount mnt"), "");
+    assert_eq!(stderr_of(&bench, "mount a.img mnt"), "");
     assert!(std::fs::remove_file(bench.path("mnt/.spindlelog")).is_err());
-    assert_eq!(said(&bench, "umount mnt"), "");
+    assert_eq!(stderr_of(&bench, "umount mnt"), "");
     bench.check("a.img");
     bench.ok("newfs -s 4m small.img");
-    let told = said(&bench, "mount small.img mnt");
-    assert!(told.contains("no log") && told.contains("after a crash"), "{told}");
-    said(&bench, "umount mnt");
+    let output = stderr_of(&bench, "mount small.img mnt");
+    assert!(output.contains("no log") && output.contains("after a crash"), "{output}");
+    stderr_of(&bench, "umount mnt");
     bench.ok("newfs -t v7 -s 2m old.img");
-    assert_eq!(said(&bench, "mount old.img mnt"), "");
-    said(&bench, "umount mnt");
-    let told = said(&bench, "mount -o log old.img mnt");
-    assert!(told.contains("no log") && told.contains("after a crash"), "{told}");
-    said(&bench, "umount mnt");
+    assert_eq!(stderr_of(&bench, "mount old.img mnt"), "");
+    stderr_of(&bench, "umount mnt");
+    let output = stderr_of(&bench, "mount -o log old.img mnt");
+    assert!(output.contains("no log") && output.contains("after a crash"), "{output}");
+    stderr_of(&bench, "umount mnt");
 }
 
-/// Promise: after a crash, commands that read and read-only mounts show the state that the log
-/// makes, say so in one line and write nothing; a mount that writes recovers it and says how much.
+/// Promise: after a crash, commands that read and read-only mounts show the recovered state, say so
+/// in one line and write nothing; a mount that writes recovers the image and prints the number of
+/// blocks.
 #[test]
 fn after_a_crash() {
     for newfs in ["", "-O1 --dialect sun", "-O2 --dialect netbsd"] {
@@ -80,27 +86,27 @@ fn after_a_crash() {
         assert_eq!((ran.code, ran.out.as_str()), (0, "synced"), "{newfs}: {}", ran.err);
         assert!(ran.err.contains("log") && ran.err.contains("nothing is written"), "{newfs}: {}", ran.err);
         assert_eq!(ran.err.lines().count(), 1, "{newfs}: {}", ran.err);
-        let told = said(&bench, "mount -o ro a.img mnt");
-        assert!(told.contains("nothing is written") && told.lines().count() == 1, "{newfs}: {told}");
+        let output = stderr_of(&bench, "mount -o ro a.img mnt");
+        assert!(output.contains("nothing is written") && output.lines().count() == 1, "{newfs}: {output}");
         assert_eq!(std::fs::read(bench.path("mnt/kept")).unwrap(), b"synced");
-        said(&bench, "umount mnt");
+        stderr_of(&bench, "umount mnt");
         assert!(std::fs::read(bench.path("a.img")).unwrap() == before, "{newfs}");
-        let told = said(&bench, "mount a.img mnt");
+        let output = stderr_of(&bench, "mount a.img mnt");
         assert!(
-            told.contains("a.img: recovered ") && told.contains(" blocks from the log"),
-            "{newfs}: {told}"
+            output.contains("a.img: recovered ") && output.contains(" blocks from the log"),
+            "{newfs}: {output}"
         );
-        assert_eq!(told.lines().count(), 1, "{newfs}: {told}");
+        assert_eq!(output.lines().count(), 1, "{newfs}: {output}");
         assert_eq!(std::fs::read(bench.path("mnt/kept")).unwrap(), b"synced");
         assert!(!bench.path("mnt/lost").exists());
-        said(&bench, "umount mnt");
+        stderr_of(&bench, "umount mnt");
         bench.check("a.img");
     }
 }
 
-/// Promise: when the image cannot be written any more, that is told, who asks for a change is
-/// refused, reading goes on, and the daemon and who unmounts hear that not everything is there; the
-/// next mount recovers what had been made durable.
+/// Promise: when the image cannot be written any more, the daemon says so once, changes are
+/// refused, reads continue, and the daemon and `umount` report that not everything was written; the
+/// next mount recovers everything that was durable.
 #[test]
 fn a_failing_image() {
     let bench = Bench::new();
@@ -120,8 +126,7 @@ fn a_failing_image() {
     let written = std::fs::write(bench.path("mnt/big"), vec![1; 28 << 20])
         .and_then(|()| File::open(bench.path("mnt/big"))?.sync_all());
     let error = written.unwrap_err();
-    // The kernel writes back when it likes: the failure itself, or that nothing is written any
-    // more.
+    // The kernel may see the first failed write (EIO) or the read-only state after it (EROFS).
     assert!(matches!(error.raw_os_error(), Some(5 | 30)), "{error}");
     let refused = std::fs::create_dir(bench.path("mnt/late")).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
@@ -129,63 +134,67 @@ fn a_failing_image() {
     bench.fails("umount mnt", 32, &["could not be written completely", "too large"]);
     let ended = Ran::from(daemon.wait_with_output().unwrap());
     assert_eq!(ended.code, 32, "{}", ended.err);
-    let told = ended.err.matches("no more changes are accepted").count();
-    assert_eq!(told, 1, "{}", ended.err);
-    let told = said(&bench, "mount a.img mnt");
-    assert!(told.contains("recovered"), "{told}");
+    let output = ended.err.matches("no more changes are accepted").count();
+    assert_eq!(output, 1, "{}", ended.err);
+    let output = stderr_of(&bench, "mount a.img mnt");
+    assert!(output.contains("recovered"), "{output}");
     assert_eq!(std::fs::read(bench.path("mnt/kept")).unwrap(), b"synced");
-    said(&bench, "umount mnt");
+    stderr_of(&bench, "umount mnt");
     bench.check("a.img");
 }
 
-/// Promise: on a crashed image `fsck -n` looks at what the log makes and changes nothing, `fsck -p`
-/// carries the log out, both find no damage; info tells where the log is, how large and in what
-/// state.
+/// Promise: on a crashed image `fsck -n` checks the state after replay of the log and changes
+/// nothing, `fsck -p` replays the log, and both find no damage; info shows place, size and state of
+/// the log.
 #[test]
-fn checked_and_told() {
+fn fsck_and_info_of_a_crashed_image() {
     for newfs in ["", "-O1 --dialect 44bsd --endian big", "-O2 --dialect netbsd"] {
         let bench = Bench::new();
         crashed(&bench, newfs);
         let before = std::fs::read(bench.path("a.img")).unwrap();
-        let told = bench.ok("fsck -n a.img");
-        assert!(told.contains("checking what its log (") && told.contains("no damage found\n"), "{told}");
+        let output = bench.ok("fsck -n a.img");
+        assert!(
+            output.contains("checking the state after replay of its log (")
+                && output.contains("no problems found\n"),
+            "{output}"
+        );
         let log = bench.json("info --json a.img")["file_system"]["log"].clone();
         assert_eq!(
             (&log["state"], &log["len"], &log["writer"]),
             (&"recovery".into(), &(1 << 20).into(), &"Spindle".into())
         );
         assert!(log["blocks"].as_u64().unwrap() > 0 && log["ino"].as_u64().unwrap() > 2, "{log}");
-        assert!(bench.ok("info a.img").contains(" blocks to be carried out, written by Spindle\n"));
+        assert!(bench.ok("info a.img").contains(" blocks to replay, written by Spindle\n"));
         assert!(std::fs::read(bench.path("a.img")).unwrap() == before, "{newfs}");
-        let told = bench.ok("fsck -p a.img");
-        assert!(told.contains("recovered ") && told.contains("no damage found\n"), "{told}");
+        let output = bench.ok("fsck -p a.img");
+        assert!(output.contains("recovered ") && output.contains("no problems found\n"), "{output}");
         assert_eq!(bench.json("info --json a.img")["file_system"]["log"]["state"], "empty");
         assert_eq!(bench.ok("cat a.img:/kept"), "synced");
         assert!(!bench.ok("fsck -n a.img").contains("log"));
     }
 }
 
-/// Promise: a log that must not be believed is told with the reason.
+/// Promise: for a log that must not be replayed, fsck and info print the reason.
 #[test]
 fn useless_logs() {
     let bench = Bench::new();
     crashed(&bench, "--no-check-hashes");
-    // As another system that writes the superblock: its time is another.
+    // Changes the time in the superblock, as another system does when it writes the superblock.
     bench.shell("printf '\\001' | dd bs=1 seek=$((65536 + 1072 + 3)) conv=notrunc of=a.img status=none");
-    let told = bench.run("fsck -n a.img").out;
-    assert!(told.contains("another system has written to it"), "{told}");
-    let told = bench.ok("info a.img");
-    assert!(told.contains("useless: another system") && told.contains("mounts read-only"), "{told}");
+    let output = bench.run("fsck -n a.img").out;
+    assert!(output.contains("another system has written to it"), "{output}");
+    let output = bench.ok("info a.img");
+    assert!(output.contains("useless: another system") && output.contains("mounts read-only"), "{output}");
 }
 
-/// Promise: newfs and tunefs make a log, tunefs changes its size and takes it off, and the image
-/// has no damage after each.
+/// Promise: newfs and tunefs create a log, tunefs changes its size and removes it, and the image
+/// never has damage.
 #[test]
-fn made_and_taken_off() {
+fn newfs_and_tunefs_change_the_log() {
     for newfs in ["", "-O1 --dialect sun", "-O2 --dialect netbsd"] {
         let bench = Bench::new();
         let planned = bench.ok(&format!("newfs -N -s 32m --log {newfs} a.img"));
-        assert!(planned.contains("log: 1 MiB, if that many bytes are free in one place\n"), "{planned}");
+        assert!(planned.contains("log: 1 MiB, if that much contiguous space is free\n"), "{planned}");
         let made = bench.json(&format!("newfs -s 32m --log --json {newfs} a.img"));
         assert_eq!(made["log"]["len"], 1 << 20);
         bench.check("a.img");
@@ -203,17 +212,17 @@ fn made_and_taken_off() {
     assert!(!bench.path("small.img").exists());
 }
 
-/// Promise: a log is taken off an unclean image only if that is insisted on, and never made there,
-/// because it would vouch for what nobody has checked.
+/// Promise: the log of an unclean image is removed only with --force, and none is created there,
+/// because it would vouch for a file system that nobody has checked.
 #[test]
-fn unclean_images_get_none() {
+fn unclean_images_get_no_log() {
     let bench = Bench::new();
     bench.ok("newfs -s 32m --log --no-check-hashes a.img");
-    // fs_clean, and a log that counts no more, as another system leaves them.
+    // Clears fs_clean and invalidates the log, as another system does.
     bench.shell("printf '\\000' | dd bs=1 seek=$((65536 + 209)) conv=notrunc of=a.img status=none");
     bench.shell("printf '\\001' | dd bs=1 seek=$((65536 + 1072 + 3)) conv=notrunc of=a.img status=none");
     bench.fails("tunefs --log=none a.img", 1, &["not unmounted cleanly"]);
     assert_eq!(bench.ok("tunefs --force --log=none a.img"), "log changes from 1 MiB to none\n");
-    bench.fails("tunefs --force --log a.img", 1, &["no log is made", "not unmounted cleanly"]);
+    bench.fails("tunefs --force --log a.img", 1, &["cannot create a log", "not unmounted cleanly"]);
     assert!(bench.ok("info a.img").contains("not clean"));
 }

@@ -1,4 +1,4 @@
-//! The program as users run it: arguments in, output, exit code and images out.
+//! Tests of the program as users run it: they compare output, exit codes and images.
 
 mod analyze;
 mod files;

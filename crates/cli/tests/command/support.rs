@@ -1,15 +1,15 @@
-//! Running the program in a directory of its own.
+//! A temporary directory in which tests run the program.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A directory that goes away, and the program run in it.
+/// A temporary directory, and commands that run in it.
 pub struct Bench {
     dir: tempfile::TempDir,
 }
 
-/// What came out.
+/// Exit code and output of a program.
 pub struct Ran {
     pub code: i32,
     pub out: String,
@@ -37,7 +37,7 @@ impl Bench {
         self.dir.path().join(name)
     }
 
-    /// Runs `spindle` with these words, split at blanks.
+    /// Runs `spindle` with these arguments, separated by blanks.
     pub fn run(&self, words: &str) -> Ran {
         self.run_args(words.split_whitespace())
     }
@@ -47,14 +47,14 @@ impl Bench {
         command.args(args).current_dir(self.dir.path()).stdin(Stdio::null()).output().unwrap().into()
     }
 
-    /// Runs it and wants success; gives standard output.
+    /// Runs it, expects success, and returns standard output.
     pub fn ok(&self, words: &str) -> String {
         let ran = self.run(words);
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "spindle {words}");
         ran.out
     }
 
-    /// Runs it and wants this exit code and these words in the one line on standard error.
+    /// Runs it, and expects this exit code and these texts in the one line on standard error.
     pub fn fails(&self, words: &str, code: i32, wanted: &[&str]) {
         let ran = self.run(words);
         assert_eq!(ran.code, code, "spindle {words}: {}", ran.err);
@@ -68,7 +68,7 @@ impl Bench {
         assert!(!ran.err.contains("panicked"), "{}", ran.err);
     }
 
-    /// Runs another program in the directory and wants success.
+    /// Runs a shell script in the directory, expects success, and returns standard output.
     pub fn shell(&self, script: &str) -> String {
         let path = std::env::var("PATH").unwrap_or_default();
         let mut command = Command::new("sh");
@@ -79,7 +79,7 @@ impl Bench {
         ran.out
     }
 
-    /// Returns the JSON that a command gives.
+    /// Runs it, expects success, and returns its output as JSON.
     pub fn json(&self, words: &str) -> serde_json::Value {
         serde_json::from_str(&self.ok(words)).unwrap()
     }
@@ -90,15 +90,15 @@ impl Bench {
         std::fs::write(path, content).unwrap();
     }
 
-    /// Wants an image to be without damage and clean.
+    /// Checks that an image is clean and without damage.
     pub fn check(&self, image: &str) {
-        let told = self.ok(&format!("fsck -n {image}"));
-        assert!(told.contains("no damage found\n"), "{told}");
+        let output = self.ok(&format!("fsck -n {image}"));
+        assert!(output.contains("no problems found\n"), "{output}");
     }
 }
 
-/// Returns everything below a directory in words: kind and permissions, names, owner, size, time,
-/// path, target, content.
+/// Returns a line for each file below a directory: path, type and permissions, links, owner, size,
+/// time, and target or checksum.
 pub fn listing(dir: &Path) -> Vec<String> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let mut found = Vec::new();

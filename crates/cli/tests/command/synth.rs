@@ -2,25 +2,24 @@
 
 use crate::support::Bench;
 
-/// Promise: a trace is made like another, and compared with it; its model is printed, and can be
-/// given back.
+/// Promise: a trace is synthesised from the model of another and compared with it; a printed model
+/// gives the same trace.
 #[test]
 fn like_a_trace() {
     let bench = Bench::new();
     bench.ok("trace synth --like a5 --hours 1 -o a5.trace");
-    let told = bench.ok("trace synth --like a5.trace --check -o more.trace");
+    let output = bench.ok("trace synth --like a5.trace --check -o more.trace");
     for wanted in ["Table III", "Table IV", "Table V", "Miss ratios", "target", "open events in an hour"] {
-        assert!(told.contains(wanted), "{wanted}: {told}");
+        assert!(output.contains(wanted), "{wanted}: {output}");
     }
     bench.write("mine.toml", bench.ok("trace synth --like a5.trace --print-model"));
-    let told = bench.json("trace synth --model mine.toml --check=a5.trace --json -o again.trace");
-    assert_eq!(told[0]["id"], "table-3");
+    let output = bench.json("trace synth --model mine.toml --check=a5.trace --json -o again.trace");
+    assert_eq!(output[0]["id"], "table-3");
     let [more, again] = ["more.trace", "again.trace"].map(|name| std::fs::read(bench.path(name)).unwrap());
-    assert!(more == again, "the model that was printed makes what it made before");
+    assert!(more == again, "the printed model gives another trace");
 }
 
-/// Promise: what no model can be fitted to is refused with the reason, and so is a check without a
-/// trace to check with.
+/// Promise: a trace without opens and a check without a trace are refused with the reason.
 #[test]
 fn refused() {
     let bench = Bench::new();
@@ -30,5 +29,5 @@ fn refused() {
         "disk.csv",
         "128166372003061629,hm,0,Read,383496192,32768,413\n128166372016382155,hm,0,Write,2822144,4096,4\n",
     );
-    bench.fails("trace synth --like disk.csv -o x", 2, &["disk.csv: nothing is opened"]);
+    bench.fails("trace synth --like disk.csv -o x", 2, &["disk.csv: no file is opened"]);
 }

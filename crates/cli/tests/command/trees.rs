@@ -1,10 +1,10 @@
-//! Whole trees: import and export.
+//! Import and export of trees.
 
 use crate::support::{Bench, listing};
 use std::path::Path;
 
-/// A tree with everything that can be in one.
-fn plant(bench: &Bench) {
+/// Makes a tree `t` with all types of files.
+fn make_tree(bench: &Bench) {
     bench.shell(
         "mkdir -p t/dir/empty t/dir/deep/deeper; cd t
         printf content >dir/file; printf '#!' >dir/set; chmod 6755 dir/set; : >none
@@ -19,12 +19,12 @@ fn plant(bench: &Bench) {
     );
 }
 
-/// Promise: a tree goes through an image that is made to fit, and comes back the same, from a
-/// directory and as a tar stream, in every format as far as the format can hold it.
+/// Promise: import of a tree into an image that fits, followed by export to a directory or a tar
+/// stream, keeps the tree, as far as each format can store it.
 #[test]
 fn trees_round_trip() {
     let bench = Bench::new();
-    plant(&bench);
+    make_tree(&bench);
     let wanted = listing(&bench.path("t"));
     for (format, owners, nanos, xattrs) in [
         ("-O2", true, true, true),
@@ -43,15 +43,15 @@ fn trees_round_trip() {
             "mkdir back2; tar -x -p --numeric-owner --xattrs --xattrs-include='*' -C back2 -f back.tar",
         );
         for dir in ["back", "back2"] {
-            // Solaris has one in every new file system.
+            // Solaris creates lost+found in every new file system.
             let got = listing(&bench.path(dir)).into_iter().filter(|line| !line.starts_with("lost+found"));
             let got: Vec<String> = got.collect();
             for (want, got) in wanted.iter().zip(&got) {
                 let same = if nanos && owners {
                     want == got
                 } else {
-                    // Solaris keeps no more than microseconds, and numbers of devices in its own
-                    // way.
+                    // Solaris stores times in microseconds, and device numbers
+                    // in its own way.
                     want.split('.').next() == got.split('.').next()
                 };
                 assert!(same, "{format}, {dir}:\n{want}\n{got}");
@@ -64,30 +64,31 @@ fn trees_round_trip() {
     }
 }
 
-/// Promise: a tar stream gives the same image as the directory it was made of; and the same source
-/// and time give the same image to the byte, however often.
+/// Promise: a tar stream gives the same image as the directory it was made from, and the same
+/// source and timestamp always give the same image.
 #[test]
 fn imports_are_reproducible() {
     let bench = Bench::new();
-    plant(&bench);
+    make_tree(&bench);
     bench.shell("tar -c --format=posix --xattrs --sort=name -S -C t -f t.tar .");
     for (image, source) in [("a.img", "t"), ("b.img", "t"), ("c.img", "t.tar")] {
         bench.ok(&format!("import --timestamp 86400 --uid 5 --gid 6 -s 64m {source} {image}"));
         bench.check(image);
     }
     bench.shell("cmp a.img b.img; cmp a.img c.img");
-    let told = &bench.json("stat --json a.img:/dir/file")[0];
-    assert_eq!((&told["uid"], &told["gid"]), (&5.into(), &6.into()));
+    let output = &bench.json("stat --json a.img:/dir/file")[0];
+    assert_eq!((&output["uid"], &output["gid"]), (&5.into(), &6.into()));
     for time in ["atime", "mtime", "ctime", "birthtime"] {
-        assert_eq!(told[time], "1970-01-02T00:00:00.000000000Z");
+        assert_eq!(output[time], "1970-01-02T00:00:00.000000000Z");
     }
 }
 
-/// Promise: streams come from standard input and go to standard output.
+/// Promise: import reads tar streams from standard input, and export writes them to standard
+/// output.
 #[test]
 fn streams_through_pipes() {
     let bench = Bench::new();
-    plant(&bench);
+    make_tree(&bench);
     let spindle = env!("CARGO_BIN_EXE_spindle");
     bench.shell(&format!("tar -c --format=posix --xattrs -C t . | {spindle} import -s 64m - a.img"));
     bench.ok("mkdir a.img:/below");
@@ -98,11 +99,11 @@ fn streams_through_pipes() {
     bench.check("a.img");
 }
 
-/// Promise: an image made to fit has the free space that is asked for, and little more.
+/// Promise: an image that is made to fit has the requested free space and little more.
 #[test]
 fn fitting() {
     let bench = Bench::new();
-    plant(&bench);
+    make_tree(&bench);
     bench.ok("import t fit.img");
     bench.ok("import --free-bytes 10m t more.img");
     bench.ok("import --free-percent 100 t double.img");
@@ -113,7 +114,8 @@ fn fitting() {
     assert!(bench.json("info --json more.img")["file_system"]["free_bytes"].as_u64().unwrap() > 9 << 20);
 }
 
-/// Promise: into an existing file system trees are merged: directories are filled, files replaced.
+/// Promise: import merges a tree into an existing file system: directories are filled, files are
+/// replaced.
 #[test]
 fn imports_merge() {
     let bench = Bench::new();
@@ -126,16 +128,15 @@ fn imports_merge() {
     bench.ok("import two a.img");
     assert_eq!(bench.ok("cat a.img:/dir/a a.img:/dir/b a.img:/c"), "122");
     bench.write("three/dir", "a file");
-    bench.fails("import three a.img", 1, &["a directory stands where a file is to go"]);
+    bench.fails("import three a.img", 1, &["cannot replace a directory with a file"]);
     bench.check("a.img");
 }
 
-/// Promise: what cannot be imported or exported is refused in words, and no half-made image stays
-/// behind.
+/// Promise: invalid imports and exports are refused with a message and leave no unfinished image.
 #[test]
 fn refusals() {
     let bench = Bench::new();
-    plant(&bench);
+    make_tree(&bench);
     bench.fails("import missing a.img", 1, &["missing: no such file"]);
     bench.fails("import - a.img", 2, &["-s"]);
     bench.write("no.tar", vec![7; 2000]);

@@ -1,14 +1,14 @@
-//! Tuning images.
+//! The command tunefs.
 
 use crate::support::Bench;
 
-/// Promise: each option has its effect, says what it was and is, and is found by info; the image
-/// has no damage after it.
+/// Promise: each option changes its parameter, prints the old and new value, and is shown by info;
+/// the image has no damage afterwards.
 #[test]
-fn each_option_lands() {
+fn each_option_takes_effect() {
     let bench = Bench::new();
     bench.ok("newfs -s 16m a.img");
-    let told = bench.ok("tunefs -a 4 -e 99 -f 4k -m 12 -o space -s 9 -L vol_1 -n enable a.img");
+    let output = bench.ok("tunefs -a 4 -e 99 -f 4k -m 12 -o space -s 9 -L vol_1 -n enable a.img");
     for line in [
         "maxcontig changes from 32 blocks to 4 blocks\n",
         "maxbpg changes from 4096 blocks to 99 blocks\n",
@@ -20,7 +20,7 @@ fn each_option_lands() {
         "soft updates changes from disabled to enabled\n",
         "note: with a reserve of 8% or more, optimization for time is better\n",
     ] {
-        assert!(told.contains(line), "{line} is not in {told}");
+        assert!(output.contains(line), "{line} is not in {output}");
     }
     assert_eq!(
         bench.ok("tunefs -m 12 a.img"),
@@ -45,30 +45,33 @@ fn each_option_lands() {
     bench.check("old.img");
 }
 
-/// Promise: the settings are told without a change, also while another command has the image, and
-/// as JSON with those that the format has.
+/// Promise: -p prints the settings without a change, also while another program uses the image, and
+/// as JSON with the settings of the format.
 #[test]
-fn settings_are_told() {
+fn settings_are_printed() {
     let bench = Bench::new();
     bench.ok("newfs -s 16m -L vol a.img");
     let before = std::fs::read(bench.path("a.img")).unwrap();
-    let told = bench.ok("tunefs -p a.img");
-    assert!(told.starts_with("-a  maxcontig     32 blocks\n") && told.contains("\"vol\""), "{told}");
+    let output = bench.ok("tunefs -p a.img");
+    assert!(output.starts_with("-a  maxcontig     32 blocks\n") && output.contains("\"vol\""), "{output}");
     assert!(std::fs::read(bench.path("a.img")).unwrap() == before);
-    let told = bench.json("tunefs --json -m 9 -A a.img");
-    assert_eq!((&told["settings"]["minfree"], &told["settings"]["soft_updates"]), (&9.into(), &false.into()));
-    assert_eq!(told["changes"][0]["parameter"], "minfree");
-    assert_eq!((&told["changes"][0]["old"], &told["changes"][0]["new"]), (&8.into(), &9.into()));
+    let output = bench.json("tunefs --json -m 9 -A a.img");
+    assert_eq!(
+        (&output["settings"]["minfree"], &output["settings"]["soft_updates"]),
+        (&9.into(), &false.into())
+    );
+    assert_eq!(output["changes"][0]["parameter"], "minfree");
+    assert_eq!((&output["changes"][0]["old"], &output["changes"][0]["new"]), (&8.into(), &9.into()));
     let groups = bench.json("info --json a.img")["file_system"]["fs_ncg"].clone();
-    assert_eq!(told["superblock_copies_written"], groups);
+    assert_eq!(output["superblock_copies_written"], groups);
     bench.ok("newfs -O1 --dialect sun -s 16m sun.img");
-    let told = bench.json("tunefs -p --json sun.img");
-    let names: Vec<_> = told["settings"].as_object().unwrap().keys().collect();
+    let output = bench.json("tunefs -p --json sun.img");
+    let names: Vec<_> = output["settings"].as_object().unwrap().keys().collect();
     assert_eq!(names, ["maxbpg", "maxcontig", "minfree", "optimization", "rotdelay"]);
 }
 
-/// Promise: what cannot be is refused by name, nothing is changed then, and what is in use or not
-/// clean is not written.
+/// Promise: an invalid parameter is refused with its name and nothing is changed; an image that is
+/// in use or not clean is not written.
 #[test]
 fn refusals() {
     let bench = Bench::new();

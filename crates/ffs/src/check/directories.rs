@@ -10,8 +10,8 @@ use super::node::kind;
 use super::state::DirBlock;
 use super::terms::{Entry, RootProblem};
 use super::{Checker, Phase};
-use crate::layout::InodeFormat;
-use crate::units::{Frag, Lbn, index};
+use crate::format::layout::InodeFormat;
+use crate::format::units::{Frag, Lbn, index};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 

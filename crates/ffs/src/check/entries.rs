@@ -4,8 +4,8 @@
 //! its chunk and no more.
 
 use super::terms::EntryDamage;
-use crate::layout::{InodeFormat, Layout};
-use crate::ondisk::{DIRECT_HEADER, MAXNAMLEN, dirsiz};
+use crate::format::layout::{InodeFormat, Layout};
+use crate::format::ondisk::{DIRECT_HEADER, MAXNAMLEN, dirsiz};
 use spindle_ondisk::Field;
 
 /// An entry whose structure is sound.

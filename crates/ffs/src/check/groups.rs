@@ -9,12 +9,12 @@ use super::node::kind;
 use super::state::mask;
 use super::terms::Counts;
 use super::{Checker, Phase};
-use crate::ckhash::check_hash;
-use crate::dialect::Dialect;
-use crate::group::{CG_CKHASH, Group, GroupMap, isset, setbit};
-use crate::layout::Version;
-use crate::ondisk::{Cg, Csum};
-use crate::units::Frag;
+use crate::format::ckhash::check_hash;
+use crate::format::dialect::Dialect;
+use crate::format::group::{CG_CKHASH, Group, GroupMap, isset, setbit};
+use crate::format::layout::Version;
+use crate::format::ondisk::{Cg, Csum};
+use crate::format::units::Frag;
 
 /// Bytes of summaries read at once.
 const RUN_BYTES: usize = 1 << 20;

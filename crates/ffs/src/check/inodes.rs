@@ -13,11 +13,11 @@ use super::state::{
 use super::terms::{BadAddress, Place};
 use super::walk::{Next, Piece, Step, Walker};
 use super::{Checker, Phase};
-use crate::ckhash::check_hash;
-use crate::group::{Group, GroupMap};
-use crate::layout::{InodeFormat, Layout, Version};
-use crate::ondisk::{DI_CKHASH, NDADDR, NIADDR};
-use crate::units::Frag;
+use crate::format::ckhash::check_hash;
+use crate::format::group::{Group, GroupMap};
+use crate::format::layout::{InodeFormat, Layout, Version};
+use crate::format::ondisk::{DI_CKHASH, NDADDR, NIADDR};
+use crate::format::units::Frag;
 use std::collections::HashMap;
 
 /// Bytes read at once.
@@ -243,7 +243,7 @@ impl Checker<'_> {
                 self.findings.push(Finding::ExtattrCorrupt { ino, offset });
                 return;
             }
-            if !crate::extattr::knows(rest[4]) {
+            if !crate::format::extattr::knows(rest[4]) {
                 self.findings.push(Finding::ExtattrNamespace { ino, offset, namespace: rest[4] });
             }
         }
@@ -362,8 +362,8 @@ fn impossible(layout: &Layout, ino: u32, node: &Node) -> Option<Finding> {
         (direct, indirect) = (NDADDR as u64, NIADDR as u64);
     }
     let stray = |pointers: &[u64], needed: u64, base: usize| {
-        let at = pointers.iter().skip(crate::units::index(needed)).position(|&p| p != 0)?;
-        let n = at + crate::units::index(needed);
+        let at = pointers.iter().skip(crate::format::units::index(needed)).position(|&p| p != 0)?;
+        let n = at + crate::format::units::index(needed);
         let index = u32::try_from(base + n).unwrap_or(u32::MAX);
         Some(Finding::StrayPointer { ino, index, pointer: pointers[n] })
     };

@@ -6,10 +6,10 @@ use super::inodes::ROOTINO;
 use super::node::kind;
 use super::state::Link;
 use super::{Checker, Phase};
-use crate::dialect::{Dialect, FS_QUOTA_MAGIC};
-use crate::journal::netbsd_journal;
-use crate::layout::Version;
-use crate::ondisk::FsNetBsd;
+use crate::format::dialect::{Dialect, FS_QUOTA_MAGIC};
+use crate::format::layout::Version;
+use crate::format::ondisk::FsNetBsd;
+use crate::log::locate::netbsd_journal;
 
 /// `fs_journal_location`: the journal is an inode of the file system.
 const WAPBL_IN_FILE_SYSTEM: u8 = 2;

@@ -27,10 +27,10 @@ mod walk;
 pub use finding::Finding;
 pub use terms::{BadAddress, Counts, Entry, EntryDamage, Phase, Place, RootProblem, Severity};
 
-use crate::dialect::Dialect;
-use crate::layout::Layout;
-use crate::ondisk::{FsSun, flags};
-use crate::superblock::{CheckHashes, Superblock};
+use crate::format::dialect::Dialect;
+use crate::format::layout::Layout;
+use crate::format::ondisk::{FsSun, flags};
+use crate::format::superblock::{CheckHashes, Superblock};
 use reader::Reader;
 use serde::Serialize;
 use spindle_device::Device;

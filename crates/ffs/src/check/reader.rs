@@ -1,6 +1,6 @@
 //! Reading for the check: one window on the device that moves forward in large runs.
 
-use crate::units::index;
+use crate::format::units::index;
 use spindle_device::{Device, Error, Result};
 
 /// Reads any bytes of the device by way of one window of whole sectors.

@@ -6,13 +6,13 @@
 use super::finding::Finding;
 use super::state::Findings;
 use super::{Checker, Options};
-use crate::ckhash::check_hash;
-use crate::layout::{InodeFormat, Version};
-use crate::ondisk::{
+use crate::format::ckhash::check_hash;
+use crate::format::layout::{InodeFormat, Version};
+use crate::format::ondisk::{
     FS_CKHASH, FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, NDADDR,
     SBLOCK_UFS1, SBLOCK_UFS2,
 };
-use crate::superblock::Superblock;
+use crate::format::superblock::Superblock;
 use spindle_device::Device;
 use spindle_vfs::{Error, Result};
 

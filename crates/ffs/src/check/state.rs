@@ -6,8 +6,8 @@
 
 use super::finding::Finding;
 use super::terms::Severity;
-use crate::layout::Layout;
-use crate::units::index;
+use crate::format::layout::Layout;
+use crate::format::units::index;
 
 /// A bit for each fragment: set when something holds it.
 pub(super) struct BlockMap(Vec<u64>);

@@ -1,6 +1,6 @@
 //! The parts that findings are made of: phases, places, names, counts, and why something is wrong.
 
-use crate::ondisk::{Csum, CsumTotal};
+use crate::format::ondisk::{Csum, CsumTotal};
 use serde::Serialize;
 use std::fmt;
 

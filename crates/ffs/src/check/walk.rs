@@ -7,9 +7,9 @@
 use super::node::Node;
 use super::reader::Reader;
 use super::terms::Place;
-use crate::layout::Layout;
-use crate::ondisk::NDADDR;
-use crate::units::{Frag, Lbn};
+use crate::format::layout::Layout;
+use crate::format::ondisk::NDADDR;
+use crate::format::units::{Frag, Lbn};
 use spindle_device::Error;
 use spindle_ondisk::Field;
 

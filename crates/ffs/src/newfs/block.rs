@@ -6,11 +6,11 @@
 
 use super::cylinders::Cylinders;
 use super::habits::Habits;
-use crate::ckhash::check_hash;
-use crate::group::{CG_CKHASH, isset, setbit};
-use crate::layout::{Layout, Version};
-use crate::ondisk::{CG_MAGIC, Cg, Csum, Fs, OldCg};
-use crate::rotation::Rotation;
+use crate::format::ckhash::check_hash;
+use crate::format::group::{CG_CKHASH, isset, setbit};
+use crate::format::layout::{Layout, Version};
+use crate::format::ondisk::{CG_MAGIC, Cg, Csum, Fs, OldCg};
+use crate::format::rotation::Rotation;
 use spindle_ondisk::{Endian, Field};
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ impl GroupBlocks {
             (None, Version::Ufs1) => (1, habits.last_ncyl),
             (None, Version::Ufs2) => (0, 0),
         };
-        Self { templates, ncyl, hashed: fs.fs_metackhash & crate::ondisk::CK_CYLGRP != 0 }
+        Self { templates, ncyl, hashed: fs.fs_metackhash & crate::format::ondisk::CK_CYLGRP != 0 }
     }
 
     /// Returns the counts of group `cgx`.
@@ -88,7 +88,8 @@ impl GroupBlocks {
         let ncyl = if cgx == layout.fs_ncg - 1 { self.ncyl.1 } else { self.ncyl.0 };
         if layout.old_cg {
             let mut cg = OldCg::decode(block, endian);
-            (cg.cg_time, cg.cg_cgx, cg.cg_ncyl) = (crate::units::low_word(secs), cgx.cast_signed(), ncyl);
+            (cg.cg_time, cg.cg_cgx, cg.cg_ncyl) =
+                (crate::format::units::low_word(secs), cgx.cast_signed(), ncyl);
             cg.encode(block, endian);
             return;
         }
@@ -96,7 +97,7 @@ impl GroupBlocks {
         cg.cg_cgx = cgx;
         cg.cg_old_ncyl = ncyl;
         match layout.version {
-            Version::Ufs1 => cg.cg_old_time = crate::units::low_word(secs),
+            Version::Ufs1 => cg.cg_old_time = crate::format::units::low_word(secs),
             Version::Ufs2 => cg.cg_time = secs,
         }
         // The old formats end before the newer fields: what is zero there leaves nothing behind.
@@ -174,7 +175,7 @@ impl Template {
         }
         let mut free = vec![true; ndblk as usize];
         for (at, len) in used.frags.iter().copied().chain([(start, end - start)]) {
-            let range = crate::units::index(at)..crate::units::index(at + len);
+            let range = crate::format::units::index(at)..crate::format::units::index(at + len);
             if let Some(taken) = free.get_mut(range) {
                 taken.fill(false);
             }

@@ -8,8 +8,8 @@ use super::frame::Frame;
 use super::parameters::{MIN_DENSITY, Parameters, Result};
 use super::plan::Plan;
 use super::{Format, ParameterError};
-use crate::dialect::Dialect;
-use crate::ondisk::{NDADDR, dirsiz};
+use crate::format::dialect::Dialect;
+use crate::format::ondisk::{NDADDR, dirsiz};
 use std::ops::Range;
 
 /// Bytes of a directory chunk, which no entry crosses.
@@ -149,8 +149,8 @@ impl Census {
 
     /// Places the last piece of a file as the allocator does: into the broken block it fits best.
     fn add_tail(&mut self, bytes: u64) {
-        let frag = crate::units::index(self.bsize / self.fsize);
-        let frags = crate::units::index(bytes.div_ceil(self.fsize));
+        let frag = crate::format::units::index(self.bsize / self.fsize);
+        let frags = crate::format::units::index(bytes.div_ceil(self.fsize));
         if frags == 0 {
             return;
         }

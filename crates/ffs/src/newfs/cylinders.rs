@@ -9,8 +9,8 @@
 use super::frame::{Frame, Groups};
 use super::packing::MAX_UFS1_IPG;
 use super::parameters::{Disk, ParameterError, Resolved, Result};
-use crate::ondisk::{Fs, SBLOCKSIZE};
-use crate::rotation::Rotation;
+use crate::format::ondisk::{Fs, SBLOCKSIZE};
+use crate::format::rotation::Rotation;
 use spindle_ondisk::{Endian, Field};
 
 /// Cylinders in a group where the user leaves it open.

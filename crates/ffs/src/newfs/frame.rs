@@ -1,8 +1,8 @@
 //! The sizes that follow from block and fragment size alone, and the division into groups.
 
 use super::parameters::{DEV_BSIZE, Format, Resolved};
-use crate::dialect::Dialect;
-use crate::ondisk::{Dinode1, Dinode2, SBLOCK_UFS1, SBLOCK_UFS2, SBLOCKSIZE};
+use crate::format::dialect::Dialect;
+use crate::format::ondisk::{Dinode1, Dinode2, SBLOCK_UFS1, SBLOCK_UFS2, SBLOCKSIZE};
 
 /// Longest run of blocks that a group counts (`FS_MAXCONTIG`).
 const FS_MAXCONTIG: u32 = 16;

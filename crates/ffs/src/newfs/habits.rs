@@ -4,8 +4,8 @@
 //! whose file system it is. So the differences are a table, one row for each system: see
 //! `docs/DIALECTS.md`.
 
-use crate::dialect::Dialect;
-use crate::ondisk::{FS_44INODEFMT, FsMark};
+use crate::format::dialect::Dialect;
+use crate::format::ondisk::{FS_44INODEFMT, FsMark};
 
 /// The fields in which the systems differ.
 #[derive(Clone, Copy, Debug)]

@@ -4,9 +4,9 @@
 //! newfs. [`Parameters::resolve`] checks each wish by itself; whether they fit together is the
 //! planner's business. Every refusal names the parameter and what is allowed.
 
-use crate::dialect::Dialect;
-use crate::layout::{MAXBSIZE, MINBSIZE};
-use crate::ondisk::flags::{FS_DOSOFTDEP, FS_MULTILABEL, FS_TRIM};
+use crate::format::dialect::Dialect;
+use crate::format::layout::{MAXBSIZE, MINBSIZE};
+use crate::format::ondisk::flags::{FS_DOSOFTDEP, FS_MULTILABEL, FS_TRIM};
 use spindle_ondisk::Endian;
 use std::ops::RangeInclusive;
 

@@ -11,14 +11,14 @@ use super::habits::Habits;
 use super::packing;
 use super::parameters::{Format, Optimization, ParameterError, Parameters, Resolved, Result};
 use super::root::{self, Directory};
-use crate::dialect::Dialect;
-use crate::layout::{InodeFormat, Layout, Version};
-use crate::ondisk::{
+use crate::format::dialect::Dialect;
+use crate::format::layout::{InodeFormat, Layout, Version};
+use crate::format::ondisk::{
     CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_42INODEFMT, FS_44INODEFMT, FS_DYNAMICPOSTBLFMT,
     FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC, Fs, FsMark, FsSun, NDADDR, NIADDR, SBLOCKSIZE,
     flags,
 };
-use crate::units::Frag;
+use crate::format::units::Frag;
 use std::fmt;
 
 /// A file system to be made.

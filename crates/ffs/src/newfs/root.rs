@@ -5,10 +5,10 @@
 //! own, as the first blocks of the first group.
 
 use super::parameters::{Format, Resolved};
-use crate::dialect::Dialect;
-use crate::layout::{InodeFormat, Layout, Version};
-use crate::ondisk::{DIRECT_HEADER, Dinode1, Dinode2, DirectHeader, dirsiz};
-use crate::units::Frag;
+use crate::format::dialect::Dialect;
+use crate::format::layout::{InodeFormat, Layout, Version};
+use crate::format::ondisk::{DIRECT_HEADER, Dinode1, Dinode2, DirectHeader, dirsiz};
+use crate::format::units::Frag;
 use spindle_clock::Timestamp;
 use spindle_ondisk::Endian;
 
@@ -104,7 +104,7 @@ impl Directory {
         match layout.version {
             Version::Ufs1 => {
                 let mut di = Dinode1::decode(inode, endian);
-                let secs = crate::units::low_word(now.secs);
+                let secs = crate::format::units::low_word(now.secs);
                 di.di_mode = self.mode;
                 di.di_nlink = self.nlink;
                 di.di_size = self.size.into();

@@ -2,10 +2,12 @@
 //! them for the new one. Only magics that are really there are cleared, and only inside the new
 //! file system; boot code and labels keep their bytes.
 
-use crate::layout::Layout;
-use crate::ondisk::{FS_BAD_MAGIC, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, SBLOCKSEARCH, SBLOCKSIZE};
-use crate::superblock::Superblock;
-use crate::units::Frag;
+use crate::format::layout::Layout;
+use crate::format::ondisk::{
+    FS_BAD_MAGIC, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, SBLOCKSEARCH, SBLOCKSIZE,
+};
+use crate::format::superblock::Superblock;
+use crate::format::units::Frag;
 use spindle_device::Device;
 use spindle_ondisk::Field;
 use spindle_vfs::Result;
@@ -49,9 +51,9 @@ fn with_sectors(
     let sector = u64::from(device.info().sector_bytes);
     let start = at / sector * sector;
     let end = (at + len as u64).next_multiple_of(sector);
-    let mut bytes = vec![0; crate::units::index(end - start)];
+    let mut bytes = vec![0; crate::format::units::index(end - start)];
     device.read_at(start, &mut bytes)?;
-    let skip = crate::units::index(at - start);
+    let skip = crate::format::units::index(at - start);
     if change(&mut bytes[skip..skip + len]) {
         device.write_at(start, &bytes)?;
     }

@@ -9,15 +9,15 @@
 
 use super::plan::{Plan, encode};
 use super::wipe;
-use crate::ckhash::check_hash;
-use crate::dialect::Dialect;
-use crate::layout::{Layout, Version};
-use crate::ondisk::{
+use crate::format::ckhash::check_hash;
+use crate::format::dialect::Dialect;
+use crate::format::layout::{Layout, Version};
+use crate::format::ondisk::{
     CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, DI_CKHASH, FS_BAD_MAGIC, FS_CKHASH, Fs, FsRecovery,
     SBLOCK_UFS2, SBLOCKSIZE,
 };
-use crate::superblock::Superblock;
-use crate::units::low_word;
+use crate::format::superblock::Superblock;
+use crate::format::units::low_word;
 use rand::RngCore;
 use spindle_clock::{Clock, Timestamp};
 use spindle_device::{AlignedBuf, Device, Op, Request, Ticket};

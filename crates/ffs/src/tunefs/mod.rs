@@ -13,11 +13,11 @@ mod parameter;
 
 pub use parameter::{Parameter, Value, settings};
 
-use crate::dialect::Dialect;
-use crate::layout::Version;
+use crate::format::dialect::Dialect;
+use crate::format::layout::Version;
+use crate::format::ondisk::{FS_OPTSPACE, FS_OPTTIME, SBLOCKSIZE, flags};
+use crate::format::superblock::Superblock;
 use crate::newfs::Optimization;
-use crate::ondisk::{FS_OPTSPACE, FS_OPTTIME, SBLOCKSIZE, flags};
-use crate::superblock::Superblock;
 use parameter::{lacks, value};
 use serde::Serialize;
 use spindle_device::Device;

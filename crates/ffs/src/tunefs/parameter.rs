@@ -1,8 +1,8 @@
 //! What can be tuned: names, units, which formats have it, and where each keeps it.
 
-use crate::dialect::Dialect;
-use crate::ondisk::{FS_OPTSPACE, FS_OPTTIME, flags};
-use crate::superblock::Superblock;
+use crate::format::dialect::Dialect;
+use crate::format::ondisk::{FS_OPTSPACE, FS_OPTTIME, flags};
+use crate::format::superblock::Superblock;
 use serde::Serialize;
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The conversation: INIT, then requests and answers until the kernel has unmounted.
+//! The connection with the kernel: INIT, then requests and replies until the kernel has unmounted.
 
 use super::operation::{NodeId, Operation, Request, forgets};
 use super::reply::{Reply, send};
@@ -10,37 +10,37 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 
-/// Room for the header and the fields of a request beside its data.
+/// Buffer space for the header and the fields of a request, in addition to its data.
 const HEADROOM_BYTES: usize = 4096;
 
-/// Who answers.
+/// A server that answers requests.
 pub(crate) trait Handler: Send + Sync + 'static {
     /// Answers a request.
     fn answer(&self, request: &Request, operation: Operation<'_>, reply: Reply);
 
-    /// Takes references back.
+    /// Releases references of the kernel.
     fn forget(&self, node: NodeId, count: u64);
 }
 
-/// What the kernel offers, and what of it is taken.
+/// The offer of the kernel in INIT, and the reply to it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct Negotiation {
     offered: u32,
-    /// Flags of [`init`] that are taken.
+    /// Flags of [`init`] that are accepted.
     pub(crate) flags: u32,
-    /// Bytes that the kernel reads ahead at most.
+    /// Maximum read-ahead of the kernel in bytes.
     pub(crate) max_readahead: u32,
-    /// Bytes of a write at most.
+    /// Maximum size of a write in bytes.
     pub(crate) max_write: u32,
-    /// Late writes and early reads under way at most.
+    /// Maximum number of late writes and read-ahead requests in flight.
     pub(crate) max_background: u16,
-    /// Steps of time stamps in nanoseconds, a power of ten up to a second.
+    /// Resolution of timestamps in nanoseconds, a power of ten up to a second.
     pub(crate) time_granularity_ns: u32,
 }
 
-impl Terms {
-    /// Takes what is offered of these flags; gives what is not.
-    pub(crate) fn take(&mut self, flags: u32) -> u32 {
+impl Negotiation {
+    /// Accepts those of these flags that are offered. Returns the others.
+    pub(crate) fn accept(&mut self, flags: u32) -> u32 {
         self.flags |= flags & self.offered;
         flags & !self.offered
     }
@@ -58,33 +58,36 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Waits for INIT and answers it with what `agree` makes of the kernel's offer.
-    pub(crate) fn open(device: OwnedFd, agree: impl FnOnce(&mut Terms)) -> io::Result<Self> {
+    /// Waits for INIT and replies to the offer of the kernel as `negotiate` decides.
+    pub(crate) fn open(device: OwnedFd, negotiate: impl FnOnce(&mut Negotiation)) -> io::Result<Self> {
         let device = Arc::new(File::from(device));
         let mut buffer = vec![0; HEADROOM_BYTES * 4];
-        let mut agree = Some(agree);
+        let mut negotiate = Some(negotiate);
         loop {
             let Some(message) = receive(&device, &mut buffer)? else {
                 return Err(io::Error::new(io::ErrorKind::NotConnected, "unmounted before it was served"));
             };
             let (request, arguments) = Request::parse(message).map_err(malformed)?;
             if request.opcode != opcode::INIT {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel did not begin with INIT"));
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "the first request of the kernel is not INIT",
+                ));
             }
             let mut fields = Fields(arguments);
             let mut next = || fields.u32().map_err(malformed);
             let (major, minor, max_readahead, offered) = (next()?, next()?, next()?, next()?);
             let reply = Reply::new(&device, request.unique);
             if major > VERSION.0 {
-                // It asks again, in our version.
+                // The kernel repeats INIT with our version.
                 reply.data(&Builder::default().u32(VERSION.0).u32(VERSION.1).zeros(56).0);
                 continue;
             }
             if (major, minor) < (7, 28) {
                 reply.error(libc::EPROTO);
-                return Err(io::Error::new(io::ErrorKind::Unsupported, "Linux 4.20 or newer is needed"));
+                return Err(io::Error::new(io::ErrorKind::Unsupported, "Spindle needs Linux 4.20 or newer"));
             }
-            let mut terms = Terms {
+            let mut negotiation = Negotiation {
                 offered,
                 flags: 0,
                 max_readahead,
@@ -92,27 +95,26 @@ impl Connection {
                 max_background: 12,
                 time_granularity_ns: 1,
             };
-            if let Some(agree) = agree.take() {
-                agree(&mut terms);
+            if let Some(negotiate) = negotiate.take() {
+                negotiate(&mut negotiation);
             }
-            let buffer_bytes = usize::try_from(terms.max_write).unwrap_or(0) + HEADROOM_BYTES;
-            reply.data(&accepted(&terms, max_readahead).0);
+            let buffer_bytes = usize::try_from(negotiation.max_write).unwrap_or(0) + HEADROOM_BYTES;
+            reply.data(&accepted(&negotiation, max_readahead).0);
             return Ok(Self { device, buffer_bytes });
         }
     }
 
-    /// For telling the kernel what it did not ask for.
+    /// Returns a handle that sends notices to the kernel.
     pub(crate) fn notifier(&self) -> Notifier {
         Notifier(Arc::clone(&self.device))
     }
 
-    /// Serves with so many threads until the kernel has unmounted. The first failure of any of them
-    /// is given.
+    /// Serves requests with `threads` threads until the kernel has unmounted. Returns the first
+    /// failure of a thread.
     pub(crate) fn serve(self, handler: &Arc<dyn Handler>, threads: usize) -> io::Result<()> {
         let mut workers = Vec::new();
         for number in 0..threads {
-            // Each thread has a descriptor of its own, so that the kernel need not tell apart who
-            // asks.
+            // Each thread has its own descriptor, and so its own queue in the kernel.
             let device = if number == 0 { Arc::clone(&self.device) } else { Arc::new(clone(&self.device)?) };
             let (handler, buffer_bytes) = (Arc::clone(handler), self.buffer_bytes);
             let work = move || work(&device, &*handler, buffer_bytes);
@@ -120,28 +122,28 @@ impl Connection {
         }
         let mut outcome = Ok(());
         for worker in workers {
-            let ended = worker.join().unwrap_or_else(|_| Err(io::Error::other("a thread that served died")));
+            let ended = worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker thread panicked")));
             outcome = outcome.and(ended);
         }
         outcome
     }
 }
 
-/// `fuse_init_out`.
-fn accepted(terms: &Terms, max_readahead: u32) -> Builder {
+/// Returns the reply to INIT, a `fuse_init_out`.
+fn accepted(negotiation: &Negotiation, max_readahead: u32) -> Builder {
     let page = u32::try_from(page_bytes()).unwrap_or(4096);
-    let pages = u16::try_from(terms.max_write.div_ceil(page)).unwrap_or(u16::MAX);
-    let congestion = terms.max_background / 4 * 3;
+    let pages = u16::try_from(negotiation.max_write.div_ceil(page)).unwrap_or(u16::MAX);
+    let congestion = negotiation.max_background / 4 * 3;
     Builder::default()
         .u32(VERSION.0)
         .u32(VERSION.1)
-        .u32(terms.max_readahead.min(max_readahead))
-        .u32(terms.flags)
-        .u16(terms.max_background)
+        .u32(negotiation.max_readahead.min(max_readahead))
+        .u32(negotiation.flags)
+        .u16(negotiation.max_background)
         .u16(congestion)
-        .u32(terms.max_write)
-        .u32(terms.time_granularity_ns)
-        .u16(if terms.flags & init::MAX_PAGES == 0 { 0 } else { pages })
+        .u32(negotiation.max_write)
+        .u32(negotiation.time_granularity_ns)
+        .u16(if negotiation.flags & init::MAX_PAGES == 0 { 0 } else { pages })
         .zeros(2 + 4 + 4 + 24)
 }
 
@@ -150,15 +152,15 @@ fn page_bytes() -> i64 {
 }
 
 fn malformed(_: Malformed) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the kernel sent what is no request")
+    io::Error::new(io::ErrorKind::InvalidData, "the kernel sent an invalid request")
 }
 
-/// Returns the next message; none when the kernel has unmounted.
+/// Reads the next message; returns `None` when the kernel has unmounted.
 fn receive<'a>(device: &File, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
     let len = loop {
         match read(device, buffer) {
             Ok(len) => break len,
-            // What was to be read has been taken back, or the read was interrupted.
+            // The request was withdrawn, or the read was interrupted.
             Err(nix::Error::ENOENT | nix::Error::EINTR | nix::Error::EAGAIN) => {}
             Err(nix::Error::ENODEV) => return Ok(None),
             Err(error) => return Err(error.into()),
@@ -167,7 +169,7 @@ fn receive<'a>(device: &File, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8
     Ok(Some(&buffer[..len]))
 }
 
-/// What one thread does.
+/// Serves requests in one thread.
 fn work(device: &Arc<File>, handler: &dyn Handler, buffer_bytes: usize) -> io::Result<()> {
     let mut buffer = vec![0; buffer_bytes];
     while let Some(message) = receive(device, &mut buffer)? {
@@ -187,7 +189,7 @@ fn work(device: &Arc<File>, handler: &dyn Handler, buffer_bytes: usize) -> io::R
             Ok(Operation::Unknown) => reply.error(libc::ENOSYS),
             Ok(operation) => handler.answer(&request, operation, reply),
             Err(Malformed) => {
-                log::error!("request {} of the kernel is not what was agreed on", request.opcode);
+                log::error!("request {} of the kernel is malformed", request.opcode);
                 reply.error(libc::EIO);
             }
         }
@@ -195,7 +197,7 @@ fn work(device: &Arc<File>, handler: &dyn Handler, buffer_bytes: usize) -> io::R
     Ok(())
 }
 
-/// Another descriptor of the same connection.
+/// Opens another descriptor of the same connection.
 #[allow(unsafe_code)]
 fn clone(device: &File) -> io::Result<File> {
     nix::ioctl_read!(fuse_dev_ioc_clone, 229, 0, u32);
@@ -206,14 +208,14 @@ fn clone(device: &File) -> io::Result<File> {
     Ok(new)
 }
 
-/// Tells the kernel what it did not ask for.
+/// Sends notices to the kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Notifier(Arc<File>);
 
 impl Notifier {
-    /// Has the kernel ask again for the attributes of an inode, and drop its pages from `from` to
-    /// the end, after writing back those that have changed; none if `from` is negative. It is no
-    /// mistake if the kernel does not know it.
+    /// Invalidates the attributes of an inode in the kernel, and its pages from `from` to the
+    /// end; the kernel writes back changed pages first. If `from` is negative, no pages are
+    /// invalidated. Succeeds if the kernel does not know the inode.
     pub(crate) fn inval_inode(&self, node: NodeId, from: i64) -> io::Result<()> {
         let body = Builder::default().u64(node.0).u64(from.cast_unsigned()).u64(0).0;
         match send(&self.0, NOTIFY_INVAL_INODE, 0, &body) {

@@ -1,4 +1,4 @@
-//! Requests, decoded.
+//! Decoding of requests.
 
 use super::wire::{FSYNC_DATA, Fields, Malformed, opcode, set};
 use spindle_clock::Timestamp;
@@ -12,7 +12,7 @@ impl NodeId {
     pub(crate) const ROOT: Self = Self(1);
 }
 
-/// Who asks, and of what.
+/// The header of a request: operation, inode and caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(super) opcode: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Returns the header of a request, and what follows it.
+    /// Decodes the header of a request. Returns it with the arguments.
     pub(super) fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
         let mut fields = Fields(bytes);
         let len = fields.u32()?;
@@ -39,7 +39,7 @@ impl Request {
             gid: fields.u32()?,
             pid: fields.u32()?,
         };
-        // Extensions stand at the end, in units of 8 bytes; none has been asked for.
+        // Extensions are at the end, in units of 8 bytes; none was requested.
         let extensions = usize::from(fields.u16()?) * 8;
         fields.u16()?;
         let arguments = fields.0.len().checked_sub(extensions).ok_or(Malformed)?;
@@ -59,7 +59,7 @@ impl Request {
     }
 }
 
-/// What is asked.
+/// An operation with its arguments.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Operation<'a> {
     Lookup {
@@ -95,7 +95,7 @@ pub(crate) enum Operation<'a> {
         new: &'a [u8],
         flags: u32,
     },
-    /// The request is of the directory.
+    /// The node of the request is the directory.
     Link {
         of: NodeId,
         name: &'a [u8],
@@ -166,7 +166,7 @@ pub(crate) enum Operation<'a> {
         whence: u32,
     },
     SyncFs,
-    /// Something that is not served.
+    /// An operation that is not implemented.
     Unknown,
 }
 
@@ -175,7 +175,7 @@ fn size(value: u32) -> Result<usize, Malformed> {
 }
 
 impl<'a> Operation<'a> {
-    /// Returns the operation of this kind with these arguments.
+    /// Decodes the operation with the opcode `kind` and these arguments.
     pub(super) fn parse(kind: u32, arguments: &'a [u8]) -> Result<Self, Malformed> {
         let mut f = Fields(arguments);
         Ok(match kind {
@@ -268,7 +268,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// Returns what FORGET and `BATCH_FORGET` give back, if that is what it is.
+/// Returns the references that FORGET or `BATCH_FORGET` releases; `None` for other requests.
 pub(super) fn forgets(request: &Request, arguments: &[u8]) -> Result<Option<Vec<(NodeId, u64)>>, Malformed> {
     let mut f = Fields(arguments);
     match request.opcode {
@@ -282,7 +282,7 @@ pub(super) fn forgets(request: &Request, arguments: &[u8]) -> Result<Option<Vec<
     }
 }
 
-/// `fuse_setattr_in`.
+/// Decodes a `fuse_setattr_in`.
 fn set_attr(f: &mut Fields<'_>) -> Result<SetAttr, Malformed> {
     let valid = f.u32()?;
     // Padding, and the handle.
@@ -319,14 +319,14 @@ mod tests {
     use super::*;
     use crate::protocol::wire::Builder;
 
-    /// Returns a request of this kind as the kernel sends it.
+    /// Returns a request in the form of the kernel.
     fn message(opcode: u32, arguments: &[u8]) -> Vec<u8> {
         let len = u32::try_from(40 + arguments.len()).unwrap();
         let head = Builder::default().u32(len).u32(opcode).u64(7).u64(5).u32(1000).u32(100).u32(42).u32(0);
         head.bytes(arguments).0
     }
 
-    /// Promise: a request is told with who asks, and its names and data are what the kernel sent.
+    /// Promise: a decoded request has the caller, names and data that the kernel sent.
     #[test]
     fn requests_are_decoded() {
         let write = Builder::default().u64(3).u64(4096).u32(4).u32(1).zeros(16).bytes(b"data").0;
@@ -347,8 +347,8 @@ mod tests {
         assert_eq!(Operation::parse(9999, &[]), Ok(Operation::Unknown));
     }
 
-    /// Promise: what is cut off anywhere, or promises more than there is, is told to be malformed
-    /// and is no reason to panic.
+    /// Promise: a request that is truncated, or states wrong lengths, is reported as malformed
+    /// and does not panic.
     #[test]
     fn malformed_requests() {
         let long = Builder::default().zeros(8).u32(u32::MAX).zeros(80).bytes(b"name\0other\0").0;

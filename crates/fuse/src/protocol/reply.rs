@@ -1,4 +1,4 @@
-//! Answers.
+//! Replies to requests.
 
 use super::operation::NodeId;
 use super::wire::{Builder, OUT_HEADER_BYTES};
@@ -10,16 +10,15 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The answer that is owed for one request. Who drops it unanswered has the kernel hear of an I/O
-/// error.
+/// The pending reply to one request. If it is dropped, the kernel gets an I/O error.
 #[derive(Debug)]
 pub(crate) struct Reply {
     device: Arc<File>,
     unique: u64,
-    owed: bool,
+    pending: bool,
 }
 
-/// Sends one message; the kernel takes it as a whole.
+/// Sends one message in a single write.
 pub(super) fn send(device: &File, code: i32, unique: u64, body: &[u8]) -> nix::Result<()> {
     let len = u32::try_from(OUT_HEADER_BYTES + body.len()).map_err(|_| nix::Error::E2BIG)?;
     let header = Builder::default().u32(len).u32(code.cast_unsigned()).u64(unique).0;
@@ -28,66 +27,66 @@ pub(super) fn send(device: &File, code: i32, unique: u64, body: &[u8]) -> nix::R
 
 impl Reply {
     pub(super) fn new(device: &Arc<File>, unique: u64) -> Self {
-        Self { device: Arc::clone(device), unique, owed: true }
+        Self { device: Arc::clone(device), unique, pending: true }
     }
 
     fn send(&mut self, code: i32, body: &[u8]) {
-        self.owed = false;
+        self.pending = false;
         match send(&self.device, code, self.unique, body) {
-            // The request was interrupted, or the mount is gone: nobody waits.
+            // The request was interrupted, or the mount is gone: no reply is needed.
             Ok(()) | Err(nix::Error::ENOENT | nix::Error::ENODEV) => {}
-            Err(error) => log::error!("an answer to the kernel was refused: {error}"),
+            Err(error) => log::error!("the kernel refused a reply: {error}"),
         }
     }
 
-    /// Answers with an error number.
+    /// Replies with an error number.
     pub(crate) fn error(mut self, errno: i32) {
         self.send(-errno, &[]);
     }
 
-    /// Answers that it is done.
+    /// Replies with success.
     pub(crate) fn ok(self) {
         self.data(&[]);
     }
 
-    /// Answers with bytes.
+    /// Replies with bytes.
     pub(crate) fn data(mut self, bytes: &[u8]) {
         self.send(0, bytes);
     }
 
-    /// Answers with an inode.
+    /// Replies with an inode.
     pub(crate) fn entry(self, valid: Duration, attr: &FileAttr, generation: u64) {
         self.data(&entry(Builder::default(), valid, attr, generation).0);
     }
 
-    /// Answers with attributes.
+    /// Replies with attributes.
     pub(crate) fn attr(self, valid: Duration, attr: &FileAttr) {
         let head = Builder::default().u64(valid.as_secs()).u32(valid.subsec_nanos()).u32(0);
         self.data(&attributes(head, attr).0);
     }
 
-    /// Answers with an open file.
+    /// Replies with an open file.
     pub(crate) fn opened(self, handle: u64, flags: u32) {
         self.data(&Builder::default().u64(handle).u32(flags).u32(0).0);
     }
 
-    /// Answers with a new file, which is open.
+    /// Replies with a new open file.
     pub(crate) fn created(self, valid: Duration, attr: &FileAttr, generation: u64, handle: u64, flags: u32) {
         let made = entry(Builder::default(), valid, attr, generation);
         self.data(&made.u64(handle).u32(flags).u32(0).0);
     }
 
-    /// Answers with how much was written, or how large an extended attribute is.
+    /// Replies with the number of bytes written, or the size of an extended attribute.
     pub(crate) fn count(self, count: u32) {
         self.data(&Builder::default().u32(count).u32(0).0);
     }
 
-    /// Answers with a place in a file.
+    /// Replies with an offset in a file.
     pub(crate) fn offset(self, offset: u64) {
         self.data(&Builder::default().u64(offset).0);
     }
 
-    /// Answers with what there is room for.
+    /// Replies with the statistics of the file system.
     pub(crate) fn statfs(self, s: &FsStat) {
         let counts = Builder::default().u64(s.blocks).u64(s.bfree).u64(s.bavail).u64(s.files).u64(s.ffree);
         self.data(&counts.u32(s.bsize).u32(s.name_max).u32(s.frsize).zeros(28).0);
@@ -96,20 +95,20 @@ impl Reply {
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        if self.owed {
+        if self.pending {
             self.send(-libc::EIO, &[]);
         }
     }
 }
 
-/// `fuse_entry_out`.
+/// Appends a `fuse_entry_out`.
 fn entry(to: Builder, valid: Duration, attr: &FileAttr, generation: u64) -> Builder {
     let (secs, nanos) = (valid.as_secs(), valid.subsec_nanos());
     let head = to.u64(attr.node.0).u64(generation).u64(secs).u64(secs).u32(nanos).u32(nanos);
     attributes(head, attr)
 }
 
-/// `fuse_attr`.
+/// Appends a `fuse_attr`.
 fn attributes(to: Builder, a: &FileAttr) -> Builder {
     let to = to.u64(a.node.0).u64(a.size).u64(a.blocks);
     let to = [a.atime, a.mtime, a.ctime].iter().fold(to, |to, time| to.u64(time.secs.cast_unsigned()));
@@ -117,36 +116,37 @@ fn attributes(to: Builder, a: &FileAttr) -> Builder {
     to.u32(a.mode).u32(a.nlink).u32(a.uid).u32(a.gid).u32(a.rdev).u32(a.blksize).u32(0)
 }
 
-/// The entries of a directory, as many as the kernel has room for.
+/// The reply to a READDIR: as many entries as fit into the buffer of the kernel.
 #[derive(Debug)]
 pub(crate) struct Directory {
     reply: Reply,
     entries: Builder,
-    room: usize,
+    capacity: usize,
 }
 
 impl Directory {
-    pub(crate) fn new(reply: Reply, room: u32) -> Self {
-        Self { reply, entries: Builder::default(), room: usize::try_from(room).unwrap_or(usize::MAX) }
+    pub(crate) fn new(reply: Reply, capacity: u32) -> Self {
+        let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
+        Self { reply, entries: Builder::default(), capacity }
     }
 
-    /// Adds what `build` appends; true if there was no room for it.
+    /// Appends an entry with `build`. Returns true if it did not fit.
     fn add_built(&mut self, build: impl FnOnce(Builder) -> Builder) -> bool {
         let before = self.entries.0.len();
         self.entries = build(std::mem::take(&mut self.entries));
-        let full = self.entries.0.len() > self.room;
+        let full = self.entries.0.len() > self.capacity;
         if full {
             self.entries.0.truncate(before);
         }
         full
     }
 
-    /// Adds a name; true if there was no room for it.
+    /// Adds a name. Returns true if it did not fit.
     pub(crate) fn add(&mut self, node: NodeId, next: u64, kind: FileKind, name: &[u8]) -> bool {
         self.add_built(|to| dirent(to, node, next, kind.mode_bits(), name))
     }
 
-    /// Adds a name with attributes; true if there was no room for it.
+    /// Adds a name with attributes. Returns true if it did not fit.
     pub(crate) fn add_plus(
         &mut self,
         next: u64,
@@ -158,18 +158,18 @@ impl Directory {
         self.add_built(|to| dirent(entry(to, valid, attr, generation), attr.node, next, attr.mode, name))
     }
 
-    /// Answers with what was added.
+    /// Replies with the entries.
     pub(crate) fn ok(self) {
         self.reply.data(&self.entries.0);
     }
 
-    /// Answers with an error number.
+    /// Replies with an error number.
     pub(crate) fn error(self, errno: i32) {
         self.reply.error(errno);
     }
 }
 
-/// `fuse_dirent`, up to a multiple of 8 bytes.
+/// Appends a `fuse_dirent`, padded to a multiple of 8 bytes.
 fn dirent(to: Builder, node: NodeId, next: u64, mode: u32, name: &[u8]) -> Builder {
     let len = u32::try_from(name.len()).unwrap_or(u32::MAX);
     let padding = name.len().next_multiple_of(8) - name.len();

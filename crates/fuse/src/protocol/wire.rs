@@ -1,10 +1,10 @@
-//! Fields, one after the other, and the numbers that have names.
+//! Encoding and decoding of fields, and the constants of the protocol.
 
-/// A request that does not hold what its kind promises.
+/// The error of a request that is too short or malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// What is left of a request.
+/// The remaining bytes of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
@@ -28,7 +28,7 @@ impl<'a> Fields<'a> {
         self.bytes(8)?.try_into().map(u64::from_ne_bytes).map_err(|_| Malformed)
     }
 
-    /// Returns the bytes up to a NUL, which is passed over.
+    /// Returns the bytes up to a NUL, and skips the NUL.
     pub(super) fn name(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.0.iter().position(|&byte| byte == 0).ok_or(Malformed)?;
         let name = self.bytes(len)?;
@@ -37,7 +37,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What an answer is put together from.
+/// The encoded fields of a reply.
 #[derive(Debug, Default)]
 pub(super) struct Builder(pub(super) Vec<u8>);
 
@@ -68,12 +68,12 @@ impl Builder {
     }
 }
 
-/// `fuse_out_header`.
+/// Size of a `fuse_out_header` in bytes.
 pub(super) const OUT_HEADER_BYTES: usize = 16;
-/// The version that this module speaks: the first with SYNCFS.
+/// Version of the protocol that this module implements: the first with SYNCFS.
 pub(super) const VERSION: (u32, u32) = (7, 34);
 
-/// Kinds of requests.
+/// Opcodes of requests.
 pub(super) mod opcode {
     pub const LOOKUP: u32 = 1;
     pub const FORGET: u32 = 2;
@@ -113,7 +113,7 @@ pub(super) mod opcode {
     pub const SYNCFS: u32 = 50;
 }
 
-/// What is agreed on in INIT.
+/// Flags of INIT.
 pub(crate) mod init {
     pub const ASYNC_READ: u32 = 1 << 0;
     pub const EXPORT_SUPPORT: u32 = 1 << 4;
@@ -129,19 +129,19 @@ pub(crate) mod init {
     pub const HANDLE_KILLPRIV_V2: u32 = 1 << 28;
 }
 
-/// How an open file is treated.
+/// Flags of the reply to OPEN.
 pub(crate) mod open {
     pub const KEEP_CACHE: u32 = 1 << 1;
     pub const CACHE_DIR: u32 = 1 << 3;
 }
 
-/// Where a write comes from.
+/// Flags of WRITE.
 pub(crate) mod write {
     pub const CACHE: u32 = 1 << 0;
     pub const KILL_SUIDGID: u32 = 1 << 2;
 }
 
-/// Which fields of SETATTR count.
+/// Bits for the valid fields of SETATTR.
 pub(super) mod set {
     pub const MODE: u32 = 1 << 0;
     pub const UID: u32 = 1 << 1;
@@ -154,8 +154,8 @@ pub(super) mod set {
     pub const CTIME: u32 = 1 << 10;
 }
 
-/// Kinds of notices.
+/// Code of the notice that invalidates an inode.
 pub(super) const NOTIFY_INVAL_INODE: i32 = 2;
 
-/// `FUSE_FSYNC_FDATASYNC`.
+/// Flag of FSYNC: `FUSE_FSYNC_FDATASYNC`.
 pub(super) const FSYNC_DATA: u32 = 1;

@@ -1,7 +1,7 @@
-//! Telling an [`Observer`] what requests did.
+//! Notification of an [`Observer`] about requests.
 //!
-//! With an observer each open file gets a number of its own and OPEN is asked for; without one none
-//! of this does anything.
+//! With an observer, the kernel sends OPEN requests and each open file gets its own number. Without
+//! one, nothing here has an effect.
 
 use super::Inner;
 use crate::protocol::Request;
@@ -9,7 +9,7 @@ use spindle_vfs::{Action, Attr, Caller, FileKind, Ino, Observer, OpenFlags};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Who is told, and the numbers of open files.
+/// The observer, and the numbers of open files.
 pub(super) struct Observed {
     observer: Option<Arc<dyn Observer>>,
     last_handle: AtomicU64,
@@ -20,24 +20,24 @@ impl Observed {
         Self { observer, last_handle: AtomicU64::new(0) }
     }
 
-    /// Returns true if there is anyone to tell.
+    /// Returns true if there is an observer.
     pub(super) fn is_on(&self) -> bool {
         self.observer.is_some()
     }
 
-    pub(super) fn tell(&self, by: Caller, action: &Action<'_>) {
+    pub(super) fn notify(&self, by: Caller, action: &Action<'_>) {
         if let Some(observer) = &self.observer {
             observer.observe(by, action);
         }
     }
 
-    /// Tells of a name that the kernel learns.
-    pub(super) fn named(&self, dir: Ino, name: &[u8], attr: &Attr) {
-        self.tell(Caller::default(), &Action::Named { dir, name, ino: attr.ino });
+    /// Notifies of a name that the kernel gets to know.
+    pub(super) fn notify_named(&self, dir: Ino, name: &[u8], attr: &Attr) {
+        self.notify(Caller::default(), &Action::Named { dir, name, ino: attr.ino });
     }
 
-    /// Tells of an open file, and gives it a number; 0 without an observer.
-    pub(super) fn opened(&self, by: Caller, attr: &Attr, flags: i32, created: bool) -> u64 {
+    /// Notifies of an open file. Returns its number, or 0 without an observer.
+    pub(super) fn notify_opened(&self, by: Caller, attr: &Attr, flags: i32, created: bool) -> u64 {
         if !self.is_on() {
             return 0;
         }
@@ -49,14 +49,14 @@ impl Observed {
             append: flags & libc::O_APPEND != 0,
             truncate: false,
         };
-        self.tell(by, &Action::Opened { handle, attr, flags, created });
+        self.notify(by, &Action::Opened { handle, attr, flags, created });
         handle
     }
 }
 
 impl Inner {
-    /// Returns what a name leads to, if someone will be told that it went.
-    pub(super) fn before(&self, dir: Ino, name: &[u8]) -> Option<Attr> {
+    /// Returns the attributes of a name that may be removed, if there is an observer.
+    pub(super) fn attr_if_observed(&self, dir: Ino, name: &[u8]) -> Option<Attr> {
         if !self.observed.is_on() {
             return None;
         }
@@ -65,23 +65,23 @@ impl Inner {
         Some(attr)
     }
 
-    /// Tells that a name went.
-    pub(super) fn removed(&self, by: Caller, dir: Ino, name: &[u8], before: Option<&Attr>) {
+    /// Notifies of a removed name.
+    pub(super) fn notify_removed(&self, by: Caller, dir: Ino, name: &[u8], before: Option<&Attr>) {
         if let Some(attr) = before {
-            self.observed.tell(by, &Action::Removed { dir, name, attr });
+            self.observed.notify(by, &Action::Removed { dir, name, attr });
         }
     }
 
-    /// Tells that something was made under a name.
-    pub(super) fn made(&self, by: Caller, dir: Ino, name: &[u8], attr: &Attr) {
-        self.observed.named(dir, name, attr);
+    /// Notifies of a new file or directory.
+    pub(super) fn notify_made(&self, by: Caller, dir: Ino, name: &[u8], attr: &Attr) {
+        self.observed.notify_named(dir, name, attr);
         if attr.kind == FileKind::Directory {
-            self.observed.tell(by, &Action::MadeDirectory(attr.ino));
+            self.observed.notify(by, &Action::MadeDirectory(attr.ino));
         }
     }
 }
 
-/// Returns who sent a request.
+/// Returns the caller of a request.
 pub(super) fn caller(req: &Request) -> Caller {
     Caller { user: req.uid(), process: req.pid() }
 }

@@ -1,13 +1,15 @@
-//! The requests one by one: decode, ask the file system, answer. What they have in common is in
-//! [`super`].
+//! The handlers of the single requests. Each calls the file system and sends the reply. Common
+//! parts are in [`super`].
 
 use super::observed::caller;
 use super::{
-    Inner, MAX_BACKGROUND, MAX_REQUEST_BYTES, READ_BUFFER, Server, VALID, cred, has_name_space, new_node,
-    probe, reply_empty, reply_sought, reply_xattr, reported,
+    Inner, MAX_BACKGROUND, MAX_REQUEST_BYTES, READ_BUFFER, Server, VALID, cred, errno_of, has_name_space,
+    new_node, probe, reply_empty, reply_seek, reply_xattr,
 };
 use crate::convert::{absent, decode_rdev};
-use crate::protocol::{Directory, Handler, NodeId, Operation, Reply, Request, Terms, init, open, write};
+use crate::protocol::{
+    Directory, Handler, Negotiation, NodeId, Operation, Reply, Request, init, open, write,
+};
 use crate::readdir::walk;
 use spindle_vfs::{
     Action, Caller, Error, FallocateMode, FileKind, Rdev, RenameMode, Result, Seek, SetAttr, XattrMode,
@@ -58,7 +60,7 @@ impl Handler for Server {
             Operation::Fallocate { offset, len, mode } => self.fallocate(req, node, offset, len, mode, reply),
             Operation::Seek { offset, whence } => self.seek(node, offset, whence, reply),
             Operation::SyncFs => self.syncfs(reply),
-            // Among them COPY_FILE_RANGE: the kernel then copies from page to page in its own
+            // For example COPY_FILE_RANGE: the kernel then copies pages in its own
             // cache.
             Operation::Unknown => reply.error(libc::ENOSYS),
         }
@@ -66,22 +68,22 @@ impl Handler for Server {
 
     fn forget(&self, node: NodeId, count: u64) {
         let ino = self.ino(node);
-        let released = self.upkeep.nodes.release(ino, count);
+        let released = self.state.nodes.release(ino, count);
         if released > 0 {
-            if self.observed.is_on() && !self.upkeep.nodes.knows(ino) {
-                self.observed.tell(Caller::default(), &Action::Forgotten(ino));
+            if self.observed.is_on() && !self.state.nodes.knows(ino) {
+                self.observed.notify(Caller::default(), &Action::Forgotten(ino));
             }
             self.fs.forget(ino, released);
-            // It may have been the last reference to an unlinked file.
+            // This may have been the last reference to an unlinked file.
             self.note_change();
-            self.upkeep.room.note_forget();
+            self.state.space.note_forget();
         }
     }
 }
 
 impl Server {
-    /// Agrees with the kernel on how to talk.
-    pub(crate) fn agree(&self, terms: &mut Terms) {
+    /// Chooses the flags and limits of the connection in reply to INIT.
+    pub(crate) fn negotiate(&self, negotiation: &mut Negotiation) {
         let wanted = init::ASYNC_READ
             | init::BIG_WRITES
             | init::PARALLEL_DIROPS
@@ -92,18 +94,18 @@ impl Server {
             | init::MAX_PAGES
             | init::EXPLICIT_INVAL_DATA;
         let killpriv = if self.xattrs { init::HANDLE_KILLPRIV_V2 } else { 0 };
-        let missing = terms.take(wanted | killpriv);
+        let missing = negotiation.accept(wanted | killpriv);
         if missing != 0 {
-            log::info!("this kernel has none of the flags {missing:#x} of INIT");
+            log::info!("this kernel does not offer the INIT flags {missing:#x}");
         }
-        let writes_cached = self.writeback && terms.take(init::WRITEBACK_CACHE) == 0;
+        let writes_cached = self.writeback && negotiation.accept(init::WRITEBACK_CACHE) == 0;
         self.writes_cached.store(writes_cached, Ordering::Relaxed);
-        let zero_message_open = terms.offers(init::NO_OPEN_SUPPORT) && !self.observed.is_on();
+        let zero_message_open = negotiation.offers(init::NO_OPEN_SUPPORT) && !self.observed.is_on();
         self.zero_message_open.store(zero_message_open, Ordering::Relaxed);
-        terms.max_write = MAX_REQUEST_BYTES;
-        terms.max_readahead = terms.max_readahead.min(MAX_REQUEST_BYTES);
-        terms.max_background = MAX_BACKGROUND;
-        terms.time_granularity_ns = self.fs.limits().time_granularity_ns;
+        negotiation.max_write = MAX_REQUEST_BYTES;
+        negotiation.max_readahead = negotiation.max_readahead.min(MAX_REQUEST_BYTES);
+        negotiation.max_background = MAX_BACKGROUND;
+        negotiation.time_granularity_ns = self.fs.limits().time_granularity_ns;
     }
 
     fn syncfs(&self, reply: Reply) {
@@ -114,14 +116,14 @@ impl Server {
         match self.fs.lookup(self.ino(parent), name) {
             Err(Error::NotFound) => match probe(req, parent, name) {
                 Some(attr) => reply.entry(Duration::ZERO, &attr, 0),
-                // An entry without an inode: the kernel remembers that there is none.
+                // An entry without an inode: the kernel caches that the name does not exist.
                 None => reply.entry(VALID, &absent(), 0),
             },
-            // A file handle of an NFS client asks any inode for `.`.
+            // The kernel looks up `.` in any inode for a file handle of an NFS client.
             Err(Error::NotDirectory) if name == b"." => reply.error(libc::ESTALE),
             result => {
                 if let Ok(attr) = &result {
-                    self.observed.named(self.ino(parent), name, attr);
+                    self.observed.notify_named(self.ino(parent), name, attr);
                 }
                 self.reply_entry(result, reply);
             }
@@ -131,7 +133,7 @@ impl Server {
     fn getattr(&self, ino: NodeId, reply: Reply) {
         match self.fs.getattr(self.ino(ino)) {
             Ok(attr) => reply.attr(VALID, &self.stat_attr(&attr)),
-            Err(error) => reply.error(reported(&error)),
+            Err(error) => reply.error(errno_of(&error)),
         }
     }
 
@@ -140,18 +142,18 @@ impl Server {
         match self.set_attributes(req, self.ino(ino), set) {
             Ok(attr) => {
                 if size.is_some() {
-                    self.observed.tell(caller(req), &Action::Resized(attr.ino, attr.size));
+                    self.observed.notify(caller(req), &Action::Resized(attr.ino, attr.size));
                 }
                 reply.attr(VALID, &self.stat_attr(&attr));
             }
-            Err(error) => reply.error(reported(&error)),
+            Err(error) => reply.error(errno_of(&error)),
         }
     }
 
     fn readlink(&self, ino: NodeId, reply: Reply) {
         match self.fs.readlink(self.ino(ino)) {
             Ok(target) => reply.data(&target),
-            Err(error) => reply.error(reported(&error)),
+            Err(error) => reply.error(errno_of(&error)),
         }
     }
 
@@ -177,20 +179,20 @@ impl Server {
 
     fn unlink(&self, req: &Request, parent: NodeId, name: &[u8], reply: Reply) {
         let (dir, name) = (self.ino(parent), name);
-        let before = self.before(dir, name);
-        let result = self.front.unlink(&cred(req), dir, name);
+        let before = self.attr_if_observed(dir, name);
+        let result = self.vfs.unlink(&cred(req), dir, name);
         if result.is_ok() {
-            self.removed(caller(req), dir, name, before.as_ref());
+            self.notify_removed(caller(req), dir, name, before.as_ref());
         }
         self.reply_removed(result, reply);
     }
 
     fn rmdir(&self, req: &Request, parent: NodeId, name: &[u8], reply: Reply) {
         let (dir, name) = (self.ino(parent), name);
-        let before = self.before(dir, name);
-        let result = self.front.rmdir(&cred(req), dir, name);
+        let before = self.attr_if_observed(dir, name);
+        let result = self.vfs.rmdir(&cred(req), dir, name);
         if result.is_ok() {
-            self.removed(caller(req), dir, name, before.as_ref());
+            self.notify_removed(caller(req), dir, name, before.as_ref());
         }
         self.reply_removed(result, reply);
     }
@@ -215,8 +217,8 @@ impl Server {
             _ => return reply.error(libc::EINVAL),
         };
         let (from, to) = (self.ino(parent), self.ino(newparent));
-        let before = (self.before(from, name), self.before(to, newname));
-        let result = self.front.rename(&cred(req), (from, name), (to, newname), mode);
+        let before = (self.attr_if_observed(from, name), self.attr_if_observed(to, newname));
+        let result = self.vfs.rename(&cred(req), (from, name), (to, newname), mode);
         if let (Ok(()), (Some(attr), replaced)) = (&result, &before) {
             let exchanged = mode == RenameMode::Exchange;
             let replaced = replaced.as_ref();
@@ -229,16 +231,16 @@ impl Server {
                 replaced,
                 exchanged,
             };
-            self.observed.tell(caller(req), &action);
+            self.observed.notify(caller(req), &action);
         }
         self.reply_removed(result, reply);
     }
 
     fn link(&self, req: &Request, ino: NodeId, newparent: NodeId, newname: &[u8], reply: Reply) {
-        let result = self.front.link(&cred(req), self.ino(ino), self.ino(newparent), newname);
+        let result = self.vfs.link(&cred(req), self.ino(ino), self.ino(newparent), newname);
         self.note_change();
         if let Ok(attr) = &result {
-            self.observed.named(self.ino(newparent), newname, attr);
+            self.observed.notify_named(self.ino(newparent), newname, attr);
         }
         self.reply_entry(result, reply);
     }
@@ -248,14 +250,14 @@ impl Server {
             return reply.error(libc::ENOSYS);
         }
         let attr = if self.observed.is_on() { self.fs.getattr(self.ino(ino)).ok() } else { None };
-        let handle = attr.map_or(0, |attr| self.observed.opened(caller(req), &attr, flags, false));
+        let handle = attr.map_or(0, |attr| self.observed.notify_opened(caller(req), &attr, flags, false));
         reply.opened(handle, open::KEEP_CACHE);
     }
 
     fn release(&self, req: &Request, ino: NodeId, fh: u64, reply: Reply) {
         if self.observed.is_on() {
             let attr = self.fs.getattr(self.ino(ino)).ok();
-            self.observed.tell(caller(req), &Action::Closed { handle: fh, attr: attr.as_ref() });
+            self.observed.notify(caller(req), &Action::Closed { handle: fh, attr: attr.as_ref() });
         }
         reply.ok();
     }
@@ -269,10 +271,10 @@ impl Server {
             match self.fs.read(self.ino(ino), offset, &mut buffer[..size]) {
                 Ok(len) => {
                     let (handle, ino, bytes) = (fh, self.ino(ino), len as u64);
-                    self.observed.tell(caller(req), &Action::Read { handle, ino, offset, bytes });
+                    self.observed.notify(caller(req), &Action::Read { handle, ino, offset, bytes });
                     reply.data(&buffer[..len]);
                 }
-                Err(error) => reply.error(reported(&error)),
+                Err(error) => reply.error(errno_of(&error)),
             }
         });
     }
@@ -289,32 +291,34 @@ impl Server {
         let (by, ino) = (cred(req), self.ino(ino));
         let (caller, handle) = (caller(req), fh);
         let late = write_flags & write::CACHE != 0;
-        let tell = move |inner: &Inner, written: &Result<usize>| match written {
+        let finish = move |inner: &Inner, written: &Result<usize>| match written {
             Ok(len) => {
-                inner.observed.tell(caller, &Action::Written { handle, ino, offset, bytes: *len as u64 });
+                inner.observed.notify(caller, &Action::Written { handle, ino, offset, bytes: *len as u64 });
             }
-            Err(_) if late => inner.upkeep.losses.log(ino),
+            Err(_) if late => inner.state.lost_writes.log(ino),
             Err(_) => {}
         };
         let written = self.write_file(&by, ino, offset, data, write_flags);
-        if !self.may_yet_fit(&written) {
-            tell(self, &written);
+        if !self.may_get_space(&written) {
+            finish(self, &written);
             return self.reply_written(written, reply);
         }
         let (inner, data) = (Arc::clone(&self.0), data.to_vec());
-        self.upkeep.retries.push(Box::new(move |_| {
+        self.state.retries.push(Box::new(move |_| {
             let again = || inner.write_file(&by, ino, offset, &data, write_flags);
-            let written = inner.upkeep.room.retry(again);
-            tell(&inner, &written);
+            let written = inner.state.space.retry(again);
+            finish(&inner, &written);
             inner.reply_written(written, reply);
         }));
     }
 
     fn fsync(&self, req: &Request, ino: NodeId, fh: u64, datasync: bool, reply: Reply) {
-        let result =
-            self.fs.fsync(self.ino(ino), datasync).and_then(|()| self.upkeep.losses.tell(self.ino(ino)));
+        let result = self
+            .fs
+            .fsync(self.ino(ino), datasync)
+            .and_then(|()| self.state.lost_writes.report(self.ino(ino)));
         if result.is_ok() {
-            self.observed.tell(caller(req), &Action::Synced { handle: fh, ino: self.ino(ino) });
+            self.observed.notify(caller(req), &Action::Synced { handle: fh, ino: self.ino(ino) });
         }
         reply_empty(result, reply);
     }
@@ -337,7 +341,7 @@ impl Server {
         });
         match result {
             Ok(()) => reply.ok(),
-            Err(error) => reply.error(reported(&error)),
+            Err(error) => reply.error(errno_of(&error)),
         }
     }
 
@@ -349,14 +353,14 @@ impl Server {
         });
         match result {
             Ok(()) => reply.ok(),
-            Err(error) => reply.error(reported(&error)),
+            Err(error) => reply.error(errno_of(&error)),
         }
     }
 
     fn statfs(&self, reply: Reply) {
         match self.fs.statfs() {
             Ok(stat) => reply.statfs(&stat),
-            Err(error) => reply.error(reported(&error)),
+            Err(error) => reply.error(errno_of(&error)),
         }
     }
 
@@ -373,7 +377,7 @@ impl Server {
         if !has_name_space(name) {
             return reply.error(libc::EOPNOTSUPP);
         }
-        let result = self.front.setxattr(&cred(req), self.ino(ino), name, value, mode);
+        let result = self.vfs.setxattr(&cred(req), self.ino(ino), name, value, mode);
         self.reply_change(result, reply);
     }
 
@@ -381,7 +385,7 @@ impl Server {
         if !self.xattrs {
             reply.error(libc::ENOSYS);
         } else if has_name_space(name) {
-            reply_xattr(self.front.getxattr(&cred(req), self.ino(ino), name), size, reply);
+            reply_xattr(self.vfs.getxattr(&cred(req), self.ino(ino), name), size, reply);
         } else {
             reply.error(libc::EOPNOTSUPP);
         }
@@ -391,7 +395,7 @@ impl Server {
         if !self.xattrs {
             return reply.error(libc::ENOSYS);
         }
-        let names = self.front.listxattr(&cred(req), self.ino(ino)).map(|names| {
+        let names = self.vfs.listxattr(&cred(req), self.ino(ino)).map(|names| {
             names.into_iter().flat_map(|name| name.into_iter().chain(std::iter::once(0))).collect()
         });
         reply_xattr(names, size, reply);
@@ -401,7 +405,7 @@ impl Server {
         if !self.xattrs {
             reply.error(libc::ENOSYS);
         } else if has_name_space(name) {
-            self.reply_change(self.front.removexattr(&cred(req), self.ino(ino), name), reply);
+            self.reply_change(self.vfs.removexattr(&cred(req), self.ino(ino), name), reply);
         } else {
             reply.error(libc::EOPNOTSUPP);
         }
@@ -410,14 +414,14 @@ impl Server {
     fn create(&self, req: &Request, parent: NodeId, name: &[u8], mode: u32, flags: i32, reply: Reply) {
         let node = new_node(req, FileKind::Regular, mode, Rdev::default(), b"");
         let by = caller(req);
-        self.make(req, parent, name, &node, move |inner, made| match made {
+        self.create_or_defer(req, parent, name, &node, move |inner, made| match made {
             Ok(attr) => {
-                inner.upkeep.nodes.take(&attr);
-                let handle = inner.observed.opened(by, &attr, flags, true);
+                inner.state.nodes.add_reference(&attr);
+                let handle = inner.observed.notify_opened(by, &attr, flags, true);
                 let shown = inner.entry_attr(&attr);
                 reply.created(VALID, &shown, attr.generation, handle, open::KEEP_CACHE);
             }
-            Err(error) => reply.error(reported(&error)),
+            Err(error) => reply.error(errno_of(&error)),
         });
     }
 
@@ -438,7 +442,7 @@ impl Server {
         let by = cred(req);
         let allowed = self
             .permit_write(ino, offset.saturating_add(length))
-            .and_then(|()| if by.is_root() { Ok(()) } else { self.kill_setid(ino) });
+            .and_then(|()| if by.is_root() { Ok(()) } else { self.clear_setid(ino) });
         let result = allowed.and_then(|()| self.fs.fallocate(ino, mode, offset, length, by.privilege()));
         self.reply_change(result, reply);
     }
@@ -452,17 +456,17 @@ impl Server {
         let Ok(offset) = u64::try_from(offset) else { return reply.error(libc::ENXIO) };
         let file = self.ino(ino);
         if self.fs.read_only() {
-            return reply_sought(self.fs.seek(file, offset, what), reply);
+            return reply_seek(self.fs.seek(file, offset, what), reply);
         }
         let inner = Arc::clone(&self.0);
-        self.upkeep.seeks.push(Box::new(move |notifier| {
+        self.state.seeks.push(Box::new(move |notifier| {
             let from = i64::try_from(offset).unwrap_or(i64::MAX);
-            // To the end of the file. The kernel refuses if it has forgotten the file: then it has
-            // no pages either.
+            // Writes back to the end of the file. If the kernel has forgotten the file,
+            // this fails, and there are no pages.
             if let Err(error) = notifier.inval_inode(ino, from) {
-                log::debug!("write-back of inode {}: {error}", file.0);
+                log::debug!("cannot write back inode {}: {error}", file.0);
             }
-            reply_sought(inner.fs.seek(file, offset, what), reply);
+            reply_seek(inner.fs.seek(file, offset, what), reply);
         }));
     }
 }

@@ -1,4 +1,4 @@
-//! What mounted tests need to end whatever happens.
+//! Common parts of the tests with mounts.
 
 use nix::mount::{MntFlags, umount2};
 use spindle_clock::{Condvar, Mutex};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// After so long a test counts as hanging.
+/// Time after which a test counts as hanging.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Aborts the test process, and the mounts it would hang on, unless it is dropped in time.
+/// Aborts the test process and its mounts, unless it is dropped in time.
 pub struct Watchdog(Arc<(Mutex<bool>, Condvar)>);
 
 impl Watchdog {
@@ -40,8 +40,8 @@ impl Drop for Watchdog {
     }
 }
 
-/// Returns whether mounted tests can run: not without `/dev/fuse` or root. Where `CI` is set that
-/// is a failure.
+/// Returns true if tests with mounts can run: they need `/dev/fuse` and root. If `CI` is set, they
+/// must be able to run.
 pub fn can_mount() -> bool {
     let possible = Path::new("/dev/fuse").exists() && nix::unistd::geteuid().is_root();
     assert!(possible || std::env::var_os("CI").is_none(), "mounted tests need root and /dev/fuse");
@@ -51,7 +51,7 @@ pub fn can_mount() -> bool {
     possible
 }
 
-/// Room for everything that these tests do.
+/// Returns options of a model with enough space for these tests.
 pub fn big_model() -> ModelOptions {
     ModelOptions { blocks: 65536, files: 20000, ..ModelOptions::default() }
 }

@@ -44,11 +44,11 @@ mod aio {
 
     const PWRITE: u16 = 1;
 
-    /// Memory as direct I/O wants it.
+    /// Memory with the alignment for direct I/O.
     #[repr(align(4096))]
     pub struct Aligned<const N: usize>(pub [u8; N]);
 
-    /// Writes with `io_submit` and waits for the end: the bytes written, or the error number.
+    /// Writes with `io_submit` and waits. Returns the number of bytes written, or the error number.
     pub fn write<const N: usize>(file: &File, data: &Aligned<N>, offset: i64) -> Result<i64, i32> {
         let mut context = 0u64;
         let mut iocb = Iocb {
@@ -72,8 +72,8 @@ mod aio {
     }
 }
 
-/// Promise: who reads after an asynchronous direct write has ended sees what it wrote, though
-/// someone had read the old bytes into the kernel's cache while it was under way.
+/// Promise: a read after the end of an asynchronous direct write returns the new bytes, even if the
+/// old bytes were read into the kernel's cache during the write.
 #[test]
 fn no_stale_reads_after_asynchronous_writes() {
     for mode in WRITE_MODES {
@@ -89,18 +89,18 @@ fn no_stale_reads_after_asynchronous_writes() {
             fs.wait_for_held_write();
             let mut bytes = [0; 16384];
             reader.read_exact_at(&mut bytes, 0).unwrap();
-            assert_eq!(bytes, [1; 16384], "{mode}: the write has not happened yet");
-            fs.let_write_go();
+            assert_eq!(bytes, [1; 16384], "{mode}: the write is not done yet");
+            fs.release_write();
             assert_eq!(written.join().unwrap(), Ok(16384), "{mode}");
         });
         let mut bytes = [0; 16384];
         reader.read_exact_at(&mut bytes, 0).unwrap();
-        assert!(bytes == [2; 16384], "{mode}: old bytes are still seen");
+        assert!(bytes == [2; 16384], "{mode}: the read returned old bytes");
     }
 }
 
-/// Promise: a direct write, asynchronous or not, writes what there is room for, and then hears that
-/// the disk is full, and not of some error.
+/// Promise: a direct write, asynchronous or not, writes as much as fits, and then fails with
+/// ENOSPC.
 #[test]
 fn direct_writes_to_a_full_disk() {
     for mode in WRITE_MODES {
@@ -115,7 +115,7 @@ fn direct_writes_to_a_full_disk() {
         let bytes = i64::try_from((free - 1) * 4096).unwrap();
         nix::fcntl::fallocate(&filler, nix::fcntl::FallocateFlags::empty(), 0, bytes).unwrap();
         let data = Box::new(aio::Aligned([3u8; 8192]));
-        assert_eq!(aio::write(&file, &data, 0), Ok(4096), "{mode}: there is room for a half");
+        assert_eq!(aio::write(&file, &data, 0), Ok(4096), "{mode}: half of the data fits");
         for offset in [4096, 1 << 20] {
             assert_eq!(aio::write(&file, &data, offset), Err(libc::ENOSPC), "{mode}: asynchronous");
             let direct = file.write_at(&data.0, u64::try_from(offset).unwrap());

@@ -1,5 +1,5 @@
-//! Full file systems, and files as large as they can be: a write that returned is in the image, and
-//! what is not is told.
+//! Full file systems, and files of the largest size: a write that returned is in the image, or its
+//! loss is reported.
 
 use crate::harness::{Mounted, WRITE_MODES, in_both_modes};
 use crate::{big_model, errno};
@@ -10,12 +10,12 @@ use std::os::unix::fs::{FileExt, MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Room for 300 blocks, 20 of them for the superuser.
+/// Returns a model of 300 blocks, 20 of them reserved for the superuser.
 fn small_model() -> ModelOptions {
     ModelOptions { blocks: 300, reserve_blocks: 20, files: 100, ..big_model() }
 }
 
-/// Takes all space but `blocks` blocks.
+/// Allocates all free blocks except `blocks`.
 fn fill_but(m: &Mounted, blocks: u64) {
     let free = spindle_vfs::FileSystem::statfs(&*m.fs).unwrap().bfree;
     let file = File::create(m.path("filler")).unwrap();
@@ -28,10 +28,9 @@ fn fill_but(m: &Mounted, blocks: u64) {
     .unwrap();
 }
 
-/// Promise: programs that write until the disk is full hear of it from `write`, and all that was
-/// written until then is there.
+/// Promise: `write` fails when the disk is full, and everything written before is in the image.
 #[test]
-fn write_tells_of_a_full_disk() {
+fn write_reports_a_full_disk() {
     let Some(mut m) = Mounted::with_model("", small_model()) else { return };
     for record in [100, 4096, 10_000] {
         let mut file = File::create(m.path("f")).unwrap();
@@ -41,7 +40,7 @@ fn write_tells_of_a_full_disk() {
                 Ok(len) => written += len as u64,
                 Err(error) => break error,
             }
-            assert!(written < 301 * 4096, "more than there is room for");
+            assert!(written < 301 * 4096, "more than the disk can hold");
         };
         assert_eq!(errno(&error), libc::ENOSPC);
         file.sync_all().unwrap();
@@ -53,10 +52,10 @@ fn write_tells_of_a_full_disk() {
     m.unmount();
 }
 
-/// Promise: with `writeback` the end of the mount tells how much could not be kept, and of which
-/// file, even if nobody asked.
+/// Promise: with `writeback` the unmount reports the number of lost bytes and the files, even if no
+/// program called `fsync`.
 #[test]
-fn late_writes_are_accounted_for() {
+fn lost_late_writes_are_reported() {
     let Some(mut m) = Mounted::with_model("writeback", small_model()) else { return };
     fs::create_dir(m.path("d")).unwrap();
     fill_but(&m, 10);
@@ -65,8 +64,8 @@ fn late_writes_are_accounted_for() {
     assert_eq!(errno(&file.sync_all().unwrap_err()), libc::ENOSPC);
     drop(file);
     let error = m.end().unwrap_err().to_string();
-    assert!(error.contains("could not be kept") && error.contains(" of /d/f (no space left)"), "{error}");
-    // What is written again in time is not lost.
+    assert!(error.contains("bytes of late writes") && error.contains(" of /d/f (no space left)"), "{error}");
+    // Data that is written again before the unmount is not lost.
     m.remount_ended();
     fs::remove_file(m.path("d/f")).unwrap();
     let mut file = File::create(m.path("d/g")).unwrap();
@@ -80,7 +79,7 @@ fn late_writes_are_accounted_for() {
     assert_eq!(fs::read(m.path("d/g")).unwrap(), vec![8; 100 * 4096]);
 }
 
-/// A file mapped for writing, all of it.
+/// A mapping of a whole file for writing.
 mod mapped {
     #![allow(unsafe_code)] // The mapping is as long as the file and is used nowhere else.
     use std::fs::File;
@@ -115,10 +114,10 @@ mod mapped {
     }
 }
 
-/// Promise: what a mapping could not get room for is told by `msync`, `fsync` or `close`, and if
-/// none of them is called, by the end of the mount.
+/// Promise: if there is no space for the pages of a mapping, `msync`, `fsync` or `close` fails, and
+/// if none of them is called, the unmount fails.
 #[test]
-fn mappings_without_room() {
+fn mappings_without_space() {
     for mode in WRITE_MODES {
         for ask in ["msync", "fsync", "close", "nothing"] {
             let Some(mut m) = Mounted::with_model(mode, small_model()) else { return };
@@ -129,14 +128,14 @@ fn mappings_without_room() {
             let mut mapped = mapped::Mapped::new(&file, 100 * 4096);
             let close = |file| nix::unistd::close(file).map_err(std::io::Error::from);
             mapped.fill(b'x');
-            let told = match ask {
+            let error = match ask {
                 "msync" => mapped.sync().err(),
                 "fsync" => file.sync_all().err(),
                 "close" => close(file.try_clone().unwrap()).err(),
                 _ => None,
             };
             let expected = (ask != "nothing").then_some(libc::ENOSPC);
-            assert_eq!(told.as_ref().map(errno), expected, "{mode}: {ask}");
+            assert_eq!(error.as_ref().map(errno), expected, "{mode}: {ask}");
             drop(file);
             drop(mapped);
             let error = m.end().unwrap_err().to_string();
@@ -145,10 +144,10 @@ fn mappings_without_room() {
     }
 }
 
-/// Promise: writing, cutting and allocating beyond the largest file are refused before anything
-/// happens.
+/// Promise: writes, truncations and allocations beyond the largest file size are refused and change
+/// nothing.
 #[test]
-fn larger_than_files_can_be() {
+fn beyond_the_largest_file_size() {
     const MAX: u64 = 1 << 30;
     let limits = spindle_vfs::Limits { file_size_max: MAX, ..big_model().limits };
     let model = ModelOptions { limits, ..big_model() };
@@ -157,12 +156,12 @@ fn larger_than_files_can_be() {
         fs::write(m.path("f"), b"contents").unwrap();
         let file = OpenOptions::new().read(true).write(true).open(m.path("f")).unwrap();
         let efbig = |what: &str, offset: u64, result: std::io::Result<()>| {
-            let told = result.as_ref().err().map(errno);
-            assert_eq!(told, Some(libc::EFBIG), "{mode}: {what} at {offset}");
+            let error = result.as_ref().err().map(errno);
+            assert_eq!(error, Some(libc::EFBIG), "{mode}: {what} at {offset}");
         };
         for offset in [MAX, MAX - 3, 1 << 62] {
-            // With `writeback` the kernel takes it, and nobody can tell it not to. What fits is
-            // written.
+            // With `writeback` the kernel accepts such a write. A write that starts
+            // below the limit is partly written.
             if mode == "writethrough" && offset >= MAX {
                 efbig("write", offset, file.write_at(b"more", offset).map(drop));
             }
@@ -179,9 +178,9 @@ fn larger_than_files_can_be() {
     }
 }
 
-/// Promise: the reserve is for who writes, whoever owns the file.
+/// Promise: the use of the reserve depends on the user who writes, not on the owner of the file.
 #[test]
-fn the_reserve_is_the_superusers() {
+fn the_reserve_is_for_the_superuser() {
     in_both_modes("allow_other", |m| {
         drop(m);
         let Some(m) = Mounted::with_model("allow_other", small_model()) else { return };
@@ -191,12 +190,12 @@ fn the_reserve_is_the_superusers() {
         let mut dd = Command::new("dd");
         dd.args(["if=/dev/zero", "bs=4096", "count=1", "conv=notrunc"]).uid(65534).gid(65534);
         dd.arg(format!("of={}", m.path("root's").display())).stderr(std::process::Stdio::null());
-        assert!(!dd.status().unwrap().success(), "nobody writes to a file of root");
+        assert!(!dd.status().unwrap().success(), "user nobody writes to a file of root");
         assert_eq!(fs::metadata(m.path("root's")).unwrap().len(), 0);
         fs::write(m.path("nobody's"), b"").unwrap();
         chown(m.path("nobody's"), Some(65534), None).unwrap();
         let file = OpenOptions::new().write(true).open(m.path("nobody's")).unwrap();
-        file.write_all_at(&[1; 4096], 0).expect("root writes to a file of nobody");
+        file.write_all_at(&[1; 4096], 0).expect("root writes to a file of user nobody");
         file.sync_all().unwrap();
     });
 }

@@ -1,4 +1,4 @@
-//! A model file system on a temporary directory, which is unmounted whatever happens.
+//! A model file system mounted on a temporary directory, which is always unmounted.
 
 use crate::common::{Watchdog, big_model, can_mount};
 use spindle_clock::TickClock;
@@ -18,10 +18,10 @@ pub struct Mounted {
     _watchdog: Watchdog,
 }
 
-/// The words for each way of writing.
+/// The mount options for the two modes of writing.
 pub const WRITE_MODES: [&str; 2] = ["writethrough", "writeback"];
 
-/// Runs a test on a mount with these words and each way of writing.
+/// Runs a test on a mount with these options and each mode of writing.
 pub fn in_both_modes(words: &str, test: impl Fn(Mounted)) {
     for mode in WRITE_MODES {
         if let Some(mounted) = Mounted::new(&format!("{words},{mode}")) {
@@ -76,7 +76,7 @@ impl Mounted {
         self.end().unwrap();
     }
 
-    /// Unmounts and gives what the session says in the end.
+    /// Unmounts, and returns the result of the session.
     pub fn end(&mut self) -> spindle_fuse::Result<()> {
         let session = self.session.take().unwrap();
         end(&session);
@@ -88,7 +88,7 @@ impl Mounted {
         self.mount(Arc::clone(&self.fs) as _);
     }
 
-    /// Unmounts and mounts again: nothing is in the kernel's caches any more.
+    /// Unmounts and mounts again, which empties the kernel's caches.
     pub fn remount(&mut self) {
         self.replace(Arc::clone(&self.fs) as _);
     }
@@ -102,8 +102,8 @@ impl Drop for Mounted {
     }
 }
 
-/// Unmounts as soon as nothing is in use: another test may be starting a program, and until it runs
-/// that holds copies of everything that was open.
+/// Unmounts as soon as nothing is in use. Another test may be starting a program, which holds
+/// copies of all open descriptors until it runs.
 fn end(session: &Session) {
     while let Err(error) = session.unmount() {
         if !error.to_string().contains("busy") {

@@ -1,4 +1,4 @@
-//! What programs see of a mounted model.
+//! Tests of programs on a mounted model file system.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -25,7 +25,7 @@ fn errno(error: &std::io::Error) -> i32 {
     error.raw_os_error().unwrap_or(0)
 }
 
-/// Promise: what is written is read back, from the caches and after they are gone.
+/// Promise: written data is read back, from the caches and without them.
 #[test]
 fn contents_survive() {
     in_both_modes("", |mut m| {
@@ -44,8 +44,8 @@ fn contents_survive() {
     });
 }
 
-/// Promise: appending from two handles loses nothing, and a file can be read through a handle
-/// beside a write-only one that overwrites parts of its pages.
+/// Promise: appends through two handles lose nothing, and a write-only handle can overwrite parts
+/// of pages.
 #[test]
 fn appending_and_partial_pages() {
     in_both_modes("", |mut m| {
@@ -58,8 +58,8 @@ fn appending_and_partial_pages() {
         m.remount();
         let text = fs::read_to_string(m.path("log")).unwrap();
         assert!(text.lines().enumerate().all(|(i, line)| line == format!("line {i:04}")), "{text}");
-        // A write-only handle into the middle of a page that is not cached: the kernel must read it
-        // first.
+        // The page is not cached, so the kernel must read it before the write through a
+        // write-only handle.
         let file = OpenOptions::new().write(true).open(m.path("log")).unwrap();
         file.write_all_at(b"LINE", 10).unwrap();
         drop(file);
@@ -68,7 +68,7 @@ fn appending_and_partial_pages() {
     });
 }
 
-/// Promise: truncation by name, by handle and by opening takes effect at once and lasts.
+/// Promise: truncation by name, by handle and by open takes effect at once and is stored.
 #[test]
 fn truncation() {
     in_both_modes("", |mut m| {
@@ -88,8 +88,7 @@ fn truncation() {
     });
 }
 
-/// Promise: renaming replaces, refuses or exchanges as asked, and what is cached of the names
-/// follows.
+/// Promise: rename replaces, refuses or exchanges as requested, and the cached names follow.
 #[test]
 fn renaming() {
     let Some(m) = Mounted::new("") else { return };
@@ -113,8 +112,8 @@ fn renaming() {
     assert_eq!(errno(&fs::rename(m.path("e"), m.path("e/d/x")).unwrap_err()), libc::EINVAL);
 }
 
-/// Promise: the attributes of a file are right under every one of its names, however they come and
-/// go.
+/// Promise: the attributes of a file are right under each of its names, after names are added and
+/// removed.
 #[test]
 fn hard_links_and_cached_attributes() {
     let Some(m) = Mounted::new("") else { return };
@@ -134,7 +133,7 @@ fn hard_links_and_cached_attributes() {
     assert_eq!(fs::metadata(m.path("three")).unwrap().mode() & 0o7777, 0o640);
 }
 
-/// Promise: a file unlinked while open can be used, and is freed when it is closed or when the
+/// Promise: a file that is unlinked while open can be used, and is freed when it is closed or the
 /// mount ends.
 #[test]
 fn unlinked_while_open() {
@@ -158,8 +157,8 @@ fn unlinked_while_open() {
     });
 }
 
-/// Promise: a directory of 10,000 names lists each exactly once, cold and warm, with types and
-/// right attributes.
+/// Promise: a directory of 10,000 names lists each name exactly once, with and without the cache,
+/// with the right types and attributes.
 #[test]
 fn ten_thousand_names() {
     let Some(mut m) = Mounted::new("") else { return };
@@ -185,8 +184,8 @@ fn ten_thousand_names() {
     assert_eq!(fs::read_dir(m.path("")).unwrap().count(), 1);
 }
 
-/// Promise: holes are holes: found by seeking (also under data that the kernel has not written
-/// back), made by punching, and not held space for.
+/// Promise: holes are found by seek (also if the kernel has not written back data), created by
+/// punching, and take no space.
 #[test]
 fn sparse_files() {
     in_both_modes("", |mut m| {
@@ -219,8 +218,8 @@ fn sparse_files() {
     });
 }
 
-/// Promise: times are kept to the nanosecond, before 1970 as after it, and changes set those that
-/// they should.
+/// Promise: times are stored to the nanosecond, before and after 1970, and each change sets the
+/// right times.
 #[test]
 fn times() {
     in_both_modes("", |mut m| {
@@ -257,7 +256,7 @@ fn times() {
     });
 }
 
-/// Promise: nodes of every kind, links, owners and modes arrive as they were made.
+/// Promise: nodes of every type, links, owners and modes are stored.
 #[test]
 fn every_kind_of_node() {
     let Some(mut m) = Mounted::new("") else { return };
@@ -277,15 +276,16 @@ fn every_kind_of_node() {
     assert_eq!((stat("fifo").mode(), stat("sock").mode()), (0o010_644, 0o140_644));
     assert_eq!((stat("file").uid(), stat("file").gid(), stat("file").mode()), (1000, 2000, 0o104_755));
     assert_eq!(fs::read_link(m.path("link")).unwrap().to_str(), Some("some/where"));
-    // A new owner takes the set-id bits away.
+    // A change of owner clears the set-id bits.
     chown(m.path("file"), Some(1001), None).unwrap();
     assert_eq!(stat("file").mode(), 0o100_755);
     assert_eq!(fs::metadata(m.path("")).unwrap().ino(), 2, "the root keeps its own number");
-    // The mount is nodev unless asked otherwise.
+    // Mounts are nodev by default.
     assert_eq!(errno(&File::open(m.path("null")).unwrap_err()), libc::EACCES);
 }
 
-/// Promise: new files take their group from a set-group-id directory, and with `grpid` from any.
+/// Promise: new files take their group from a set-group-id directory, and with `grpid` from any
+/// directory.
 #[test]
 fn groups_of_new_files() {
     for (words, expected, sub_mode) in [("", [0, 50], 0o2755), ("grpid", [60, 50], 0o755)] {
@@ -304,7 +304,8 @@ fn groups_of_new_files() {
     }
 }
 
-/// Promise: extended attributes are kept, and where the format has none every call says so.
+/// Promise: extended attributes are stored, and with `nouser_xattr` every call fails with
+/// EOPNOTSUPP.
 #[test]
 fn extended_attributes() {
     use xattrs::{get, list, remove, set};
@@ -325,7 +326,7 @@ fn extended_attributes() {
     assert_eq!(get(&m.path("f"), "user.color"), Err(libc::EOPNOTSUPP));
 }
 
-/// The calls that the standard library lacks.
+/// System calls that the standard library does not have.
 mod xattrs {
     #![allow(unsafe_code)] // Plain calls with pointers to live buffers of the length given.
     use std::ffi::CString;
@@ -372,23 +373,23 @@ mod xattrs {
     }
 }
 
-/// Promise: `statfs` tells what the file system tells, and a full one says so without losing what
-/// was written.
+/// Promise: `statfs` returns the numbers of the file system, and a full file system fails with
+/// ENOSPC and loses no data.
 #[test]
 fn space() {
     let model = ModelOptions { blocks: 300, reserve_blocks: 20, files: 20, ..big_model() };
     let Some(mut m) = Mounted::with_model("", model) else { return };
-    let told = nix::sys::statvfs::statvfs(&m.path("")).unwrap();
+    let found = nix::sys::statvfs::statvfs(&m.path("")).unwrap();
     let expected = m.fs.statfs().unwrap();
-    assert_eq!((told.blocks(), told.blocks_free()), (expected.blocks, expected.bfree));
-    assert_eq!((told.blocks_available(), told.files_free()), (expected.bavail, expected.ffree));
-    assert_eq!(told.name_max(), 255);
+    assert_eq!((found.blocks(), found.blocks_free()), (expected.blocks, expected.bfree));
+    assert_eq!((found.blocks_available(), found.files_free()), (expected.bavail, expected.ffree));
+    assert_eq!(found.name_max(), 255);
     let mut file = File::create(m.path("f")).unwrap();
     let result = file.write_all(&vec![3; 4096 * 400]).and_then(|()| file.sync_all());
     assert_eq!(errno(&result.unwrap_err()), libc::ENOSPC);
     drop(file);
     fs::remove_file(m.path("f")).unwrap();
-    // What a removed file held is there for the next one, again and again.
+    // The space of a removed file is free for the next one, many times.
     for i in 0..20 {
         let mut file = File::create(m.path("g")).unwrap();
         file.write_all(&vec![i; 4096 * 200]).and_then(|()| file.sync_all()).unwrap();
@@ -400,10 +401,9 @@ fn space() {
     assert!(fs::read(m.path("g")).unwrap() == vec![4; 4096 * 100]);
 }
 
-/// Promise: `ro` refuses every change and still reads; `uid`, `gid` and the masks change what is
-/// shown only.
+/// Promise: `ro` refuses every change; `uid`, `gid` and the masks change only the shown attributes.
 #[test]
-fn read_only_and_presented() {
+fn read_only_and_shown_attributes() {
     let Some(m) = Mounted::new("ro") else { return };
     assert_eq!(errno(&fs::write(m.path("f"), b"").unwrap_err()), libc::EROFS);
     assert_eq!(fs::read_dir(m.path("")).unwrap().count(), 0);
@@ -418,8 +418,8 @@ fn read_only_and_presented() {
     assert_eq!(m.fs.lookup(m.fs.root(), b"f").unwrap().uid, 0);
 }
 
-/// Promise: a format of 1979, with short names, whole seconds and no symbolic links, mounts as
-/// well.
+/// Promise: a format of 1979, with short names, whole seconds and no symbolic links, can be
+/// mounted.
 #[test]
 fn an_old_format() {
     let old = ModelOptions::old();
@@ -435,7 +435,7 @@ fn an_old_format() {
     assert_eq!(fs::read(m.path("f")).unwrap(), b"old");
 }
 
-/// Promise: a mount that is in use is not unmounted, and goes on working.
+/// Promise: a mount that is in use is not unmounted, and continues to work.
 #[test]
 fn busy_is_not_unmounted() {
     let Some(m) = Mounted::new("") else { return };
@@ -446,10 +446,10 @@ fn busy_is_not_unmounted() {
     fs::write(m.path("g"), b"still here").unwrap();
 }
 
-/// Promise: BSD's file flags are obeyed, though the kernel knows nothing of them.
+/// Promise: BSD's file flags are enforced, although the kernel does not know them.
 #[test]
 fn file_flags() {
-    // What came late and was refused is told again at the end.
+    // A refused late write is reported again at the end.
     let again = |m: &mut Mounted| {
         if let Err(error) = m.end() {
             assert!(error.to_string().contains("(operation not permitted)"), "{error}");

@@ -1,4 +1,4 @@
-//! What reaches the file system, and when.
+//! The calls that reach the file system, and their time.
 
 use crate::common::{big_model, can_mount};
 use crate::harness::{Mounted, WRITE_MODES};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A model that counts its calls by name.
+/// A model file system that counts its calls by name.
 pub struct Observed {
     model: Arc<ModelFs>,
     calls: Mutex<BTreeMap<&'static str, u64>>,
@@ -30,25 +30,25 @@ pub struct Observed {
     moved: Condvar,
 }
 
-/// Where a write is that is to wait.
+/// State of a write that is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Held {
-    /// No write is to wait.
+    /// No write is held.
     #[default]
     No,
-    /// The next one is.
+    /// The next write will be held.
     Next,
-    /// It does.
+    /// A write is held.
     Waits,
 }
 
 impl Observed {
-    /// Lets the next write wait before it does anything.
+    /// Holds the next write before it has any effect.
     pub fn hold_next_write(&self) {
         *self.held.lock() = Held::Next;
     }
 
-    /// Waits until there is such a write.
+    /// Waits until a write is held.
     pub fn wait_for_held_write(&self) {
         let mut held = self.held.lock();
         while *held != Held::Waits {
@@ -56,8 +56,8 @@ impl Observed {
         }
     }
 
-    /// Lets it go on.
-    pub fn let_write_go(&self) {
+    /// Lets the held write continue.
+    pub fn release_write(&self) {
         *self.held.lock() = Held::No;
         self.moved.notify_all();
     }
@@ -90,7 +90,7 @@ impl Observed {
     }
 }
 
-macro_rules! passed_on {
+macro_rules! forwarded {
     ($(fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {
         impl FileSystem for Observed {
             $(fn $name(&self, $($arg: $type),*) -> $result {
@@ -123,7 +123,7 @@ macro_rules! passed_on {
     };
 }
 
-passed_on! {
+forwarded! {
     fn root() -> Ino;
     fn limits() -> Limits;
     fn read_only() -> bool;
@@ -173,7 +173,7 @@ fn observed_with(options: MountOptions) -> Option<(Mounted, Arc<Observed>)> {
     Some((m, fs))
 }
 
-/// Promise: what is changed is made durable without anybody asking, and `fsync` at once.
+/// Promise: changes become durable without a request after `commit=`, and with `fsync` at once.
 #[test]
 fn durability() {
     let Some((mut m, fs)) = observed("commit=1") else { return };
@@ -188,20 +188,20 @@ fn durability() {
     assert_eq!((fs.calls("fsync"), fs.calls("fsync of data")), (3, 1));
     drop(file);
     m.unmount();
-    assert_eq!(fs.calls("unmount"), 0, "that is the caller's business");
+    assert_eq!(fs.calls("unmount"), 0, "the caller unmounts the file system");
 }
 
-/// Promise: as the manual says, `syncfs` (and so `sync`) has the kernel send what it holds, but
-/// makes nothing durable, and `fsync` does. When this fails the kernel has begun to tell of it, and
-/// the manual is to say so.
+/// Promise: as documented, `syncfs` (and so `sync`) makes the kernel send its data, but makes
+/// nothing durable; `fsync` does. If this fails, the kernel has started to pass on `syncfs`, and
+/// the documentation must be changed.
 #[test]
-fn sync_is_not_heard() {
+fn sync_is_not_passed_on() {
     for mode in WRITE_MODES {
         let Some((m, fs)) = observed(&format!("commit=300,{mode}")) else { return };
         let mut file = File::create(m.path("f")).unwrap();
         file.write_all(b"x").unwrap();
         nix::unistd::syncfs(&file).unwrap();
-        // Linux does not wait for what it sends.
+        // Linux does not wait for the data that it sends.
         fs.wait_for_call(if mode == "writeback" { "write_late" } else { "write" }, 1);
         assert_eq!((fs.calls("sync"), fs.calls("fsync")), (0, 0), "{mode}");
         File::open(m.path("")).unwrap().sync_all().unwrap();
@@ -211,7 +211,7 @@ fn sync_is_not_heard() {
 
 /// Promise: on a block device `syncfs` returns when everything is durable, from Linux 6.18 on.
 #[test]
-fn sync_is_heard_on_block_devices() {
+fn sync_is_passed_on_for_block_devices() {
     let Some(device) = LoopDevice::new() else { return };
     for mode in WRITE_MODES {
         let mut options = MountOptions::default();
@@ -222,15 +222,15 @@ fn sync_is_heard_on_block_devices() {
         file.write_all(b"x").unwrap();
         let before = fs.calls("sync");
         nix::unistd::syncfs(&file).unwrap();
-        let told = fs.calls("sync") > before;
-        assert_eq!(told, kernel_version() >= (6, 18), "{mode}");
-        if told {
+        let passed_on = fs.calls("sync") > before;
+        assert_eq!(passed_on, kernel_version() >= (6, 18), "{mode}");
+        if passed_on {
             assert_eq!(fs.calls("write") + fs.calls("write_late"), 1, "{mode}: before the sync");
         }
     }
 }
 
-/// A loop device over a file of nothing, as the kernel does not look into it.
+/// A loop device over an empty file; the kernel does not read its content.
 struct LoopDevice(PathBuf, #[expect(dead_code, reason = "keeps the file")] tempfile::NamedTempFile);
 
 impl LoopDevice {
@@ -252,16 +252,16 @@ impl Drop for LoopDevice {
     }
 }
 
-/// Major and minor number of the running kernel.
+/// Returns the major and minor version of the running kernel.
 fn kernel_version() -> (u32, u32) {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-', '\n']).map(|number| number.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
-/// Promise: what cannot be made durable is told at the end of the session, whatever comes later.
+/// Promise: a failed commit is reported at the end of the session, even if later commits succeed.
 #[test]
-fn a_failed_sync_is_told_at_the_end() {
+fn a_failed_commit_is_reported_at_the_end() {
     let Some((mut m, fs)) = observed("commit=1") else { return };
     fs.fail_sync.store(true, Ordering::Relaxed);
     fs::create_dir(m.path("d")).unwrap();
@@ -273,10 +273,10 @@ fn a_failed_sync_is_told_at_the_end() {
     assert!(error.contains("could not be written completely"), "{error}");
 }
 
-/// Promise: what the kernel knows it does not ask again: names, absent names, attributes and
-/// contents.
+/// Promise: the kernel caches names, absent names, attributes and contents, and does not request
+/// them again.
 #[test]
-fn the_kernel_remembers() {
+fn the_kernel_caches() {
     let Some((mut m, fs)) = observed("") else { return };
     fs::write(m.path("f"), vec![1; 100_000]).unwrap();
     let remembered = |names: &[&str], look: &dyn Fn()| {
@@ -285,13 +285,13 @@ fn the_kernel_remembers() {
         (0..10).for_each(|_| look());
         assert_eq!(names.iter().map(|name| fs.calls(name)).collect::<Vec<_>>(), before, "{names:?}");
     };
-    // A close has the kernel ask for the blocks held, so reading comes apart.
+    // After a close the kernel requests the number of blocks, so reads are tested separately.
     remembered(&["lookup", "read"], &|| assert_eq!(fs::read(m.path("f")).unwrap().len(), 100_000));
     remembered(&["lookup", "getattr"], &|| {
         assert_eq!(fs::metadata(m.path("f")).unwrap().len(), 100_000);
         assert!(!m.path("absent").exists());
     });
-    // The second listing fills the cache of the directory, at the latest.
+    // After the second listing the directory is in the cache.
     let list = || assert_eq!(fs::read_dir(m.path("")).unwrap().count(), 1);
     list();
     list();
@@ -301,8 +301,7 @@ fn the_kernel_remembers() {
     m.unmount();
 }
 
-/// Promise: the times that programs see are those that are kept, however late data comes behind
-/// them.
+/// Promise: the times that programs see are stored, even if data arrives later.
 #[test]
 fn late_data_does_not_change_times() {
     let Some((mut m, fs)) = observed("") else { return };
@@ -312,8 +311,8 @@ fn late_data_does_not_change_times() {
         let mut file = File::create(m.path(&name)).unwrap();
         file.write_all(b"now").unwrap();
         file.sync_all().unwrap();
-        // Most of these are within the same tick of the kernel's clock, which so has no new time to
-        // send.
+        // Most of these writes are in the same tick of the kernel's clock, so the kernel
+        // has no new time to send.
         file.write_all(b"late").unwrap();
         SystemClock.sleep(Duration::from_millis(10));
         let metadata = file.metadata().unwrap();
@@ -327,19 +326,20 @@ fn late_data_does_not_change_times() {
     }
 }
 
-/// Promise: files that are made and written in a tick of the clock cost no request for their time.
+/// Promise: files that are created and written in the same tick of the clock need no request for
+/// their times.
 #[test]
 fn new_files_have_their_time() {
     let Some((mut m, fs)) = observed("") else { return };
     for i in 0..1000 {
         fs::write(m.path(&format!("f{i}")), b"x").unwrap();
     }
-    // Ticks fall between some, on a busy machine between many.
+    // For some files, on a busy machine for many, a tick falls between creation and write.
     assert!(fs.calls("setattr") < 1000, "{}", fs.calls("setattr"));
     m.unmount();
 }
 
-/// Promise: every reference that was taken is given back by the end.
+/// Promise: at the end all references are released.
 #[test]
 fn references() {
     let Some((mut m, fs)) = observed("") else { return };
@@ -352,8 +352,7 @@ fn references() {
     fs::remove_file(m.path("f7")).unwrap();
     m.unmount();
     assert_eq!(fs.model.check(), Vec::<String>::new());
-    // An inode without references cannot be asked for anything; one whose references were kept
-    // could.
+    // An unlinked inode without references no longer exists; with a leaked reference it would.
     for i in 0..100 {
         if let Ok(attr) = fs.model.lookup(fs.model.root(), format!("f{i}").as_bytes()) {
             fs.model.unlink(fs.model.root(), format!("f{i}").as_bytes()).unwrap();
@@ -363,13 +362,13 @@ fn references() {
     }
 }
 
-/// Promise: a mount in which nothing changes is not made durable again and again.
+/// Promise: a mount without changes is not made durable again.
 #[test]
-fn idle_mounts_are_left_alone() {
+fn idle_mounts_are_not_synced() {
     let Some((mut m, fs)) = observed("commit=1") else { return };
     fs::write(m.path("f"), b"x").unwrap();
     fs.wait_for_call("sync", 1);
-    // A change may come between the timer's look and its call.
+    // A change may come between the check of the timer and its call.
     let settled = fs.calls("sync") + 1;
     SystemClock.sleep(Duration::from_secs(4));
     assert_eq!(fs::read(m.path("f")).unwrap(), b"x");

@@ -1,4 +1,4 @@
-//! What users other than root may do, and what their doing takes away.
+//! Mounts that other users use: their permissions, and set-id bits after their writes.
 
 use crate::harness::{Mounted, in_both_modes};
 use crate::xattrs;
@@ -11,15 +11,15 @@ use std::process::Command;
 
 const NOBODY: u32 = 65534;
 
-/// Runs a line of shell in the mount as someone without privilege; true if it succeeded.
+/// Runs a shell command on the mount as a user without privilege. Returns true if it succeeded.
 fn nobody(m: &Mounted, line: &str) -> bool {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", line]).current_dir("/").env("M", m.path("")).uid(NOBODY).gid(NOBODY);
     command.stderr(std::process::Stdio::null()).status().unwrap().success()
 }
 
-/// Does `work` in a thread without privilege.
-#[allow(unsafe_code)] // The calls themselves, and not those of the C library, change the thread that makes them and no other.
+/// Runs `work` in a thread without privilege.
+#[allow(unsafe_code)] // The system calls change only the calling thread, unlike the functions of the C library.
 fn as_nobody(work: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -35,7 +35,7 @@ fn as_nobody(work: impl FnOnce() + Send) {
     });
 }
 
-/// `copy_file_range(2)` from where the files stand.
+/// Copies with `copy_file_range(2)` at the current offsets of the files.
 #[allow(unsafe_code)] // Without offsets it takes no pointers.
 fn copy(from: &File, to: &File, len: usize) {
     let none = std::ptr::null_mut;
@@ -51,8 +51,8 @@ fn mode(m: &Mounted, name: &str) -> u32 {
     fs::metadata(m.path(name)).unwrap().mode() & 0o7777
 }
 
-/// Promise: others come in only with `allow_other`, and then the kernel holds them to owners and
-/// modes.
+/// Promise: other users can use the mount only with `allow_other`, and then the kernel enforces
+/// owners and modes.
 #[test]
 fn permissions() {
     let Some(m) = Mounted::new("") else { return };
@@ -78,9 +78,9 @@ fn permissions() {
     assert_eq!(fs::metadata(m.path("sticky/d")).unwrap().mtime_nsec(), 250_000_000);
 }
 
-/// Promise: writing, truncating and giving away clear set-id bits, whichever way a change goes, in
-/// the file and in what the kernel knows of it, whether the format has extended attributes (then
-/// this crate does it) or not (then the kernel does); root writes without clearing them.
+/// Promise: writes, truncations and changes of owner clear set-id bits, in the file and in the
+/// kernel's cache, with every kind of write; with extended attributes (then this crate does it) and
+/// without (then the kernel does it). Writes by root do not clear them.
 #[test]
 fn set_id_bits() {
     for words in ["allow_other", "allow_other,nouser_xattr"] {
@@ -124,7 +124,7 @@ fn set_id_bits() {
             assert_eq!(mode(&m, "f"), 0o6777, "{words}: root");
             chown(m.path("f"), Some(1), Some(1)).unwrap();
             assert_eq!(mode(&m, "f"), 0o777, "{words}: chown");
-            // Set-group-id without group execution means something else and stays.
+            // Set-group-id without group execution has another meaning and stays.
             set_mode(&m, "f", 0o2766);
             assert!(nobody(&m, "echo >> $M/f"));
             chown(m.path("f"), Some(2), None).unwrap();
@@ -133,8 +133,7 @@ fn set_id_bits() {
     }
 }
 
-/// Promise: a program that somebody has written to does not run as its owner any more, however it
-/// was written to.
+/// Promise: after any kind of write by another user, a program no longer runs as its owner.
 #[test]
 fn overwritten_programs_have_no_privilege() {
     in_both_modes("allow_other,suid", |m| {
@@ -157,9 +156,8 @@ fn overwritten_programs_have_no_privilege() {
     });
 }
 
-/// Promise: users' extended attributes are open to others as the bytes of the file are, the
-/// system's to nobody but the superuser, and those of other name spaces to no one, as there are
-/// none.
+/// Promise: access to attributes of `user` needs the permissions of the file, attributes of
+/// `system` are only for the superuser, and other name spaces do not exist.
 #[test]
 fn extended_attributes_of_others() {
     use xattrs::{get, list, remove, set};
@@ -173,7 +171,7 @@ fn extended_attributes_of_others() {
         assert_eq!(set(&path, name, b"v"), Err(libc::EOPNOTSUPP), "{name}");
     }
     as_nobody(|| {
-        // The owner, but not the superuser.
+        // This user is the owner, but not the superuser.
         set(&path, "user.a", b"w").unwrap();
         assert_eq!(set(&path, "system.a", b"w"), Err(libc::EPERM));
         assert_eq!(get(&path, "system.a"), Err(libc::ENODATA));
@@ -195,7 +193,7 @@ fn extended_attributes_of_others() {
     assert_eq!(get(&path, "user.a").unwrap(), b"w");
 }
 
-/// Promise: `allow_root` lets nobody else in, not even at what the kernel has cached.
+/// Promise: with `allow_root` other users have no access, not even to data in the kernel's cache.
 #[test]
 fn allow_root() {
     let Some(m) = Mounted::new("allow_root") else { return };

@@ -1,9 +1,9 @@
-//! A process that does to one file what lines on its standard input say, and answers each with a
-//! line: `ok`, the name of an error, or text that was read.
+//! A process that executes commands on one file. It reads the commands from standard input, one on
+//! each line, and answers each with a line: `ok`, the name of an error, or the text that it read.
 //!
-//! `flock sh|ex|un [nb] [turn]` · `fcntl rd|wr|un START LEN [wait] [turn]` (turn: with the lock,
-//! answer with what the file holds; then, or if there was no lock to be had, unlock everything) ·
-//! `reopen` · `read` · `write TEXT` · `map` · `map-write AT TEXT` · `map-read AT LEN`
+//! `flock sh|ex|un [nb] [turn]` · `fcntl rd|wr|un START LEN [wait] [turn]` (with `turn`, it answers
+//! with the content of the file if it got the lock, and then unlocks everything) · `reopen` ·
+//! `read` · `write TEXT` · `map` · `map-write AT TEXT` · `map-read AT LEN`
 
 #![allow(unsafe_code)] // Mappings, and calls that take plain structures.
 
@@ -14,10 +14,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Bytes of a mapping.
+/// Size of a mapping in bytes.
 const MAP_LEN: usize = 10_000;
 
-/// The other side: starts such a process and talks to it. It is killed when this is dropped.
+/// A running client process, which is killed when this is dropped.
 pub struct Client {
     child: Child,
     input: ChildStdin,
@@ -35,23 +35,23 @@ impl Client {
             .unwrap();
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut client = Self { child, input, output: BufReader::new(output) };
-        assert_eq!(client.hear(), "started");
+        assert_eq!(client.receive(), "started");
         client
     }
 
-    pub fn tell(&mut self, line: &str) {
+    pub fn send(&mut self, line: &str) {
         writeln!(self.input, "{line}").unwrap();
     }
 
-    pub fn hear(&mut self) -> String {
+    pub fn receive(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
     pub fn ask(&mut self, line: &str) -> String {
-        self.tell(line);
-        self.hear()
+        self.send(line);
+        self.receive()
     }
 
     pub fn kill(&mut self) {
@@ -120,8 +120,8 @@ fn contents(file: &File) -> String {
 
 fn map(file: &File) -> &'static mut [u8] {
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping, kept until the process ends; the file is as long as the mapping. That
-    // other processes change the bytes is what is being tested.
+    // SAFETY: a new mapping, kept until the process ends; the file is as long as the mapping.
+    // The tests need other processes to change the bytes.
     unsafe {
         let start = libc::mmap(std::ptr::null_mut(), MAP_LEN, access, libc::MAP_SHARED, file.as_raw_fd(), 0);
         assert_ne!(start, libc::MAP_FAILED);
@@ -129,7 +129,7 @@ fn map(file: &File) -> &'static mut [u8] {
     }
 }
 
-/// Obeys until its standard input ends.
+/// Executes commands until standard input ends.
 pub fn run(path: &Path) {
     let mut file = open(path);
     let mut mapping: &mut [u8] = &mut [];
@@ -138,7 +138,7 @@ pub fn run(path: &Path) {
         let line = line.unwrap();
         let words: Vec<&str> = line.split(' ').collect();
         let number = |i: usize| words[i].parse::<usize>().unwrap();
-        let said = match words[0] {
+        let answer = match words[0] {
             "flock" => flock(&file, &words[1..]),
             "fcntl" => {
                 let (start, len) = (words[2].parse().unwrap(), words[3].parse().unwrap());
@@ -162,14 +162,14 @@ pub fn run(path: &Path) {
                 "ok".into()
             }
             "map-read" => String::from_utf8_lossy(&mapping[number(1)..][..number(2)]).into_owned(),
-            _ => "what?".into(),
+            _ => "unknown command".into(),
         };
         if words.contains(&"turn") {
-            println!("{}", if said == "ok" { contents(&file) } else { said });
+            println!("{}", if answer == "ok" { contents(&file) } else { answer });
             flock(&file, &["un"]);
             fcntl(&file, "un", 0, 0, false);
         } else {
-            println!("{said}");
+            println!("{answer}");
         }
     }
 }

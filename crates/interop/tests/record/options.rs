@@ -248,7 +248,7 @@ fn killed() {
     let show = || output(command(binary()).args(["trace", "show"]).arg(&recorder.trace)).unwrap();
     wait_until("both events", || show().stdout.split(|&byte| byte == b'\n').count() > MADE.len());
     let said = String::from_utf8(show().stderr).unwrap();
-    assert!(said.contains("its end is missing"), "{said}");
+    assert!(said.contains("the end is missing"), "{said}");
     recorder.signal("KILL");
     recorder.end();
     assert_eq!(recorder.events(), MADE);

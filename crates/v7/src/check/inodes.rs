@@ -1,9 +1,9 @@
 //! Phase 1: every inode, and every block that one leads to.
 
 use super::{Checker, Directory, Finding, InodeState, Pointer};
-use crate::inode::Dinode;
-use crate::layout::{Block, ROOT_INO};
-use crate::ondisk::{INODE_SIZE, NDIRECT};
+use crate::format::dinode::Dinode;
+use crate::format::layout::{Block, ROOT_INO};
+use crate::format::ondisk::{INODE_SIZE, NDIRECT};
 use spindle_ondisk::Field;
 use spindle_vfs::FileKind;
 

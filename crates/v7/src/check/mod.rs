@@ -17,12 +17,12 @@ mod repair;
 pub use finding::{Entry, EntryDamage, Finding, Phase, Pointer, Severity};
 pub use repair::{Repaired, repair};
 
-use crate::format::{Family, Format};
-use crate::freelist::walk;
-use crate::inode::Dinode;
-use crate::layout::{Block, BlockMap, Layout};
-use crate::ondisk::DIRSIZ;
-use crate::superblock::{Detected, Superblock};
+use crate::format::dinode::Dinode;
+use crate::format::free_list::walk;
+use crate::format::kind::{Family, Format};
+use crate::format::layout::{Block, BlockMap, Layout};
+use crate::format::ondisk::DIRSIZ;
+use crate::format::superblock::{Detected, Superblock};
 use serde::Serialize;
 use spindle_device::Device;
 use spindle_vfs::{FileKind, Result};
@@ -284,9 +284,9 @@ impl<'a> Checker<'a> {
     /// Returns the path of an inode, if one leads to it.
     fn path(&self, mut ino: u16) -> Option<String> {
         let mut names = Vec::new();
-        while ino != crate::layout::ROOT_INO {
+        while ino != crate::format::layout::ROOT_INO {
             let (dir, name) = self.inodes.get(usize::from(ino))?.name?;
-            names.push(crate::dir::name_of(&name).escape_ascii().to_string());
+            names.push(crate::format::entry::name_of(&name).escape_ascii().to_string());
             ino = dir;
             if names.len() > self.dirs.len() + 1 {
                 return None;

@@ -1,9 +1,9 @@
 //! Phases 2 to 4: names, whether the root leads to every directory, and counts of names.
 
 use super::{Checker, Entry, EntryDamage, Finding};
-use crate::dir::{is_name, name_of};
-use crate::layout::{Block, ROOT_INO, index};
-use crate::ondisk::{Direct, ENTRY_SIZE};
+use crate::format::entry::{is_name, name_of};
+use crate::format::layout::{Block, ROOT_INO, index};
+use crate::format::ondisk::{Direct, ENTRY_SIZE};
 use spindle_vfs::FileKind;
 use std::collections::BTreeSet;
 

@@ -5,12 +5,12 @@
 //! what is in use (`fsck -s`), after everything else.
 
 use super::{Checker, Finding, Options, Phase, Pointer, Report};
-use crate::dir::name_of;
-use crate::freelist::interleaved;
-use crate::inode::{Dinode, seconds};
-use crate::layout::{Block, BlockMap, Layout, ROOT_INO};
-use crate::ondisk::{DIRSIZ, Direct, ENTRY_SIZE, NDIRECT};
-use crate::superblock::Superblock;
+use crate::format::dinode::{Dinode, seconds};
+use crate::format::entry::name_of;
+use crate::format::free_list::interleaved;
+use crate::format::layout::{Block, BlockMap, Layout, ROOT_INO};
+use crate::format::ondisk::{DIRSIZ, Direct, ENTRY_SIZE, NDIRECT};
+use crate::format::superblock::Superblock;
 use spindle_clock::Clock;
 use spindle_device::Device;
 use spindle_ondisk::Field;

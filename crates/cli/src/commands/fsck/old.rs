@@ -1,4 +1,4 @@
-//! `spindle fsck` of an old file system, which can be repaired.
+//! `spindle fsck` of an old file system, including repair.
 
 use super::Args;
 use crate::error::{Context, Result};
@@ -13,13 +13,13 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct JsonReport<'a> {
     image: &'a str,
     clean: bool,
     changed: bool,
     #[serde(flatten)]
     report: &'a Report,
-    /// What is left after a repair.
+    /// The result of a check after the repair.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<&'a Report>,
 }
@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.json {
         let clean = after.is_clean();
         let repaired = changed.then_some(&after);
-        out.json(&Told { image, clean, changed, report: &before, after: repaired })?;
+        out.json(&JsonReport { image, clean, changed, report: &before, after: repaired })?;
     } else {
         show(&mut out, &before)?;
         if changed {
@@ -55,9 +55,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         out.line(after.usage.to_string())?;
         let marked = if after.marked_clean { "" } else { ", but it is not marked clean" };
         out.line(match (after.damages, before.damages) {
-            (0, 0) => format!("{image}: no damage found{marked}"),
-            (0, n) => format!("{image}: all damage repaired ({n} found){marked}"),
-            (left, _) => format!("{image}: {left} damage{} left", if left == 1 { "" } else { "s" }),
+            (0, 0) => format!("{image}: no problems found{marked}"),
+            (0, n) => format!("{image}: all problems repaired ({n} found){marked}"),
+            (left, _) => format!("{image}: {left} problem{} left", if left == 1 { "" } else { "s" }),
         })?;
     }
     out.finish()?;
@@ -78,7 +78,7 @@ fn show(out: &mut Output, report: &Report) -> Result<()> {
         out.line(format!("{note}{}", text::printable(found.to_string().as_bytes())))?;
     }
     if report.unlisted > 0 {
-        out.line(format!("and {} more", report.unlisted))?;
+        out.line(format!("{} more are not listed", report.unlisted))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What `spindle info` tells of a file system: the superblock as dumpfs has it.
+//! The report of `spindle info` on a fast file system: its superblock, with the numbers of dumpfs.
 
 use crate::error::Result;
 use crate::output::Output;
@@ -11,7 +11,7 @@ use spindle_ffs::{CheckHashes, Dialect, FoundLog, LogPlace, Replay, Superblock, 
 use spindle_report::number;
 use spindle_vfs::Objection;
 
-/// A file system. The names are those of `fs.h`.
+/// A fast file system. The names are those of `fs.h`.
 #[derive(Debug, Serialize)]
 pub struct FileSystemInfo {
     version: &'static str,
@@ -64,7 +64,7 @@ pub struct FileSystemInfo {
     geometry: Option<Geometry>,
 }
 
-/// The disk that an old file system is laid out for.
+/// The disk geometry that a UFS1 file system is laid out for.
 #[derive(Debug, Serialize)]
 struct Geometry {
     rotational_tables: bool,
@@ -84,16 +84,16 @@ struct Geometry {
 /// The log of a file system.
 #[derive(Debug, Serialize)]
 struct LogInfo {
-    /// Where it begins, its length, and whose inode its space is.
+    /// Offset, length, and the inode that holds the log.
     #[serde(flatten)]
     place: LogPlace,
-    /// Who wrote it last: `Spindle`, or the system whose format it is.
+    /// Its last writer: `Spindle` or `NetBSD`.
     writer: Option<&'static str>,
-    /// `empty`, `ready` (clean, whatever it holds), `recovery` or `useless`.
+    /// `empty`, `ready` (the file system is clean), `recovery` or `useless`.
     state: &'static str,
-    /// Blocks of 512 bytes to be carried out.
+    /// Blocks of 512 bytes to replay.
     blocks: usize,
-    /// Why it is useless.
+    /// The reason why it is useless.
     reason: Option<String>,
 }
 
@@ -110,12 +110,12 @@ impl LogInfo {
         Ok(Some(Self { place, writer, state, blocks, reason }))
     }
 
-    fn words(&self) -> String {
+    fn text(&self) -> String {
         let LogPlace { at, len, ino } = self.place;
         let place = ino.map_or_else(|| "behind the file system".into(), |ino| format!("inode {ino}"));
         let state = match (self.state, &self.reason) {
-            ("recovery", _) => format!("{} blocks to be carried out", self.blocks),
-            ("ready", _) => "nothing to be carried out".into(),
+            ("recovery", _) => format!("{} blocks to replay", self.blocks),
+            ("ready", _) => "nothing to replay".into(),
             (_, Some(reason)) => format!("useless: {reason}"),
             (state, None) => state.into(),
         };
@@ -124,13 +124,13 @@ impl LogInfo {
     }
 }
 
-/// Returns who wrote a log last.
+/// Returns the last writer of a log.
 fn writer(replay: &Replay) -> &'static str {
     if replay.stamp().is_some() { "Spindle" } else { "NetBSD" }
 }
 
 impl FileSystemInfo {
-    /// From a superblock, and what else its dialect keeps on the device.
+    /// Collects the report from a superblock and the log on the device.
     pub fn of(superblock: &Superblock, device: &dyn Device) -> spindle_vfs::Result<Self> {
         let Superblock { fs, layout, dialect, .. } = superblock;
         let objections = superblock.objections(device)?;
@@ -204,7 +204,7 @@ impl FileSystemInfo {
         })
     }
 
-    /// In one line: what, whose, how large, in what state.
+    /// Returns format, dialect, size and state in one line.
     pub fn summary(&self) -> String {
         format!(
             "{} of {}, {}-endian, {}, {} free, {}, {}",
@@ -218,7 +218,7 @@ impl FileSystemInfo {
         )
     }
 
-    /// Everything but the summary, for people.
+    /// Prints everything except the summary, for people.
     pub fn show(&self, out: &mut Output) -> Result<()> {
         let mut row = |name: &str, value: String| out.line(format!("  {name:<13} {value}"));
         if !self.volume_name.is_empty() {
@@ -243,7 +243,7 @@ impl FileSystemInfo {
             row("check-hashes", hashes.join(", "))?;
         }
         if let Some(log) = &self.log {
-            row("log", log.words())?;
+            row("log", log.text())?;
         }
         row("blocks", format!("bsize {} fsize {} frag {}", self.fs_bsize, self.fs_fsize, self.fs_frag))?;
         row(
@@ -309,7 +309,7 @@ impl FileSystemInfo {
     }
 }
 
-/// Returns the names of flags; what is bit 8 to one system is not to another.
+/// Returns the names of flags; the systems use some bits for different flags.
 fn flag_names(dialect: Dialect, bits: u32) -> Vec<&'static str> {
     let netbsd = dialect == Dialect::NetBsd;
     [

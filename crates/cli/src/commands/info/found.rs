@@ -1,4 +1,4 @@
-//! A file system of whatever kind, told by `spindle info`.
+//! The report of `spindle info` on a file system of any kind.
 
 use super::filesystem::FileSystemInfo;
 use super::old::OldInfo;
@@ -24,7 +24,7 @@ impl FoundInfo {
         })
     }
 
-    /// In one line.
+    /// Returns format, size and state in one line.
     pub fn summary(&self) -> String {
         match self {
             Self::Ffs(info) => info.summary(),
@@ -32,7 +32,7 @@ impl FoundInfo {
         }
     }
 
-    /// Returns what speaks against writing.
+    /// Returns the objections to writing.
     pub fn objections(&self) -> &[Objection] {
         match self {
             Self::Ffs(info) => &info.objections,
@@ -40,12 +40,12 @@ impl FoundInfo {
         }
     }
 
-    /// Everything, for people.
+    /// Prints everything, for people.
     pub fn show(&self, out: &mut Output, image: &str) -> Result<()> {
         out.line(format!("{image}: {}", self.summary()))?;
         for objection in self.objections() {
-            let insist = if objection.overridable { "" } else { " (cannot be overridden)" };
-            out.line(format!("  read-only because {}{insist}; {}", objection.reason, objection.remedy))?;
+            let suffix = if objection.overridable { "" } else { " (cannot be overridden)" };
+            out.line(format!("  read-only because {}{suffix}; {}", objection.reason, objection.remedy))?;
         }
         match self {
             Self::Ffs(info) => info.show(out),

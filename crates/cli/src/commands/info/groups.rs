@@ -1,4 +1,4 @@
-//! What `spindle info -g` tells of cylinder groups.
+//! The report of `spindle info -g` on cylinder groups.
 
 use crate::error::{Failure, Result};
 use crate::output::Output;
@@ -22,7 +22,7 @@ pub struct GroupInfo {
     irotor: u32,
     /// Free runs of 1, 2, … fragments.
     frsum: Vec<u32>,
-    /// Free clusters of 1, 2, … blocks; the last counts longer ones too.
+    /// Free clusters of 1, 2, … blocks; the last number also counts longer ones.
     clustersum: Vec<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     initediblk: Option<u32>,
@@ -32,7 +32,7 @@ pub struct GroupInfo {
     frags_free: Vec<(u32, u32)>,
 }
 
-/// Reads the groups in `range` that there are.
+/// Reads the existing groups in `range`.
 pub fn read(
     superblock: &Superblock,
     device: &dyn Device,
@@ -41,7 +41,7 @@ pub fn read(
     let layout = &superblock.layout;
     if *range.start() >= layout.fs_ncg {
         return Err(Failure::new(format!(
-            "there is no cylinder group {}; they end with {}",
+            "there is no cylinder group {}; the last one is {}",
             range.start(),
             layout.fs_ncg - 1
         )));
@@ -78,7 +78,7 @@ pub fn read(
     Ok(found)
 }
 
-/// Returns the runs of set bits among the first `len`, each as first and last.
+/// Returns the runs of set bits among the first `len` bits, each as its first and last bit.
 fn runs(map: &[u8], len: u32) -> Vec<(u32, u32)> {
     let mut found: Vec<(u32, u32)> = Vec::new();
     for n in (0..len).filter(|&n| isset(map, n)) {
@@ -99,7 +99,7 @@ fn ranges(runs: &[(u32, u32)]) -> String {
 }
 
 impl GroupInfo {
-    /// For people.
+    /// Prints the group for people.
     pub fn show(&self, out: &mut Output) -> Result<()> {
         let numbers = |list: &[u32]| list.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
         out.line(format!("\ncg {}: at byte {}, ndblk {}", self.cgx, self.start_byte, self.ndblk))?;
@@ -124,7 +124,7 @@ impl GroupInfo {
 mod tests {
     use super::*;
 
-    /// Promise: runs are told as ranges, to the last bit and no further.
+    /// Promise: runs are shown as ranges that end at the last bit.
     #[test]
     fn runs_of_bits() {
         assert_eq!(ranges(&runs(&[0b1011_0111, 0b1000_0001], 16)), "0-2, 4-5, 7-8, 15");

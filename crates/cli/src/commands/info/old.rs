@@ -1,4 +1,4 @@
-//! What `spindle info` tells of an old file system.
+//! The report of `spindle info` on an old file system.
 
 use crate::error::Result;
 use crate::output::Output;
@@ -27,8 +27,8 @@ pub struct OldInfo {
     s_isize: u32,
     s_fsize: u32,
     inodes: u16,
-    /// Free blocks and inodes as the super-block counts them: the Seventh Edition lets them grow
-    /// old.
+    /// Free blocks and inodes as the super-block counts them; the Seventh Edition does not keep
+    /// them up to date.
     s_tfree: u32,
     s_tinode: u16,
     s_m: u16,
@@ -63,7 +63,7 @@ impl OldInfo {
         })
     }
 
-    /// In one line: what, how large, in what state.
+    /// Returns format, size and state in one line.
     pub fn summary(&self) -> String {
         format!(
             "{}, {}-endian, {}, {}, {}",
@@ -75,7 +75,7 @@ impl OldInfo {
         )
     }
 
-    /// Everything but the summary, for people.
+    /// Prints everything except the summary, for people.
     pub fn show(&self, out: &mut Output) -> Result<()> {
         let mut row = |name: &str, value: String| out.line(format!("  {name:<13} {value}"));
         row("format", self.format.clone())?;

@@ -1,10 +1,10 @@
-//! `spindle newfs -t v7` and its like.
+//! `spindle newfs` of an old file system (`-t v7` and others).
 
 use super::Args;
 use crate::error::{Context, Failure, Result};
 use crate::image;
 use crate::interruptible::Interruptible;
-use crate::making::{Place, clock, open_new};
+use crate::mkfs::{Destination, clock, open_new};
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
@@ -13,9 +13,9 @@ use spindle_v7::Format;
 use spindle_v7::newfs::{Parameters, Plan, write};
 use std::process::ExitCode;
 
-/// The plan as JSON has it.
+/// The new file system, as JSON.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Report<'a> {
     image: &'a str,
     version: &'static str,
     format: String,
@@ -29,10 +29,10 @@ struct Told<'a> {
     written: bool,
 }
 
-pub fn run(args: &Args, place: &Place<'_>, format: Format) -> Result<ExitCode> {
+pub fn run(args: &Args, destination: &Destination<'_>, format: Format) -> Result<ExitCode> {
     if args.fs.is_for_ffs() {
         return Err(Failure::usage(
-            "an old file system takes -s, -L, --inodes and --gap; the rest is in its type",
+            "an old file system takes only the parameters -s, -L, --inodes and --gap; its type determines the others",
         ));
     }
     let plan_for = |size_bytes: u64| {
@@ -40,21 +40,21 @@ pub fn run(args: &Args, place: &Place<'_>, format: Format) -> Result<ExitCode> {
         let (inodes, interleave) = (args.inodes, args.gap);
         Plan::new(&Parameters { inodes, interleave, name, ..Parameters::new(format, size_bytes) })
     };
-    let image = place.image;
+    let image = destination.image;
     let plan = if args.dry_run {
-        let size = match place.size {
+        let size = match destination.size {
             Some(size) => size,
             None => image::open_device_unlocked(&image::parse_spec(image)?)?.info().size_bytes,
         };
         plan_for(size).context(image)?
     } else {
-        let (device, created) = open_new(place)?;
-        let made = plan_for(device.info().size_bytes.min(place.wanted()))
+        let (device, created) = open_new(destination)?;
+        let made = plan_for(device.info().size_bytes.min(destination.max_bytes()))
             .and_then(|plan| write(&plan, &Interruptible(&*device), &*clock(args.timestamp)).map(|()| plan));
         made.inspect_err(|_| created.undo()).context(image)?
     };
     let layout = &plan.layout;
-    let told = Told {
+    let report = Report {
         image,
         version: text::old_family(format.family),
         format: format.to_string(),
@@ -69,20 +69,20 @@ pub fn run(args: &Args, place: &Place<'_>, format: Format) -> Result<ExitCode> {
     };
     let mut out = Output::stdout();
     if args.json {
-        out.json(&told)?;
+        out.json(&report)?;
     } else {
-        let made = if told.written { "made" } else { "would be" };
-        let (m, n) = told.interleave;
+        let made = if report.written { "created" } else { "would create" };
+        let (m, n) = report.interleave;
         out.line(format!(
             "{image}: {made} {}, {}-endian, {} ({})",
-            told.version,
-            told.byte_order,
-            number::bytes(told.size_bytes),
-            told.format,
+            report.version,
+            report.byte_order,
+            number::bytes(report.size_bytes),
+            report.format,
         ))?;
         out.line(format!(
             "{} blocks of {} bytes, data from block {}; {} inodes; free list {m}/{n}",
-            told.s_fsize, told.bsize, told.s_isize, told.inodes,
+            report.s_fsize, report.bsize, report.s_isize, report.inodes,
         ))?;
     }
     out.finish()?;

@@ -12,16 +12,16 @@ use spindle_trace::format::Columns;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Learn from a trace how files are used
+/// Analyse how files are used in a trace
 ///
 /// The tables and figures are those of the 1985 study of the UNIX 4.2 BSD file system (Ousterhout
-/// et al.): what happened how often, how much active users read and write, in which order and in
-/// what pieces files are gone through, how large they are, how long they are open, how long new
-/// data lives. Beside them stands what was found then, and behind them what today's systems have
-/// beyond it. docs/SPEC-trace.md says what a trace holds.
+/// et al.): the counts of events, the bytes that active users read and write, the order and length
+/// of accesses to files, the sizes of files, the times that they are open, and the lifetimes of new
+/// data. The figures of 1985 are shown beside them; tables about today's systems follow.
+/// docs/SPEC-trace.md describes the contents of a trace.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
-    0  done    1  the trace cannot be read    2  the command line makes no sense
+    0  done    1  the trace cannot be read    2  invalid command line
 
 EXAMPLES
     spindle trace analyze build.trace
@@ -29,37 +29,37 @@ EXAMPLES
     spindle trace analyze build.trace --html build.html -o results/
     spindle trace analyze --json build.trace | jq .findings.totals.events")]
 pub struct Args {
-    /// Tell it as JSON: the raw numbers, and the tables and figures made of them
+    /// Print JSON: the raw numbers, and the tables and figures made of them
     #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// Tell it as CSV, a table or figure after the other, each behind a line with "#" and its name
+    /// Print all tables and figures as CSV, each after a line with "#" and its name
     #[arg(long)]
     csv: bool,
-    /// Write analysis.txt and analysis.json into this directory as well, and a CSV file for each
-    /// table and figure, an SVG file for each figure
+    /// Also write analysis.txt and analysis.json into this directory, a CSV file for each table
+    /// and figure, and an SVG file for each figure
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
     out: OutArgs,
-    /// Write a page with everything, for a browser, into this file as well; without --by it tells
-    /// of users, programs and directories
+    /// Also write an HTML page with everything into this file; without --by it includes users,
+    /// programs and directories
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Tell who does it, too: opens, bytes, files made and deleted, data that dies young; more than
-    /// one with commas
+    /// Also show opens, bytes, created and deleted files and short-lived data by user, program
+    /// or directory; separate several with commas
     #[arg(long, value_name = "WHOM", value_delimiter = ',')]
     by: Vec<By>,
-    /// Simulate caches, too, for the last two lines of the paper's Table I; "spindle trace
-    /// cachesim" tells more
+    /// Also simulate caches, for the last two lines of the paper's Table I; "spindle trace
+    /// cachesim" shows more
     #[arg(long)]
     caches: bool,
-    /// Of these so many, the largest
+    /// With --by, show this many users, programs or directories: the largest ones
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// Show what was found in 1985 beside it; this is the default
+    /// Show the figures of 1985 beside those of the trace (the default)
     #[arg(long, overrides_with = "no_paper")]
     paper: bool,
-    /// Show this trace alone
+    /// Do not show the figures of 1985
     #[arg(long)]
     no_paper: bool,
     /// The trace
@@ -67,7 +67,7 @@ pub struct Args {
     trace: PathBuf,
 }
 
-/// By what it is told who does it.
+/// A criterion by which --by groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum By {
     User,
@@ -76,7 +76,7 @@ enum By {
 }
 
 impl Args {
-    /// By what to tell who does it.
+    /// Returns the criteria by which to group.
     fn wanted(&self) -> Vec<Dimension> {
         if self.by.is_empty() && self.html.is_some() {
             return Dimension::ALL.to_vec();
@@ -90,9 +90,9 @@ impl Args {
     }
 }
 
-/// What is told as JSON.
+/// The analysis, as JSON.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Report<'a> {
     findings: &'a Findings,
     sections: &'a [Section],
 }
@@ -109,34 +109,34 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         };
     }
     if let Some(file) = &args.html {
-        outfile::spare(file, &args.trace)?;
+        outfile::refuse_input(file, &args.trace)?;
         outfile::check(file, args.out.force)?;
     }
     let mut source = super::open(&args.trace, columns)?;
-    let bar = Progress::of_parts("analysing");
-    let mut findings = analyze_by(&mut *source, &wanted, args.top, |done| bar.fraction(done))?;
+    let bar = Progress::of_fraction("analysing");
+    let mut findings = analyze_by(&mut *source, &wanted, args.top, |done| bar.set_fraction(done))?;
     drop(bar);
     findings.totals.file_bytes = std::fs::metadata(&args.trace).ok().map(|found| found.len());
     let caches = if args.caches {
         let mut source = spindle_trace::open(&args.trace, Columns::NUMBERS)?;
-        let bar = Progress::of_parts("simulating");
-        let simulated = simulate(&mut *source, &Caches::grids(), &|done| bar.fraction(done))?;
+        let bar = Progress::of_fraction("simulating");
+        let simulated = simulate(&mut *source, &Caches::grids(), &|done| bar.set_fraction(done))?;
         Some(Caches::of(&simulated.results))
     } else {
         None
     };
     let show = Show { paper: !args.no_paper, top: args.top, caches };
     let sections = findings.sections(&show);
-    let told = Told { findings: &findings, sections: &sections };
+    let report = Report { findings: &findings, sections: &sections };
     if let Some(dir) = &args.output {
-        write(dir, &told, args.out.force)?;
+        write(dir, &report, args.out.force)?;
     }
     if let Some(file) = &args.html {
         outfile::write(file, html(&args.trace, "analyze", &findings, &sections)?, args.out.force)?;
     }
     let mut out = Output::stdout();
     if args.json {
-        out.json(&told)?;
+        out.json(&report)?;
     } else if args.csv {
         for (name, csv) in tables(&sections) {
             out.bytes(format!("# {name}\r\n{csv}\r\n").as_bytes())?;
@@ -148,7 +148,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns each table and figure as CSV, under the name of its section.
+/// Returns each table and figure as CSV, with the name of its section.
 fn tables(sections: &[Section]) -> impl Iterator<Item = (&str, String)> {
     sections.iter().flat_map(|section| {
         let tables = section.outcome.tables.iter().map(render::csv);
@@ -157,7 +157,7 @@ fn tables(sections: &[Section]) -> impl Iterator<Item = (&str, String)> {
     })
 }
 
-/// Returns the page of `spindle trace COMMAND`.
+/// Returns the HTML page of `spindle trace COMMAND`.
 pub fn html(trace: &Path, command: &str, findings: &Findings, sections: &[Section]) -> Result<String> {
     let totals = &findings.totals;
     let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();
@@ -174,16 +174,16 @@ pub fn html(trace: &Path, command: &str, findings: &Findings, sections: &[Sectio
     Ok(page(&format!("Trace {name}"), &lead, sections, &foot)?)
 }
 
-fn write(dir: &Path, told: &Told<'_>, force: bool) -> Result<()> {
+fn write(dir: &Path, report: &Report<'_>, force: bool) -> Result<()> {
     std::fs::create_dir_all(dir).context(dir.display())?;
     let put = |name: String, content: &str| outfile::write(&dir.join(name), content, force);
-    put("analysis.txt".into(), render::sections(told.sections).trim_start())?;
-    let json = serde_json::to_string_pretty(told).map_err(|e| Failure::new(e.to_string()))?;
+    put("analysis.txt".into(), render::sections(report.sections).trim_start())?;
+    let json = serde_json::to_string_pretty(report).map_err(|e| Failure::new(e.to_string()))?;
     put("analysis.json".into(), &(json + "\n"))?;
-    for (name, csv) in tables(told.sections) {
+    for (name, csv) in tables(report.sections) {
         put(format!("{name}.csv"), &csv)?;
     }
-    for section in told.sections {
+    for section in report.sections {
         for figure in &section.outcome.figures {
             put(format!("{}.svg", section.id), &render::svg(figure)?)?;
         }

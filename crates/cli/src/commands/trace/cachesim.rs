@@ -14,20 +14,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Simulate caches over a trace: how many disk accesses a cache of some size and policy needs
+/// Simulate caches of several sizes and policies over a trace
 ///
-/// The cache is that of the 1985 study: blocks of one size, read when they are missing and not
-/// about to be overwritten whole, written back as --write says; data that is deleted before that is
-/// never written. The miss ratio is disk reads and writes in parts of block accesses. Every
-/// combination of --size, --block, --policy and --write is simulated, all in one reading of the
-/// trace. With --size all, LRU's many sizes cost no more than one, but how long blocks are dirty is
-/// not told.
+/// The cache is that of the 1985 study: all blocks have one size; a missing block is read unless it
+/// is overwritten completely; modified blocks are written back according to --write, and data that
+/// is deleted before is never written. The miss ratio is the number of disk reads and writes
+/// divided by the number of block accesses. Every combination of --size, --block, --policy and
+/// --write is simulated in one pass over the trace. With --size all, the many sizes of LRU cost no
+/// more than one, but the times that blocks are dirty are not measured.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "POLICIES
-    spindle trace cachesim --policy help tells those there are
+    spindle trace cachesim --policy help lists them
 
 EXIT CODES
-    0  done    1  the trace cannot be read, or the results not written    2  the command line makes no sense
+    0  done    1  the trace cannot be read, or the results not written    2  invalid command line
 
 EXAMPLES
     spindle trace cachesim build.trace
@@ -36,34 +36,34 @@ EXAMPLES
     spindle trace cachesim --policy lru,arc,s3-fifo --csv build.trace > caches.csv
     spindle trace cachesim --paper a5.trace")]
 pub struct Args {
-    /// Sizes of the cache, or "all": LRU at eight sizes for each doubling; without it the powers of
-    /// two below what the trace touches
+    /// Sizes of the cache, or "all": LRU at eight sizes for each doubling (default: the powers
+    /// of two up to the size of the data that the trace touches)
     #[arg(long, value_name = "SIZE|all", value_delimiter = ',', value_parser = parse_size)]
     size: Vec<Size>,
     /// Sizes of a block
     #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "4k", value_parser = parse_block)]
     block: Vec<u32>,
-    /// What the cache gives up
+    /// Replacement policies
     #[arg(long, value_name = "POLICY", value_delimiter = ',', default_value = "lru,s3-fifo")]
     policy: Vec<PolicyName>,
-    /// When modified blocks are written: "through" (at once), "flush:30s" (at intervals; also m,
-    /// h), "delayed" (when they must leave)
+    /// When modified blocks are written: "through" (at once), "flush:30s" (at intervals; also
+    /// m, h), "delayed" (when they are evicted)
     #[arg(long, value_name = "WHEN", value_delimiter = ',', default_value = "delayed", value_parser = parse_write)]
     write: Vec<Write>,
     /// Count program loads as reads of the whole file
     #[arg(long)]
     exec: bool,
-    /// Simulate the caches of the 1985 study, for its Tables VI and VII and figures 5 to 7, with
-    /// its own numbers beside ("alone": without)
+    /// Simulate the caches of the 1985 study, for its Tables VI and VII and figures 5 to 7,
+    /// with the numbers of the study beside them ("alone": without)
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "beside", conflicts_with_all = ["size", "block", "policy", "write", "exec"])]
     paper: Option<Paper>,
-    /// Tell tables and figures as JSON
+    /// Print tables and figures as JSON
     #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// Tell the counts of every cache as CSV
+    /// Print the counts of every cache as CSV
     #[arg(long)]
     csv: bool,
-    /// Write cachesim.txt, .json, .csv and an SVG file for each figure into this directory as well
+    /// Also write cachesim.txt, .json, .csv and an SVG file for each figure into this directory
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -75,9 +75,9 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Paper {
-    /// With the paper's numbers beside ours
+    /// Show the paper's numbers beside ours
     Beside,
-    /// Ours alone
+    /// Show only our numbers
     Alone,
 }
 
@@ -110,7 +110,7 @@ fn parse_write(text: &str) -> Result<Write, String> {
         .find_map(|(suffix, seconds)| Some((time.strip_suffix(suffix)?, seconds)))
         .ok_or_else(wrong)?;
     let seconds = digits.parse::<u32>().map_err(|_| wrong())?;
-    // Whole seconds up to a century and more: what a time in a trace can be.
+    // At most 2^32 seconds (136 years).
     let seconds = u64::from(seconds) * unit;
     if seconds == 0 || seconds > 1 << 32 {
         Err(wrong())
@@ -150,14 +150,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Simulates in one reading of the trace.
+/// Simulates `lanes` in one pass over the trace.
 fn pass(args: &Args, lanes: &[CacheGrid], what: &'static str) -> Result<Simulated> {
     let mut source = super::open(&args.trace, Columns::NUMBERS)?;
-    let bar = Progress::of_parts(what);
-    Ok(simulate(&mut *source, lanes, &|done| bar.fraction(done))?)
+    let bar = Progress::of_fraction(what);
+    Ok(simulate(&mut *source, lanes, &|done| bar.set_fraction(done))?)
 }
 
-/// Returns the caches that are asked for, and the sizes that have a row of the table.
+/// Returns the caches to simulate, and the sizes that get a row of the table.
 fn lanes(args: &Args) -> Result<(Vec<CacheGrid>, Vec<u64>)> {
     let lane = |block: u32, sizes: &[u64], policies: &[PolicyName], ages| CacheGrid {
         block,
@@ -208,7 +208,7 @@ fn lanes(args: &Args) -> Result<(Vec<CacheGrid>, Vec<u64>)> {
     Ok((lanes, rows))
 }
 
-/// Returns a line for each cache.
+/// Returns the counts as CSV, a line for each cache.
 fn csv(simulated: &Simulated) -> String {
     let mut out = String::from(
         "block,cache,policy,write,reads,writes,disk_reads,disk_writes,deleted_dirty,left_dirty,miss_ratio\n",
@@ -240,10 +240,10 @@ fn write(dir: &Path, outcome: &Outcome, simulated: &Simulated, text: &str, force
 mod tests {
     use super::*;
 
-    /// Promise: what `--write` takes is what tables call it, and nonsense is refused with what
-    /// would be right.
+    /// Promise: the values of `--write` are the names in the tables, and invalid text is
+    /// refused with a list of the valid forms.
     #[test]
-    fn writes_are_read_as_they_are_told() {
+    fn values_of_write_are_the_names_in_tables() {
         for text in ["through", "delayed", "flush:30s", "flush:5m", "flush:2h", "flush:90s"] {
             assert_eq!(parse_write(text).unwrap().to_string(), text);
         }

@@ -8,22 +8,22 @@ use spindle_trace::format::Columns;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Turn a trace into requests for other cache simulators
+/// Export a trace as requests for other cache simulators
 ///
-/// Each block that is read or written is a request for it, in the order of the trace. Blocks are
-/// numbered as they come; those of a file that was deleted never come again.
+/// Each read or write of a block becomes a request, in the order of the trace. Blocks are numbered
+/// in the order of their first access; the blocks of a deleted file are not requested again.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
-    0  done    1  the trace cannot be read or written    2  the command line makes no sense
+    0  done    1  the trace cannot be read or written    2  invalid command line
 
 EXAMPLES
     spindle trace export --format oracle-general build.trace build.oracleGeneral.bin
     cachesim build.oracleGeneral.bin oracleGeneral lru 64mb")]
 pub struct Args {
-    /// What to write: libCacheSim's records, or a table with the columns time, object, size and op
+    /// Output format: libCacheSim's records, or a table with the columns time, object, size and op
     #[arg(long, value_enum, value_name = "NAME", default_value = "oracle-general")]
     format: Format,
-    /// Bytes of a block (k and m for powers of 1024)
+    /// Block size in bytes (k and m for powers of 1024)
     #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = crate::text::parse_bytes)]
     block: u64,
     /// The trace
@@ -44,15 +44,15 @@ enum Format {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    outfile::spare(&args.to, &args.from)?;
+    outfile::refuse_input(&args.to, &args.from)?;
     outfile::check(&args.to, args.out.force)?;
     let mut source = super::open(&args.from, Columns::NUMBERS)?;
     let to = match args.format {
         Format::OracleGeneral => To::OracleGeneral,
         Format::Csv => To::Csv,
     };
-    let bar = Progress::of_parts("exporting");
-    let done = export(&mut *source, to, args.block, &args.to, |part| bar.fraction(part))?;
+    let bar = Progress::of_fraction("exporting");
+    let done = export(&mut *source, to, args.block, &args.to, |part| bar.set_fraction(part))?;
     drop(bar);
     log::info!("{}: {} requests for {} blocks", args.to.display(), done.requests, done.blocks);
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,6 @@
 //! `spindle trace import`
 
-use super::told;
+use super::warn_if_unfinished;
 use crate::error::Result;
 use crate::outfile::{self, OutArgs};
 use crate::output::Output;
@@ -10,22 +10,22 @@ use spindle_trace::{Batch, FORMATS, open_as};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Turn another tool's trace into one of ours
+/// Convert the trace of another tool
 ///
-/// The format is known by its content, where it can be; --format says it otherwise. What is
-/// compressed with gzip or zstd is read as it is. What the format cannot tell, and what was not
-/// understood, is kept in the file as notes; -v tells it.
+/// The format is detected from the content if possible; otherwise give it with --format. Files
+/// compressed with gzip or zstd are decompressed. Notes in the new trace say what the format does
+/// not contain and what was not understood; -v prints them.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
-    0  done    1  the trace cannot be read or written    2  the command line makes no sense
+    0  done    1  the trace cannot be read or written    2  invalid command line
 
 EXAMPLES
     strace -f -ttt -y -o make.strace make; spindle trace import make.strace make.trace
     blktrace -d /dev/sdb -o - | blkparse -i - | spindle trace import - sdb.trace
     spindle trace import src1_0.csv.gz src1_0.trace
-    spindle trace import --format csv:time-col=2,obj-id-col=5,obj-size-col=4 requests.csv requests.trace")]
+    spindle trace import --format csv:time-col=2,obj-id-col=5,obj-size-col=4 req.csv req.trace")]
 pub struct Args {
-    /// The format, if its content does not say: NAME, or NAME:SETTING=VALUE,...
+    /// The format, if it cannot be detected: NAME, or NAME:SETTING=VALUE,...
     #[arg(long, value_name = "NAME")]
     format: Option<String>,
     /// List the formats and their settings
@@ -44,15 +44,15 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let (Some(from), Some(to)) = (&args.from, &args.to) else { return list() };
-    outfile::spare(to, from)?;
+    outfile::refuse_input(to, from)?;
     outfile::check(to, args.out.force)?;
-    let mut source = told(from, open_as(from, args.format.as_deref(), Columns::ALL)?);
+    let mut source = warn_if_unfinished(from, open_as(from, args.format.as_deref(), Columns::ALL)?);
     let mut writer = Writer::create(to)?;
-    let bar = Progress::of_parts("importing");
+    let bar = Progress::of_fraction("importing");
     let mut batch = Batch::default();
     while source.next(&mut batch)? {
         writer.write(&batch)?;
-        bar.fraction(source.progress());
+        bar.set_fraction(source.progress());
     }
     drop(bar);
     let info = source.info();

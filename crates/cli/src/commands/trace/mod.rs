@@ -1,4 +1,4 @@
-//! `spindle trace`: each thing it can do is a file of its own here.
+//! `spindle trace`: each of its commands has its own file here.
 
 mod analyze;
 mod cachesim;
@@ -15,20 +15,20 @@ use spindle_trace::{Columns, Source};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Record what programs do with files, and learn what storage that needs
+/// Record and analyse how programs use files
 ///
-/// A trace is a file of events: opens, closes, seeks, deletions, with the bytes that were read and
-/// written between them. It is kept as Parquet, so DuckDB, Polars and Spark read it as it is
-/// (docs/SPEC-trace.md). Where a command wants a TRACE, any format that "spindle trace import"
-/// knows will do as well.
+/// A trace is a file of events: opens, closes, seeks and deletions, with the bytes that were read
+/// and written between them. Its format is Parquet, so DuckDB, Polars and Spark can read it
+/// (docs/SPEC-trace.md). The commands accept as TRACE also any format that "spindle trace import"
+/// knows.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(clap::Subcommand, Debug)]
-enum What {
+enum Action {
     Analyze(analyze::Args),
     Cachesim(cachesim::Args),
     Export(export::Args),
@@ -42,29 +42,29 @@ enum What {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    match &args.what {
-        What::Analyze(args) => analyze::run(args),
-        What::Cachesim(args) => cachesim::run(args),
-        What::Export(args) => export::run(args),
-        What::Import(args) => import::run(args),
-        What::Replay(args) => replay::run(args),
-        What::Report(args) => report::run(args),
-        What::Record(args) => record::run(args),
-        What::Show(args) => show::run(args),
-        What::Synth(args) => synth::run(args),
+    match &args.action {
+        Action::Analyze(args) => analyze::run(args),
+        Action::Cachesim(args) => cachesim::run(args),
+        Action::Export(args) => export::run(args),
+        Action::Import(args) => import::run(args),
+        Action::Replay(args) => replay::run(args),
+        Action::Report(args) => report::run(args),
+        Action::Record(args) => record::run(args),
+        Action::Show(args) => show::run(args),
+        Action::Synth(args) => synth::run(args),
     }
 }
 
-/// Opens a trace, and says so if its end is missing.
+/// Opens a trace, and warns if its end is missing.
 fn open(path: &Path, columns: Columns) -> Result<Box<dyn Source>> {
-    Ok(told(path, spindle_trace::open(path, columns)?))
+    Ok(warn_if_unfinished(path, spindle_trace::open(path, columns)?))
 }
 
-/// Says so if the end of `source` is missing.
-fn told(path: &Path, source: Box<dyn Source>) -> Box<dyn Source> {
+/// Warns if the end of `source` is missing.
+fn warn_if_unfinished(path: &Path, source: Box<dyn Source>) -> Box<dyn Source> {
     if !source.is_finished() {
         log::warn!(
-            "{}: the trace was not finished: who wrote it was killed, or is still at work; its end is missing",
+            "{}: the trace is not finished: its writer was killed or is still running; the end is missing",
             path.display()
         );
     }

@@ -13,19 +13,19 @@ use std::time::Duration;
 
 /// Record what programs do with files
 ///
-/// With a COMMAND it is run, and what it and the processes that it starts do is recorded until it
-/// ends. Without one all processes are recorded, those that the options leave, until SIGINT or
-/// SIGTERM, or for the given time.
+/// With a COMMAND, record runs it and records it and its child processes until it ends. Without a
+/// COMMAND, it records all processes that the options select, until SIGINT or SIGTERM, or for the
+/// given time.
 ///
-/// Recorded are opens, closes, seeks, deletions and so on of regular files and directories, with
-/// the bytes that were read and written between them, exactly; accesses through io_uring are not. A
-/// small program in the kernel (BPF) does it on Linux on x86-64, from version 6.10, and a build
-/// takes a few per cent longer. It needs root.
+/// The trace contains opens, closes, seeks, deletions and so on of regular files and directories,
+/// with exact counts of the bytes that were read and written between them; it does not contain
+/// accesses through io_uring. Recording needs root and Linux 6.10 or newer on x86-64, where a small
+/// program in the kernel (BPF) collects the events; a build takes a few per cent longer.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
-    That of the COMMAND, or 128 and the number of the signal that ended it.
-    0  done    1  nothing was recorded, or the file could not be written    2  the command line makes no sense
-    127  there is no such COMMAND
+    With a COMMAND its own exit code, or 128 plus the number of the signal that ended it.
+    0  done    1  nothing was recorded, or the file could not be written    2  invalid command line
+    127  the COMMAND does not exist
 
 EXAMPLES
     spindle trace record -o build.trace -- make -j4
@@ -33,50 +33,51 @@ EXAMPLES
     spindle trace record -o data.trace --all --mount /srv
     spindle trace record -o tests.trace --path /home/ann/project -- cargo test")]
 pub struct Args {
-    /// The trace to make
+    /// The trace to write
     #[arg(short = 'o', long, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
     out: OutArgs,
-    /// Only processes of this account: a name or a number
+    /// Record only processes of this user: a name or a number
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Only processes in this cgroup or below it: a directory such as /sys/fs/cgroup/system.slice
+    /// Record only processes in this cgroup or below it: a directory such as
+    /// /sys/fs/cgroup/system.slice
     #[arg(long, value_name = "DIR")]
     cgroup: Option<PathBuf>,
-    /// Only files on the file system that this directory is on
+    /// Record only files on the file system of this directory
     #[arg(long, value_name = "DIR")]
     mount: Option<PathBuf>,
-    /// Only files at or below this absolute name
+    /// Record only files at or below this absolute path
     #[arg(long, value_name = "PREFIX")]
     path: Option<String>,
-    /// End after so many seconds, and leave the COMMAND alone if it still runs
+    /// Stop after this many seconds; a COMMAND that still runs is not stopped
     #[arg(long, value_name = "SECONDS")]
     duration: Option<f64>,
-    /// Record all processes, not only the COMMAND's
+    /// Record all processes, not only those of the COMMAND
     #[arg(long)]
     all: bool,
-    /// What to run
+    /// The command to run, with its arguments
     #[arg(value_name = "COMMAND", last = true)]
     command: Vec<OsString>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let is_narrow = args.all
+    let is_selected = args.all
         || args.user.is_some()
         || args.cgroup.is_some()
         || args.mount.is_some()
         || args.path.is_some();
-    if args.command.is_empty() && !is_narrow {
+    if args.command.is_empty() && !is_selected {
         return Err(Failure::usage(
-            "what to record? Give a COMMAND, or --all, or one of the options that choose",
+            "nothing to record; give a COMMAND, --all, or an option that selects processes or files",
         ));
     }
     let duration = args.duration.map(Duration::try_from_secs_f64).transpose();
     let duration = duration.map_err(|_| Failure::usage("--duration: not a number of seconds"))?;
     if args.path.as_ref().is_some_and(|prefix| !prefix.starts_with('/')) {
-        return Err(Failure::usage("--path: the name must be absolute"));
+        return Err(Failure::usage("--path: the path must be absolute"));
     }
     let wanted = Filter {
         children: !args.command.is_empty() && !args.all,
@@ -109,7 +110,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     std::thread::spawn(move || {
         while let Ok(is_interrupt) = signals.wait() {
-            // With a command an interrupt from the terminal is its own business: it gets it, too.
+            // A command gets an interrupt from the terminal, too, and decides itself whether it
+            // ends.
             if !(has_command && is_interrupt) {
                 let _ = ends.send(End::Signal);
             }
@@ -119,14 +121,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         None => end.recv().ok(),
         Some(time) => end.recv_timeout(time).ok(),
     };
-    tell(&recording.finish()?);
+    print_summary(&recording.finish()?);
     match reason {
         Some(End::Command(status)) => Ok(ExitCode::from(code(status?))),
         Some(End::Signal) | None => Ok(ExitCode::SUCCESS),
     }
 }
 
-/// Why a recording ends.
+/// The reason for which a recording ends.
 enum End {
     Command(std::io::Result<ExitStatus>),
     Signal,
@@ -137,19 +139,19 @@ fn code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(crate::error::FAILED)
 }
 
-fn tell(done: &Summary) {
+fn print_summary(done: &Summary) {
     let mut err = std::io::stderr();
-    // If nobody can be told, the file still says it.
+    // If standard error is closed, the trace still contains the counts and notes.
     let _ = writeln!(err, "spindle: {} events recorded", done.events);
     if done.lost > 0 {
-        let _ = writeln!(err, "spindle: {} events were lost: counts are lower bounds", done.lost);
+        let _ = writeln!(err, "spindle: {} events were lost; all counts are lower bounds", done.lost);
     }
     for note in &done.notes {
         let _ = writeln!(err, "spindle: {note}");
     }
 }
 
-/// Returns the number of an account.
+/// Returns the user ID of an account.
 fn account(name: &str) -> Result<u32> {
     if let Ok(number) = name.parse() {
         return Ok(number);
@@ -161,5 +163,5 @@ fn account(name: &str) -> Result<u32> {
     });
     found
         .and_then(|number| number.parse().ok())
-        .ok_or_else(|| Failure::usage(format!("--user: no account {name}")))
+        .ok_or_else(|| Failure::usage(format!("--user: there is no account {name}")))
 }

@@ -13,19 +13,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Do again what a trace tells, on a mounted directory or a modelled disk, and measure service
-/// times
+/// Replay a trace in a directory or on a modelled disk, and measure service times
 ///
-/// The files that the trace speaks of are made first, at the sizes that they had; then its events
-/// are performed, in their order, at the recorded times or faster. Files are named by numbers: the
-/// names in the trace are never used. On a directory everything happens below it, and one with
-/// anything in it is refused. On a modelled disk time is virtual.
+/// The files of the trace are created first, with their original sizes. Then the events are
+/// performed in order, at the recorded times or faster. The files are named by numbers; the names
+/// in the trace are never used. In a directory, everything happens below it; the directory must be
+/// empty. On a modelled disk, time is virtual.
 ///
-/// Each copy of the trace has its own files, and does one thing after the other; several copies are
-/// the load of a machine with as many times the users.
+/// Each copy of the trace has its own files and performs one event after the other. Several copies
+/// are the load of a machine with that many times the users.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
-    0  done    1  the trace cannot be read, or a call failed    2  the command line makes no sense
+    0  done    1  the trace cannot be read, or a call failed    2  invalid command line
 
 EXAMPLES
     spindle trace replay build.trace --on /mnt/new --speed max
@@ -36,34 +35,34 @@ pub struct Args {
     /// The trace
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// Replay on this directory, which is made, or is empty
+    /// Replay in this directory, which is created, or must be empty
     #[arg(long, value_name = "DIR", required_unless_present = "disk", conflicts_with = "disk")]
     on: Option<PathBuf>,
-    /// Replay on the model of a disk, as "spindle lab presets" tells them
+    /// Replay on this modelled disk; "spindle lab presets" lists them
     #[arg(long, value_name = "PRESET")]
     disk: Option<String>,
-    /// The model of the host with it
+    /// The modelled host of the disk
     #[arg(long, value_name = "PRESET", default_value = "vax-11-780", requires = "disk")]
     host: String,
-    /// The file system on it
+    /// The file system on the disk
     #[arg(long, value_name = "SYSTEM", default_value = "ffs", requires = "disk")]
     fs: Fs,
-    /// Memory of the modelled host for data of files
+    /// Memory of the modelled host for file data
     #[arg(long, value_name = "SIZE", default_value = "400k", value_parser = parse_bytes, requires = "disk")]
     memory: u64,
-    /// How many times as fast as recorded, or "max": each event at once after the one before
+    /// Speed relative to the recording, or "max": each event directly after the previous one
     #[arg(long, value_name = "FACTOR|max", default_value = "1", value_parser = parse_speed)]
     speed: Pace,
-    /// Copies that are replayed at once
+    /// Number of copies to replay at the same time
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     copies: u16,
-    /// Seconds from the beginning of a copy to that of the next
+    /// Seconds between the starts of two copies
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     shift: f64,
-    /// Bytes of a call, where the trace does not tell how many calls there were
+    /// Bytes of each call, if the trace does not contain the number of calls
     #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = parse_bytes)]
     request: u64,
-    /// Tell it as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -89,7 +88,7 @@ fn parse_speed(text: &str) -> Result<Pace, String> {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let shift = Duration::try_from_secs_f64(args.shift)
-        .map_err(|_| Failure::usage(format!("--shift {}: must be from 0 up", args.shift)))?;
+        .map_err(|_| Failure::usage(format!("--shift {}: must be 0 or more", args.shift)))?;
     let settings = Settings {
         pace: args.speed,
         request: usize::try_from(args.request).unwrap_or(usize::MAX).clamp(1, 1 << 20),
@@ -122,7 +121,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Replays all copies below a directory of the host.
+/// Replays all copies below a directory of this machine.
 fn in_directory(args: &Args, dir: &Path, settings: Settings) -> Result<Outcome> {
     drop(Directory::new(dir)?);
     let files = population(&mut *super::open(&args.trace, Columns::NUMBERS)?)?;

@@ -11,33 +11,33 @@ use spindle_trace::format::Columns;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Say what storage a trace asks for
+/// Advise on storage for the load in a trace
 ///
-/// Analyses the trace, simulates caches over it, and says what that advises: size of blocks and
-/// fragments, size of the cache and when it should write, clusters, whether control data and the
-/// log want devices of their own. Each advice comes with the figures that it rests on. Before it
-/// stands what "spindle trace analyze" and "spindle trace cachesim" tell.
+/// Analyses the trace, simulates caches over it, and gives advice: sizes of blocks and fragments,
+/// the size of the cache and when it should write, clusters, and whether metadata and the log need
+/// their own devices. Each piece of advice comes with its figures. The tables of "spindle trace
+/// analyze" and "spindle trace cachesim" come first.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
-    0  done    1  the trace cannot be read, or the report not written    2  the command line makes no sense
+    0  done    1  the trace cannot be read, or the report not written    2  invalid command line
 
 EXAMPLES
     spindle trace report --brief build.trace
     spindle trace report --html build.html build.trace
     spindle trace report --json build.trace | jq -r '.[] | \"\\(.topic): \\(.advice)\"'")]
 pub struct Args {
-    /// Tell the advice alone
+    /// Print only the advice
     #[arg(short, long)]
     brief: bool,
-    /// Tell the advice as JSON
+    /// Print the advice as JSON
     #[arg(long, conflicts_with = "brief")]
     json: bool,
-    /// Write a page with everything, for a browser, into this file as well
+    /// Also write an HTML page with everything into this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(flatten)]
     out: OutArgs,
-    /// Do not show what was found in 1985 beside it
+    /// Do not show the figures of 1985
     #[arg(long)]
     no_paper: bool,
     /// The trace
@@ -48,15 +48,15 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(file) = &args.html {
-        outfile::spare(file, &args.trace)?;
+        outfile::refuse_input(file, &args.trace)?;
         outfile::check(file, args.out.force)?;
     }
-    // Says once what each of the passes would say.
+    // Warns once about a missing end, instead of in each pass.
     drop(super::open(&args.trace, Columns::NUMBERS)?);
-    let bar = Progress::of_parts("reading");
+    let bar = Progress::of_fraction("reading");
     let mut measured = Measured::of(&|| spindle_trace::open(&args.trace, Columns::ALL), &|what, done| {
-        bar.say(what);
-        bar.fraction(done);
+        bar.set_message(what);
+        bar.set_fraction(done);
     })?;
     drop(bar);
     measured.findings.totals.file_bytes = std::fs::metadata(&args.trace).ok().map(|found| found.len());
@@ -70,8 +70,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.json {
         out.json(&advice)?;
     } else {
-        let told = if args.brief { &sections[sections.len() - 1..] } else { &sections };
-        out.text(render::sections(told).trim_start())?;
+        let shown = if args.brief { &sections[sections.len() - 1..] } else { &sections };
+        out.text(render::sections(shown).trim_start())?;
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)

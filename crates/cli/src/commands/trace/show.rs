@@ -9,18 +9,18 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Show the events of a trace, a line each
+/// Show the events of a trace, one on each line
 ///
-/// What is 0 or unknown in an event is left out.
+/// Fields that are 0 or unknown are omitted.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
-    0  done    1  the trace cannot be read    2  the command line makes no sense
+    0  done    1  the trace cannot be read    2  invalid command line
 
 EXAMPLES
     spindle trace show build.trace | grep unlink
     spindle trace show --json build.trace | jq -r 'select(.kind == \"exec\") | .path'")]
 pub struct Args {
-    /// Tell each event as a line of JSON
+    /// Print each event as a line of JSON
     #[arg(long)]
     json: bool,
     /// The trace
@@ -28,9 +28,9 @@ pub struct Args {
     trace: PathBuf,
 }
 
-/// An event as it is told.
+/// An event, as JSON.
 #[derive(Serialize)]
-struct Told<'a> {
+struct EventJson<'a> {
     time: i64,
     kind: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -41,7 +41,7 @@ struct Told<'a> {
     words: std::collections::BTreeMap<&'static str, &'a str>,
 }
 
-/// Returns the fields that are numbers, in the order in which they are told.
+/// Returns the numeric fields that are not 0, in the order of the output.
 fn numbers(event: &Event) -> impl Iterator<Item = (&'static str, u64)> {
     [
         ("open", event.open),
@@ -95,7 +95,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     while source.next(&mut batch)? {
         for event in &batch.events {
             if args.json {
-                out.json_line(&Told {
+                out.json_line(&EventJson {
                     time: event.time,
                     kind: event.kind.name(),
                     flags: flags(event).collect(),

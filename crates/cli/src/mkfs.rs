@@ -1,0 +1,388 @@
+//! Creating a file system in a file, block device or partition: the parameters from the command
+//! line, and the checks that nothing is overwritten by mistake.
+
+use crate::error::{Context, Failure, Result};
+use crate::image;
+use crate::interruptible::Interruptible;
+use crate::outfile;
+use crate::progress::Progress;
+use crate::text;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use spindle_clock::{Clock, ManualClock, SystemClock};
+use spindle_device::{Device, FileDevice, Part, Spec};
+use spindle_ffs::newfs::{Format, Geometry, Optimization, Parameters, Plan};
+use spindle_ffs::ondisk::flags;
+use spindle_ffs::{Dialect, Ffs, LogPlace, LogUse, OpenOptions};
+use spindle_ondisk::Endian;
+use spindle_vfs::FileSystem;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The parameters of newfs.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "File system")]
+pub struct FsArgs {
+    /// Format: 2 for UFS2, 1 for UFS1, 0 for UFS1 with the inodes and directories of 4.3BSD
+    #[arg(short = 'O', long = "format", value_name = "0|1|2", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
+    format: u8,
+    /// System whose newfs to follow: freebsd, netbsd, openbsd, sun, sunx86, 43bsd or 44bsd
+    #[arg(long, value_parser = parse_dialect)]
+    dialect: Option<Dialect>,
+    /// Byte order: little or big (default: that of the dialect's machines)
+    #[arg(long, value_name = "ORDER", value_parser = parse_endian)]
+    endian: Option<Endian>,
+    /// Block size in bytes, 4096 to 65536
+    #[arg(short = 'b', long, value_name = "BYTES", value_parser = text::parse_small)]
+    block_size: Option<u32>,
+    /// Fragment size in bytes: the block size or a half, a quarter or an eighth of it
+    #[arg(short = 'f', long, value_name = "BYTES", value_parser = text::parse_small)]
+    fragment_size: Option<u32>,
+    /// Bytes of space for each inode
+    #[arg(short = 'i', long, value_name = "BYTES", value_parser = text::parse_small)]
+    density: Option<u32>,
+    /// Free space that only root may use, in percent
+    #[arg(short = 'm', long, value_name = "PERCENT")]
+    minfree: Option<u32>,
+    /// Optimise for time or for space
+    #[arg(short = 'o', long, value_name = "time|space", value_parser = parse_optimization)]
+    optimization: Option<Optimization>,
+    /// Blocks in a cluster, which are allocated contiguously
+    #[arg(short = 'a', long, value_name = "BLOCKS")]
+    maxcontig: Option<u32>,
+    /// Blocks that one file may have in a cylinder group before it continues in another
+    #[arg(short = 'e', long, value_name = "BLOCKS")]
+    maxbpg: Option<u32>,
+    /// Largest extent in bytes
+    #[arg(short = 'd', long, value_name = "BYTES", value_parser = text::parse_small)]
+    max_extent_size: Option<u32>,
+    /// Maximum number of blocks in a cylinder group
+    #[arg(short = 'c', long, value_name = "BLOCKS")]
+    blocks_per_group: Option<u32>,
+    /// Expected size of a file in bytes
+    #[arg(short = 'g', long, value_name = "BYTES", value_parser = text::parse_small)]
+    avgfilesize: Option<u32>,
+    /// Expected number of files in a directory
+    #[arg(short = 'h', long, value_name = "FILES")]
+    avgfpdir: Option<u32>,
+    /// Fragments reserved for metadata in each cylinder group
+    #[arg(short = 'k', long, value_name = "FRAGMENTS")]
+    metaspace: Option<u32>,
+    /// Volume name: letters, digits, - and _
+    #[arg(short = 'L', long, value_name = "NAME")]
+    label: Option<String>,
+    /// Use soft updates when BSD mounts it
+    #[arg(short = 'U', long)]
+    soft_updates: bool,
+    /// Give each file a MAC label when BSD mounts it
+    #[arg(short = 'l', long)]
+    multilabel: bool,
+    /// Send TRIM for freed blocks when BSD mounts it
+    #[arg(long)]
+    trim: bool,
+    /// Do not create the directory .snap
+    #[arg(short = 'n', long)]
+    no_snap_dir: bool,
+    /// Do not use check-hashes (UFS2 of FreeBSD)
+    #[arg(long)]
+    no_check_hashes: bool,
+    /// Sector size of the device in bytes
+    #[arg(short = 'S', long, value_name = "BYTES", default_value_t = 512, value_parser = text::parse_small)]
+    sector_size: u32,
+    /// With -O 0: rotational tables and maps at the fixed places of 4.2BSD
+    #[arg(long)]
+    static_tables: bool,
+    #[command(flatten)]
+    geometry: GeometryArgs,
+}
+
+/// The disk geometry that a UFS1 file system is laid out for.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Disk geometry (UFS1)")]
+struct GeometryArgs {
+    /// Revolutions per minute
+    #[arg(long, value_name = "RPM")]
+    rpm: Option<u32>,
+    /// Data sectors on a track
+    #[arg(long, value_name = "SECTORS")]
+    sectors_per_track: Option<u32>,
+    /// Tracks in a cylinder
+    #[arg(long, value_name = "TRACKS")]
+    tracks_per_cylinder: Option<u32>,
+    /// Cylinders in a cylinder group
+    #[arg(long, value_name = "CYLINDERS")]
+    cylinders_per_group: Option<u32>,
+    /// Milliseconds before the next transfer on the same cylinder can start
+    #[arg(long, value_name = "MS")]
+    rotdelay: Option<u32>,
+    /// Number of rotational positions to distinguish
+    #[arg(long, value_name = "COUNT")]
+    rotational_positions: Option<u32>,
+    /// Interleave of the sectors: 1 for none
+    #[arg(long, value_name = "COUNT")]
+    interleave: Option<u32>,
+    /// Sectors of skew from track to track
+    #[arg(long, value_name = "SECTORS")]
+    track_skew: Option<u32>,
+    /// Spare sectors at the end of each track
+    #[arg(long, value_name = "SECTORS")]
+    track_spares: Option<u32>,
+    /// Spare sectors at the end of each cylinder
+    #[arg(long, value_name = "SECTORS")]
+    cylinder_spares: Option<u32>,
+}
+
+fn parse_dialect(name: &str) -> Result<Dialect, String> {
+    name.parse()
+}
+
+fn parse_endian(name: &str) -> Result<Endian, String> {
+    match name {
+        "little" | "le" => Ok(Endian::Little),
+        "big" | "be" => Ok(Endian::Big),
+        _ => Err("give little or big".into()),
+    }
+}
+
+/// Parses `time` or `space`.
+pub fn parse_optimization(name: &str) -> Result<Optimization, String> {
+    match name {
+        "time" => Ok(Optimization::Time),
+        "space" => Ok(Optimization::Space),
+        _ => Err("give time or space".into()),
+    }
+}
+
+impl FsArgs {
+    /// Returns the volume name.
+    pub fn label(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
+    /// Returns true if a parameter other than the volume name is set that only the fast file system
+    /// has.
+    pub fn is_for_ffs(&self) -> bool {
+        Parameters { label: None, ..self.parameters(0) } != Parameters::new(0)
+    }
+
+    /// Returns the parameters of newfs for a file system of `size_bytes`.
+    pub fn parameters(&self, size_bytes: u64) -> Parameters {
+        let g = &self.geometry;
+        let flag = |on: bool, bit: u32| if on { bit } else { 0 };
+        Parameters {
+            format: match self.format {
+                0 => Format::Old,
+                1 => Format::Ufs1,
+                _ => Format::Ufs2,
+            },
+            endian: self.endian,
+            dialect: self.dialect,
+            static_tables: self.static_tables,
+            sector_bytes: self.sector_size,
+            bsize: self.block_size,
+            fsize: self.fragment_size,
+            density: self.density,
+            minfree: self.minfree,
+            maxcontig: self.maxcontig,
+            maxbpg: self.maxbpg,
+            maxbsize: self.max_extent_size,
+            optimization: self.optimization,
+            avgfilesize: self.avgfilesize,
+            avgfpdir: self.avgfpdir,
+            blocks_per_group: self.blocks_per_group,
+            metaspace: self.metaspace,
+            geometry: Geometry {
+                rpm: g.rpm,
+                nsect: g.sectors_per_track,
+                ntrak: g.tracks_per_cylinder,
+                cpg: g.cylinders_per_group,
+                rotdelay_ms: g.rotdelay,
+                nrpos: g.rotational_positions,
+                interleave: g.interleave,
+                trackskew: g.track_skew,
+                trackspares: g.track_spares,
+                cylspares: g.cylinder_spares,
+            },
+            label: self.label.clone(),
+            snap_dir: !self.no_snap_dir,
+            check_hashes: !self.no_check_hashes,
+            fs_flags: flag(self.soft_updates, flags::FS_DOSOFTDEP)
+                | flag(self.multilabel, flags::FS_MULTILABEL)
+                | flag(self.trim, flags::FS_TRIM),
+            ..Parameters::new(size_bytes)
+        }
+    }
+}
+
+/// The image in which to create a file system.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination<'a> {
+    /// The image as the user named it.
+    pub image: &'a str,
+    /// The requested size in bytes.
+    pub size: Option<u64>,
+    /// Overwrite an existing file system or partition table.
+    pub force: bool,
+}
+
+impl Destination<'_> {
+    /// Returns the requested size in bytes, or `u64::MAX`.
+    pub fn max_bytes(&self) -> u64 {
+        self.size.unwrap_or(u64::MAX)
+    }
+
+    /// Returns the plan of the file system and writes nothing. The image need not exist if a
+    /// size is given.
+    pub fn plan(&self, fs: &FsArgs) -> Result<Plan> {
+        let size = match self.size {
+            Some(size) => size,
+            None => image::open_device_unlocked(&image::parse_spec(self.image)?)?.info().size_bytes,
+        };
+        Plan::new(&fs.parameters(size)).map_err(|e| Failure::new(e.to_string()))
+    }
+}
+
+/// The file or device in which a file system was created, for cleaning up after a failure.
+#[derive(Debug)]
+pub enum Created {
+    /// A new file.
+    File(PathBuf),
+    /// A file or device that existed before.
+    Existing(Spec),
+}
+
+impl Created {
+    /// Removes the file if it is new. An error is ignored, because the caller reports the
+    /// failure that led here.
+    pub fn undo(&self) {
+        if let Self::File(path) = self {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    /// Undoes a file system that was written: removes a new file, and marks the file system on
+    /// an existing device as unfinished.
+    pub fn undo_written(&self) {
+        self.undo();
+        if let Self::Existing(spec) = self {
+            let device = spec.open(&spindle_device::OpenOptions::read_write());
+            let _ = device.map(|device| spindle_ffs::newfs::mark_unfinished(&*device));
+        }
+    }
+}
+
+/// Opens the device for a new file system, or creates a missing file. Refuses to overwrite a file
+/// system or partition table.
+pub fn open_new(destination: &Destination<'_>) -> Result<(Arc<dyn Device>, Created)> {
+    let spec = image::parse_spec(destination.image)?;
+    let options = spindle_device::OpenOptions::read_write();
+    if !spec.path.exists() {
+        let Some(size) = destination.size else {
+            return Err(Failure::new(format!(
+                "{}: does not exist; give its size with -s to create it",
+                spec.path.display()
+            )));
+        };
+        if spec.part != Part::Whole {
+            let path = spec.path.display();
+            return Err(Failure::new(format!("{path}: does not exist, so it has no partitions")));
+        }
+        let created = Created::File(spec.path.clone());
+        let device = FileDevice::create(&spec.path, size, &options).inspect_err(|_| created.undo())?;
+        return Ok((Arc::new(device), created));
+    }
+    let mut device = spec.open(&options)?;
+    if !destination.force {
+        refuse_overwriting(&*device).context(destination.image)?;
+    }
+    if let Some(size) = destination.size.filter(|&size| size > device.info().size_bytes) {
+        let is_file = std::fs::metadata(&spec.path).is_ok_and(|metadata| metadata.is_file());
+        if spec.part != Part::Whole || !is_file {
+            let has = device.info().size_bytes;
+            return Err(Failure::new(format!(
+                "{}: too small: it has {has} of {size} bytes",
+                destination.image
+            )));
+        }
+        drop(device);
+        device = Arc::new(FileDevice::open_resized(&spec.path, size, &options)?);
+    }
+    Ok((device, Created::Existing(spec)))
+}
+
+fn refuse_overwriting(device: &dyn Device) -> Result<()> {
+    let Some(found) = outfile::contents(device)? else { return Ok(()) };
+    let parts = if found.contains("partition") { ", and IMAGE@PARTITION names a partition" } else { "" };
+    Err(Failure::new(format!("contains {found} already; --force overwrites it{parts}")))
+}
+
+/// Returns the clock of a command: one that stands still at `timestamp`, or the system's.
+pub fn clock(timestamp: Option<i64>) -> Arc<dyn Clock> {
+    match timestamp {
+        Some(secs) => Arc::new(ManualClock::at(secs)),
+        None => Arc::new(SystemClock),
+    }
+}
+
+/// Returns the seed of the random numbers for `timestamp`.
+pub fn seed(timestamp: Option<i64>) -> Option<u64> {
+    timestamp.map(i64::cast_unsigned)
+}
+
+/// Writes a planned file system.
+pub fn make(plan: &Plan, device: &dyn Device, timestamp: Option<i64>) -> Result<()> {
+    let mut random = match seed(timestamp) {
+        Some(seed) => StdRng::seed_from_u64(seed),
+        None => StdRng::from_os_rng(),
+    };
+    let progress = Progress::new("making", None);
+    let group_bytes = u64::from(plan.layout.fs_fpg) * u64::from(plan.layout.fs_fsize);
+    spindle_ffs::newfs::write(plan, &Interruptible(device), &*clock(timestamp), &mut random, &mut |_, _| {
+        progress.add(group_bytes);
+    })?;
+    Ok(())
+}
+
+/// Creates a log in a file system that is not mounted, and returns its place. The size is `bytes`,
+/// or that of a mount's log. Refuses if there is an objection to writing: after a crash a log would
+/// vouch for a file system that nobody has checked.
+pub fn make_log(
+    device: &Arc<dyn Device>,
+    dialect: Option<Dialect>,
+    bytes: Option<u64>,
+    timestamp: Option<i64>,
+) -> Result<LogPlace> {
+    let options = OpenOptions {
+        dialect,
+        log: LogUse::Wanted,
+        log_bytes: bytes,
+        seed: seed(timestamp),
+        ..OpenOptions::default()
+    };
+    let ffs = Ffs::open(Arc::clone(device), clock(timestamp), &options)?;
+    if ffs.read_only() {
+        let reasons = image::reasons(ffs.read_only_reasons());
+        return Err(Failure::new(format!("cannot create a log, not even with --force: {reasons}")));
+    }
+    ffs.unmount()?;
+    ffs.superblock().log_place().ok_or_else(|| Failure::new("no log was created"))
+}
+
+/// Size of a log in bytes; `None` for the default size of a mount's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSize(pub Option<u64>);
+
+impl std::str::FromStr for LogSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const LEAST: u64 = 64 << 10;
+        match text {
+            "" => Ok(Self(None)),
+            _ => match text::parse_bytes(text)? {
+                bytes if bytes >= LEAST => Ok(Self(Some(bytes))),
+                _ => Err("give at least 64k".into()),
+            },
+        }
+    }
+}

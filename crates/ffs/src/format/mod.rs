@@ -1,0 +1,14 @@
+//! The format of UFS1 and UFS2 on the device: structures, geometry and what is derived from them.
+//!
+//! Nothing here changes a device but [`superblock`], and nothing knows of caches, logs or files.
+
+pub(crate) mod ckhash;
+pub(crate) mod dialect;
+pub(crate) mod dinode;
+pub(crate) mod extattr;
+pub(crate) mod group;
+pub(crate) mod layout;
+pub mod ondisk;
+pub(crate) mod rotation;
+pub(crate) mod superblock;
+pub(crate) mod units;

@@ -1,0 +1,428 @@
+//! The superblock: finding it, its replicas, and writing it back.
+//!
+//! [`Superblock::find`] looks at the standard places and gives a checked value or the reasons why
+//! none would do ([`Superblock::open`] also takes one that was torn, if its log can put it right).
+//! Only what a mount must change is ever changed (counts, state, times); all other bytes are
+//! written back as they were read. The replicas are not touched after newfs, as in every BSD.
+
+use crate::format::ckhash::check_hash;
+use crate::format::dialect::Dialect;
+use crate::format::layout::{Layout, Version};
+use crate::format::ondisk::{
+    CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_BAD_MAGIC, FS_CKHASH, FS_UFS1_MAGIC,
+    FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, FsRecovery, FsSun, SBLOCK_UFS2, SBLOCKSEARCH, SBLOCKSIZE, flags,
+};
+use crate::format::units::low_word;
+use spindle_clock::Timestamp;
+use spindle_device::Device;
+use spindle_ondisk::Endian;
+use spindle_vfs::{Error, Result};
+
+/// `fs_clean` of a file system that is not in use.
+const FS_ISCLEAN: i8 = 1;
+/// `fs_clean` of one that was clean when it was mounted (`FS_WASCLEAN` of NetBSD).
+const FS_WASCLEAN: i8 = 2;
+
+/// A checked superblock with the bytes it was read from.
+#[derive(Clone, Debug)]
+pub struct Superblock {
+    /// The decoded fields. Only counts, state and times are changed after opening.
+    pub fs: Fs,
+    /// The checked geometry.
+    pub layout: Layout,
+    /// Whose rules it follows.
+    pub dialect: Dialect,
+    pub(crate) raw: Vec<u8>,
+}
+
+/// Which structures carry check-hashes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct CheckHashes {
+    /// Superblocks.
+    pub superblock: bool,
+    /// Cylinder groups.
+    pub groups: bool,
+    /// Inodes.
+    pub inodes: bool,
+}
+
+impl Superblock {
+    /// Finds and checks the superblock at its standard places.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if there is no file system of this family, [`Error::Corrupt`] if
+    /// there is one whose superblock cannot be used, naming the first complaint.
+    pub(crate) fn find(device: &dyn Device) -> Result<Self> {
+        let mut complaint = None;
+        for at in SBLOCKSEARCH {
+            match Self::read(device, at) {
+                Ok(Some(superblock)) => return Ok(superblock),
+                Ok(None) => {}
+                Err(error) => complaint = complaint.or(Some(error)),
+            }
+        }
+        Err(complaint.unwrap_or_else(|| {
+            Error::unsupported(
+                format!("{}: no UFS superblock at 64K, 8K, 0 or 256K", device.info().name),
+                "name the partition that holds the file system (disk.img@s1a, @p2, offset=BYTES)",
+            )
+        }))
+    }
+
+    /// Reads what stands at byte `at`, one of the standard places; `None` if it is not a superblock
+    /// whose place that is.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it is one and cannot be used.
+    pub fn read(device: &dyn Device, at: u64) -> Result<Option<Self>> {
+        let Some(raw) = Self::read_raw(device, at)? else { return Ok(None) };
+        let Some((fs, endian)) = decode(&raw) else { return Ok(None) };
+        let belongs = match fs.fs_magic {
+            // At 64K stands the first alternate of a UFS1 with 64K blocks.
+            FS_UFS1_MAGIC => at != SBLOCK_UFS2,
+            FS_UFS2_MAGIC | FS_UFS2EA_MAGIC => fs.fs_sblockloc.cast_unsigned() == at,
+            FS_BAD_MAGIC => {
+                return Err(Error::corrupt("newfs did not finish", format!("superblock at byte {at}")));
+            }
+            _ => false,
+        };
+        if belongs { Self::checked(raw, &fs, endian, at, device).map(Some) } else { Ok(None) }
+    }
+
+    /// Reads the replica at byte `at` of a file system whose standard superblock stands at
+    /// `sblockloc`.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if there is none or it cannot be used.
+    pub fn read_replica(device: &dyn Device, at: u64, sblockloc: u64) -> Result<Self> {
+        let none = || Error::corrupt("no superblock", format!("byte {at}"));
+        let raw = Self::read_raw(device, at)?.ok_or_else(none)?;
+        let (fs, endian) = decode(&raw).ok_or_else(none)?;
+        Self::checked(raw, &fs, endian, sblockloc, device)
+    }
+
+    /// Looks for a usable replica: where the recovery record in front of a UFS2 superblock points,
+    /// at the usual second place (fragment or sector 32), then at every block of the first part of
+    /// the device.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if none is found; device errors.
+    pub fn find_replica(device: &dyn Device) -> Result<(u64, Self)> {
+        const SEARCH_BYTES: u64 = 256 << 20;
+        const STEP_BYTES: usize = 4096;
+        let mut places = Vec::new();
+        if let Some(record) = Self::read_recovery(device)? {
+            let fsize = 512_u64.checked_shl(record.fsr_fsbtodb.cast_unsigned()).filter(|&f| f <= 65536);
+            if let (Some(fsize), Ok(fpg), Ok(sblkno)) =
+                (fsize, u64::try_from(record.fsr_fpg), u64::try_from(record.fsr_sblkno))
+            {
+                places.extend(
+                    (1..u64::from(record.fsr_ncg).min(16)).map(|c| ((fpg * c + sblkno) * fsize, SBLOCK_UFS2)),
+                );
+            }
+        }
+        places.push((32 * 512, 8192));
+        let end = device.info().size_bytes.min(SEARCH_BYTES);
+        let every = (0..end).step_by(STEP_BYTES).map(|at| (at, 0));
+        for (at, loc) in places.into_iter().chain(every) {
+            let Some(raw) = Self::read_raw(device, at)? else { continue };
+            let Some((fs, endian)) = decode(&raw) else { continue };
+            let loc = match (loc, fs.fs_magic) {
+                (0, FS_UFS1_MAGIC) => 8192,
+                (0, _) => fs.fs_sblockloc.cast_unsigned(),
+                (loc, _) => loc,
+            };
+            if let Ok(found) = Self::checked(raw, &fs, endian, loc, device) {
+                return Ok((at, found));
+            }
+        }
+        Err(Error::corrupt("no usable superblock replica", device.info().name.clone()))
+    }
+
+    /// Returns the recovery record in front of the UFS2 superblock, if there is one.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub fn read_recovery(device: &dyn Device) -> Result<Option<FsRecovery>> {
+        let sector = device.info().sector_bytes as usize;
+        let mut block = vec![0; sector];
+        if device.info().size_bytes < SBLOCK_UFS2 {
+            return Ok(None);
+        }
+        device.read_at(SBLOCK_UFS2 - sector as u64, &mut block)?;
+        let tail = &block[sector - FsRecovery::SIZE..];
+        Ok([Endian::Little, Endian::Big]
+            .into_iter()
+            .map(|endian| FsRecovery::decode(tail, endian))
+            .find(|record| record.fsr_magic == FS_UFS2_MAGIC))
+    }
+
+    fn read_raw(device: &dyn Device, at: u64) -> Result<Option<Vec<u8>>> {
+        if at.checked_add(SBLOCKSIZE as u64).is_none_or(|end| end > device.info().size_bytes) {
+            return Ok(None);
+        }
+        let mut raw = vec![0; SBLOCKSIZE];
+        device.read_at(at, &mut raw)?;
+        Ok(Some(raw))
+    }
+
+    /// Returns the superblocks at the standard places whose check-hash may be wrong because a write
+    /// was torn: a replica confirms the geometry, which no mount changes.
+    pub(crate) fn find_torn(device: &dyn Device) -> Result<Vec<Self>> {
+        let mut found = Vec::new();
+        for at in SBLOCKSEARCH {
+            let Some(raw) = Self::read_raw(device, at)? else { continue };
+            let Some((fs, endian)) = decode(&raw).filter(|(fs, _)| fs.fs_sblockloc.cast_unsigned() == at)
+            else {
+                continue;
+            };
+            let Ok(layout) = Layout::check(&fs, &raw, endian, at, device.info().size_bytes) else { continue };
+            let dialect = Dialect::detect(&fs, &raw, &layout);
+            let torn = Self { fs, layout, dialect, raw };
+            let confirmed = (0..torn.layout.fs_ncg)
+                .map(|cgx| torn.layout.byte(torn.layout.cgsblock(cgx)))
+                .find_map(|place| Self::read_replica(device, place, at).ok())
+                .is_some_and(|replica| replica.layout == torn.layout);
+            if confirmed {
+                found.push(torn);
+            }
+        }
+        Ok(found)
+    }
+
+    fn checked(raw: Vec<u8>, fs: &Fs, endian: Endian, sblockloc: u64, device: &dyn Device) -> Result<Self> {
+        let layout = Layout::check(fs, &raw, endian, sblockloc, device.info().size_bytes)?;
+        let dialect = Dialect::detect(fs, &raw, &layout);
+        let superblock = Self { fs: *fs, layout, dialect, raw };
+        if superblock.check_hashes().superblock {
+            let hash = superblock.hash(&superblock.raw);
+            if hash != fs.fs_ckhash {
+                return Err(Error::corrupt(
+                    format!("check-hash {:#010x} is recorded, {hash:#010x} computed", fs.fs_ckhash),
+                    format!("superblock at byte {sblockloc}"),
+                ));
+            }
+        }
+        Ok(superblock)
+    }
+
+    fn hash(&self, raw: &[u8]) -> u32 {
+        check_hash(&raw[..self.layout.fs_sbsize as usize], FS_CKHASH)
+    }
+
+    /// Returns the bytes as last read or written.
+    #[must_use]
+    pub fn raw(&self) -> &[u8] {
+        &self.raw
+    }
+
+    /// Flags of the dialect.
+    #[must_use]
+    pub fn flags(&self) -> u32 {
+        self.dialect.flags(&self.fs, &self.layout)
+    }
+
+    /// Returns which structures carry check-hashes that must be kept right.
+    #[must_use]
+    pub fn check_hashes(&self) -> CheckHashes {
+        let on = self.dialect == Dialect::FreeBsd
+            && self.layout.version == Version::Ufs2
+            && self.fs.fs_flags & flags::FREEBSD_METACKHASH != 0;
+        let has = |bit| on && self.fs.fs_metackhash & bit != 0;
+        CheckHashes { superblock: has(CK_SUPERBLOCK), groups: has(CK_CYLGRP), inodes: has(CK_INODE) }
+    }
+
+    /// Brings its bytes up to date with its fields, as [`Self::write`] is going to write them.
+    pub(crate) fn seal(&mut self) {
+        let _ = self.encode(self.layout.fs_sblockloc);
+    }
+
+    /// Returns true if the device says that it is not in use.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        match self.dialect {
+            Dialect::Sun { .. } => matches!(self.fs.fs_clean, FsSun::FSCLEAN | FsSun::FSSTABLE),
+            _ => self.fs.fs_clean == FS_ISCLEAN,
+        }
+    }
+
+    /// Returns the counts of the whole file system, from where its dialect looks for them. In UFS1
+    /// whose flags have moved that is `fs_cstotal`: NetBSD leaves the old counts alone from then
+    /// on. OpenBSD goes on with the old ones.
+    #[must_use]
+    pub fn totals(&self) -> CsumTotal {
+        match self.dialect {
+            Dialect::OpenBsd if self.layout.version == Version::Ufs1 => self.old_totals(),
+            _ if self.has_new_fields() => self.fs.fs_cstotal,
+            _ => self.old_totals(),
+        }
+    }
+
+    /// Returns the counts where systems before UFS2 keep them.
+    #[must_use]
+    pub fn old_totals(&self) -> CsumTotal {
+        let old = self.fs.fs_old_cstotal;
+        CsumTotal {
+            cs_ndir: old.cs_ndir.into(),
+            cs_nbfree: old.cs_nbfree.into(),
+            cs_nifree: old.cs_nifree.into(),
+            cs_nffree: old.cs_nffree.into(),
+            ..CsumTotal::default()
+        }
+    }
+
+    /// Sets the counts wherever any system looks for them in this version.
+    pub fn set_totals(&mut self, totals: &CsumTotal) {
+        if self.has_new_fields() {
+            let CsumTotal { cs_ndir, cs_nbfree, cs_nifree, cs_nffree, .. } = *totals;
+            self.fs.fs_cstotal = CsumTotal { cs_ndir, cs_nbfree, cs_nifree, cs_nffree, ..self.fs.fs_cstotal };
+        }
+        if self.layout.version == Version::Ufs1 {
+            let narrow = |v: i64| i32::try_from(v).unwrap_or(i32::MAX);
+            self.fs.fs_old_cstotal = Csum {
+                cs_ndir: narrow(totals.cs_ndir),
+                cs_nbfree: narrow(totals.cs_nbfree),
+                cs_nifree: narrow(totals.cs_nifree),
+                cs_nffree: narrow(totals.cs_nffree),
+            };
+        }
+    }
+
+    /// Returns true if the fields that came with UFS2 are in use.
+    pub(crate) fn has_new_fields(&self) -> bool {
+        self.layout.version == Version::Ufs2 || self.layout.flags_updated
+    }
+
+    /// Marks it in use (before the first change) or clean (after the last), at `now`. `logged` says
+    /// whether there is a log that makes good an unclean end.
+    pub fn set_clean(&mut self, clean: bool, logged: bool, now: Timestamp) {
+        self.fs.fs_clean = match self.dialect {
+            _ if clean => FS_ISCLEAN,
+            // A file system with a log that is replayed was clean before, and will be again.
+            Dialect::NetBsd if logged => FS_WASCLEAN,
+            _ => 0,
+        };
+        let in_use = match self.dialect {
+            // It mounts what soft updates have left behind without a check.
+            Dialect::FreeBsd => flags::FS_NEEDSFSCK,
+            // It believes what a log has left behind.
+            Dialect::NetBsd if logged => flags::NETBSD_DOWAPBL,
+            _ => 0,
+        };
+        if self.has_new_fields() {
+            if self.dialect == Dialect::NetBsd {
+                self.fs.fs_flags &= !flags::NETBSD_DOWAPBL;
+            }
+            self.fs.fs_flags = if clean { self.fs.fs_flags & !in_use } else { self.fs.fs_flags | in_use };
+        }
+        self.set_time(now);
+        if let Dialect::Sun { x86 } = self.dialect {
+            let state = FsSun::FSOKAY.wrapping_sub(self.fs.fs_old_time);
+            if x86 {
+                self.fs.fs_old_npsect = state;
+            } else {
+                let mut sun = FsSun::decode(&self.raw, self.layout.endian);
+                sun.fs_state = state;
+                sun.encode(&mut self.raw, self.layout.endian);
+            }
+        }
+    }
+
+    /// Sets when it was written.
+    pub fn set_time(&mut self, now: Timestamp) {
+        self.fs.fs_fmod = 0;
+        if self.has_new_fields() {
+            self.fs.fs_time = now.secs;
+        }
+        if self.layout.version == Version::Ufs1 {
+            self.fs.fs_old_time = low_word(now.secs);
+        }
+    }
+
+    /// Notes a read-write mount: a journal of soft updates left from before must not be believed
+    /// any more, which FreeBSD checks by comparing `fs_mtime` (`fsck_ffs/suj.c`).
+    pub fn note_mount(&mut self, now: Timestamp) {
+        if self.dialect == Dialect::FreeBsd && self.has_new_fields() {
+            // Another value is all that counts; behind the last one there is the time now.
+            self.fs.fs_mtime = now.secs.max(self.fs.fs_mtime.wrapping_add(1));
+        }
+    }
+
+    /// Returns the bytes to write for a copy that stands at byte `at`, with its check-hash.
+    #[must_use]
+    pub fn encode(&mut self, at: u64) -> Vec<u8> {
+        let endian = self.layout.endian;
+        if self.fs.fs_sblockactualloc > 0 && self.has_new_fields() {
+            self.fs.fs_sblockactualloc = at.cast_signed();
+        }
+        let mut raw = self.raw.clone();
+        self.encode_known(&mut raw);
+        if self.check_hashes().superblock {
+            self.fs.fs_ckhash = self.hash(&raw);
+            self.fs.encode_hash(&mut raw, endian);
+        }
+        self.raw.clone_from(&raw);
+        raw
+    }
+
+    /// Overwrites just the fields that a mount changes: in old formats the others are other
+    /// people's tables.
+    fn encode_known(&self, raw: &mut [u8]) {
+        let endian = self.layout.endian;
+        let mut base = Fs::decode(raw, endian);
+        base.fs_fmod = self.fs.fs_fmod;
+        base.fs_clean = self.fs.fs_clean;
+        base.fs_cgrotor = self.fs.fs_cgrotor;
+        base.fs_old_time = self.fs.fs_old_time;
+        base.fs_old_cstotal = self.fs.fs_old_cstotal;
+        base.fs_old_npsect = self.fs.fs_old_npsect;
+        base.fs_minfree = self.fs.fs_minfree;
+        base.fs_optim = self.fs.fs_optim;
+        if self.has_new_fields() {
+            base.fs_cstotal = self.fs.fs_cstotal;
+            base.fs_time = self.fs.fs_time;
+            base.fs_mtime = self.fs.fs_mtime;
+            base.fs_flags = self.fs.fs_flags;
+            base.fs_sblockactualloc = self.fs.fs_sblockactualloc;
+        }
+        base.encode(raw, endian);
+    }
+
+    /// Changes fields besides those that a mount changes. The caller knows that this format has
+    /// them where [`Fs`] does.
+    pub(crate) fn change(&mut self, change: impl Fn(&mut Fs)) {
+        let mut base = Fs::decode(&self.raw, self.layout.endian);
+        change(&mut base);
+        base.encode(&mut self.raw, self.layout.endian);
+        change(&mut self.fs);
+    }
+
+    /// Returns the bytes of it that are written to a device with sectors of `sector` bytes.
+    pub(crate) fn written_bytes(&self, sector: usize) -> usize {
+        (self.layout.fs_sbsize as usize).next_multiple_of(sector).min(SBLOCKSIZE)
+    }
+
+    /// Writes the standard superblock.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub fn write(&mut self, device: &dyn Device) -> spindle_device::Result<()> {
+        let at = self.layout.fs_sblockloc;
+        let raw = self.encode(at);
+        device.write_at(at, &raw[..self.written_bytes(device.info().sector_bytes as usize)])
+    }
+}
+
+impl Fs {
+    fn encode_hash(&self, raw: &mut [u8], endian: Endian) {
+        spindle_ondisk::Field::put(&self.fs_ckhash, &mut raw[FS_CKHASH..], endian);
+    }
+}
+
+/// Decodes with the byte order that makes the magic one of ours.
+fn decode(raw: &[u8]) -> Option<(Fs, Endian)> {
+    [Endian::Little, Endian::Big]
+        .into_iter()
+        .map(|endian| (Fs::decode(raw, endian), endian))
+        .find(|(fs, _)| matches!(fs.fs_magic, FS_UFS1_MAGIC | FS_UFS2_MAGIC | FS_UFS2EA_MAGIC | FS_BAD_MAGIC))
+}

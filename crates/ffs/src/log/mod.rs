@@ -1,0 +1,24 @@
+//! The log of metadata: its format, and where it is in a file system.
+//!
+//! [`wapbl`] knows nothing of file systems: it writes and replays records. [`locate`] finds the log
+//! that a superblock leads to and decides whether it may be replayed.
+
+pub(crate) mod locate;
+pub(crate) mod wapbl;
+
+/// Whether changes go through a log, which makes them survive a crash in order and whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogUse {
+    /// Through the one that is there. Without one, nothing is promised after a crash.
+    #[default]
+    IfThere,
+    /// As [`Self::IfThere`], after making one if there is none.
+    Wanted,
+    /// Without, even if there is one.
+    Never,
+}
+
+/// Sectors of the log that an operation may need at the most: for the entries of two directories,
+/// for four inodes, and for the maps of all groups that an allocation with its indirect blocks and
+/// two moved fragments touch. Whatever needs more goes on in further transactions.
+pub(crate) const OPERATION_SECTORS: usize = 56;

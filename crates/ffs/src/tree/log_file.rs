@@ -1,0 +1,293 @@
+//! Making a log, and going on with one that is there.
+//!
+//! A new log is made through itself: its headers are written to a run of free blocks, and the
+//! transaction that gives the run to a file is the first one committed to it. Only then does the
+//! superblock say where it is. So a crash at any moment leaves the file system either without a log
+//! or with one that recovery can use.
+
+use crate::format::dialect::Dialect;
+use crate::format::dinode::Dinode;
+use crate::format::layout::ROOT_INO;
+use crate::format::layout::{InodeFormat, Layout, Version};
+use crate::format::units::{Frag, Lbn};
+use crate::log::LogUse;
+use crate::log::locate::{FoundLog, LogPlace, MAX_LOG_BYTES, default_log_bytes};
+use crate::log::wapbl::{Identity, Ring, Wapbl};
+use crate::tree::file::{Content, Request};
+use crate::tree::mount::{Ffs, OpenOptions};
+use crate::volume::tx::Tx;
+use spindle_tree::{Operations, Tree};
+use spindle_vfs::{Error, FileKind, Privilege, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The file that has the log's space, in the root directory, where the dialect is not NetBSD's.
+pub const LOG_NAME: &[u8] = b".spindlelog";
+
+/// Inode flags: not to be changed (`SF_IMMUTABLE`), not to be removed (`SF_NOUNLINK`), not to be
+/// dumped (`UF_NODUMP`).
+const LOG_FLAGS: u32 = 0x0002_0000 | 0x0010_0000 | 0x0000_0001;
+/// Inode flags of NetBSD's log (`SF_LOG`).
+const SF_LOG: u32 = 0x0040_0000;
+
+/// Returns the bytes of the log that is made where there is a run of free blocks that long:
+/// `asked`, or a share of the file system; none if that is too small to spare any.
+#[must_use]
+pub fn log_bytes(layout: &Layout, asked: Option<u64>) -> Option<u64> {
+    let wanted = asked.or_else(|| default_log_bytes(layout.fs_dsize << layout.fs_fshift))?;
+    Some(wanted.min(MAX_LOG_BYTES).div_ceil(layout.fs_bsize.into()).max(1) << layout.fs_bshift)
+}
+
+impl Ffs {
+    /// Starts to use the log that was found, or makes one, as `options` say; frees the orphans that
+    /// a recovery found.
+    pub(crate) fn take_up_log(&mut self, found: &FoundLog, options: &OpenOptions) -> Result<()> {
+        let place = self.volume.superblock.lock().log_place();
+        let place = place.map_or(Ok(None), |place| Ok::<_, Error>(self.owns(&place)?.then_some(place)))?;
+        self.log_ino = place.and_then(|place| place.ino);
+        let recovery = matches!(found, FoundLog::Recovery(_));
+        let orphans: BTreeMap<u32, u16> = match found {
+            FoundLog::Recovery(replay) => replay.orphans().collect(),
+            _ => BTreeMap::new(),
+        };
+        let identity = self.volume.superblock.lock().identity();
+        if options.log != LogUse::Never {
+            let (device, clock) = (self.volume.cache.device().clone(), self.volume.clock.clone());
+            match (place, found) {
+                (Some(place), _) if !Wapbl::is_enough(place.len, self.log_block()) => log::warn!(
+                    "no log: the one that is there has {} bytes, which is too few; \
+                     make a larger one (tunefs)",
+                    place.len
+                ),
+                (Some(_), FoundLog::Ready(replay) | FoundLog::Recovery(replay)) => {
+                    let exact = self.wants_exact_orphans();
+                    let log = Wapbl::resume(device, clock, replay, orphans.clone(), exact, identity);
+                    self.use_log(log);
+                }
+                (Some(place), _) => {
+                    let ring = Ring::new(place.at, place.len, self.log_block());
+                    self.use_log(self.create_log(ring, identity)?);
+                }
+                (None, _) if options.log == LogUse::Wanted => self.make_log(options)?,
+                (None, _) => {}
+            }
+        }
+        if recovery {
+            self.volume.inherit_orphans(orphans);
+            self.volume.mark_in_use()?;
+            self.free_orphans()?;
+        }
+        Ok(())
+    }
+
+    /// Returns a new log on the ring.
+    fn create_log(&self, ring: Ring, identity: Identity) -> Result<Wapbl> {
+        let (device, clock) = (self.volume.cache.device().clone(), self.volume.clock.clone());
+        let exact = self.wants_exact_orphans();
+        Ok(Wapbl::create(device, clock, ring, self.layout().endian, exact, identity)?)
+    }
+
+    /// Returns true if the system that may replay the log wants an exact list of orphans.
+    fn wants_exact_orphans(&self) -> bool {
+        self.volume.dialect == Dialect::NetBsd
+    }
+
+    /// From now on changes go through `log`. Nothing has been changed yet.
+    fn use_log(&mut self, log: Wapbl) {
+        let log = Arc::new(log);
+        self.volume.cache.set_log(Some(log.clone()));
+        self.volume.log = Some(log);
+    }
+
+    /// Returns the bytes of a block of the log.
+    fn log_block(&self) -> u64 {
+        self.volume.cache.device().info().sector_bytes.into()
+    }
+
+    /// Returns true if the log's space still belongs to it: somebody may have removed the file, and
+    /// others have its blocks.
+    fn owns(&self, place: &LogPlace) -> Result<bool> {
+        let Some(ino) = place.ino else { return Ok(true) };
+        let owns = || {
+            let inode = self.iget(ino)?;
+            let state = inode.state.read();
+            let di = &state.di;
+            if di.kind() != Some(FileKind::Regular) || di.nlink != 1 || di.size < place.len {
+                return Ok(false);
+            }
+            let (mut lbn, blocks) = (0, place.len >> self.layout().fs_bshift);
+            while lbn < blocks {
+                let run = self.volume.bmap(ino, di, Lbn(lbn), blocks - lbn)?;
+                let expected = place.at + (lbn << self.layout().fs_bshift);
+                if run.at.map(|at| self.layout().byte(at)) != Some(expected) {
+                    return Ok(false);
+                }
+                lbn += run.blocks;
+            }
+            Ok::<_, Error>(true)
+        };
+        match owns() {
+            Err(Error::Stale | Error::Corrupt { .. }) => Ok(false),
+            result => result,
+        }
+    }
+
+    /// Makes a log. Where there is no room for one, or no way to say where it is, there is none,
+    /// and the user is told.
+    fn make_log(&mut self, options: &OpenOptions) -> Result<()> {
+        let without = |why: &str| log::warn!("no log: {why}; after a crash this file system needs a check");
+        if !LogPlace::can_be_kept(&self.volume.superblock.lock()) {
+            without("a superblock of this age cannot say where it is");
+            return Ok(());
+        }
+        let Some(wanted) = log_bytes(self.layout(), options.log_bytes) else {
+            without("the file system is too small");
+            return Ok(());
+        };
+        if !Wapbl::is_enough(wanted, self.log_block()) {
+            let least = Wapbl::least_bytes(self.log_block()) >> 10;
+            without(&format!("{wanted} bytes are too few, at least {least} KiB are needed"));
+            return Ok(());
+        }
+        let Some((at, blocks)) = self.free_run(wanted >> self.layout().fs_bshift)? else {
+            without("there is no run of free blocks that is long enough");
+            return Ok(());
+        };
+        let len = blocks << self.layout().fs_bshift;
+        let ring = Ring::new(self.layout().byte(at), len, self.log_block());
+        let identity = self.volume.superblock.lock().identity();
+        self.use_log(self.create_log(ring, identity)?);
+        let ino = match self.make_log_file(at, blocks) {
+            Ok(ino) => ino,
+            Err(Error::NoSpace | Error::Exists) => {
+                without("there is no room for its file");
+                self.volume.cache.set_log(None);
+                self.volume.log = None;
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        self.volume.commit()?;
+        {
+            // Still clean, so that what was committed counts only with the next write of it.
+            let mut superblock = self.volume.superblock.lock();
+            superblock.set_log_place(Some(LogPlace { at: ring.at, len, ino: Some(ino) }));
+            self.volume.cache.directly(|device| {
+                superblock.write(device)?;
+                device.flush()
+            })?;
+        }
+        self.log_ino = Some(ino);
+        self.volume.mark_in_use()
+    }
+
+    /// Returns a run of `blocks` free blocks, or the longest there is if a log can be of that size;
+    /// the groups in the middle are looked at first.
+    fn free_run(&self, blocks: u64) -> Result<Option<(Frag, u64)>> {
+        let frag = self.layout().fs_frag;
+        let mut best: Option<(Frag, u64)> = None;
+        let middle = self.layout().fs_ncg / 2;
+        for cgx in (middle..self.layout().fs_ncg).chain((0..middle).rev()) {
+            let wanted = u32::try_from(blocks).unwrap_or(u32::MAX);
+            let (bno, found) = self.volume.view_group(cgx, |group| {
+                let (mut best, mut start) = ((0, 0), None);
+                let ends = group.fragments();
+                for bno in (0..=ends).step_by(frag as usize) {
+                    if bno < ends && group.is_block(bno) {
+                        start.get_or_insert(bno);
+                    }
+                    let run = start.map_or(0, |start: u32| (bno - start) / frag);
+                    let over = bno >= ends || !group.is_block(bno);
+                    if let Some(first) = start
+                        && (over || run >= wanted)
+                    {
+                        if run > best.1 {
+                            best = (first, run);
+                        }
+                        start = None;
+                        if run >= wanted {
+                            break;
+                        }
+                    }
+                }
+                best
+            })?;
+            if u64::from(found) > best.map_or(0, |(_, blocks)| blocks) {
+                best = Some((self.layout().cgbase(cgx) + u64::from(bno), found.into()));
+            }
+            if u64::from(found) >= blocks {
+                break;
+            }
+        }
+        Ok(best.filter(|(_, found)| Wapbl::is_enough(found << self.layout().fs_bshift, self.log_block())))
+    }
+
+    /// Makes the file whose blocks are `blocks` from `at`.
+    fn make_log_file(&self, at: Frag, blocks: u64) -> Result<u32> {
+        let now = self.now();
+        let (mut flags, mut perm) = (LOG_FLAGS, 0o400);
+        if self.volume.dialect == Dialect::NetBsd {
+            (flags, perm) = (SF_LOG, 0);
+        }
+        let mut di = Dinode {
+            mode: u16::try_from(FileKind::Regular.mode_bits() | perm).unwrap_or(u16::MAX),
+            nlink: 1,
+            flags: if self.layout().inode_format == InodeFormat::New { flags } else { 0 },
+            atime: now,
+            mtime: now,
+            ctime: now,
+            birthtime: now,
+            ..Dinode::free(self.volume.new_generation())
+        };
+        let root = self.iget(ROOT_INO)?;
+        let mut root = (root.ino, root.state.write());
+        if self.volume.dialect == Dialect::NetBsd {
+            return self.volume.transact_unmarked((), |tx, ()| {
+                let ino = self.volume.alloc_inode(tx, ROOT_INO, false)?;
+                self.give_log_blocks(tx, ino, &mut di, at, blocks)?;
+                Ok(ino)
+            });
+        }
+        if self.find_entry(root.0, &root.1, LOG_NAME)?.is_some() {
+            return Err(Error::Exists);
+        }
+        self.volume.transact_unmarked(&mut *root.1, |tx, state| {
+            self.reserve_entry(tx, root.0, state, LOG_NAME.len(), Privilege::Root)?;
+            let ino = self.volume.alloc_inode(tx, ROOT_INO, false)?;
+            self.give_log_blocks(tx, ino, &mut di, at, blocks)?;
+            self.enter_entry(tx, root.0, state, LOG_NAME, (ino, FileKind::Regular))?;
+            (state.di.mtime, state.di.ctime) = (now, now);
+            self.volume.store(tx, root.0, &state.di)?;
+            Ok(ino)
+        })
+    }
+
+    /// Gives inode `ino` the blocks of the log, and stores it.
+    fn give_log_blocks(&self, tx: &Tx<'_>, ino: u32, di: &mut Dinode, at: Frag, blocks: u64) -> Result<()> {
+        let stream = self.volume.new_stream();
+        let size = blocks << self.layout().fs_bshift;
+        let block = |n: u64| at + n * u64::from(self.layout().fs_frag);
+        // All of them first, so that no indirect block gets one.
+        (0..blocks).try_for_each(|n| self.volume.alloc_exactly(tx, block(n)).map(drop))?;
+        for n in 0..blocks {
+            let request = Request {
+                ino,
+                lbn: Lbn(n),
+                final_size: size,
+                written: 0..self.layout().fs_bsize as usize,
+                content: Content::Data(&stream),
+                by: Privilege::Root,
+                given: Some(block(n)),
+            };
+            self.place(tx, di, &request)?;
+            di.size = (n + 1) << self.layout().fs_bshift;
+        }
+        debug_assert!(self.layout().version == Version::Ufs2 || di.size <= self.layout().fs_maxfilesize);
+        self.volume.store(tx, ino, di)
+    }
+
+    /// Refuses to change the file that has the log's space.
+    pub(crate) fn check_not_log(&self, ino: u32) -> Result<()> {
+        if self.log_ino == Some(ino) { Err(Error::NotPermitted) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,15 @@
+//! The tree: files, directories and names, and the operations on them.
+
+pub(crate) mod attr;
+pub(crate) mod dir;
+pub(crate) mod dirindex;
+pub(crate) mod extattr;
+mod extents;
+pub(crate) mod file;
+pub(crate) mod inode;
+pub(crate) mod log_file;
+pub(crate) mod mount;
+mod ops;
+mod orphans;
+pub(crate) mod remove_log;
+mod truncate;

@@ -1,0 +1,211 @@
+//! A mounted file system: opening, transactions, making durable, closing.
+//!
+//! The superblock says "in use" on the device before the first change is made to anything else, and
+//! "clean" after the last; a file system that was not clean when it was opened, unless a log has
+//! put it right, or in which damage was met, is never called clean by us. What is not safe to write
+//! is opened read-only with the reasons ([`Ffs::read_only_reasons`]).
+
+use super::dirindex::NameHash;
+use crate::format::dialect::Dialect;
+use crate::format::layout::{Layout, ROOT_INO};
+use crate::format::superblock::Superblock;
+use crate::log::LogUse;
+use crate::log::locate::{FoundLog, foreign_order};
+use crate::volume::Volume;
+use crate::volume::runs::Allocation;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use spindle_cache::{Cache, Settings};
+use spindle_clock::Clock;
+use spindle_device::Device;
+use spindle_tree::{Nodes, NodesOf, Operations};
+use spindle_vfs::{AtimePolicy, Error, FileKind, Objection, Result};
+use std::sync::Arc;
+
+/// How to open a file system.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// Change nothing at all.
+    pub read_only: bool,
+    /// Write in spite of objections that can be overridden.
+    pub force: bool,
+    /// Take it for this dialect, whatever it looks like.
+    pub dialect: Option<Dialect>,
+    /// When reading changes the access time.
+    pub atime: AtimePolicy,
+    /// Start value of random numbers; from the system without one.
+    pub seed: Option<u64>,
+    /// How much metadata to keep in memory.
+    pub cache: Settings,
+    /// Where files go on when the block behind their last one is taken.
+    pub allocation: Allocation,
+    /// Whether changes go through a log.
+    pub log: LogUse,
+    /// Bytes of a log that is made; a share of the file system without it.
+    pub log_bytes: Option<u64>,
+}
+
+/// A mounted UFS1 or UFS2.
+pub struct Ffs {
+    pub(crate) volume: Volume,
+    /// Its system has extended attributes.
+    pub(crate) has_extattr: bool,
+    pub(crate) nodes: NodesOf<Self>,
+    /// The hash of names in the indices of directories.
+    pub(crate) name_hash: NameHash,
+    /// The inode that has the log's space, which nobody else may change.
+    pub(crate) log_ino: Option<u32>,
+    objections: Vec<Objection>,
+    was_clean: bool,
+}
+
+impl Ffs {
+    /// Opens the file system on `device`.
+    ///
+    /// # Errors
+    /// When there is none that can be read ([`Superblock::open`]), or its device cannot be used for
+    /// it.
+    pub fn open(device: Arc<dyn Device>, clock: Arc<dyn Clock>, options: &OpenOptions) -> Result<Self> {
+        let mut superblock = Superblock::open(&*device)?;
+        if let Some(dialect) = options.dialect {
+            superblock.dialect = dialect;
+        }
+        let layout = superblock.layout.clone();
+        if layout.fs_fsize < device.info().sector_bytes {
+            return Err(Error::unsupported(
+                format!(
+                    "fragments of {} bytes on sectors of {}",
+                    layout.fs_fsize,
+                    device.info().sector_bytes
+                ),
+                "copy the image to a file",
+            ));
+        }
+        let found = FoundLog::look(&*device, &superblock)?;
+        let mut objections = superblock.objections_with(&found);
+        objections.extend(foreign_order(&superblock, &found, options.log));
+        let forced = options.force && objections.iter().all(|o| o.overridable);
+        let read_only = options.read_only || device.info().read_only || !(objections.is_empty() || forced);
+        let device = match &found {
+            FoundLog::Recovery(replay) if read_only => replay.view(device)?,
+            FoundLog::Recovery(replay) => {
+                log::info!("{}: recovering {} blocks from the log", device.info().name, replay.blocks());
+                replay.replay(&*device)?;
+                device
+            }
+            _ => device,
+        };
+        if let FoundLog::Recovery(_) = &found {
+            // NetBSD logs the superblock too.
+            let dialect = superblock.dialect;
+            superblock = Superblock::open(&*device)?;
+            superblock.dialect = dialect;
+        }
+        let mut random = options.seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64);
+        let name_hash = NameHash::new(&mut random);
+        let cache = Cache::new(device, clock.clone(), options.cache);
+        let volume = Volume::open(superblock, cache, clock, options.allocation, random, read_only)?;
+        let has_extattr = volume.dialect.has_extattr(&volume.superblock.lock().fs, &volume.layout);
+        let mut ffs = Self {
+            has_extattr,
+            volume,
+            nodes: Nodes::new(options.atime),
+            name_hash,
+            log_ino: None,
+            was_clean: objections.is_empty(),
+            objections,
+        };
+        let root = ffs.iget(ROOT_INO).map_err(|error| match error {
+            Error::Device(_) => error,
+            other => Error::corrupt(other.to_string(), "root directory"),
+        })?;
+        if !root.state.read().di.is_directory() {
+            return Err(Error::corrupt("inode 2 is not a directory", "root directory"));
+        }
+        drop(root);
+        // What was not clean is not to be believed after the next crash either: no log.
+        if !read_only && ffs.was_clean {
+            ffs.take_up_log(&found, options)?;
+        }
+        Ok(ffs)
+    }
+
+    /// Why it was opened read-only although writing was asked for; also what was overridden.
+    #[must_use]
+    pub fn read_only_reasons(&self) -> &[Objection] {
+        &self.objections
+    }
+
+    /// Returns the superblock as it is now.
+    #[must_use]
+    pub fn superblock(&self) -> Superblock {
+        self.volume.current_superblock()
+    }
+
+    /// Returns the reserve in percent.
+    #[must_use]
+    pub fn minfree(&self) -> u32 {
+        self.volume.minfree()
+    }
+
+    /// Sets the reserve in percent, also while mounted (paper, section 3.1).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] above 99.
+    pub fn set_minfree(&self, percent: u32) -> Result<()> {
+        self.volume.set_minfree(percent)
+    }
+
+    /// Returns the checked geometry.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.volume.layout
+    }
+
+    /// Makes everything durable.
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        if self.volume.is_read_only() {
+            return Ok(());
+        }
+        self.store_access_times()?;
+        if self.volume.is_marked() { self.volume.commit() } else { Ok(()) }
+    }
+
+    /// Makes one file durable. With `data_only`, what is not needed to find its data may be missing
+    /// after a crash.
+    pub(crate) fn fsync_file(&self, ino: u32, data_only: bool) -> Result<()> {
+        if data_only && self.volume.log.is_some() {
+            let inode = self.iget(ino)?;
+            let state = inode.state.read();
+            // A directory's data is its names, which are in buffers.
+            if state.di.kind() == Some(FileKind::Regular)
+                && self.volume.cache.is_durable(state.derived.mapped_in)
+            {
+                return Ok(self.volume.cache.sync_data(&inode.stream)?);
+            }
+        }
+        self.volume.commit()
+    }
+
+    /// Writes everything, marks the file system clean, and changes nothing any more.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.volume.is_read_only() {
+            return Ok(());
+        }
+        // One file that cannot be freed must not keep the others' changes from the device.
+        let mut freed = self.free_orphans();
+        for inode in self.nodes.table.all() {
+            freed = freed.and(self.volume.note(self.free_if_orphan(&inode)));
+        }
+        self.sync_all()?;
+        self.volume.cache.checkpoint()?;
+        self.volume.end_changes();
+        // What could not be freed is on the log's list, for the next mount.
+        let all_free = freed.is_ok() && self.volume.pending.frags() == 0;
+        let clean = self.was_clean && all_free && !self.volume.is_damaged();
+        if self.volume.is_marked() && clean {
+            self.volume.write_superblock(true)?;
+        }
+        freed
+    }
+}

@@ -1,0 +1,150 @@
+//! From a block of a file to its place: the pointers of the inode and of the indirect blocks.
+//!
+//! `bmap` answers with an address *and a length*, so that the caller moves whole runs (clustering
+//! paper).
+
+use super::Volume;
+use crate::format::dinode::Dinode;
+use crate::format::ondisk::{NDADDR, NIADDR};
+use crate::format::units::{Frag, Lbn, index};
+use spindle_cache::{Buffer, BufferMut};
+use spindle_ondisk::Field;
+use spindle_vfs::{Error, Result};
+
+/// A run of blocks of a file: contiguous on the device, or all missing. A file has at most two runs
+/// for each of its blocks, indirect ones included, and a few for the pointers of its inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// Where the first block is; `None` for a hole.
+    pub(crate) at: Option<Frag>,
+    /// Blocks.
+    pub(crate) blocks: u64,
+}
+
+/// Where the pointer to a block stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the inode.
+    Direct(usize),
+    /// Behind `levels` indirect blocks (1 to 3), the first of them `di_ib[levels - 1]`; the indices
+    /// of the pointers in them, outermost first, are the last `levels` of `path`.
+    Indirect { levels: usize, path: [usize; NIADDR] },
+}
+
+impl Volume {
+    /// Returns where the pointer to block `lbn` stands.
+    pub(crate) fn place_of(&self, lbn: Lbn) -> Result<Place> {
+        if let Ok(direct) = usize::try_from(lbn.0)
+            && direct < NDADDR
+        {
+            return Ok(Place::Direct(direct));
+        }
+        let n = u64::from(self.layout.fs_nindir);
+        let mut rest = lbn.0 - NDADDR as u64;
+        let mut span = n;
+        for levels in 1..=NIADDR {
+            if rest < span {
+                let path = [index(rest / (n * n) % n), index(rest / n % n), index(rest % n)];
+                return Ok(Place::Indirect { levels, path });
+            }
+            rest -= span;
+            span *= n;
+        }
+        Err(Error::TooBig)
+    }
+
+    /// Returns the buffer of an indirect block.
+    pub(crate) fn indirect(&self, at: Frag) -> Result<Buffer<'_>> {
+        Ok(self.cache.get(self.layout.byte(at), self.layout.fs_bsize as usize, None)?)
+    }
+
+    /// Pointer number `n` of an indirect block.
+    pub(crate) fn get_pointer(&self, block: &[u8], n: usize) -> u64 {
+        let at = &block[n * self.layout.pointer_size()..];
+        if self.layout.pointer_size() == 4 {
+            u32::get(at, self.layout.endian).into()
+        } else {
+            u64::get(at, self.layout.endian)
+        }
+    }
+
+    /// Sets pointer number `n` of an indirect block.
+    pub(crate) fn put_pointer(&self, block: &mut BufferMut<'_>, n: usize, value: u64) {
+        let size = self.layout.pointer_size();
+        let at = block.bytes_mut(n * size..(n + 1) * size);
+        match u32::try_from(value) {
+            Ok(value) if self.layout.pointer_size() == 4 => value.put(at, self.layout.endian),
+            _ => value.put(at, self.layout.endian),
+        }
+    }
+
+    /// Returns the run of at most `most` blocks that starts at `lbn`. A run ends at the latest
+    /// where its indirect block does.
+    pub(crate) fn bmap(&self, ino: u32, di: &Dinode, lbn: Lbn, most: u64) -> Result<Run> {
+        match self.place_of(lbn)? {
+            Place::Direct(first) => {
+                let most = most.min((NDADDR - first) as u64);
+                self.run_of(
+                    ino,
+                    most,
+                    |i| di.db[first + index(i)],
+                    |i| self.layout.numfrags(self.layout.blksize(di.size, lbn + i)).max(1),
+                )
+            }
+            Place::Indirect { levels, path } => {
+                let n = u64::from(self.layout.fs_nindir);
+                let depth = |levels: usize| n.pow(u32::try_from(levels).unwrap_or(0));
+                // How far into the blocks behind one pointer, with so many levels below it, the
+                // path leads.
+                let within =
+                    |levels: usize| path[NIADDR - levels..].iter().fold(0, |sum, &i| sum * n + i as u64);
+                let hole = |blocks: u64| Ok(Run { at: None, blocks: blocks.min(most) });
+                let Some(mut block) = self.pointer(di.ib[levels - 1], self.layout.fs_frag, ino)? else {
+                    return hole(depth(levels) - within(levels));
+                };
+                for level in (0..levels).rev() {
+                    let step = path[NIADDR - 1 - level];
+                    let buffer = self.indirect(block)?;
+                    let bytes = buffer.read();
+                    if level > 0 {
+                        let raw = self.get_pointer(&bytes, step);
+                        let Some(next) = self.pointer(raw, self.layout.fs_frag, ino)? else {
+                            let missing =
+                                (step..index(n)).take_while(|&i| self.get_pointer(&bytes, i) == 0).count();
+                            return hole(missing as u64 * depth(level) - within(level));
+                        };
+                        block = next;
+                        continue;
+                    }
+                    let most = most.min(n - step as u64);
+                    let pointer = |i| self.get_pointer(&bytes, step + index(i));
+                    return self.run_of(ino, most, pointer, |_| self.layout.fs_frag);
+                }
+                Err(Error::corrupt("an indirect block without a level", format!("inode {ino}")))
+            }
+        }
+    }
+
+    /// Returns the run at the start of an array of at least `most` pointers; `frags` gives the
+    /// fragments of each block.
+    fn run_of(
+        &self,
+        ino: u32,
+        most: u64,
+        pointer: impl Fn(u64) -> u64,
+        frags: impl Fn(u64) -> u32,
+    ) -> Result<Run> {
+        let at = self.pointer(pointer(0), frags(0), ino)?;
+        let step = u64::from(self.layout.fs_frag);
+        let mut blocks = 1;
+        while blocks < most {
+            let expected = at.map_or(0, |at| at.0 + blocks * step);
+            if pointer(blocks) != expected {
+                break;
+            }
+            self.pointer(expected, frags(blocks), ino)?;
+            blocks += 1;
+        }
+        Ok(Run { at, blocks })
+    }
+}

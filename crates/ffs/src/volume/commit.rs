@@ -1,0 +1,169 @@
+//! Commits of `ffs`: what is durable when, and what a crash must find.
+//!
+//! With a log, three things wait for the commit of the epoch that they belong to:
+//! - *freed space* goes into the maps only as part of the commit, so that nothing is written over
+//!   what a crash would bring back (as NetBSD does, `ffs_wapbl_sync_metadata`);
+//! - *orphans*, inodes without names that are in use or not wholly freed, are listed in the log, so
+//!   that recovery frees them;
+//! - *freed metadata* is revoked, so that no older record of it is replayed over what the space
+//!   holds later.
+//!
+//! Without a log none of this is kept, and what survives a crash is for a checker to find out.
+
+use super::Volume;
+use super::alloc::{MapSector, Part};
+use super::intervals::Intervals;
+use crate::format::units::Frag;
+use crate::log::wapbl::OrphanChanges;
+use spindle_cache::Resume;
+use spindle_clock::Mutex;
+use spindle_vfs::{Error, Result};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the present epoch has done that its commit needs.
+#[derive(Default)]
+pub(crate) struct Pending {
+    freed: Mutex<Freed>,
+    freed_frags: AtomicU64,
+    orphans: Mutex<Orphans>,
+}
+
+/// What was freed, and not entered into the maps yet.
+#[derive(Default)]
+struct Freed {
+    runs: Intervals,
+    /// The sectors of the maps that will change, for which room in the log is claimed.
+    sectors: HashSet<MapSector>,
+}
+
+/// Inodes without names.
+#[derive(Default)]
+struct Orphans {
+    /// All of them, with their modes.
+    all: BTreeMap<u32, u16>,
+    /// What has changed since the last commit.
+    changes: OrphanChanges,
+}
+
+impl Pending {
+    /// Returns the fragments that are free once the epoch is committed.
+    pub(crate) fn frags(&self) -> u64 {
+        self.freed_frags.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if one of these fragments was freed in this epoch.
+    pub(crate) fn is_freed(&self, at: Frag, count: u64) -> bool {
+        self.freed.lock().runs.overlaps(at, count)
+    }
+
+    /// An inode has lost its last name.
+    pub(crate) fn add_orphan(&self, ino: u32, mode: u16) {
+        let mut orphans = self.orphans.lock();
+        orphans.all.insert(ino, mode);
+        orphans.changes.added.insert(ino, mode);
+    }
+
+    /// An inode is free.
+    pub(crate) fn forget_orphan(&self, ino: u32) {
+        let mut orphans = self.orphans.lock();
+        if orphans.all.remove(&ino).is_some() && orphans.changes.added.remove(&ino).is_none() {
+            orphans.changes.removed.push(ino);
+        }
+    }
+
+    /// Returns the numbers of all orphans.
+    pub(crate) fn orphans(&self) -> Vec<u32> {
+        self.orphans.lock().all.keys().copied().collect()
+    }
+
+    fn take_freed(&self) -> Vec<(Frag, u64)> {
+        self.freed_frags.store(0, Ordering::Relaxed);
+        let mut freed = self.freed.lock();
+        freed.sectors.clear();
+        freed.runs.take()
+    }
+
+    fn put_back(&self, at: Frag, count: u64) {
+        self.freed.lock().runs.insert(at, count);
+        self.freed_frags.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+impl Volume {
+    /// Makes every ended transaction durable.
+    pub(crate) fn commit(&self) -> Result<()> {
+        self.cache.commit(self.cache.epoch(), |tx| {
+            // Before anything is changed: if this cannot be read now, the next commit tries again.
+            let superblock = self.superblock_to_log()?;
+            let resume = self.free_pending(tx)?;
+            if let Some(log) = &self.log {
+                log.note_orphans(std::mem::take(&mut self.pending.orphans.lock().changes));
+                if let Some(buffer) = superblock {
+                    self.log_superblock(tx, log, &buffer);
+                }
+            }
+            Ok(resume)
+        })
+    }
+
+    /// Enters what the epoch has freed into the maps. They offer it to the next transaction, whose
+    /// data would be written there. What cannot be entered, because its map cannot be read, waits
+    /// on.
+    fn free_pending(&self, tx: &spindle_cache::Tx<'_>) -> Result<Resume> {
+        let freed = self.pending.take_freed();
+        let resume = if freed.is_empty() { Resume::Taken } else { Resume::Committed };
+        for (at, count) in freed {
+            for part in self.by_groups(at, count) {
+                match self.free_part(tx, part) {
+                    Err(error @ Error::Device(_)) => {
+                        self.cache.check()?;
+                        let Part { at, first, last, .. } = part;
+                        self.pending.put_back(at, (last - first).into());
+                        log::error!("{} fragments from {at} cannot be freed yet: {error}", last - first);
+                    }
+                    freed => self.note_lost(freed, || format!("a part of {count} fragments from {at}")),
+                }
+            }
+        }
+        Ok(resume)
+    }
+
+    /// Frees fragments for good: with the commit of the epoch, or without a log at once.
+    pub(crate) fn free_with(&self, tx: &spindle_cache::Tx<'_>, at: Frag, count: u64) {
+        if self.log.is_none() {
+            for part in self.by_groups(at, count) {
+                let freed = self.free_part(tx, part);
+                self.note_lost(freed, || format!("a part of {count} fragments from {at}"));
+            }
+            return;
+        }
+        // The groups have been looked at when the fragments were given up.
+        let sectors = self.sectors_to_free(at, count).unwrap_or_default();
+        let mut freed = self.pending.freed.lock();
+        freed.runs.insert(at, count);
+        self.pending.freed_frags.fetch_add(count, Ordering::Relaxed);
+        let new = sectors.into_iter().filter(|sector| freed.sectors.insert(*sector)).count();
+        tx.spend(new * self.sector());
+    }
+
+    /// Refuses to make one more orphan than the log can list.
+    pub(crate) fn check_orphans(&self) -> Result<()> {
+        let Some(log) = &self.log else { return Ok(()) };
+        let orphans = self.pending.orphans.lock().all.len();
+        if orphans < log.most_orphans() {
+            return Ok(());
+        }
+        log::warn!(
+            "{orphans} files are unlinked and in use, more than a log of {} bytes can list; \
+             close some, or make a larger log (tunefs)",
+            log.ring().len
+        );
+        Err(Error::NoSpace)
+    }
+
+    /// Takes up a list of orphans that a recovery has found.
+    pub(crate) fn inherit_orphans(&self, inodes: BTreeMap<u32, u16>) {
+        self.pending.orphans.lock().all = inodes;
+    }
+}

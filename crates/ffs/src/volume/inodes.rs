@@ -1,0 +1,130 @@
+//! Inodes on the device: reading and writing them, and what a pointer in one may lead to.
+
+use super::Volume;
+use super::tx::Tx;
+use crate::format::dinode::Dinode;
+use crate::format::layout::ROOT_INO;
+use crate::format::units::Frag;
+use rand::Rng;
+use spindle_cache::{Buffer, Stream};
+use spindle_vfs::{Error, Result};
+use std::sync::Arc;
+
+impl Volume {
+    /// Reads an inode that is in use.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] if it is not, or there is none of this number; [`Error::Corrupt`] if it
+    /// cannot be one.
+    pub(crate) fn read_inode(&self, ino: u32) -> Result<Dinode> {
+        if ino < ROOT_INO || ino >= self.layout.inodes() {
+            return Err(Error::Stale);
+        }
+        let di = self.read_dinode(ino)?;
+        if di.mode == 0 {
+            return Err(Error::Stale);
+        }
+        if di.kind().is_none() {
+            return Err(Error::corrupt(format!("mode is {:o}", di.mode), format!("inode {ino}")));
+        }
+        self.check_dinode(ino, &di)?;
+        Ok(di)
+    }
+
+    fn read_dinode(&self, ino: u32) -> Result<Dinode> {
+        let cgx = self.layout.ino_to_cg(ino);
+        if self.view_group(cgx, |group| ino % self.layout.fs_ipg >= group.initediblk())? {
+            return Err(Error::Stale);
+        }
+        let (_, offset) = self.layout.ino_to_fsba(ino);
+        let buffer = self.inode_buffer(ino)?;
+        let bytes = buffer.read();
+        if self.hashes.inodes {
+            Dinode::verify(&bytes[offset..], &self.layout, ino)?;
+        }
+        Ok(Dinode::decode(&bytes[offset..], &self.layout))
+    }
+
+    /// Refuses an inode whose size its format cannot have.
+    fn check_dinode(&self, ino: u32, di: &Dinode) -> Result<()> {
+        if di.size > self.layout.fs_maxfilesize {
+            return Err(Error::corrupt(format!("size is {}", di.size), format!("inode {ino}")));
+        }
+        let most_ext = 2 * self.layout.fs_bsize;
+        if di.extsize > most_ext {
+            return Err(Error::corrupt(format!("di_extsize is {}", di.extsize), format!("inode {ino}")));
+        }
+        if di.is_directory() && di.size > (self.layout.fs_dsize + 1) << self.layout.fs_fshift {
+            return Err(Error::corrupt(
+                format!("size of a directory is {}", di.size),
+                format!("inode {ino}"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns the buffer of an inode's block.
+    pub(crate) fn inode_buffer(&self, ino: u32) -> Result<Buffer<'_>> {
+        let (block, _) = self.layout.ino_to_fsba(ino);
+        Ok(self.cache.get(self.layout.byte(block), self.layout.fs_bsize as usize, None)?)
+    }
+
+    /// Writes an inode's state into its block.
+    pub(crate) fn store(&self, tx: &Tx<'_>, ino: u32, di: &Dinode) -> Result<()> {
+        let (_, offset) = self.layout.ino_to_fsba(ino);
+        let buffer = self.inode_buffer(ino)?;
+        let range = offset..offset + self.layout.inode_size();
+        di.encode(buffer.write(tx).bytes_mut(range), &self.layout, self.hashes.inodes);
+        Ok(())
+    }
+
+    /// Memory for the data of a file.
+    pub(crate) fn new_stream(&self) -> Arc<Stream> {
+        self.cache.stream(self.layout.fs_bsize, self.placement.maxcontig)
+    }
+
+    /// Fills a block of UFS2 inodes that was never used: free inodes with random generations. That
+    /// is no part of the operation that needs the first of them, and stays when it is rolled back.
+    pub(crate) fn init_inode_block(&self, tx: &spindle_cache::Tx<'_>, first: u32) -> Result<()> {
+        let (block, _) = self.layout.ino_to_fsba(first);
+        let (at, len) = (self.layout.byte(block), self.layout.fs_bsize as usize);
+        let buffer = self.cache.get_new_for_good(at, len, None, tx)?;
+        let mut block = buffer.write_shared(tx);
+        for inode in block.bytes_mut(0..len).chunks_exact_mut(self.layout.inode_size()) {
+            Dinode::free(self.new_generation()).encode(inode, &self.layout, false);
+        }
+        Ok(())
+    }
+
+    /// Returns a generation number: random, never 0.
+    pub(crate) fn new_generation(&self) -> u32 {
+        self.random.lock().random_range(1..=u32::MAX)
+    }
+
+    /// Returns the address of a pointer found on the disk, checked to be `frags` fragments of data;
+    /// `None` for a hole.
+    pub(crate) fn pointer(&self, raw: u64, frags: u32, ino: u32) -> Result<Option<Frag>> {
+        if raw == 0 {
+            return Ok(None);
+        }
+        let at = Frag(raw);
+        if !self.layout.contains(at, frags.into()) || self.is_metadata(at) {
+            return Err(Error::corrupt(
+                format!("block pointer {raw} leads outside the data"),
+                format!("inode {ino}"),
+            ));
+        }
+        Ok(Some(at))
+    }
+
+    /// Returns true for the fragments of a group's own structures and of the summaries.
+    fn is_metadata(&self, at: Frag) -> bool {
+        let summaries = u64::from(self.layout.numfrags(self.layout.fs_cssize));
+        if (self.layout.fs_csaddr..self.layout.fs_csaddr + summaries).contains(&at) {
+            return true;
+        }
+        let cgx = self.layout.dtog(at);
+        let first = if cgx == 0 { Frag(0) } else { self.layout.cgsblock(cgx) };
+        (first..self.layout.cgdmin(cgx)).contains(&at)
+    }
+}

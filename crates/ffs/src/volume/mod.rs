@@ -1,0 +1,214 @@
+//! The volume: space and inodes of a UFS, changed in transactions.
+//!
+//! The one idea: whatever is changed on the device is changed here, inside a transaction ([`tx`])
+//! that is wholly done or not at all, and with the counts of its cylinder group and of the whole
+//! file system kept exact. Names, files and who uses them are the tree's business.
+//!
+//! The superblock says "in use" on the device before the first change is made to anything else
+//! ([`Volume::mark_in_use`], which every transaction calls), and "clean" only when the tree says so
+//! ([`Volume::write_superblock`]).
+
+pub(crate) mod alloc;
+pub(crate) mod bmap;
+pub(crate) mod commit;
+mod inodes;
+pub(crate) mod intervals;
+pub(crate) mod policy;
+pub(crate) mod runs;
+mod search;
+mod summary;
+pub(crate) mod tx;
+
+use crate::format::dialect::Dialect;
+use crate::format::layout::Layout;
+use crate::format::superblock::{CheckHashes, Superblock};
+use crate::log::wapbl::{Stamp, Wapbl};
+use alloc::Groups;
+use commit::Pending;
+use policy::Placement;
+use rand::rngs::StdRng;
+use runs::Allocation;
+use spindle_cache::{Buffer, Cache};
+use spindle_clock::{Clock, Mutex};
+use spindle_vfs::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use summary::Summaries;
+
+/// The space and the inodes of a file system.
+pub(crate) struct Volume {
+    pub(crate) layout: Layout,
+    pub(crate) dialect: Dialect,
+    pub(crate) hashes: CheckHashes,
+    pub(crate) placement: Placement,
+    allocation: Allocation,
+    pub(crate) cache: Cache,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) superblock: Mutex<Superblock>,
+    pub(crate) summaries: Summaries,
+    groups: Groups,
+    random: Mutex<StdRng>,
+    /// The log, if changes go through one.
+    pub(crate) log: Option<Arc<Wapbl>>,
+    /// What the present epoch has done that its commit needs.
+    pub(crate) pending: Pending,
+    minfree: AtomicU32,
+    read_only: AtomicBool,
+    /// The device says "in use".
+    marked: Mutex<bool>,
+    damaged: AtomicBool,
+}
+
+impl Volume {
+    /// Takes up the volume that `superblock` describes, without a log.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(crate) fn open(
+        superblock: Superblock,
+        cache: Cache,
+        clock: Arc<dyn Clock>,
+        allocation: Allocation,
+        random: StdRng,
+        read_only: bool,
+    ) -> Result<Self> {
+        let layout = superblock.layout.clone();
+        let hashes = superblock.check_hashes();
+        Ok(Self {
+            dialect: superblock.dialect,
+            hashes,
+            placement: Placement::of(&superblock.fs, &layout, superblock.dialect),
+            allocation,
+            summaries: Summaries::read(&layout, &cache)?,
+            groups: Groups::new(&layout, hashes.groups),
+            random: Mutex::new(random),
+            log: None,
+            pending: Pending::default(),
+            minfree: AtomicU32::new(superblock.fs.fs_minfree.clamp(0, 99).cast_unsigned()),
+            read_only: AtomicBool::new(read_only),
+            marked: Mutex::new(false),
+            damaged: AtomicBool::new(false),
+            superblock: Mutex::new(superblock),
+            layout,
+            cache,
+            clock,
+        })
+    }
+
+    /// Returns the superblock as it is now.
+    pub(crate) fn current_superblock(&self) -> Superblock {
+        let mut superblock = self.superblock.lock().clone();
+        superblock.set_totals(&self.summaries.total());
+        superblock
+    }
+
+    /// Returns the reserve in percent.
+    pub(crate) fn minfree(&self) -> u32 {
+        self.minfree.load(Ordering::Relaxed)
+    }
+
+    /// Sets the reserve in percent, also while mounted (paper, section 3.1).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] above 99.
+    pub(crate) fn set_minfree(&self, percent: u32) -> Result<()> {
+        let value = i32::try_from(percent).ok().filter(|p| (0..=99).contains(p)).ok_or(Error::Invalid)?;
+        self.minfree.store(percent, Ordering::Relaxed);
+        self.superblock.lock().fs.fs_minfree = value;
+        Ok(())
+    }
+
+    /// Returns true if nothing can be changed.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Relaxed)
+    }
+
+    /// The device says "in use" before anything else is changed.
+    pub(crate) fn mark_in_use(&self) -> Result<()> {
+        if self.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
+        let mut marked = self.marked.lock();
+        if !*marked {
+            self.write_superblock(false)?;
+            *marked = true;
+        }
+        Ok(())
+    }
+
+    /// Returns true once the device says "in use".
+    pub(crate) fn is_marked(&self) -> bool {
+        *self.marked.lock()
+    }
+
+    /// Writes the superblock and makes it durable: the file system is in use, or clean. The log
+    /// says first what it will be.
+    pub(crate) fn write_superblock(&self, clean: bool) -> Result<()> {
+        let mut superblock = self.superblock.lock();
+        let (before, now) = (superblock.identity(), self.clock.now());
+        if !clean {
+            superblock.note_mount(now);
+        }
+        superblock.set_totals(&self.summaries.total());
+        superblock.set_clean(clean, self.log.is_some(), now);
+        Ok(self.cache.directly(|device| {
+            if let Some(log) = &self.log {
+                superblock.seal();
+                log.restamp(Stamp { before, after: superblock.identity() })?;
+            }
+            superblock.write(device)?;
+            device.flush()?;
+            if let Some(log) = &self.log {
+                log.superblock_written();
+            }
+            Ok(())
+        })?)
+    }
+
+    /// Returns the buffer of the superblock, if commits log it. NetBSD wants it so: it believes the
+    /// counts that a replay leaves.
+    pub(crate) fn superblock_to_log(&self) -> Result<Option<Buffer<'_>>> {
+        // Until it says "in use" it is written past the log.
+        if self.log.is_none() || self.dialect != Dialect::NetBsd || !self.is_marked() {
+            return Ok(None);
+        }
+        let len = self.superblock.lock().written_bytes(self.sector());
+        Ok(Some(self.cache.get(self.layout.fs_sblockloc, len, None)?))
+    }
+
+    /// Makes the superblock, with its counts, part of an epoch that is being committed.
+    pub(crate) fn log_superblock(&self, tx: &spindle_cache::Tx<'_>, log: &Wapbl, buffer: &Buffer<'_>) {
+        let mut superblock = self.superblock.lock();
+        superblock.set_totals(&self.summaries.total());
+        superblock.set_time(self.clock.now());
+        superblock.seal();
+        let len = superblock.written_bytes(self.sector());
+        buffer.write_shared(tx).bytes_mut(0..len).copy_from_slice(&superblock.raw()[..len]);
+        log.note_superblock(superblock.identity());
+    }
+
+    /// Notes damage that an operation met, so that the file system is not called clean.
+    pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(Error::Corrupt { what, place }) = &result
+            && !self.note_damage()
+        {
+            log::error!("{place}: {what}: run a check");
+        }
+        result
+    }
+
+    /// Notes that the file system is damaged; true if that was known.
+    pub(crate) fn note_damage(&self) -> bool {
+        self.damaged.swap(true, Ordering::Relaxed)
+    }
+
+    /// Returns true if damage was met.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damaged.load(Ordering::Relaxed)
+    }
+
+    /// Accepts no more changes.
+    pub(crate) fn end_changes(&self) {
+        self.read_only.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,106 @@
+//! An inode as the disk has it, in one shape.
+
+use super::ondisk::{DiskInode, NADDR, get_addr, put_addr};
+use spindle_clock::Timestamp;
+use spindle_ondisk::Endian;
+use spindle_vfs::{FileKind, Rdev};
+use std::sync::OnceLock;
+
+/// What an inode holds.
+#[derive(Clone, Debug, Default)]
+pub struct Dinode {
+    pub(crate) mode: u16,
+    pub(crate) nlink: u16,
+    pub(crate) uid: u16,
+    pub(crate) gid: u16,
+    pub(crate) size: u64,
+    /// Block addresses; of a device node, the first is its number.
+    pub(crate) addr: [u32; NADDR],
+    /// The byte behind the addresses, which is somebody else's.
+    pub(crate) spare: u8,
+    pub(crate) atime: Timestamp,
+    pub(crate) mtime: Timestamp,
+    pub(crate) ctime: Timestamp,
+    /// Blocks held, indirect ones included, once somebody has counted them: the disk does not say.
+    pub(crate) held: OnceLock<u64>,
+}
+
+impl Dinode {
+    pub(crate) fn decode(bytes: &[u8], endian: Endian) -> Self {
+        let disk = DiskInode::decode(bytes, endian);
+        let time = |secs: i32| Timestamp::new(secs.into(), 0);
+        Self {
+            mode: disk.di_mode,
+            nlink: disk.di_nlink.cast_unsigned(),
+            uid: disk.di_uid,
+            gid: disk.di_gid,
+            size: disk.di_size.cast_unsigned().into(),
+            addr: std::array::from_fn(|n| get_addr(&disk.di_addr[n * 3..], endian)),
+            spare: disk.di_addr[NADDR * 3],
+            atime: time(disk.di_atime),
+            mtime: time(disk.di_mtime),
+            ctime: time(disk.di_ctime),
+            held: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn encode(&self, bytes: &mut [u8], endian: Endian) {
+        let mut di_addr = [self.spare; NADDR * 3 + 1];
+        for (addr, bytes) in self.addr.iter().zip(di_addr.chunks_mut(3)) {
+            put_addr(*addr, bytes, endian);
+        }
+        let size = u32::try_from(self.size).unwrap_or(u32::MAX);
+        DiskInode {
+            di_mode: self.mode,
+            di_nlink: self.nlink.cast_signed(),
+            di_uid: self.uid,
+            di_gid: self.gid,
+            di_size: size.cast_signed(),
+            di_addr,
+            di_atime: seconds(self.atime),
+            di_mtime: seconds(self.mtime),
+            di_ctime: seconds(self.ctime),
+        }
+        .encode(bytes, endian);
+    }
+
+    /// Returns what it is; the Seventh Edition's multiplexed devices pass for ordinary ones.
+    pub(crate) fn kind(&self) -> Option<FileKind> {
+        match self.mode & 0o170_000 {
+            0o030_000 => Some(FileKind::CharDevice),
+            0o070_000 => Some(FileKind::BlockDevice),
+            mode => FileKind::from_mode(mode.into()),
+        }
+    }
+
+    pub(crate) fn is_directory(&self) -> bool {
+        self.kind() == Some(FileKind::Directory)
+    }
+
+    /// Returns true if its addresses are those of blocks.
+    pub(crate) fn has_blocks(&self) -> bool {
+        matches!(self.kind(), Some(FileKind::Regular | FileKind::Directory | FileKind::Symlink))
+    }
+
+    /// Adds to the blocks held, if they have been counted.
+    pub(crate) fn account(&mut self, blocks: i64) {
+        if let Some(held) = self.held.get_mut() {
+            *held = held.saturating_add_signed(blocks);
+        }
+    }
+
+    /// Returns the device that a device node names: a byte for the driver, one for the unit.
+    pub(crate) fn rdev(&self) -> Rdev {
+        match self.kind() {
+            Some(FileKind::BlockDevice | FileKind::CharDevice) => {
+                Rdev { major: self.addr[0] >> 8 & 0xff, minor: self.addr[0] & 0xff }
+            }
+            _ => Rdev::default(),
+        }
+    }
+}
+
+/// Returns the seconds of a time, moved into the range of the disk.
+pub(crate) fn seconds(time: Timestamp) -> i32 {
+    i32::try_from(time.secs).unwrap_or(if time.secs < 0 { i32::MIN } else { i32::MAX })
+}

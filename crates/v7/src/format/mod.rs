@@ -1,0 +1,9 @@
+//! The format of the old file system on the device: structures, and where everything is.
+
+pub(crate) mod dinode;
+pub(crate) mod entry;
+pub(crate) mod free_list;
+pub(crate) mod kind;
+pub(crate) mod layout;
+pub mod ondisk;
+pub(crate) mod superblock;

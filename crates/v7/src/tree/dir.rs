@@ -1,0 +1,142 @@
+//! Directories: files of 16-byte entries, searched from the start. An entry whose inode number is 0
+//! is free for the next name. Entries never move and directories never shrink, so the byte offset
+//! of an entry is a stable cookie.
+
+use crate::format::dinode::Dinode;
+use crate::format::entry::Entry;
+use crate::format::layout::{Block, index};
+use crate::format::ondisk::{DIRSIZ, Direct, ENTRY_SIZE};
+use crate::tree::mount::V7;
+use crate::volume::tx::Tx;
+use spindle_tree::Found;
+use spindle_vfs::{Error, Result};
+use std::ops::ControlFlow;
+
+impl V7 {
+    /// Passes every entry from byte `from` on, used or not, with its offset to `look` until that
+    /// breaks with something.
+    pub(crate) fn each_entry<T>(
+        &self,
+        ino: u16,
+        di: &Dinode,
+        from: u64,
+        mut look: impl FnMut(u64, &Entry<'_>) -> ControlFlow<T>,
+    ) -> Result<Option<T>> {
+        let end = di.size - di.size % ENTRY_SIZE as u64;
+        let mut at = from.next_multiple_of(ENTRY_SIZE as u64);
+        while at < end {
+            let (lbn, start) = self.layout().split(at);
+            let run = self.volume.bmap(ino, di, lbn)?;
+            let next = (lbn.0 + run.blocks) * u64::from(self.layout().format.bsize);
+            if let Some(block) = run.at {
+                let buffer = self.volume.metadata(block)?;
+                let bytes = buffer.read();
+                let stop = start + index(end.min(next) - at);
+                for (n, bytes) in bytes[start..stop].chunks_exact(ENTRY_SIZE).enumerate() {
+                    let entry = Entry { bytes, endian: self.layout().format.endian };
+                    if let ControlFlow::Break(found) = look(at + (n * ENTRY_SIZE) as u64, &entry) {
+                        return Ok(Some(found));
+                    }
+                }
+            }
+            at = next;
+        }
+        Ok(None)
+    }
+
+    /// Finds a name.
+    pub(crate) fn find_entry(&self, ino: u16, di: &Dinode, name: &[u8]) -> Result<Option<Found<u16>>> {
+        self.each_entry(ino, di, 0, |place, entry| {
+            if entry.is(name) {
+                ControlFlow::Break(Found { place, ino: entry.ino() })
+            } else {
+                ControlFlow::Continue(())
+            }
+        })
+    }
+
+    /// Finds a free entry, or adds one at the end, and gives its offset.
+    pub(crate) fn reserve_entry(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode) -> Result<u64> {
+        let free = self.each_entry(ino, di, 0, |place, entry| {
+            if entry.ino() == 0 { ControlFlow::Break(place) } else { ControlFlow::Continue(()) }
+        })?;
+        if let Some(place) = free {
+            return Ok(place);
+        }
+        let place = di.size - di.size % ENTRY_SIZE as u64;
+        if place + ENTRY_SIZE as u64 > self.layout().file_size_max() {
+            return Err(Error::TooBig);
+        }
+        let placed = self.volume.place(tx, ino, di, self.layout().split(place).0)?;
+        if placed.fresh {
+            self.volume.cache.get_new(self.layout().byte(placed.at), self.layout().bsize(), None, tx)?;
+        }
+        di.size = place + ENTRY_SIZE as u64;
+        self.put_entry(tx, ino, di, place, Direct { d_ino: 0, d_name: [0; DIRSIZ] })?;
+        self.volume.store(tx, ino, di)?;
+        Ok(place)
+    }
+
+    fn entry_block(&self, ino: u16, di: &Dinode, place: u64) -> Result<(Block, usize)> {
+        let (lbn, offset) = self.layout().split(place);
+        let block = self.volume.bmap(ino, di, lbn)?.at;
+        let block = block
+            .ok_or_else(|| Error::corrupt("a hole", format!("directory inode {ino}, offset {place}")))?;
+        Ok((block, offset))
+    }
+
+    fn put_entry(&self, tx: &Tx<'_>, ino: u16, di: &Dinode, place: u64, entry: Direct) -> Result<()> {
+        let (block, offset) = self.entry_block(ino, di, place)?;
+        let range = offset..offset + ENTRY_SIZE;
+        entry.encode(self.volume.metadata(block)?.write(tx).bytes_mut(range), self.layout().format.endian);
+        Ok(())
+    }
+
+    /// Enters a name at a place that [`Self::reserve_entry`] gave.
+    pub(crate) fn enter_entry(
+        &self,
+        tx: &Tx<'_>,
+        ino: u16,
+        di: &Dinode,
+        place: u64,
+        name: &[u8],
+        target: u16,
+    ) -> Result<()> {
+        let mut d_name = [0; DIRSIZ];
+        d_name[..name.len()].copy_from_slice(name);
+        self.put_entry(tx, ino, di, place, Direct { d_ino: target, d_name })
+    }
+
+    /// Makes the name at a place mean another inode, or with 0 nothing: the name itself stays on
+    /// the disk, as ever.
+    pub(crate) fn point_entry(
+        &self,
+        tx: &Tx<'_>,
+        ino: u16,
+        di: &Dinode,
+        place: u64,
+        target: u16,
+    ) -> Result<()> {
+        let (block, offset) = self.entry_block(ino, di, place)?;
+        let old = Direct::decode(&self.volume.metadata(block)?.read()[offset..], self.layout().format.endian);
+        self.put_entry(tx, ino, di, place, Direct { d_ino: target, ..old })
+    }
+
+    /// Returns true if there are only `.` and `..`.
+    pub(crate) fn has_no_names(&self, ino: u16, di: &Dinode) -> Result<bool> {
+        let other = self.each_entry(ino, di, 0, |_, entry| {
+            let dots = matches!(entry.name(), b"." | b"..");
+            if entry.ino() != 0 && !dots { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(other.is_none())
+    }
+
+    /// Fills a new directory with `.` and `..`.
+    pub(crate) fn dir_init(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode, parent: u16) -> Result<()> {
+        for (name, target) in [(&b"."[..], ino), (b"..", parent)] {
+            let place = self.reserve_entry(tx, ino, di)?;
+            self.enter_entry(tx, ino, di, place, name, target)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! A mounted file system: opening, transactions, making durable, closing.
+//!
+//! The super-block says "in use" on the device before the first change is made to anything else,
+//! and "clean" after the last; a file system that was not clean when it was opened, or in which
+//! damage was met, is never called clean by us. What is not safe to write is opened read-only with
+//! the reasons ([`V7::read_only_reasons`]). A free list that leads astray is such a reason, because
+//! it decides where everything goes; it is followed to its end at every mount.
+
+use crate::format::free_list::walk;
+use crate::format::kind::Format;
+use crate::format::layout::{Layout, ROOT_INO};
+use crate::format::superblock::Superblock;
+use crate::volume::Volume;
+use spindle_cache::{Cache, Settings};
+use spindle_clock::Clock;
+use spindle_device::Device;
+use spindle_tree::{Nodes, NodesOf, Operations, Tree};
+use spindle_vfs::{AtimePolicy, Error, Objection, Result};
+use std::sync::Arc;
+
+/// How to open a file system.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// Change nothing at all.
+    pub read_only: bool,
+    /// Write in spite of objections that can be overridden.
+    pub force: bool,
+    /// Take it for this format, whatever it looks like.
+    pub format: Option<Format>,
+    /// When reading changes the access time.
+    pub atime: AtimePolicy,
+    /// How much to keep in memory.
+    pub cache: Settings,
+}
+
+/// A mounted old file system.
+pub struct V7 {
+    pub(crate) volume: Volume,
+    pub(crate) nodes: NodesOf<Self>,
+    objections: Vec<Objection>,
+    was_clean: bool,
+}
+
+impl V7 {
+    /// Opens the file system on `device`.
+    ///
+    /// # Errors
+    /// When there is none that can be read ([`Superblock::open`]), or its device cannot be used for
+    /// it.
+    pub fn open(device: Arc<dyn Device>, clock: Arc<dyn Clock>, options: &OpenOptions) -> Result<Self> {
+        let detected = Superblock::open(&*device, options.format)?;
+        let mut objections = detected.objections(&*device);
+        let superblock = detected.superblock;
+        let layout = superblock.layout()?;
+        let sector_bytes = device.info().sector_bytes;
+        if layout.format.bsize < sector_bytes {
+            let what = format!("blocks of {} bytes on sectors of {sector_bytes}", layout.format.bsize);
+            return Err(Error::unsupported(what, "copy the image to a file"));
+        }
+        let device_read_only = device.info().read_only;
+        let cache = Cache::new(device, clock.clone(), options.cache);
+        // Past the cache, which has better things to keep.
+        let mut bytes = vec![0; layout.bsize()];
+        let (free, walked) = walk(&layout, &superblock.head, |block| {
+            cache.device().read_at(layout.byte(block), &mut bytes)?;
+            Ok(layout.format.decode_link(&bytes))
+        });
+        if let Err(error) = walked
+            && objections.iter().all(|objection| objection.overridable)
+        {
+            let remedy = "run spindle fsck on it, which makes a new free list".to_owned();
+            objections.push(Objection { reason: error.to_string(), remedy, overridable: false });
+        }
+        let forced = options.force && objections.iter().all(|objection| objection.overridable);
+        let read_only = options.read_only || device_read_only || !(objections.is_empty() || forced);
+        let volume = Volume::open(layout, superblock, free, cache, clock, read_only)?;
+        let v7 =
+            Self { volume, nodes: Nodes::new(options.atime), was_clean: objections.is_empty(), objections };
+        let root = v7.iget(ROOT_INO).map_err(|e| Error::corrupt(e.to_string(), "root directory"))?;
+        if !root.is_directory {
+            return Err(Error::corrupt(format!("inode {ROOT_INO} is not a directory"), "root directory"));
+        }
+        Ok(v7)
+    }
+
+    /// Why it was opened read-only although writing was asked for; also what was overridden.
+    #[must_use]
+    pub fn read_only_reasons(&self) -> &[Objection] {
+        &self.objections
+    }
+
+    /// Returns the checked geometry, with the format.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.volume.layout
+    }
+
+    /// Returns the super-block as it is now.
+    #[must_use]
+    pub fn superblock(&self) -> Superblock {
+        self.volume.space.lock().current()
+    }
+
+    /// Makes everything durable.
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        if self.volume.is_read_only() {
+            return Ok(());
+        }
+        self.store_access_times()?;
+        if self.volume.is_marked() { self.volume.write_superblock(false) } else { Ok(()) }
+    }
+
+    /// Writes everything, marks the file system clean, and changes nothing any more.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.volume.is_read_only() {
+            return Ok(());
+        }
+        // What could not be freed before may have left memory.
+        self.regain_space()?;
+        // One file that cannot be freed must not keep the others' changes from the device.
+        let mut freed = Ok(());
+        for inode in self.nodes.table.all() {
+            freed = freed.and(self.volume.note(self.free_orphan(&inode)));
+        }
+        self.sync_all()?;
+        self.volume.end_changes();
+        let clean = self.was_clean && !self.volume.is_damaged();
+        if self.volume.is_marked() && clean {
+            self.volume.write_superblock(true)?;
+        }
+        freed
+    }
+}

@@ -1,0 +1,261 @@
+//! The operations: [`FileSystem`] for the old file system.
+//!
+//! Each one takes the locks of the inodes it touches in the order of [`crate::tree::inode`], looks,
+//! decides, begins a transaction, and changes; if any of it fails, everything is as it was
+//! ([`crate::volume::tx`]). There is no reserve, so it does not matter who asks.
+
+use crate::format::dinode::Dinode;
+use crate::format::entry::is_name;
+use crate::format::layout::{ROOT_INO, index};
+use crate::format::ondisk::{DIRSIZ, ENTRY_SIZE};
+use crate::tree::attr::check_regular;
+use crate::tree::inode::{Inode, State};
+use crate::tree::mount::V7;
+use spindle_clock::RwLockWriteGuard;
+use spindle_tree::{Operations, Tree};
+use spindle_vfs::{
+    Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
+    RenameMode, Result, Seek, SetAttr, XattrMode,
+};
+use std::ops::ControlFlow;
+
+/// Names that `readdir` reads under the lock at a time.
+const BATCH: usize = 256;
+
+/// Returns a regular file's inode, locked for change.
+fn write_regular(inode: &Inode) -> Result<RwLockWriteGuard<'_, State>> {
+    let state = inode.state.write();
+    check_regular(&state.di)?;
+    Ok(state)
+}
+
+impl FileSystem for V7 {
+    fn root(&self) -> Ino {
+        Ino(ROOT_INO.into())
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            name_max: DIRSIZ,
+            symlink_max: 0,
+            link_max: self.link_max().into(),
+            file_size_max: self.layout().file_size_max(),
+            xattrs: false,
+            time_granularity_ns: 1_000_000_000,
+            time_range: (i32::MIN.into(), i32::MAX.into()),
+            birthtime: false,
+            id_max: u16::MAX.into(),
+        }
+    }
+
+    fn read_only(&self) -> bool {
+        self.volume.is_read_only()
+    }
+
+    fn statfs(&self) -> Result<FsStat> {
+        let space = self.volume.space.lock();
+        Ok(FsStat {
+            bsize: self.layout().format.bsize,
+            frsize: self.layout().format.bsize,
+            blocks: self.layout().data_blocks().into(),
+            bfree: space.free_blocks.into(),
+            bavail: space.free_blocks.into(),
+            files: u64::from(self.layout().last_ino() - ROOT_INO),
+            ffree: space.free_inodes.into(),
+            name_max: u32::try_from(DIRSIZ).unwrap_or(0),
+        })
+    }
+
+    fn getattr(&self, ino: Ino) -> Result<Attr> {
+        self.attributes(ino)
+    }
+
+    fn setattr(&self, ino: Ino, set: &SetAttr, _by: Privilege) -> Result<Attr> {
+        let result = self.changing(|| self.set_attributes(ino, set));
+        self.volume.note(result)
+    }
+
+    fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
+        self.look_up(dir, name)
+    }
+
+    fn forget(&self, ino: Ino, count: u64) {
+        self.forget_references(ino, count);
+    }
+
+    fn readdir(
+        &self,
+        dir: Ino,
+        from: u64,
+        sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let dir = self.directory(dir)?;
+        let mut at = from;
+        loop {
+            // Some are copied and the lock released: the sink may call back.
+            let mut batch = Vec::new();
+            let more = {
+                let state = dir.state.read();
+                self.touch(&state);
+                let walked = self.each_entry(dir.ino, &state.di, at, |place, entry| {
+                    if entry.ino() != 0 && is_name(entry.name()) {
+                        batch.push((place + ENTRY_SIZE as u64, entry.ino(), entry.name().to_vec()));
+                    }
+                    if batch.len() < BATCH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                });
+                self.volume.note(walked)?.is_some()
+            };
+            for (next, ino, name) in batch {
+                if sink(&DirEntry { name: &name, ino: Ino(ino.into()), kind: None, next }).is_break() {
+                    return Ok(());
+                }
+                at = next;
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr> {
+        let result = self.changing(|| self.create_name(dir, name, node, by));
+        self.volume.note(result)
+    }
+
+    fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr> {
+        let result = self.changing(|| self.link_name(ino, dir, name, by));
+        self.volume.note(result)
+    }
+
+    fn unlink(&self, dir: Ino, name: &[u8]) -> Result<()> {
+        let result = self.changing(|| self.remove_name(dir, name, false));
+        self.volume.note(result)
+    }
+
+    fn rmdir(&self, dir: Ino, name: &[u8]) -> Result<()> {
+        let result = match name {
+            b".." => Err(Error::NotEmpty),
+            _ => self.changing(|| self.remove_name(dir, name, true)),
+        };
+        self.volume.note(result)
+    }
+
+    fn rename(
+        &self,
+        from_dir: Ino,
+        from: &[u8],
+        to_dir: Ino,
+        to: &[u8],
+        mode: RenameMode,
+        by: Privilege,
+    ) -> Result<()> {
+        let result = self.changing(|| self.rename_name((from_dir, from), (to_dir, to), mode, by));
+        self.volume.note(result)
+    }
+
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        let inode = self.iget_ino(ino)?;
+        let state = inode.state.read();
+        // The last System V has symbolic links; they can be read, but not made.
+        if state.di.kind() != Some(FileKind::Symlink) {
+            return Err(Error::Invalid);
+        }
+        let mut target = vec![0; index(state.di.size.min(self.layout().bsize() as u64))];
+        self.volume.note(self.read_file(&inode, &state.di, 0, &mut target))?;
+        Ok(target)
+    }
+
+    fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let inode = self.iget_ino(ino)?;
+        let state = inode.state.read();
+        check_regular(&state.di)?;
+        self.touch(&state);
+        self.volume.note(self.read_file(&inode, &state.di, offset, buf))
+    }
+
+    fn write(&self, ino: Ino, offset: u64, data: &[u8], _by: Privilege) -> Result<usize> {
+        self.write_and(ino, offset, data, |di| self.note_modified(di))
+    }
+
+    fn write_late(&self, ino: Ino, offset: u64, data: &[u8], _by: Privilege) -> Result<usize> {
+        self.write_and(ino, offset, data, |_| ())
+    }
+
+    fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64, _by: Privilege) -> Result<()> {
+        let end = offset.checked_add(len).ok_or(Error::TooBig)?;
+        if len == 0 {
+            return Err(Error::Invalid);
+        }
+        self.changing(|| {
+            let inode = self.iget_ino(ino)?;
+            let mut state = write_regular(&inode)?;
+            self.volume.transact(&mut *state, |tx, state| {
+                self.volume.note(self.fallocate_file(tx, &inode, &mut state.di, mode, offset..end))?;
+                self.note_modified(&mut state.di);
+                self.volume.store(tx, inode.ino, &state.di)
+            })
+        })
+    }
+
+    fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
+        let inode = self.iget_ino(ino)?;
+        let state = inode.state.read();
+        check_regular(&state.di)?;
+        self.volume.note(self.seek_file(inode.ino, &state.di, offset, what))
+    }
+
+    fn fsync(&self, _ino: Ino, _data_only: bool) -> Result<()> {
+        // One flush serves all: there is no order among changes but that of whole transactions.
+        Ok(self.volume.cache.sync()?)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.sync_all()
+    }
+
+    fn getxattr(&self, _ino: Ino, _name: &[u8]) -> Result<Vec<u8>> {
+        Err(Error::NotSupported)
+    }
+
+    fn setxattr(
+        &self,
+        _ino: Ino,
+        _name: &[u8],
+        _value: &[u8],
+        _mode: XattrMode,
+        _by: Privilege,
+    ) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+
+    fn listxattr(&self, _ino: Ino) -> Result<Vec<Vec<u8>>> {
+        Err(Error::NotSupported)
+    }
+
+    fn removexattr(&self, _ino: Ino, _name: &[u8]) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+
+    fn unmount(&self) -> Result<()> {
+        self.close()
+    }
+}
+
+impl V7 {
+    /// Writes to a regular file, and has `date` set its times.
+    fn write_and(&self, ino: Ino, offset: u64, data: &[u8], date: impl Fn(&mut Dinode)) -> Result<usize> {
+        self.changing(|| {
+            let inode = self.iget_ino(ino)?;
+            let mut state = write_regular(&inode)?;
+            if data.is_empty() {
+                return Ok(0);
+            }
+            self.volume.transact(&mut *state, |tx, state| {
+                let written = self.volume.note(self.write_file(tx, &inode, &mut state.di, offset, data))?;
+                date(&mut state.di);
+                self.volume.store(tx, inode.ino, &state.di)?;
+                Ok(written)
+            })
+        })
+    }
+}

@@ -1,0 +1,67 @@
+//! Inodes on the device, and where a pointer in one may lead.
+
+use super::Volume;
+use super::tx::Tx;
+use crate::format::dinode::Dinode;
+use crate::format::layout::{Block, ROOT_INO};
+use crate::format::ondisk::INODE_SIZE;
+use spindle_cache::Buffer;
+use spindle_vfs::{Error, Result};
+
+impl Volume {
+    /// Reads an inode from its block.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] if there is no such inode or it is free; [`Error::Corrupt`] if it cannot be
+    /// one.
+    pub(crate) fn read_dinode(&self, ino: u16) -> Result<Dinode> {
+        if ino < ROOT_INO || ino > self.layout.last_ino() {
+            return Err(Error::Stale);
+        }
+        let (block, offset) = self.layout.inode_at(ino);
+        let di = Dinode::decode(&self.metadata(block)?.read()[offset..], self.layout.format.endian);
+        let damaged = |what: String| Err(Error::corrupt(what, format!("inode {ino}")));
+        if di.mode == 0 {
+            return Err(Error::Stale);
+        }
+        if di.kind().is_none() {
+            return damaged(format!("mode is {:o}", di.mode));
+        }
+        let most = u64::from(self.layout.s_fsize) * u64::from(self.layout.format.bsize);
+        if di.size > self.layout.file_size_max() || (di.is_directory() && di.size > most) {
+            return damaged(format!("size is {}", di.size));
+        }
+        Ok(di)
+    }
+
+    /// Writes an inode's state into its block.
+    pub(crate) fn store(&self, tx: &Tx<'_>, ino: u16, di: &Dinode) -> Result<()> {
+        let (block, offset) = self.layout.inode_at(ino);
+        let range = offset..offset + INODE_SIZE;
+        di.encode(self.metadata(block)?.write(tx).bytes_mut(range), self.layout.format.endian);
+        Ok(())
+    }
+
+    /// Returns the buffer of a block that holds something of the file system's own.
+    pub(crate) fn metadata(&self, block: Block) -> Result<Buffer<'_>> {
+        Ok(self.cache.get(self.layout.byte(block), self.layout.bsize(), None)?)
+    }
+
+    /// Returns the block that a pointer found on the disk leads to; `None` for a hole.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] where it leads out of the data or to a free block.
+    pub(crate) fn pointer(&self, raw: u32, ino: u16) -> Result<Option<Block>> {
+        if raw == 0 {
+            return Ok(None);
+        }
+        let damaged =
+            |what: &str| Error::corrupt(format!("block pointer {raw} {what}"), format!("inode {ino}"));
+        let block = self.layout.data_block(raw).ok_or_else(|| damaged("leads outside the data"))?;
+        if self.space.lock().free.has(block) {
+            Err(damaged("leads to a free block"))
+        } else {
+            Ok(Some(block))
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The volume: the blocks and inodes of an old file system, changed in transactions.
+//!
+//! The super-block says "in use" on the device before the first change is made to anything else
+//! ([`Volume::mark_in_use`], which every transaction calls), and "clean" only when the tree says so
+//! ([`Volume::write_superblock`]).
+
+pub(crate) mod bmap;
+pub(crate) mod free_list;
+mod ilist;
+mod inodes;
+pub(crate) mod tx;
+
+use crate::format::dinode::seconds;
+use crate::format::layout::{BlockMap, Layout};
+use crate::format::superblock::Superblock;
+use free_list::Space;
+use spindle_cache::Cache;
+use spindle_clock::{Clock, Mutex};
+use spindle_vfs::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The blocks and inodes of a file system.
+pub(crate) struct Volume {
+    pub(crate) layout: Layout,
+    pub(crate) cache: Cache,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) space: Mutex<Space>,
+    read_only: AtomicBool,
+    /// The device says "in use".
+    marked: Mutex<bool>,
+    damaged: AtomicBool,
+}
+
+impl Volume {
+    /// Takes up the volume that `superblock` describes, with the blocks that are `free`.
+    ///
+    /// # Errors
+    /// Device errors while free inodes are counted.
+    pub(crate) fn open(
+        layout: Layout,
+        superblock: Superblock,
+        free: BlockMap,
+        cache: Cache,
+        clock: Arc<dyn Clock>,
+        read_only: bool,
+    ) -> Result<Self> {
+        let space = Space { free_blocks: free.len(), free, free_inodes: 0, superblock };
+        let volume = Self {
+            layout,
+            cache,
+            clock,
+            space: Mutex::new(space),
+            read_only: AtomicBool::new(read_only),
+            marked: Mutex::new(false),
+            damaged: AtomicBool::new(false),
+        };
+        volume.space.lock().free_inodes = volume.count_free_inodes()?;
+        Ok(volume)
+    }
+
+    /// Returns true if nothing can be changed.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Relaxed)
+    }
+
+    /// The device says "in use" before anything else is changed.
+    pub(crate) fn mark_in_use(&self) -> Result<()> {
+        if self.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
+        let mut marked = self.marked.lock();
+        if !*marked {
+            self.write_superblock(false)?;
+            *marked = true;
+        }
+        Ok(())
+    }
+
+    /// Begins a transaction of the cache; there is no log that it could have to wait for.
+    pub(crate) fn begin(&self) -> Result<spindle_cache::Tx<'_>> {
+        let without_log = || Error::corrupt("a log where there is none", "cache");
+        self.cache.begin(0)?.ok_or_else(without_log)
+    }
+
+    /// Writes all that has changed, and the super-block saying whether all is done.
+    pub(crate) fn write_superblock(&self, clean: bool) -> Result<()> {
+        let tx = self.begin()?;
+        let mut space = self.space.lock();
+        space.superblock.set_clean(clean, seconds(self.clock.now()));
+        self.put_superblock(&tx, &space)?;
+        drop(space);
+        tx.commit();
+        Ok(self.cache.sync()?)
+    }
+
+    /// Notes damage that an operation met, so that the file system is not called clean.
+    pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(Error::Corrupt { what, place }) = &result
+            && !self.note_damage()
+        {
+            log::error!("{place}: {what}: run a check");
+        }
+        result
+    }
+
+    /// Notes that the file system is damaged; true if that was known.
+    pub(crate) fn note_damage(&self) -> bool {
+        self.damaged.swap(true, Ordering::Relaxed)
+    }
+
+    /// Returns true once the device says "in use".
+    pub(crate) fn is_marked(&self) -> bool {
+        *self.marked.lock()
+    }
+
+    /// Returns true if damage was met.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damaged.load(Ordering::Relaxed)
+    }
+
+    /// Accepts no more changes.
+    pub(crate) fn end_changes(&self) {
+        self.read_only.store(true, Ordering::Relaxed);
+    }
+}
