@@ -1,7 +1,7 @@
-//! Who may do what: pure decisions over attributes and credentials (POSIX, with BSD's file flags).
+//! Access rights: pure decisions from attributes and credentials (POSIX, with BSD's file flags).
 //!
-//! Permission bits are refused with [`Error::Access`], ownership and file flags with
-//! [`Error::NotPermitted`].
+//! A refusal by permission bits is [`Error::Access`]; a refusal for lack of ownership or because of
+//! file flags is [`Error::NotPermitted`].
 
 use crate::{Attr, Error, FileKind, Privilege, Result, SetAttr, SetTime};
 use std::borrow::Cow;
@@ -18,20 +18,20 @@ pub const IMMUTABLE: u32 = 0x2 | 0x2_0000;
 pub const APPEND: u32 = 0x4 | 0x4_0000;
 /// File flags that forbid removing and renaming (`UF_NOUNLINK`, `SF_NOUNLINK`).
 pub const NOUNLINK: u32 = 0x10 | 0x10_0000;
-/// File flags that only the superuser changes (`SF_SETTABLE`).
+/// File flags that only the superuser may change (`SF_SETTABLE`).
 const SUPERUSER_FLAGS: u32 = 0xffff_0000;
 
-/// Who asks.
+/// Identity of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cred<'a> {
     /// User.
     pub uid: u32,
-    /// Group, which new files get.
+    /// Group; new files get it.
     pub gid: u32,
-    /// Further groups.
+    /// Additional groups.
     pub groups: Cow<'a, [u32]>,
-    /// Permission bits that new files do not get; 0 where the asker's kernel has taken them off
-    /// already.
+    /// Permission bits removed from the mode of new files; 0 if the caller's kernel has removed
+    /// them already.
     pub umask: u32,
 }
 
@@ -50,19 +50,19 @@ impl Cred<'static> {
 }
 
 impl Cred<'_> {
-    /// Returns true for the superuser, whom permissions do not stop.
+    /// Returns true for the superuser, to whom permission bits do not apply.
     #[must_use]
     pub const fn is_root(&self) -> bool {
         self.uid == 0
     }
 
-    /// Returns true if `gid` is one of the asker's groups.
+    /// Returns true if `gid` is one of the caller's groups.
     #[must_use]
     pub fn in_group(&self, gid: u32) -> bool {
         self.gid == gid || self.groups.contains(&gid)
     }
 
-    /// Returns whether the free-space reserve may be used.
+    /// Returns the right to use the free-space reserve.
     #[must_use]
     pub const fn privilege(&self) -> Privilege {
         if self.is_root() { Privilege::Root } else { Privilege::User }
@@ -73,33 +73,34 @@ impl Cred<'_> {
     }
 }
 
-/// What is wanted of a file: a set of [`Access::READ`], [`Access::WRITE`] and [`Access::EXECUTE`].
+/// Requested access to a file: a set of [`Access::READ`], [`Access::WRITE`] and
+/// [`Access::EXECUTE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access(u32);
 
 impl Access {
-    /// Nothing but existence.
+    /// No access; the file must exist.
     pub const EXISTS: Self = Self(0);
-    /// To execute it, or to search a directory.
+    /// Executing a file, or searching a directory.
     pub const EXECUTE: Self = Self(1);
-    /// To write it.
+    /// Writing.
     pub const WRITE: Self = Self(2);
-    /// To read it.
+    /// Reading.
     pub const READ: Self = Self(4);
 
-    /// From the bits of `access(2)`; the others are ignored.
+    /// Returns the access for the bits of `access(2)`; other bits are ignored.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits & 7)
     }
 
-    /// Returns both.
+    /// Returns the union of the two.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Returns true if all of `other` is in it.
+    /// Returns true if all of `other` is included.
     #[must_use]
     pub const fn includes(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -109,7 +110,7 @@ impl Access {
 /// Checks permission bits.
 ///
 /// # Errors
-/// [`Error::Access`] if they do not give `want`; [`Error::NotPermitted`] if a file flag forbids
+/// [`Error::Access`] if they do not grant `want`; [`Error::NotPermitted`] if a file flag forbids
 /// writing.
 pub fn permit(attr: &Attr, cred: &Cred<'_>, want: Access) -> Result<()> {
     if want.includes(Access::WRITE) && attr.flags & IMMUTABLE != 0 {
@@ -128,7 +129,8 @@ pub fn permit(attr: &Attr, cred: &Cred<'_>, want: Access) -> Result<()> {
     if granted.includes(want) { Ok(()) } else { Err(Error::Access) }
 }
 
-/// Checks that file flags let a name of `attr` in directory `dir` go (`unlink`, `rmdir`, `rename`).
+/// Checks that file flags permit removing a name of `attr` from directory `dir` (`unlink`, `rmdir`,
+/// `rename`).
 ///
 /// # Errors
 /// [`Error::NotPermitted`].
@@ -137,28 +139,27 @@ pub fn permit_removal_by_flags(dir: &Attr, attr: &Attr) -> Result<()> {
     if held == 0 { Ok(()) } else { Err(Error::NotPermitted) }
 }
 
-/// Checks that `cred` may remove or rename a name of `attr` in `dir`: write and search permission,
-/// and in a sticky directory one of the two owned.
+/// Checks that `cred` may remove or rename a name of `attr` in `dir`: this needs write and search
+/// permission, and in a sticky directory ownership of the file or the directory.
 ///
 /// # Errors
-/// [`Error::Access`] without permission on the directory, [`Error::NotPermitted`] for the sticky
-/// bit.
+/// [`Error::Access`] without permission on the directory, [`Error::NotPermitted`] because of the
+/// sticky bit.
 pub fn permit_removal(dir: &Attr, attr: &Attr, cred: &Cred<'_>) -> Result<()> {
     permit(dir, cred, Access::WRITE.and(Access::EXECUTE))?;
     let free = dir.perm & S_ISVTX == 0 || cred.owns(dir) || cred.owns(attr);
     if free { Ok(()) } else { Err(Error::NotPermitted) }
 }
 
-/// Returns the mode without the set-id bits, which a change by someone else takes away:
-/// set-group-id without group execution means something else (System V's mandatory locking) and
-/// stays.
+/// Returns the mode without the set-id bits, which a change by another user clears. Set-group-id
+/// without group execute permission has another meaning (System V's mandatory locking) and stays.
 #[must_use]
 pub const fn without_set_id(perm: u32) -> u32 {
     let perm = perm & !S_ISUID;
     if perm & S_IXGRP == 0 { perm } else { perm & !S_ISGID }
 }
 
-/// Checks that file flags let `set` be applied to `attr`.
+/// Checks that file flags permit applying `set` to `attr`.
 ///
 /// # Errors
 /// [`Error::NotPermitted`].
@@ -170,11 +171,12 @@ pub fn permit_setattr_by_flags(attr: &Attr, set: &SetAttr) -> Result<()> {
     if held { Err(Error::NotPermitted) } else { Ok(()) }
 }
 
-/// Checks that `cred` may apply `set` to `attr`, and gives what is then to be applied: set-id bits
-/// go where they must. `writable` says that the size was allowed when the file was opened.
+/// Checks that `cred` may apply `set` to `attr`, and returns the changes to apply, which clear
+/// set-id bits where necessary. `writable` means that the file is open for writing, which permits
+/// setting its size.
 ///
 /// # Errors
-/// [`Error::NotPermitted`] for want of ownership, [`Error::Access`] for want of write permission.
+/// [`Error::NotPermitted`] without ownership, [`Error::Access`] without write permission.
 pub fn permit_setattr(attr: &Attr, cred: &Cred<'_>, set: &SetAttr, writable: bool) -> Result<SetAttr> {
     let mut set = set.clone();
     let must_own = |owned: bool| if owned { Ok(()) } else { Err(Error::NotPermitted) };
@@ -213,17 +215,17 @@ pub fn permit_setattr(attr: &Attr, cred: &Cred<'_>, set: &SetAttr, writable: boo
     Ok(set)
 }
 
-/// Whose group a new file gets.
+/// Rule for the group of a new file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupRule {
-    /// The creator's, unless the directory is set-group-id (System V, Linux).
+    /// The creator's group, unless the directory is set-group-id (System V, Linux).
     #[default]
     SysV,
-    /// The directory's (BSD).
+    /// The directory's group (BSD).
     Bsd,
 }
 
-/// Returns the permission bits and group of a new file of `kind` with `perm` asked for in `dir`.
+/// Returns the permission bits and the group of a new file of `kind` in `dir`, created with `perm`.
 #[must_use]
 pub fn new_file(
     rule: GroupRule,
@@ -279,7 +281,7 @@ mod tests {
         result.err().map_or(0, |error| error.errno())
     }
 
-    /// Promise: only the first class that fits decides: owner, then group, then others.
+    /// Promise: only the first class that matches decides: owner, then group, then others.
     #[test]
     fn one_class_decides() {
         let member = Cred { groups: Cow::Borrowed(&[7]), ..Cred::user(2, 2) };
@@ -295,8 +297,8 @@ mod tests {
         }
     }
 
-    /// Promise: the superuser reads and writes all, executes what anyone may, and stops at
-    /// immutable files.
+    /// Promise: the superuser reads and writes all files, executes files that have an execute bit,
+    /// and cannot change immutable files.
     #[test]
     fn superuser() {
         let root = Cred::root();
@@ -311,7 +313,8 @@ mod tests {
         permit(&file, &root, Access::READ).unwrap();
     }
 
-    /// Promise: in a sticky directory only the owner of the file or of the directory removes it.
+    /// Promise: in a sticky directory only the owner of the file or of the directory may remove the
+    /// file.
     #[test]
     fn sticky() {
         let dir = attr(FileKind::Directory, 0o1777, 1, 1);
@@ -323,7 +326,7 @@ mod tests {
         assert_eq!(errno(permit_removal(&closed, &file, &Cred::user(2, 2))), 13);
     }
 
-    /// Promise: file flags hold names and attributes, for the superuser too.
+    /// Promise: file flags protect names and attributes, also from the superuser.
     #[test]
     fn flags_hold() {
         let dir = attr(FileKind::Directory, 0o777, 1, 1);
@@ -349,7 +352,7 @@ mod tests {
         assert_eq!(errno(permit_removal_by_flags(&Attr { flags: 0x4, ..dir }, &file)), 1);
     }
 
-    /// Promise: who may change which attribute, one by one.
+    /// Promise: each attribute can be changed only by those who have the right to it.
     #[test]
     fn setattr_rules() {
         let file = attr(FileKind::Regular, 0o664, 1, 10);
@@ -382,10 +385,10 @@ mod tests {
         permit_setattr(&file, &other, &cut, true).unwrap();
     }
 
-    /// Promise: set-id bits go with chown, with a cut by a user, and with a foreign group; other
-    /// modes stay.
+    /// Promise: set-id bits are cleared by chown, by a truncation by a user, and by a group that
+    /// the owner is not in; other modes stay.
     #[test]
-    fn set_id_goes() {
+    fn set_id_bits_are_cleared() {
         let none = SetAttr::default();
         let file = attr(FileKind::Regular, 0o6755, 1, 10);
         let applied =
@@ -403,7 +406,7 @@ mod tests {
         assert_eq!(applied(&file, &Cred::root(), &chmod), Some(0o2755));
     }
 
-    /// Promise: a new file's group and bits follow the rule, the directory and the umask.
+    /// Promise: the group and the bits of a new file follow the rule, the directory and the umask.
     #[test]
     fn new_files() {
         let cred = Cred { umask: 0o022, ..Cred::user(1, 10) };

@@ -1,28 +1,29 @@
-//! The errors of a file system, and what speaks against writing one.
+//! Errors of file systems, and objections to writing.
 
 /// Result of a file-system operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
 macro_rules! errors {
     ($($(#[$meta:meta])* $name:ident = $errno:literal, $text:literal;)*) => {
-        /// Why an operation was refused or failed. The plain variants are the POSIX errors.
+        /// Reason why an operation was refused or failed. The variants without fields are the POSIX
+        /// errors.
         #[derive(Clone, Debug, thiserror::Error)]
         pub enum Error {
             $($(#[$meta])* #[error($text)] $name,)*
-            /// What is on the disk contradicts itself or its format.
+            /// The image contradicts itself or its format.
             #[error("corrupt: {what} ({place})")]
             Corrupt {
-                /// What is wrong.
+                /// The problem.
                 what: String,
-                /// Where: the structure and its number or byte offset.
+                /// The structure and its number or byte offset.
                 place: String,
             },
-            /// The image is in a state or format that this operation cannot work with.
+            /// The image is in a state or format that this operation does not support.
             #[error("{what}; {remedy}")]
             Unsupported {
-                /// What was found.
+                /// The problem.
                 what: String,
-                /// What the user can do about it.
+                /// The remedy: an action that the user can take.
                 remedy: String,
             },
             /// The device failed.
@@ -31,7 +32,7 @@ macro_rules! errors {
         }
 
         impl Error {
-            /// Returns true if something is broken, and nothing was merely refused.
+            /// Returns true if something is broken; false for a mere refusal.
             #[must_use]
             pub const fn is_failure(&self) -> bool {
                 matches!(self, Self::Corrupt { .. } | Self::Device(_))
@@ -53,15 +54,15 @@ macro_rules! errors {
 }
 
 errors! {
-    /// EPERM: not allowed, whoever asks or for want of ownership.
+    /// EPERM: not allowed for anyone, or only for the owner.
     NotPermitted = 1, "operation not permitted";
     /// ENOENT.
     NotFound = 2, "no such file or directory";
-    /// ENXIO: no data or hole beyond this offset.
+    /// ENXIO: there is no data or hole beyond this offset.
     NoSuchOffset = 6, "no data or hole at or after this offset";
-    /// EBADF: the handle is not open, or not for this.
+    /// EBADF: the handle is not open, or not for this operation.
     BadHandle = 9, "bad file handle";
-    /// EAGAIN: would have to wait.
+    /// EAGAIN: the operation would have to wait.
     WouldBlock = 11, "resource temporarily unavailable";
     /// EACCES.
     Access = 13, "permission denied";
@@ -99,9 +100,9 @@ errors! {
     NoAttribute = 61, "no such attribute";
     /// EOVERFLOW.
     Overflow = 75, "value too large for the format";
-    /// EOPNOTSUPP: this file system has no such thing.
+    /// EOPNOTSUPP: this file system does not have the feature.
     NotSupported = 95, "not supported by this file system";
-    /// ESTALE: the inode number no longer means this file.
+    /// ESTALE: the inode number no longer refers to this file.
     Stale = 116, "stale file handle";
     /// EDQUOT.
     QuotaExceeded = 122, "quota exceeded";
@@ -110,24 +111,24 @@ errors! {
 }
 
 impl Error {
-    /// [`Error::Corrupt`] from its two parts.
+    /// Returns [`Error::Corrupt`] with these parts.
     pub fn corrupt(what: impl Into<String>, place: impl Into<String>) -> Self {
         Self::Corrupt { what: what.into(), place: place.into() }
     }
 
-    /// [`Error::Unsupported`] from its two parts.
+    /// Returns [`Error::Unsupported`] with these parts.
     pub fn unsupported(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::Unsupported { what: what.into(), remedy: remedy.into() }
     }
 }
 
-/// A reason not to write to a file system, and what would help.
+/// A reason not to write to a file system, with a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Objection {
-    /// What was found.
+    /// The problem.
     pub reason: String,
-    /// What the user can do.
+    /// The remedy: an action that the user can take.
     pub remedy: String,
-    /// Writing can still be right if the user insists.
+    /// True if the user may insist on writing.
     pub overridable: bool,
 }

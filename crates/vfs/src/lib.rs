@@ -1,21 +1,21 @@
-//! What every file system gives, and what every front-end needs above it.
+//! The interface of every file system, and the layer above it that every front end needs.
 //!
-//! [`FileSystem`] is the seam: inodes by number, names within one directory, and nothing of paths,
-//! permissions, open files or locks. Those are the same for all file systems and live above the
-//! seam.
+//! [`FileSystem`] is the interface: inodes by number, names within one directory; it has no paths,
+//! permissions, open files or locks. These are the same for all file systems and belong to the
+//! layer above.
 //!
-//! The protocol of references: `lookup`, `create` and `link` return attributes *with one reference
-//! taken* on the inode, and the root always has one. While an inode has references its number means
-//! that file, even after its last name is gone; the caller gives references back with
-//! [`FileSystem::forget`], and the file system frees a nameless inode when its last one goes.
-//! Unmounting makes all references void.
+//! References: `lookup`, `create` and `link` return attributes *and take one reference* on the
+//! inode; the root always has one. While an inode has references, its number refers to this file,
+//! even after its last name is removed. The caller releases references with [`FileSystem::forget`];
+//! the file system frees an inode without names when its last reference is released. Unmounting
+//! makes all references void.
 //!
-//! Above the seam, each usable by itself: who may do what ([`access`]), advisory locks
-//! ([`LockTable`]), and [`Vfs`], which joins both with open files and paths.
+//! Above the interface, each usable by itself: access rights ([`access`]), advisory locks
+//! ([`LockTable`]), and [`Vfs`], which combines both with open files and paths.
 //!
 //! With the feature `testing`: `model` is the file system that is obviously right, `conformance`
-//! the behaviours that all have, and `random` compares a file system with the model over random
-//! operations.
+//! holds the behaviours of every file system, and `random` compares a file system with the model
+//! over random operations.
 
 pub mod access;
 #[cfg(any(test, feature = "testing"))]

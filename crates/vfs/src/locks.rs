@@ -1,10 +1,11 @@
-//! Advisory locks: whole-file (`flock`) and byte-range (`fcntl`), which do not see each other.
+//! Advisory locks: whole-file (`flock`) and byte-range (`fcntl`), which are independent of each
+//! other.
 //!
-//! One mutex guards the table and is never held while waiting; each waiter sleeps on a condition of
-//! its own and is woken when something on its file is released, so one blocked waiter blocks nobody
-//! else. Byte-range waiters form a graph: who would close a circle is refused with
-//! [`Error::Deadlock`] instead. A whole-file lock that is converted is given up while its owner
-//! waits for the new kind, as in BSD.
+//! One mutex guards the table and is never held while waiting. Each waiter sleeps on its own
+//! condition variable and is woken when a lock on its file is released, so one blocked waiter
+//! blocks nobody else. Byte-range waiters form a graph: a request that would close a cycle is
+//! refused with [`Error::Deadlock`]. A whole-file lock that is being converted is released while
+//! its owner waits for the new kind, as in BSD.
 
 mod ranges;
 #[cfg(test)]
@@ -17,26 +18,26 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Who owns locks: an open file for whole-file locks, a process for byte ranges, as the front-end
-/// numbers them.
+/// Owner of locks: an open file for whole-file locks, a process for byte ranges, as numbered by the
+/// front end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockOwner(pub u64);
 
-/// How a lock is held.
+/// Kind of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockKind {
-    /// Together with other shared locks.
+    /// Shared with other shared locks.
     Shared,
-    /// Alone.
+    /// Exclusive.
     Exclusive,
 }
 
-/// Bytes of a file, both ends included.
+/// A range of bytes of a file, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
     /// First byte.
     pub start: u64,
-    /// Last byte; `u64::MAX` for all that may come.
+    /// Last byte; `u64::MAX` for an open end.
     pub end: u64,
 }
 
@@ -44,7 +45,7 @@ impl ByteRange {
     /// All bytes.
     pub const ALL: Self = Self { start: 0, end: u64::MAX };
 
-    /// From `start`, `len` bytes or, with 0, to the end.
+    /// Returns the range of `len` bytes from `start`, or to the open end if `len` is 0.
     #[must_use]
     pub const fn from_len(start: u64, len: u64) -> Self {
         Self { start, end: if len == 0 { u64::MAX } else { start.saturating_add(len - 1) } }
@@ -64,26 +65,26 @@ impl ByteRange {
     }
 }
 
-/// A lock that someone holds.
+/// A lock that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockHolder {
-    /// Who holds it.
+    /// Its owner.
     pub owner: LockOwner,
-    /// The process that took it, as `F_GETLK` tells.
+    /// The process that took it, as `F_GETLK` returns it.
     pub pid: u32,
-    /// How.
+    /// Its kind.
     pub kind: LockKind,
-    /// Where.
+    /// Its range.
     pub range: ByteRange,
 }
 
-/// A means to stop a waiter: clones are the same one. Raised before the wait begins, it ends it at
-/// once.
+/// A means to stop a waiter; clones share one state. Raised before a wait begins, it ends the wait
+/// at once.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Not raised.
+    /// Returns an interrupt that is not raised.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -94,7 +95,7 @@ impl Interrupt {
     }
 }
 
-/// What to do when a lock is held by someone else.
+/// Reaction to a lock that another owner holds.
 #[derive(Clone, Copy, Debug)]
 pub enum Wait<'a> {
     /// Refuse with [`Error::WouldBlock`].
@@ -103,9 +104,9 @@ pub enum Wait<'a> {
     Until(&'a Interrupt),
 }
 
-/// What is wanted of a file.
+/// A requested lock.
 #[derive(Clone, Copy, Debug)]
-enum Wanted {
+enum LockRequest {
     Whole(LockKind),
     Range { pid: u32, range: ByteRange, kind: LockKind },
 }
@@ -120,7 +121,7 @@ struct FileLocks {
 struct Waiter {
     ino: Ino,
     owner: LockOwner,
-    wanted: Wanted,
+    request: LockRequest,
     interrupt: Interrupt,
     wake: Arc<Condvar>,
 }
@@ -133,14 +134,14 @@ struct Table {
 }
 
 impl Table {
-    /// Returns the owners that keep this request waiting.
-    fn blockers(&self, ino: Ino, owner: LockOwner, wanted: Wanted) -> Vec<LockOwner> {
+    /// Returns the owners whose locks block this request.
+    fn blockers(&self, ino: Ino, owner: LockOwner, request: LockRequest) -> Vec<LockOwner> {
         let Some(file) = self.files.get(&ino) else { return Vec::new() };
-        match wanted {
-            Wanted::Range { range, kind, .. } => {
+        match request {
+            LockRequest::Range { range, kind, .. } => {
                 file.ranges.conflicts(owner, range, kind).map(|held| held.owner).collect()
             }
-            Wanted::Whole(kind) => {
+            LockRequest::Whole(kind) => {
                 let conflicts = |held: LockKind| kind == LockKind::Exclusive || held == LockKind::Exclusive;
                 let others = file.whole.iter().filter(|(other, held)| **other != owner && conflicts(**held));
                 others.map(|(other, _)| *other).collect()
@@ -149,7 +150,7 @@ impl Table {
     }
 
     /// Returns true if `owner`, waiting for `blockers`, would wait for itself.
-    fn closes_circle(&self, owner: LockOwner, blockers: Vec<LockOwner>) -> bool {
+    fn would_deadlock(&self, owner: LockOwner, blockers: Vec<LockOwner>) -> bool {
         let mut seen = HashSet::new();
         let mut next = blockers;
         while let Some(blocker) = next.pop() {
@@ -160,25 +161,25 @@ impl Table {
                 continue;
             }
             for waiter in self.waiters.values().filter(|waiter| waiter.owner == blocker) {
-                if matches!(waiter.wanted, Wanted::Range { .. }) {
-                    next.extend(self.blockers(waiter.ino, waiter.owner, waiter.wanted));
+                if matches!(waiter.request, LockRequest::Range { .. }) {
+                    next.extend(self.blockers(waiter.ino, waiter.owner, waiter.request));
                 }
             }
         }
         false
     }
 
-    fn grant(&mut self, ino: Ino, owner: LockOwner, wanted: Wanted) {
+    fn grant(&mut self, ino: Ino, owner: LockOwner, request: LockRequest) {
         let file = self.files.entry(ino).or_default();
-        match wanted {
-            Wanted::Range { pid, range, kind } => file.ranges.set(owner, pid, range, Some(kind)),
-            Wanted::Whole(kind) => drop(file.whole.insert(owner, kind)),
+        match request {
+            LockRequest::Range { pid, range, kind } => file.ranges.set(owner, pid, range, Some(kind)),
+            LockRequest::Whole(kind) => drop(file.whole.insert(owner, kind)),
         }
-        // A conversion may have made room for others.
+        // A conversion may have unblocked others.
         self.wake(ino);
     }
 
-    /// Wakes those who wait for something on this file, and forgets it if nobody holds anything.
+    /// Wakes the waiters of this file, and drops the file if it has no locks and no waiters.
     fn wake(&mut self, ino: Ino) {
         for waiter in self.waiters.values().filter(|waiter| waiter.ino == ino) {
             waiter.wake.notify_one();
@@ -194,17 +195,17 @@ impl Table {
 pub struct LockTable(Mutex<Table>);
 
 impl LockTable {
-    /// Returns no locks.
+    /// Returns an empty table.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Locks a range of a file for `owner`, in place of what it held there.
+    /// Locks a range of a file for `owner`, replacing the locks that it held there.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] or [`Error::Interrupted`] as `wait` says; [`Error::Deadlock`] if
-    /// waiting would never end. What was held stays.
+    /// [`Error::WouldBlock`] or [`Error::Interrupted`] as `wait` requests; [`Error::Deadlock`] if
+    /// waiting would never end. Locks that were held stay.
     pub fn lock_range(
         &self,
         ino: Ino,
@@ -214,10 +215,10 @@ impl LockTable {
         kind: LockKind,
         wait: Wait<'_>,
     ) -> Result<()> {
-        self.acquire(self.0.lock(), ino, owner, Wanted::Range { pid, range, kind }, wait)
+        self.acquire(self.0.lock(), ino, owner, LockRequest::Range { pid, range, kind }, wait)
     }
 
-    /// Unlocks a range of a file, whatever `owner` held there.
+    /// Unlocks a range of a file: all locks of `owner` there.
     pub fn unlock_range(&self, ino: Ino, owner: LockOwner, range: ByteRange) {
         let mut table = self.0.lock();
         if let Some(file) = table.files.get_mut(&ino) {
@@ -226,7 +227,7 @@ impl LockTable {
         }
     }
 
-    /// Returns a lock that keeps `owner` from locking this range (`F_GETLK`).
+    /// Returns a lock that blocks `owner` from locking this range (`F_GETLK`).
     #[must_use]
     pub fn test_range(
         &self,
@@ -241,24 +242,24 @@ impl LockTable {
     /// Locks a whole file for `owner` (`flock`), or converts its lock.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] as `wait` says: what was held stays. [`Error::Interrupted`]: what was
-    /// held is gone.
+    /// [`Error::WouldBlock`] as `wait` requests: the lock held so far stays.
+    /// [`Error::Interrupted`]: the lock held so far is released.
     pub fn lock_whole(&self, ino: Ino, owner: LockOwner, kind: LockKind, wait: Wait<'_>) -> Result<()> {
         let mut table = self.0.lock();
-        let wanted = Wanted::Whole(kind);
-        let must_wait = !table.blockers(ino, owner, wanted).is_empty();
+        let request = LockRequest::Whole(kind);
+        let must_wait = !table.blockers(ino, owner, request).is_empty();
         if must_wait && matches!(wait, Wait::Until(_)) {
-            // Two owners of shared locks that both want to be alone would wait for ever.
+            // Two owners of shared locks that both request an exclusive one would wait forever.
             if let Some(file) = table.files.get_mut(&ino)
                 && file.whole.remove(&owner).is_some()
             {
                 table.wake(ino);
             }
         }
-        self.acquire(table, ino, owner, wanted, wait)
+        self.acquire(table, ino, owner, request, wait)
     }
 
-    /// Gives up `owner`'s lock of a whole file.
+    /// Releases `owner`'s lock of a whole file.
     pub fn unlock_whole(&self, ino: Ino, owner: LockOwner) {
         let mut table = self.0.lock();
         if let Some(file) = table.files.get_mut(&ino)
@@ -268,7 +269,7 @@ impl LockTable {
         }
     }
 
-    /// Ends the wait of whoever waits with `interrupt`, now or later.
+    /// Ends the waits that use `interrupt`, now or later.
     pub fn interrupt(&self, interrupt: &Interrupt) {
         interrupt.0.store(true, Ordering::Release);
         let table = self.0.lock();
@@ -277,7 +278,7 @@ impl LockTable {
         }
     }
 
-    /// Returns true if nothing is held on `ino`.
+    /// Returns true if no lock is held on `ino`.
     #[must_use]
     pub fn is_free(&self, ino: Ino) -> bool {
         !self.0.lock().files.contains_key(&ino)
@@ -289,21 +290,21 @@ impl LockTable {
         mut table: MutexGuard<'_, Table>,
         ino: Ino,
         owner: LockOwner,
-        wanted: Wanted,
+        request: LockRequest,
         wait: Wait<'_>,
     ) -> Result<()> {
         let mut waiting: Option<(u64, Arc<Condvar>)> = None;
         let result = loop {
-            let blockers = table.blockers(ino, owner, wanted);
+            let blockers = table.blockers(ino, owner, request);
             if blockers.is_empty() {
-                table.grant(ino, owner, wanted);
+                table.grant(ino, owner, request);
                 break Ok(());
             }
             let Wait::Until(interrupt) = wait else { break Err(Error::WouldBlock) };
             if interrupt.is_raised() {
                 break Err(Error::Interrupted);
             }
-            if matches!(wanted, Wanted::Range { .. }) && table.closes_circle(owner, blockers) {
+            if matches!(request, LockRequest::Range { .. }) && table.would_deadlock(owner, blockers) {
                 break Err(Error::Deadlock);
             }
             if waiting.is_none() {
@@ -311,7 +312,7 @@ impl LockTable {
                 let id = table.next_waiter;
                 table.next_waiter += 1;
                 let (interrupt, signal) = (interrupt.clone(), wake.clone());
-                table.waiters.insert(id, Waiter { ino, owner, wanted, interrupt, wake: signal });
+                table.waiters.insert(id, Waiter { ino, owner, request, interrupt, wake: signal });
                 waiting = Some((id, wake));
             }
             if let Some((_, wake)) = &waiting {

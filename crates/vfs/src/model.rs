@@ -1,12 +1,12 @@
-//! The file system that is obviously right: everything in memory, every operation the shortest code
-//! that does what [`FileSystem`] says. Others are compared with it.
+//! The file system that is obviously right: everything in memory, every operation with the shortest
+//! code that meets the contract of [`FileSystem`]. Others are compared with it.
 //!
 //! Where several errors apply, the order is that of the checks below, which is Linux's: the
-//! directory (`ESTALE`, `ENOTDIR`), the names (`EINVAL`, `ENAMETOOLONG`), what they name (`ENOENT`,
-//! `EEXIST`), loops (`EINVAL`), kinds (`EISDIR`, `ENOTDIR`), emptiness (`ENOTEMPTY`), limits
-//! (`EMLINK`, `EFBIG`, `EOVERFLOW`), space (`ENOSPC`).
+//! directory (`ESTALE`, `ENOTDIR`), the names (`EINVAL`, `ENAMETOOLONG`), the inodes that they name
+//! (`ENOENT`, `EEXIST`), loops (`EINVAL`), kinds (`EISDIR`, `ENOTDIR`), emptiness (`ENOTEMPTY`),
+//! limits (`EMLINK`, `EFBIG`, `EOVERFLOW`), space (`ENOSPC`).
 
-#![allow(clippy::cast_possible_truncation, reason = "lengths and places within buffers fit in memory")]
+#![allow(clippy::cast_possible_truncation, reason = "lengths and offsets within buffers fit in memory")]
 
 mod blocks;
 mod operations;
@@ -24,9 +24,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tree::{Body, Inode, Names, Tree};
 
 const ROOT: Ino = Ino(2);
-/// Entries copied out at a time, so that a sink may call the file system.
+/// Number of entries copied at a time, so that a sink may call the file system.
 const READDIR_BATCH: usize = 64;
-/// Longest attribute name with its name space, and largest value, in bytes (Linux's `XATTR_*_MAX`).
+/// Largest name of an attribute with its name space, and largest value, in bytes (Linux's
+/// `XATTR_*_MAX`).
 const XATTR_NAME_MAX: usize = 255;
 const XATTR_VALUE_MAX: usize = 65536;
 
@@ -68,7 +69,7 @@ impl ModelFs {
         fs
     }
 
-    /// As after unmounting and mounting: references are void, nameless inodes are gone.
+    /// Makes all references void and drops inodes without names, as unmounting and mounting does.
     pub fn remount(&self) {
         self.void_references();
         self.unmounted.store(false, Ordering::Release);
@@ -85,7 +86,7 @@ impl ModelFs {
         }
     }
 
-    /// Returns what contradicts the model's own invariants; none if it is right.
+    /// Returns the contradictions to the model's own invariants; none if it is right.
     #[must_use]
     pub fn check(&self) -> Vec<String> {
         self.tree.lock().complaints()
@@ -95,7 +96,7 @@ impl ModelFs {
         self.stored_time(self.clock.now())
     }
 
-    /// Returns the time as the format keeps it.
+    /// Returns the time as the format stores it.
     fn stored_time(&self, time: Timestamp) -> Timestamp {
         Timestamp::new(time.secs, time.nanos - time.nanos % self.options.limits.time_granularity_ns)
     }
@@ -118,7 +119,7 @@ impl ModelFs {
         }
     }
 
-    /// Returns the tree, for a change.
+    /// Returns the tree for a change.
     fn change(&self) -> Result<MutexGuard<'_, Tree>> {
         if self.read_only() { Err(Error::ReadOnly) } else { Ok(self.tree.lock()) }
     }
@@ -177,7 +178,7 @@ impl ModelFs {
         }
     }
 
-    /// Returns a directory in which names can be made: not one that was removed.
+    /// Returns a directory that can take new names, that is, one that was not removed.
     fn living<'a>(&self, tree: &'a Tree, dir: Ino, name: &[u8]) -> Result<&'a Names> {
         let names = tree.names(dir)?;
         self.check_name(name)?;
@@ -237,13 +238,13 @@ impl ModelFs {
         }
     }
 
-    /// Returns the blocks that `by` may still take.
+    /// Returns the number of blocks that `by` may still use.
     fn available(&self, tree: &Tree, by: Privilege) -> u64 {
         let reserve = if by == Privilege::Root { 0 } else { self.options.reserve_blocks };
         self.options.blocks.saturating_sub(reserve).saturating_sub(tree.blocks_used)
     }
 
-    /// One name of `ino` is gone.
+    /// Removes one name of `ino`.
     fn drop_name(&self, tree: &mut Tree, ino: Ino) -> Result<()> {
         let now = self.now();
         let inode = tree.get_mut(ino)?;

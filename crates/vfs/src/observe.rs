@@ -1,117 +1,116 @@
-//! What a front-end tells of how its files are used.
+//! Observation of the use of files, by front ends.
 //!
-//! The one idea: [`crate::FileSystem`] sees inodes and bytes, but not who asks, which open file it
-//! is, or what it is called. The front-end knows all three, so it tells an [`Observer`], after each
-//! thing that succeeded and before whoever asked hears of it. Without an observer nothing is told
-//! and nothing is paid.
+//! The one idea: [`crate::FileSystem`] sees inodes and bytes, but not the caller, the open file or
+//! the name. The front end knows all three, so it reports each successful action to an
+//! [`Observer`], before the caller gets the result. Without an observer there is no cost.
 
 use crate::{Attr, Ino, OpenFlags};
 
-/// Who asked.
+/// The caller of an action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
-    /// The account's number.
+    /// User number.
     pub user: u32,
-    /// The process; 0 if it is the system itself, which writes late.
+    /// Process; 0 for the system itself, which writes data late.
     pub process: u32,
 }
 
-/// Something that was done.
+/// A successful action.
 #[derive(Clone, Copy, Debug)]
 pub enum Action<'a> {
-    /// A name was found, or given.
+    /// A name was looked up or created.
     Named {
-        /// The directory.
+        /// Directory.
         dir: Ino,
-        /// The name in it.
+        /// Name in it.
         name: &'a [u8],
-        /// What it leads to.
+        /// Inode that it names.
         ino: Ino,
     },
-    /// The front-end knows this inode no more: its number may come to mean another file.
+    /// The front end dropped this inode: its number may be used for another file later.
     Forgotten(Ino),
     /// A regular file was opened.
     Opened {
-        /// The number of the open file, until [`Action::Closed`].
+        /// Number of the open file, until [`Action::Closed`].
         handle: u64,
-        /// The file, as it is now.
+        /// File in its present state.
         attr: &'a Attr,
-        /// How.
+        /// Mode of the open.
         flags: OpenFlags,
-        /// It was made by this.
+        /// True if this open created the file.
         created: bool,
     },
     /// Bytes were read.
     Read {
-        /// Through which open file.
+        /// Open file.
         handle: u64,
-        /// Of which file.
+        /// File.
         ino: Ino,
-        /// From where.
+        /// Offset in bytes.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
     /// Bytes were written.
     Written {
-        /// Through which open file, as far as the front-end knows.
+        /// Open file, if the front end knows it.
         handle: u64,
-        /// Of which file.
+        /// File.
         ino: Ino,
-        /// From where.
+        /// Offset in bytes.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
     /// An open file was closed.
     Closed {
-        /// Which.
+        /// Open file.
         handle: u64,
-        /// The file, if its attributes could be had.
+        /// File, if its attributes are available.
         attr: Option<&'a Attr>,
     },
-    /// A file was cut or extended to this size, in bytes.
+    /// A file was truncated or extended to this size in bytes.
     Resized(Ino, u64),
     /// A file was made durable.
     Synced {
-        /// Through which open file.
+        /// Open file.
         handle: u64,
-        /// Which.
+        /// File.
         ino: Ino,
     },
-    /// A directory was made; it was named before.
+    /// A directory was created; [`Action::Named`] came before.
     MadeDirectory(Ino),
     /// A name was removed.
     Removed {
-        /// The directory.
+        /// Directory.
         dir: Ino,
-        /// The name in it.
+        /// Name in it.
         name: &'a [u8],
-        /// What it led to, as it was before.
+        /// Inode that it named, in its state before.
         attr: &'a Attr,
     },
-    /// A name was moved.
+    /// A name was renamed.
     Renamed {
-        /// From which directory.
+        /// Old directory.
         from_dir: Ino,
-        /// The name that it had.
+        /// Old name.
         from: &'a [u8],
-        /// To which directory.
+        /// New directory.
         to_dir: Ino,
-        /// The name that it has.
+        /// New name.
         to: &'a [u8],
-        /// What was moved, as it was before.
+        /// Inode that was renamed, in its state before.
         attr: &'a Attr,
-        /// What had the new name before, and has lost it; or has the old one now, if they were
-        /// exchanged.
+        /// Inode that had the new name before. It has lost that name, or has the old name now if
+        /// the two were exchanged.
         replaced: Option<&'a Attr>,
-        /// They were exchanged.
+        /// True if the two were exchanged.
         exchanged: bool,
     },
 }
 
-/// Is told of actions, from any thread. It must not use the mount that it is told of.
+/// Receives actions, from any thread. It must not use the mount that it observes.
 pub trait Observer: Send + Sync {
-    /// `by` did this.
+    /// Receives an action of `by`.
     fn observe(&self, by: Caller, action: &Action<'_>);
 }

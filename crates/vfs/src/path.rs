@@ -1,15 +1,15 @@
-//! Paths: from a string of names to an inode, and references that give themselves back.
+//! Paths: from a string of names to an inode, with references that are released automatically.
 //!
-//! Paths are those of the image: absolute ones, and absolute symbolic links, start at its root, and
-//! `..` of the root is the root, so no path leads out.
+//! Paths are those of the image: absolute paths and absolute symbolic links start at its root, and
+//! `..` of the root is the root, so no path leaves the image.
 
 use crate::access::Cred;
 use crate::{Attr, Error, FileKind, Ino, Result, Vfs};
 
-/// Symbolic links followed in one walk (Linux's limit).
+/// Maximum number of symbolic links in one walk (as in Linux).
 const MAX_LINKS: usize = 40;
 
-/// An inode with one reference, given back when this is dropped.
+/// An inode with one reference, which is released when this is dropped.
 #[derive(Debug)]
 pub struct Node<'a> {
     vfs: &'a Vfs,
@@ -17,25 +17,25 @@ pub struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// Takes over the reference that came with `attr`.
+    /// Takes ownership of the reference that came with `attr`.
     #[must_use]
     pub const fn new(vfs: &'a Vfs, attr: Attr) -> Self {
         Self { vfs, attr }
     }
 
-    /// Returns its number.
+    /// Returns the inode number.
     #[must_use]
     pub const fn ino(&self) -> Ino {
         self.attr.ino
     }
 
-    /// Returns its attributes when it was looked up.
+    /// Returns the attributes at the time of the lookup.
     #[must_use]
     pub const fn attr(&self) -> &Attr {
         &self.attr
     }
 
-    /// Returns the front it belongs to.
+    /// Returns the front that it belongs to.
     #[must_use]
     pub const fn vfs(&self) -> &'a Vfs {
         self.vfs
@@ -47,7 +47,7 @@ impl<'a> Node<'a> {
         self.attr.kind == FileKind::Directory
     }
 
-    /// Returns a name in this directory.
+    /// Looks up a name in this directory.
     ///
     /// # Errors
     /// As [`Vfs::lookup`].
@@ -62,7 +62,7 @@ impl Drop for Node<'_> {
     }
 }
 
-/// The names of a path that are still to be walked, the next one last.
+/// Pushes the names of a path onto the stack of names to walk, the first one last.
 fn push_names(rest: &mut Vec<Vec<u8>>, path: &[u8]) {
     let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".");
     let at = rest.len();
@@ -70,7 +70,7 @@ fn push_names(rest: &mut Vec<Vec<u8>>, path: &[u8]) {
     rest[at..].reverse();
 }
 
-/// Returns true if the path can only mean a directory.
+/// Returns true if the path can only refer to a directory.
 fn wants_directory(path: &[u8]) -> bool {
     path.ends_with(b"/") || path.ends_with(b"/.") || path == b"."
 }
@@ -84,8 +84,8 @@ impl Vfs {
         Ok(Node::new(self, self.fs().lookup(self.root(), b".")?))
     }
 
-    /// Returns the inode that a path from the root names. With `follow` a symbolic link at its end
-    /// is followed too.
+    /// Returns the inode that a path from the root names. With `follow`, a symbolic link at its end
+    /// is followed, too.
     ///
     /// # Errors
     /// As [`Vfs::lookup`], and [`Error::Loop`] after 40 symbolic links.
@@ -122,12 +122,12 @@ impl Vfs {
         Ok(at)
     }
 
-    /// Returns the directory that holds the last name of a path, and that name: for what creates,
-    /// removes or renames.
+    /// Returns the directory that holds the last name of a path, and that name, for a caller that
+    /// creates, removes or renames.
     ///
     /// # Errors
     /// As [`Vfs::resolve`]; [`Error::Busy`] if the path ends in the root, `.` or `..`;
-    /// [`Error::NotDirectory`] if what holds the name is not a directory.
+    /// [`Error::NotDirectory`] if the parent is not a directory.
     pub fn resolve_parent<'p>(&self, cred: &Cred<'_>, path: &'p [u8]) -> Result<(Node<'_>, &'p [u8])> {
         let trimmed = path.len() - path.iter().rev().take_while(|byte| **byte == b'/').count();
         let path = &path[..trimmed];
@@ -155,7 +155,7 @@ mod tests {
         vfs.create(&ROOT, dir, name, &new).unwrap();
     }
 
-    /// Returns a tree of `/a/b/file`, and links to all of it.
+    /// Creates `/a/b/file`, and links to all of it.
     fn tree() -> (Vfs, Ino, Ino) {
         let vfs = front(Options::default());
         let directory = node(FileKind::Directory, 0o755, &ROOT);
@@ -172,9 +172,9 @@ mod tests {
         (vfs, b, file)
     }
 
-    /// Promise: slashes, dots and symbolic links lead where POSIX says, inside the image.
+    /// Promise: slashes, dots and symbolic links are resolved as POSIX requires, inside the image.
     #[test]
-    fn paths_lead() {
+    fn paths_are_resolved() {
         let (vfs, b, file) = tree();
         let paths: [(&[u8], Ino); 11] = [
             (b"", vfs.root()),
@@ -205,7 +205,7 @@ mod tests {
         }
     }
 
-    /// Promise: the last link of a path is followed only if asked, or if a slash follows it.
+    /// Promise: the last link of a path is followed only on request, or if a slash follows it.
     #[test]
     fn last_link() {
         let (vfs, b, _) = tree();
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(vfs.resolve(&ROOT, b"/to-b/.", false).unwrap().ino(), b);
     }
 
-    /// Promise: loops of links end with ELOOP, and 40 links in a row do not.
+    /// Promise: loops of links end with ELOOP; 40 links in a row are followed.
     #[test]
     fn link_limit() {
         let (vfs, _, file) = tree();
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(errno(&vfs.resolve(&ROOT, b"l40", true)), 40);
     }
 
-    /// Promise: the parent of a path is a directory, and its last name one that can be changed.
+    /// Promise: the parent of a path is a directory, and the last name is one that can be changed.
     #[test]
     fn parents() {
         let (vfs, b, _) = tree();
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(errno(&vfs.resolve_parent(&ROOT, b"/a/b/file/x")), 20);
     }
 
-    /// Promise: search permission is needed on every directory of the way.
+    /// Promise: search permission is needed on every directory of the path.
     #[test]
     fn search_permission() {
         let (vfs, b, _) = tree();
@@ -257,9 +257,10 @@ mod tests {
         assert_eq!(errno(&vfs.resolve(&user, b"/to-file", true)), 13);
     }
 
-    /// Promise: what a walk took it gave back: a removed file is gone when the last node of it is.
+    /// Promise: a walk releases its references: a removed file is freed when its last node is
+    /// dropped.
     #[test]
-    fn nodes_give_back() {
+    fn nodes_release_references() {
         let (vfs, b, file) = tree();
         vfs.forget(file, 1);
         let node = vfs.resolve(&ROOT, b"/to-file", true).unwrap();

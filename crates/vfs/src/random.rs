@@ -1,11 +1,11 @@
-//! Random sequences of operations, applied to a file system and to the model in lock-step.
+//! Random sequences of operations, applied to a file system and to the model in lockstep.
 //!
-//! Every result is compared, and at intervals the whole tree: names, attributes, bytes, extended
-//! attributes, also of files without names. In between the file system is mounted again and
-//! checked. At the end everything is removed, and all space must be back. In every third run, by
-//! the seed, the disk is nearly full. What is free: the order of errors where several apply, the
-//! access time, and where space runs out (an operation refused for it is not applied to the model;
-//! a short write as far as it went).
+//! Every result is compared, and at intervals the whole tree: names, attributes, bytes and extended
+//! attributes, also of files without names. From time to time the file system is mounted again and
+//! checked. At the end everything is removed, and all space must be free again. In every third run,
+//! chosen by the seed, the disk is nearly full. Not compared: the error where several apply, the
+//! access time, and the point at which space runs out (an operation refused for lack of space is
+//! not applied to the model; of a short write, the written part is).
 
 mod compare;
 mod steps;
@@ -21,17 +21,17 @@ use std::sync::Arc;
 
 /// The model's time, which no operation sets: where the model has it, the two times may differ.
 const MODEL_NOW: i64 = 7777;
-/// Steps told when something differs.
-const TOLD: usize = 40;
-/// The directory in which everything happens.
+/// Number of steps listed when something differs.
+const LISTED_STEPS: usize = 40;
+/// Directory in which everything happens.
 const BASE: &[u8] = b"base";
-/// A file that takes most of the space in every third run, so that it keeps running out.
+/// File that takes most of the space in every third run, so that space keeps running out.
 const BALLAST: &[u8] = b"ballast";
-/// What is left beside it, and the largest disk that is filled so.
+/// Free space beside it in bytes, and size of the largest disk that is filled in this way.
 const LEFT_BYTES: u64 = 1 << 20;
 const FILLED_BYTES: u64 = 256 << 20;
 
-/// Returns the seed to use: that of the environment variable `SPINDLE_SEED`, or a new one.
+/// Returns the seed to use: the value of the environment variable `SPINDLE_SEED`, or a new one.
 ///
 /// # Panics
 /// If the variable is not a number.
@@ -46,8 +46,8 @@ pub fn seed() -> u64 {
 /// Applies `operations` random operations to the file system and the model.
 ///
 /// # Panics
-/// If the two differ, the check finds something wrong, or space is lost; the message ends with the
-/// last operations.
+/// If the two differ, the check finds a problem, or space is lost; the message ends with the last
+/// operations.
 pub fn random_run(harness: &mut dyn Harness, seed: u64, operations: usize) {
     println!("random run of {operations} operations; SPINDLE_SEED={seed} repeats it");
     let mut run = Run::new(harness, seed);
@@ -79,9 +79,9 @@ struct Run<'a> {
     real: Arc<dyn FileSystem>,
     model: ModelFs,
     rng: StdRng,
-    /// Every inode with references; the base directory is first.
+    /// Every inode with references; the base directory is the first.
     known: Vec<Pair>,
-    told: VecDeque<String>,
+    recent: VecDeque<String>,
     names: Vec<Vec<u8>>,
     free_before: (u64, u64),
 }
@@ -127,7 +127,7 @@ impl<'a> Run<'a> {
             model,
             rng: StdRng::seed_from_u64(seed),
             known: Vec::new(),
-            told: VecDeque::new(),
+            recent: VecDeque::new(),
             names,
             free_before,
         };
@@ -139,11 +139,11 @@ impl<'a> Run<'a> {
             run.real.create(run.real.root(), BASE, &base, Privilege::Root).expect("the base directory");
         let model =
             run.model.create(run.model.root(), BASE, &base, Privilege::Root).expect("the base directory");
-        run.learn(&real, &model);
+        run.add_reference(&real, &model);
         run
     }
 
-    /// Fills the disk but for a little.
+    /// Fills the disk almost completely.
     fn load_ballast(&self) {
         let fs = &self.real;
         let file = fs
@@ -172,23 +172,23 @@ impl<'a> Run<'a> {
         self.harness.lacks().contains(&feature)
     }
 
-    /// Notes a step for the message, should it fail.
-    fn tell(&mut self, step: String) {
-        if self.told.len() == TOLD {
-            self.told.pop_front();
+    /// Records a step for the message of a failure.
+    fn record(&mut self, step: String) {
+        if self.recent.len() == LISTED_STEPS {
+            self.recent.pop_front();
         }
-        self.told.push_back(step);
+        self.recent.push_back(step);
     }
 
-    /// Stops with what differs and the steps that led to it.
+    /// Panics with the difference and the steps that led to it.
     #[track_caller]
     fn differ(&self, what: &str) -> ! {
-        let told: Vec<&str> = self.told.iter().map(String::as_str).collect();
-        panic!("{what}\nafter these operations, the last one last:\n{}", told.join("\n"));
+        let steps: Vec<&str> = self.recent.iter().map(String::as_str).collect();
+        panic!("{what}\nafter these operations, the last one last:\n{}", steps.join("\n"));
     }
 
-    /// Both file systems gave a reference on an inode: it must be the same one.
-    fn learn(&mut self, real: &Attr, model: &Attr) {
+    /// Adds an inode on which both file systems took a reference; it must be the same one.
+    fn add_reference(&mut self, real: &Attr, model: &Attr) {
         self.same_attr(real, model);
         for pair in &mut self.known {
             if pair.real == real.ino && pair.model == model.ino {
@@ -202,16 +202,17 @@ impl<'a> Run<'a> {
         self.known.push(Pair { real: real.ino, model: model.ino, references: 1 });
     }
 
-    /// Gives back all references on the inode at `index`.
-    fn give_back(&mut self, index: usize) {
+    /// Releases all references on the inode at `index`.
+    fn release(&mut self, index: usize) {
         let pair = self.known.swap_remove(index);
         self.real.forget(pair.real, pair.references);
         self.model.forget(pair.model, pair.references);
     }
 
-    /// Mounts both again, with a check of the image if asked; the base directory is looked up anew.
+    /// Mounts both again, with a check of the image if asked; the base directory is looked up
+    /// again.
     fn mount_again(&mut self, check: bool) {
-        self.tell(if check { "check" } else { "remount" }.to_owned());
+        self.record(if check { "check" } else { "remount" }.to_owned());
         self.known.clear();
         // No reference to the mounted file system may be left when it is mounted again.
         self.real = Arc::new(ModelFs::new(ModelOptions::default(), Arc::new(ManualClock::at(0))));
@@ -228,12 +229,13 @@ impl<'a> Run<'a> {
         let real = self.real.lookup(self.real.root(), BASE);
         let model = self.model.lookup(self.model.root(), BASE);
         match (real, model) {
-            (Ok(real), Ok(model)) => self.learn(&real, &model),
+            (Ok(real), Ok(model)) => self.add_reference(&real, &model),
             _ => self.differ("the base directory is gone"),
         }
     }
 
-    /// Compares all, checks, removes all, and compares the free space with that at the start.
+    /// Compares everything, checks, removes everything, and compares the free space with that at
+    /// the start.
     fn finish(&mut self) {
         self.compare();
         self.mount_again(true);

@@ -1,4 +1,4 @@
-//! The values that cross the seam.
+//! The types of the interface.
 
 use spindle_clock::Timestamp;
 
@@ -6,7 +6,7 @@ use spindle_clock::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ino(pub u64);
 
-/// What an inode is.
+/// Kind of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileKind {
     /// Regular file.
@@ -40,7 +40,7 @@ impl FileKind {
         }
     }
 
-    /// Returns the kind that the `S_IFMT` bits of `mode` name.
+    /// Returns the kind for the `S_IFMT` bits of `mode`.
     #[must_use]
     pub const fn from_mode(mode: u32) -> Option<Self> {
         Some(match mode & 0o170_000 {
@@ -56,27 +56,27 @@ impl FileKind {
     }
 }
 
-/// Device number of a device node, apart from any encoding.
+/// Device number of a device node, independent of any encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rdev {
-    /// Driver.
+    /// Driver number (major).
     pub major: u32,
-    /// Unit.
+    /// Unit number (minor).
     pub minor: u32,
 }
 
-/// What `stat` tells.
+/// Attributes, as `stat` returns them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attr {
     /// Inode number.
     pub ino: Ino,
-    /// Generation: together with the number unique for the life of the file system.
+    /// Generation; number and generation together are unique for the life of the file system.
     pub generation: u64,
     /// Kind.
     pub kind: FileKind,
     /// Permission, set-id and sticky bits (`0o7777`).
     pub perm: u32,
-    /// Names.
+    /// Number of names.
     pub nlink: u32,
     /// Owner.
     pub uid: u32,
@@ -86,17 +86,17 @@ pub struct Attr {
     pub rdev: Rdev,
     /// Size in bytes.
     pub size: u64,
-    /// Space held, in units of 512 bytes.
+    /// Allocated space, in units of 512 bytes.
     pub blocks512: u64,
-    /// Best transfer size in bytes.
+    /// Preferred transfer size in bytes.
     pub blksize: u32,
-    /// Last read.
+    /// Time of the last read.
     pub atime: Timestamp,
-    /// Last change of the data.
+    /// Time of the last change of the data.
     pub mtime: Timestamp,
-    /// Last change of the inode.
+    /// Time of the last change of the inode.
     pub ctime: Timestamp,
-    /// Birth, where the format has it.
+    /// Time of creation, if the format stores it.
     pub birthtime: Option<Timestamp>,
     /// BSD file flags (`UF_*`, `SF_*`).
     pub flags: u32,
@@ -105,13 +105,13 @@ pub struct Attr {
 /// A time to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetTime {
-    /// The file system's clock.
+    /// The present time of the file system's clock.
     Now,
-    /// A given time.
+    /// This time.
     At(Timestamp),
 }
 
-/// The attributes to change; `None` leaves one alone.
+/// Changes of attributes; `None` leaves an attribute as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetAttr {
     /// New permission bits (`0o7777`).
@@ -126,7 +126,7 @@ pub struct SetAttr {
     pub atime: Option<SetTime>,
     /// New modification time.
     pub mtime: Option<SetTime>,
-    /// New inode change time (importers and the writeback cache); otherwise the clock's.
+    /// New inode change time (importers and the writeback cache); `None` for the clock's time.
     pub ctime: Option<Timestamp>,
     /// New birth time (importers).
     pub birthtime: Option<Timestamp>,
@@ -134,37 +134,37 @@ pub struct SetAttr {
     pub flags: Option<u32>,
 }
 
-/// What to create.
+/// An inode to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewNode<'a> {
     /// Kind.
     pub kind: FileKind,
-    /// Permission bits (`0o7777`), umask applied.
+    /// Permission bits (`0o7777`), with the umask applied.
     pub perm: u32,
     /// Owner.
     pub uid: u32,
-    /// Group, as given: set-group-id inheritance is the caller's business.
+    /// Group; the caller has applied set-group-id inheritance.
     pub gid: u32,
-    /// Device number, of device nodes.
+    /// Device number, for device nodes.
     pub rdev: Rdev,
-    /// Target, of symbolic links.
+    /// Target, for symbolic links.
     pub target: &'a [u8],
 }
 
-/// One name in a directory.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry<'a> {
-    /// The name.
+    /// Name.
     pub name: &'a [u8],
-    /// What it names.
+    /// Inode that it names.
     pub ino: Ino,
-    /// Its kind, where the directory says so.
+    /// Kind of the inode, if the directory stores it.
     pub kind: Option<FileKind>,
-    /// Where to go on after this entry.
+    /// Cookie from which reading continues after this entry.
     pub next: u64,
 }
 
-/// Who asks, as far as space is concerned.
+/// The caller's right to space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privilege {
     /// May not use the free-space reserve.
@@ -173,69 +173,69 @@ pub enum Privilege {
     Root,
 }
 
-/// How to rename onto an existing name.
+/// Treatment of an existing new name by a rename.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenameMode {
     /// Replace it.
     Replace,
-    /// Refuse.
+    /// Refuse the rename.
     NoReplace,
-    /// Swap the two.
+    /// Exchange the two.
     Exchange,
 }
 
-/// What to look for in a sparse file.
+/// Target of a search in a sparse file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek {
     /// The next byte that is stored.
     Data,
-    /// The next byte that is not, or the end.
+    /// The next byte that is not stored, or the end.
     Hole,
 }
 
-/// What `fallocate` is to do.
+/// Operation of `fallocate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallocateMode {
-    /// Give the range blocks that read as zeros where it has none.
+    /// Allocate blocks that read as zeros where the range has none.
     Allocate {
-        /// Leave the size alone.
+        /// Keep the size.
         keep_size: bool,
     },
-    /// Make the range read as zeros and give its whole blocks back; the size stays.
+    /// Zero the range and free its whole blocks; the size stays.
     PunchHole,
-    /// Make the range read as zeros, keeping its blocks.
+    /// Zero the range and keep its blocks.
     ZeroRange {
-        /// Leave the size alone.
+        /// Keep the size.
         keep_size: bool,
     },
 }
 
-/// How to set an extended attribute.
+/// Treatment of an existing extended attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XattrMode {
     /// Create or replace.
     Set,
-    /// It must not exist.
+    /// The attribute must not exist.
     Create,
-    /// It must exist.
+    /// The attribute must exist.
     Replace,
 }
 
-/// When reading changes the access time.
+/// Rule for the access time of files that are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AtimePolicy {
-    /// Never.
+    /// Never update it.
     Never,
-    /// When it is older than the last change, or than a day.
+    /// Update it if it is older than the last change, or older than a day.
     #[default]
     Relative,
-    /// Always.
+    /// Update it always.
     Always,
 }
 
 impl AtimePolicy {
-    /// After a read at `now`, whether the access time `last` of a file that was changed at these
-    /// times is renewed.
+    /// Returns true if a read at `now` updates the access time `last` of a file with these change
+    /// times.
     #[must_use]
     pub fn is_due(self, last: Timestamp, mtime: Timestamp, ctime: Timestamp, now: Timestamp) -> bool {
         const DAY: i64 = 86_400;
@@ -247,20 +247,20 @@ impl AtimePolicy {
     }
 }
 
-/// What `statfs` tells.
+/// Space and inodes, as `statfs` returns them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FsStat {
-    /// Best transfer size in bytes.
+    /// Preferred transfer size in bytes.
     pub bsize: u32,
     /// Unit of the counts in bytes.
     pub frsize: u32,
-    /// Size in units.
+    /// Total units.
     pub blocks: u64,
     /// Free units.
     pub bfree: u64,
-    /// Free units for other than root.
+    /// Free units for users other than root.
     pub bavail: u64,
-    /// Inodes.
+    /// Total inodes.
     pub files: u64,
     /// Free inodes.
     pub ffree: u64,
@@ -268,44 +268,45 @@ pub struct FsStat {
     pub name_max: u32,
 }
 
-/// What the format can hold.
+/// Limits of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Longest name in bytes.
     pub name_max: usize,
-    /// Longest symbolic-link target in bytes; 0 where there are none.
+    /// Longest target of a symbolic link in bytes; 0 if there are no symbolic links.
     pub symlink_max: usize,
-    /// Most names of one file.
+    /// Largest number of names of one file.
     pub link_max: u32,
     /// Largest file in bytes.
     pub file_size_max: u64,
-    /// Has extended attributes.
+    /// True if there are extended attributes.
     pub xattrs: bool,
-    /// The smallest step of a time stamp in nanoseconds.
+    /// Smallest step of a time stamp in nanoseconds.
     pub time_granularity_ns: u32,
     /// Earliest and latest second of a time stamp.
     pub time_range: (i64, i64),
-    /// Keeps a birth time.
+    /// True if the time of creation is stored.
     pub birthtime: bool,
     /// Largest user or group number.
     pub id_max: u32,
 }
 
-/// Bytes of a file that lie together on the device: what a file system tells about its layout.
+/// Bytes of a file that are contiguous on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Offset in the file in bytes.
     pub offset: u64,
-    /// Byte on the device.
+    /// Offset on the device in bytes.
     pub at: u64,
-    /// Length in bytes; the last one of a file ends where the file does.
+    /// Length in bytes; the last extent of a file ends where the file does.
     pub len: u64,
 }
 
 impl Extent {
-    /// Returns the extents of a file of `size` bytes in blocks of `block_bytes`, in its order,
-    /// without its holes. `bmap` tells where the run that begins with a block of the file is on the
-    /// device, if it is no hole, and how many blocks it has, given the most to look at.
+    /// Returns the extents of a file of `size` bytes in blocks of `block_bytes`, in the order of
+    /// the file, without its holes. For a block of the file and a maximum number of blocks, `bmap`
+    /// returns the position on the device of the run that begins there (`None` for a hole) and its
+    /// length in blocks.
     ///
     /// # Errors
     /// Those of `bmap`.

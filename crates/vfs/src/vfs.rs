@@ -1,14 +1,14 @@
-//! The front of a file system: what every front-end does in the same way.
+//! The front of a file system: the functions that all front ends share.
 //!
-//! A [`Vfs`] adds to a [`FileSystem`] who may do what, open files, appending, and advisory locks.
-//! It holds no lock over a call to the file system but that of appending to one file. With
-//! [`Checking::ByKernel`] permission bits are somebody else's business (a FUSE mount with
-//! `default_permissions`); BSD's file flags, which no Linux kernel knows, are always obeyed, and so
-//! is the rule for the group of new files.
+//! A [`Vfs`] adds access rights, open files, appending and advisory locks to a [`FileSystem`].
+//! During a call to the file system it holds no lock, except the lock for appending to one file.
+//! With [`Checking::ByKernel`] it does not check permission bits (a FUSE mount with
+//! `default_permissions` does). It always applies BSD's file flags, which no Linux kernel knows,
+//! and the rule for the group of new files.
 //!
-//! References: as with the file system below, `lookup`, `create` and `link` take one and
-//! [`Vfs::forget`] gives back. An open file keeps its inode: what is forgotten meanwhile is given
-//! back when the last handle is closed.
+//! References: as in the file system below, `lookup`, `create` and `link` take one and
+//! [`Vfs::forget`] releases them. An open file keeps its inode: references released in the meantime
+//! are passed on when the last handle is closed.
 
 mod attributes;
 mod files;
@@ -22,22 +22,22 @@ use files::OpenFiles;
 pub use files::{HandleId, OpenFlags};
 use std::sync::Arc;
 
-/// Who checks permission bits.
+/// The layer that checks permission bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checking {
     /// This front.
     #[default]
     Checked,
-    /// Whoever calls has done it.
+    /// The caller has checked them already.
     ByKernel,
 }
 
-/// How a [`Vfs`] behaves.
+/// Options of a [`Vfs`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Who checks permission bits.
+    /// The layer that checks permission bits.
     pub checking: Checking,
-    /// Whose group new files get.
+    /// Rule for the group of new files.
     pub group: GroupRule,
 }
 
@@ -63,14 +63,14 @@ impl Vfs {
         Self { fs, options, files: OpenFiles::default(), locks: LockTable::new() }
     }
 
-    /// Returns the file system behind.
+    /// Returns the file system below.
     #[must_use]
     pub fn fs(&self) -> &Arc<dyn FileSystem> {
         &self.fs
     }
 
     /// Returns the advisory locks. [`Vfs::close`] releases an open file's whole-file lock, whose
-    /// owner is [`HandleId::lock_owner`]; byte ranges are released by [`Vfs::release_owner`].
+    /// owner is [`HandleId::lock_owner`]; [`Vfs::release_owner`] releases byte ranges.
     #[must_use]
     pub fn locks(&self) -> &LockTable {
         &self.locks
@@ -92,12 +92,12 @@ impl Vfs {
         self.fs.sync()
     }
 
-    /// Attributes; anyone may see them.
+    /// Returns attributes; everybody may see them.
     pub fn getattr(&self, ino: Ino) -> Result<Attr> {
         self.fs.getattr(ino)
     }
 
-    /// Gives back `count` references, now or when the inode's last open file is closed.
+    /// Releases `count` references, now or when the inode's last open file is closed.
     pub fn forget(&self, ino: Ino, count: u64) {
         let count = self.files.defer_forget(ino, count);
         if count > 0 {
@@ -117,7 +117,7 @@ impl Vfs {
         self.options.checking == Checking::Checked
     }
 
-    /// Checks permission bits, if that is this front's business.
+    /// Checks permission bits, if this front is responsible for them.
     fn permit(&self, attr: &Attr, cred: &Cred<'_>, want: Access) -> Result<()> {
         if self.checks() { access::permit(attr, cred, want) } else { Ok(()) }
     }

@@ -7,9 +7,9 @@ use spindle_clock::Timestamp;
 
 const ROOT: Privilege = Privilege::Root;
 
-/// Promise: `setattr` changes what it is told and nothing else, for good, and returns what
-/// `getattr` then says.
-pub(super) fn setattr_changes_what_is_asked(b: &mut Bench<'_>) {
+/// Promise: `setattr` changes the given attributes and no others, durably, and returns the
+/// attributes that `getattr` then returns.
+pub(super) fn setattr_changes_only_given_attributes(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     b.put(file, 0, b"12345");
     let strip = |mut attr: Attr| {
@@ -38,13 +38,13 @@ pub(super) fn setattr_changes_what_is_asked(b: &mut Bench<'_>) {
         if let Some(SetTime::At(time)) = step.mtime {
             expected.mtime = time;
         }
-        let told = b.set(file, &step);
-        assert_eq!(told, b.getattr(file).unwrap());
-        assert_eq!(strip(told), expected, "{step:?}");
+        let result = b.set(file, &step);
+        assert_eq!(result, b.getattr(file).unwrap());
+        assert_eq!(strip(result), expected, "{step:?}");
     }
     b.remount();
     assert_eq!(strip(b.getattr(file).unwrap()), expected);
-    // All kinds have attributes, and a size together with others is one change.
+    // Every kind of inode has attributes; a new size and other attributes are one change.
     let dir = b.dir(b.root(), "dir");
     let attr = b.set(dir, &SetAttr { perm: Some(0o1777), uid: Some(9), gid: Some(8), ..none.clone() });
     assert_eq!((attr.perm, attr.uid, attr.gid, attr.kind), (0o1777, 9, 8, FileKind::Directory));
@@ -80,8 +80,8 @@ pub(super) fn setattr_refuses(b: &mut Bench<'_>) {
     refuses(b.setattr(file, &SetAttr::default(), ROOT), &[ESTALE]);
 }
 
-/// Promise: owner and group numbers up to `id_max` are kept exactly; larger ones are refused, not
-/// cut.
+/// Promise: owner and group numbers up to `id_max` are stored exactly; larger ones are refused, not
+/// truncated.
 pub(super) fn owners_up_to_the_limit(b: &mut Bench<'_>) {
     let root = b.root();
     let max = b.limits().id_max;
@@ -112,13 +112,13 @@ pub(super) fn owners_up_to_the_limit(b: &mut Bench<'_>) {
     }
 }
 
-/// Returns the time as a format of this granularity keeps it.
+/// Returns the time as a format of this granularity stores it.
 fn rounded(b: &Bench<'_>, time: Timestamp) -> Timestamp {
     Timestamp::new(time.secs, time.nanos - time.nanos % b.limits().time_granularity_ns)
 }
 
-/// Promise: times are kept to the format's granularity, also before 1970 and at both ends of its
-/// range.
+/// Promise: times are stored with the format's granularity, also before 1970 and at both ends of
+/// its range.
 pub(super) fn times_are_kept(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     let (first, last) = b.limits().time_range;
@@ -155,8 +155,8 @@ pub(super) fn times_are_kept(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: a time the format cannot hold is refused or moved to the end of its range, never
-/// another time.
+/// Promise: a time that the format cannot store is refused or moved to the end of its range, never
+/// changed to another time.
 pub(super) fn times_out_of_range(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     let (first, last) = b.limits().time_range;
@@ -174,7 +174,7 @@ pub(super) fn times_out_of_range(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: every change sets the times POSIX says, of the file and of the directories.
+/// Promise: every change sets the times that POSIX requires, of the file and of the directories.
 pub(super) fn changes_set_times(b: &mut Bench<'_>) {
     let root = b.root();
     let dir = b.dir(root, "dir");
@@ -187,7 +187,7 @@ pub(super) fn changes_set_times(b: &mut Bench<'_>) {
             b.set(ino, &SetAttr { atime: at, mtime: at, ctime: Some(old), ..SetAttr::default() });
         }
     };
-    // Which of (dir mtime, dir ctime, file mtime, file ctime) an operation sets.
+    // The times that an operation sets, of (dir mtime, dir ctime, file mtime, file ctime).
     let newer = |b: &Bench<'_>| {
         let (d, f) = (b.getattr(dir).unwrap(), b.getattr(file).unwrap());
         [d.mtime > old, d.ctime > old, f.mtime > old, f.ctime > old]
@@ -231,9 +231,9 @@ pub(super) fn changes_set_times(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: data that a front-end has kept is written as any other, but the times are those that
-/// the front-end gives.
-pub(super) fn late_data_leaves_times(b: &mut Bench<'_>) {
+/// Promise: data kept by a front end is written like other data, but the times are those that the
+/// front end sets.
+pub(super) fn late_writes_keep_times(b: &mut Bench<'_>) {
     let root = b.root();
     let file = b.file(root, "file");
     let given = Timestamp::new(1000, 0);
@@ -249,8 +249,7 @@ pub(super) fn late_data_leaves_times(b: &mut Bench<'_>) {
     assert_eq!(b.get(file, 0, 100_010), [&[0; 10][..], &data].concat());
 }
 
-/// Promise: the birth time is the time of creation, does not change by itself, and can be set by an
-/// importer.
+/// Promise: the birth time is the time of creation; only an importer changes it.
 pub(super) fn birth_time_stays(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     let born = b.getattr(file).unwrap().birthtime;
@@ -268,12 +267,11 @@ pub(super) fn birth_time_stays(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: file flags are kept, or refused where the format has none.
+/// Promise: file flags are stored, or refused if the format has none.
 pub(super) fn flags_are_kept(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     assert_eq!(b.getattr(file).unwrap().flags, 0);
-    // UF_NODUMP, UF_IMMUTABLE, UF_APPEND, SF_IMMUTABLE, SF_APPEND: acting on them is not the file
-    // system's business.
+    // UF_NODUMP, UF_IMMUTABLE, UF_APPEND, SF_IMMUTABLE, SF_APPEND: the layer above enforces them.
     for flags in [0x1, 0x2, 0x4, 0x20000, 0x40000, 0x7, 0] {
         let set = SetAttr { flags: Some(flags), ..SetAttr::default() };
         if !b.has(Feature::Flags) {

@@ -1,4 +1,4 @@
-//! The short words in which the behaviours are written.
+//! Helpers for the behaviours.
 
 pub(super) use super::errnos::*;
 use super::{Feature, Harness};
@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use std::ops::{ControlFlow, Deref};
 use std::sync::Arc;
 
-/// A mounted file system in the middle of a behaviour; dereferences to it.
+/// A mounted file system during a behaviour; dereferences to it.
 pub struct Bench<'a> {
     harness: &'a mut dyn Harness,
     fs: Option<Arc<dyn FileSystem>>,
@@ -31,12 +31,12 @@ impl Deref for Bench<'_> {
 
 /// Asserts that `result` is a refusal with one of `allowed` error numbers.
 #[track_caller]
-#[allow(clippy::needless_pass_by_value)] // What is asserted is a call's result as it comes.
+#[allow(clippy::needless_pass_by_value)] // Results of calls are passed directly.
 pub(super) fn refuses<T: Debug>(result: Result<T>, allowed: &[i32]) {
     assert!(allowed.contains(&errno(&result)), "{result:?} instead of one of the errors {allowed:?}");
 }
 
-/// `len` bytes that differ from place to place and from `seed` to `seed`, none of them zero.
+/// Returns `len` bytes that depend on the position and on `seed`; none is zero.
 pub(super) fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     StdRng::seed_from_u64(seed).fill_bytes(&mut bytes);
@@ -64,7 +64,7 @@ impl<'a> Bench<'a> {
         self.fs = Some(self.harness.fs());
     }
 
-    /// Asserts that the checker finds nothing; mounts again.
+    /// Asserts that the checker finds no problem, and mounts again.
     #[track_caller]
     pub(super) fn check(&mut self) {
         self.fs = None;
@@ -86,7 +86,7 @@ impl<'a> Bench<'a> {
         self.fs.clone().expect("mounted")
     }
 
-    /// Creates a node; keeps the reference.
+    /// Creates a node and keeps the reference.
     #[track_caller]
     pub(super) fn make(&self, dir: Ino, name: impl AsRef<[u8]>, kind: FileKind) -> Ino {
         let name = name.as_ref();
@@ -113,7 +113,7 @@ impl<'a> Bench<'a> {
         Ok(attr)
     }
 
-    /// Returns what a name means; panics if there is no such name.
+    /// Returns the inode of a name; panics if there is no such name.
     #[track_caller]
     pub(super) fn at(&self, dir: Ino, name: impl AsRef<[u8]>) -> Ino {
         self.peek(dir, name).expect("the name exists").ino
@@ -151,7 +151,7 @@ impl<'a> Bench<'a> {
         buf
     }
 
-    /// Asserts that the file holds exactly `data`.
+    /// Asserts that the file's contents are exactly `data`.
     #[track_caller]
     pub(super) fn holds(&self, ino: Ino, data: &[u8]) {
         assert_eq!(self.size(ino), data.len() as u64, "size");
@@ -162,20 +162,20 @@ impl<'a> Bench<'a> {
         assert_eq!(found.len(), data.len(), "length read");
     }
 
-    /// Changes the size.
+    /// Sets the size.
     #[track_caller]
     pub(super) fn resize(&self, ino: Ino, size: u64) {
         let attr = self.set(ino, &SetAttr { size: Some(size), ..SetAttr::default() });
         assert_eq!(attr.size, size);
     }
 
-    /// Changes attributes.
+    /// Sets attributes.
     #[track_caller]
     pub(super) fn set(&self, ino: Ino, set: &SetAttr) -> Attr {
         self.setattr(ino, set, Privilege::Root).expect("setattr")
     }
 
-    /// Returns all entries but `.` and `..`, with their cookies.
+    /// Returns all entries except `.` and `..`, with their cookies.
     #[track_caller]
     pub(super) fn list(&self, dir: Ino) -> Vec<(Vec<u8>, Ino, u64)> {
         let mut entries = Vec::new();
@@ -197,7 +197,7 @@ impl<'a> Bench<'a> {
         names
     }
 
-    /// Returns free space in bytes and free inodes, when everything has reached the disk.
+    /// Returns free space in bytes and free inodes, after a sync.
     #[track_caller]
     pub(super) fn free(&self) -> (u64, u64) {
         self.sync().expect("sync");
@@ -205,7 +205,7 @@ impl<'a> Bench<'a> {
         (stat.bfree * u64::from(stat.frsize), stat.ffree)
     }
 
-    /// Returns true if a file can have `size` bytes here.
+    /// Returns true if the format permits a file of `size` bytes.
     pub(super) fn fits(&self, size: u64) -> bool {
         size <= self.limits().file_size_max
     }

@@ -1,4 +1,4 @@
-//! What is written is read: growth, truncation, and nothing that was never written.
+//! Data is read as it was written: growth, truncation, and no bytes that were never written.
 
 use super::bench::*;
 use crate::{FallocateMode, FileKind, Privilege, RenameMode, SetAttr, XattrMode};
@@ -10,8 +10,8 @@ const ROOT: Privilege = Privilege::Root;
 /// Sizes at which a block or fragment of some format ends.
 const BORDERS: [u64; 12] = [512, 1024, 2048, 4096, 8192, 16384, 24576, 32768, 49152, 65536, 98304, 131_072];
 
-/// Promise: reads give what was written, short at the end, nothing after it; an empty write changes
-/// nothing.
+/// Promise: reads return the written bytes, fewer at the end and none after it; an empty write
+/// changes nothing.
 pub(super) fn reads_what_was_written(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     b.holds(file, b"");
@@ -31,8 +31,8 @@ pub(super) fn reads_what_was_written(b: &mut Bench<'_>) {
     assert_eq!(b.getattr(file).unwrap().size, 12);
 }
 
-/// Promise: a file that grows byte by byte over the borders of fragments and blocks keeps every
-/// byte.
+/// Promise: a file that grows byte by byte across the boundaries of fragments and blocks keeps
+/// every byte.
 pub(super) fn growth_byte_by_byte(b: &mut Bench<'_>) {
     let data = pattern(2, 140_000);
     for border in BORDERS {
@@ -45,7 +45,7 @@ pub(super) fn growth_byte_by_byte(b: &mut Bench<'_>) {
         }
         b.holds(file, &data[..start + 8]);
     }
-    // From the first byte on, while another file takes the space next to it.
+    // Begins with the first byte, while another file takes the space next to it.
     let (one, two) = (b.file(b.root(), "one"), b.file(b.root(), "two"));
     for at in 0..3000 {
         b.put(one, at as u64, &data[at..=at]);
@@ -59,8 +59,8 @@ pub(super) fn growth_byte_by_byte(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: two files that grow in turn by every step keep their bytes and hold no more space than
-/// they need.
+/// Promise: two files that grow in turn, by steps of every size, keep their bytes and use no more
+/// space than necessary.
 pub(super) fn growth_in_steps(b: &mut Bench<'_>) {
     let before = b.free();
     let data = pattern(3, 200_000);
@@ -81,7 +81,7 @@ pub(super) fn growth_in_steps(b: &mut Bench<'_>) {
     assert_eq!(b.free(), before);
 }
 
-/// Promise: any size can follow any other; what is cut is gone, what is added is zero.
+/// Promise: any size can follow any other; truncated bytes are gone, added bytes are zero.
 pub(super) fn truncate_both_ways(b: &mut Bench<'_>) {
     let before = b.free();
     let file = b.file(b.root(), "file");
@@ -108,9 +108,9 @@ pub(super) fn truncate_both_ways(b: &mut Bench<'_>) {
     assert_eq!(b.free(), before);
 }
 
-/// Promise: bytes that were cut off never show again: not after growing by `setattr`, by a write
-/// further on, or after a remount; nor do those of a file that was deleted.
-pub(super) fn nothing_old_shows_after_shrink_and_grow(b: &mut Bench<'_>) {
+/// Promise: truncated bytes never reappear: not after growth by `setattr`, by a write further on,
+/// or after a remount; nor do bytes of a deleted file.
+pub(super) fn truncated_bytes_never_reappear(b: &mut Bench<'_>) {
     let secret = vec![0xaa; 150_000];
     for size in [1u64, 100, 511, 512, 513, 1000, 4095, 4097, 10_000, 40_000, 98_305, 100_001] {
         for by_write in [false, true] {
@@ -132,7 +132,7 @@ pub(super) fn nothing_old_shows_after_shrink_and_grow(b: &mut Bench<'_>) {
             b.unlink(b.root(), b"file").unwrap();
         }
     }
-    // New files take the freed space: their unwritten parts must be clean.
+    // New files reuse the freed space; their unwritten parts must be zero.
     for i in 0..10 {
         let file = b.file(b.root(), format!("new{i}"));
         b.put(file, 30_000 + i * 700, b"end");
@@ -142,7 +142,7 @@ pub(super) fn nothing_old_shows_after_shrink_and_grow(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: any order of writes, cuts and growth gives what the same does to bytes in memory.
+/// Promise: any order of writes, truncations and growth has the same result as on bytes in memory.
 pub(super) fn random_writes_match_memory(b: &mut Bench<'_>) {
     let mut rng = StdRng::seed_from_u64(5);
     let file = b.file(b.root(), "file");
@@ -171,7 +171,7 @@ pub(super) fn random_writes_match_memory(b: &mut Bench<'_>) {
     b.holds(file, &data);
 }
 
-/// Promise: the largest file can have its last byte, and no file goes beyond.
+/// Promise: the largest file can have its last byte, and no file can be larger.
 pub(super) fn largest_file(b: &mut Bench<'_>) {
     let max = b.limits().file_size_max;
     let before = b.free();
@@ -210,7 +210,7 @@ pub(super) fn data_survives_remount(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: files, directories and nameless files can be made durable at any time.
+/// Promise: files, directories and files without names can be made durable at any time.
 pub(super) fn fsync_and_sync_succeed(b: &mut Bench<'_>) {
     let root = b.root();
     let file = b.file(root, "file");
@@ -226,7 +226,7 @@ pub(super) fn fsync_and_sync_succeed(b: &mut Bench<'_>) {
     b.holds(file, &[pattern(1, 50_000), b"morestill".to_vec()].concat());
 }
 
-/// Promise: after `unmount` nothing can be changed any more by any call, and unmounting again is no
+/// Promise: after `unmount` every call that changes something is refused; unmounting again is no
 /// error.
 pub(super) fn unmounted_refuses_changes(b: &mut Bench<'_>) {
     let root = b.root();

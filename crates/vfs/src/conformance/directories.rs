@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-/// Reads at most `count` entries from a cookie: the entries, and whether the end was reached.
+/// Reads at most `count` entries from a cookie. Returns the entries, and true at the end.
 fn some(b: &Bench<'_>, dir: Ino, from: u64, count: usize) -> (Vec<(Vec<u8>, u64)>, bool) {
     let mut entries = Vec::new();
     let mut ended = true;
@@ -25,7 +25,7 @@ fn some(b: &Bench<'_>, dir: Ino, from: u64, count: usize) -> (Vec<(Vec<u8>, u64)
 }
 
 /// Promise: `readdir` passes `.`, `..` and every name once, with the number and kind that `lookup`
-/// gives.
+/// returns.
 pub(super) fn readdir_lists_everything_once(b: &mut Bench<'_>) {
     let root = b.root();
     let dir = b.dir(root, "dir");
@@ -50,9 +50,9 @@ pub(super) fn readdir_lists_everything_once(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: a walk can stop after any entry and go on from its cookie, in pieces of any size, back
-/// and again.
-pub(super) fn readdir_goes_on_from_any_cookie(b: &mut Bench<'_>) {
+/// Promise: a walk can stop after any entry and continue from its cookie, in pieces of any size,
+/// repeatedly.
+pub(super) fn readdir_continues_from_any_cookie(b: &mut Bench<'_>) {
     let dir = b.dir(b.root(), "dir");
     for i in 0..200 {
         b.file(dir, format!("name-{i}"));
@@ -79,8 +79,8 @@ pub(super) fn readdir_goes_on_from_any_cookie(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: names that are there during the whole of a walk are passed exactly once, whatever is
-/// created, removed and renamed between its steps; no name is passed that never was there.
+/// Promise: names that exist during a whole walk are passed exactly once, whatever is created,
+/// removed and renamed between its steps; a name that never existed is not passed.
 pub(super) fn readdir_is_stable_while_names_change(b: &mut Bench<'_>) {
     let dir = b.dir(b.root(), "dir");
     let mut rng = StdRng::seed_from_u64(6);
@@ -143,7 +143,7 @@ pub(super) fn readdir_is_stable_while_names_change(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: only directories can be read as such, and a cookie beyond the end gives nothing.
+/// Promise: only directories can be listed, and a cookie beyond the end returns no entries.
 pub(super) fn readdir_refuses(b: &mut Bench<'_>) {
     let root = b.root();
     let file = b.file(root, "file");
@@ -183,8 +183,8 @@ pub(super) fn many_names(b: &mut Bench<'_>) {
     assert_eq!(b.free(), before);
 }
 
-/// Promise: a directory that was filled and emptied in any order is empty: its slots are used
-/// again, and it can be removed.
+/// Promise: a directory that was filled and emptied in any order is empty: its slots are reused,
+/// and it can be removed.
 pub(super) fn emptied_directory_can_be_removed(b: &mut Bench<'_>) {
     let mut rng = StdRng::seed_from_u64(8);
     let dir = b.dir(b.root(), "dir");
@@ -213,7 +213,7 @@ pub(super) fn emptied_directory_can_be_removed(b: &mut Bench<'_>) {
     b.rmdir(b.root(), b"dir").unwrap();
 }
 
-/// Promise: directories nest deeply, and `..` leads back up all the way.
+/// Promise: directories can be nested deeply, and `..` leads back to the root.
 pub(super) fn deep_directories(b: &mut Bench<'_>) {
     let root = b.root();
     let mut path = vec![root];

@@ -1,8 +1,8 @@
-//! The error numbers by which refusals are compared.
+//! Error numbers, by which refusals are compared.
 
 use crate::Result;
 
-/// Returns the error number, 0 for success.
+/// Returns the error number, or 0 for success.
 pub(crate) fn errno<T>(result: &Result<T>) -> i32 {
     result.as_ref().err().map_or(0, crate::Error::errno)
 }

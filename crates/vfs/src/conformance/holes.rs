@@ -7,7 +7,7 @@ use crate::{FallocateMode, Ino, Privilege, Seek};
 const ROOT: Privilege = Privilege::Root;
 const ALLOCATE: FallocateMode = FallocateMode::Allocate { keep_size: false };
 
-/// Promise: what lies between two writes reads as zeros and takes no space to speak of.
+/// Promise: the gap between two writes reads as zeros and takes almost no space.
 pub(super) fn sparse_files_read_zeros(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     let mut data = vec![0; 3_000_000];
@@ -27,7 +27,7 @@ pub(super) fn sparse_files_read_zeros(b: &mut Bench<'_>) {
     b.holds(file, &data);
 }
 
-/// Promise: offsets of every size up to the limit hold their bytes, and only theirs.
+/// Promise: bytes can be stored at offsets of every size up to the limit, without effect on others.
 pub(super) fn far_offsets(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     let offsets: Vec<u64> = (10..50)
@@ -43,7 +43,8 @@ pub(super) fn far_offsets(b: &mut Bench<'_>) {
     sorted.sort_unstable();
     for pair in sorted.windows(2) {
         let len = (pair[1] - pair[0]).min(8) as usize;
-        // The next write may begin before this one ended, and may have come first.
+        // Ranges may overlap: the next write may begin before the end of this one, and may have
+        // come first.
         if len == 8 {
             assert_eq!(b.get(file, pair[0], 8), pattern(pair[0], 8), "at {}", pair[0]);
         }
@@ -53,9 +54,9 @@ pub(super) fn far_offsets(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: a file whose blocks are reached through every level of indirection gives all its space
-/// back, whether it is cut or removed.
-pub(super) fn far_files_give_all_space_back(b: &mut Bench<'_>) {
+/// Promise: a file whose blocks use every level of indirection frees all its space, both when it is
+/// truncated and when it is removed.
+pub(super) fn far_files_free_all_space(b: &mut Bench<'_>) {
     let before = b.free();
     for end in [1u64 << 16, 1 << 20, 1 << 24, 1 << 30, 1 << 36, 1 << 40, 1 << 44] {
         if !b.fits(end + 1) {
@@ -82,7 +83,7 @@ pub(super) fn far_files_give_all_space_back(b: &mut Bench<'_>) {
     }
 }
 
-/// Returns the ranges of data as `seek` tells them, checked for order.
+/// Returns the ranges of data that `seek` finds, and checks their order.
 fn data_ranges(b: &Bench<'_>, file: Ino) -> Vec<(u64, u64)> {
     let size = b.size(file);
     let mut ranges = Vec::new();
@@ -104,8 +105,8 @@ fn data_ranges(b: &Bench<'_>, file: Ino) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// Promise: `seek` finds every byte that was written as data, says hole only where zeros are read,
-/// never goes back, and has a hole at the end of every file.
+/// Promise: `seek` finds every written byte as data, reports holes only where zeros are read, never
+/// goes backwards, and finds a hole at the end of every file.
 pub(super) fn seek_finds_data_and_holes(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     for what in [Seek::Data, Seek::Hole] {
@@ -138,8 +139,8 @@ pub(super) fn seek_finds_data_and_holes(b: &mut Bench<'_>) {
     assert_eq!(data_ranges(b, full), [(0, 100_000)]);
 }
 
-/// Promise: allocation gives space that reads as zeros, keeps what was there, and grows the file if
-/// asked.
+/// Promise: allocation provides space that reads as zeros, keeps existing data, and extends the
+/// file on request.
 pub(super) fn fallocate_allocates(b: &mut Bench<'_>) {
     if !b.has(Feature::Fallocate) {
         return;
@@ -163,7 +164,7 @@ pub(super) fn fallocate_allocates(b: &mut Bench<'_>) {
         expected.resize(150_000, 0);
         b.holds(file, &expected);
     } else {
-        // What reserves nothing beyond the end says so.
+        // A file system that cannot reserve space beyond the end refuses.
         let beyond = b.statfs().unwrap().bfree;
         for mode in
             [FallocateMode::Allocate { keep_size: true }, FallocateMode::ZeroRange { keep_size: true }]
@@ -181,7 +182,7 @@ pub(super) fn fallocate_allocates(b: &mut Bench<'_>) {
     assert_eq!(b.free(), before);
 }
 
-/// Promise: a punched range reads as zeros, its whole blocks are free again, everything else and
+/// Promise: a punched range reads as zeros and its whole blocks are free again; everything else and
 /// the size stay.
 pub(super) fn punch_hole_frees(b: &mut Bench<'_>) {
     if !b.has(Feature::Fallocate) {
@@ -216,7 +217,7 @@ pub(super) fn punch_hole_frees(b: &mut Bench<'_>) {
     b.holds(file, &vec![0; 600_000]);
 }
 
-/// Promise: a zeroed range reads as zeros, whatever it held, and grows the file only if asked.
+/// Promise: a zeroed range reads as zeros, whatever it held, and extends the file only on request.
 pub(super) fn zero_range_zeros(b: &mut Bench<'_>) {
     if !b.has(Feature::Fallocate) {
         return;
@@ -237,8 +238,8 @@ pub(super) fn zero_range_zeros(b: &mut Bench<'_>) {
     b.holds(b.at(b.root(), "file"), &data);
 }
 
-/// Promise: empty and impossible ranges are refused, and so is more than the disk has, with nothing
-/// changed.
+/// Promise: empty and impossible ranges are refused, and so are ranges larger than the disk;
+/// nothing changes.
 pub(super) fn fallocate_refuses(b: &mut Bench<'_>) {
     let file = b.file(b.root(), "file");
     b.put(file, 0, b"kept");

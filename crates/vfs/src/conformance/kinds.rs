@@ -1,4 +1,4 @@
-//! Kinds of inodes, and which operations each takes.
+//! Kinds of inodes, and the operations that each supports.
 
 use super::Feature;
 use super::bench::*;
@@ -6,7 +6,7 @@ use crate::{FallocateMode, FileKind, Ino, NewNode, Privilege, Rdev, Seek, SetAtt
 
 const ROOT: Privilege = Privilege::Root;
 
-/// Returns the kinds that can be made here.
+/// Returns the kinds that can be created here.
 fn kinds(b: &Bench<'_>) -> Vec<FileKind> {
     let mut kinds = vec![FileKind::Regular, FileKind::Directory, FileKind::BlockDevice, FileKind::CharDevice];
     if b.limits().symlink_max > 0 {
@@ -18,7 +18,7 @@ fn kinds(b: &Bench<'_>) -> Vec<FileKind> {
     kinds
 }
 
-/// Promise: every kind is made with the owner and permissions asked for, and is the same after a
+/// Promise: every kind is created with the requested owner and permissions, and is the same after a
 /// remount.
 pub(super) fn every_kind_survives(b: &mut Bench<'_>) {
     let root = b.root();
@@ -42,7 +42,7 @@ pub(super) fn every_kind_survives(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: device numbers come back as they were given; other kinds have none.
+/// Promise: device numbers are returned as they were stored; other kinds have none.
 pub(super) fn device_numbers_survive(b: &mut Bench<'_>) {
     let root = b.root();
     for (i, (major, minor)) in [(0, 0), (1, 3), (8, 255), (255, 1)].into_iter().enumerate() {
@@ -59,8 +59,8 @@ pub(super) fn device_numbers_survive(b: &mut Bench<'_>) {
     assert_eq!(b.getattr(file).unwrap().rdev, Rdev::default());
 }
 
-/// Promise: a symbolic link holds any target up to the limit, stored inside the inode or not, and
-/// no longer one.
+/// Promise: a symbolic link stores any target up to the limit, inside the inode or not, and no
+/// longer one.
 pub(super) fn symlinks_of_every_length(b: &mut Bench<'_>) {
     let root = b.root();
     let max = b.limits().symlink_max;
@@ -93,8 +93,8 @@ pub(super) fn symlinks_of_every_length(b: &mut Bench<'_>) {
     assert_eq!(b.free().1, before.1, "inodes come back");
 }
 
-/// Promise: what only a regular file or a symbolic link can do is refused on all other kinds.
-pub(super) fn operations_suit_the_kind(b: &mut Bench<'_>) {
+/// Promise: operations of regular files or symbolic links are refused on all other kinds.
+pub(super) fn operations_need_the_right_kind(b: &mut Bench<'_>) {
     let root = b.root();
     for (i, kind) in kinds(b).into_iter().enumerate() {
         let ino: Ino = b.make(root, format!("k{i}"), kind);

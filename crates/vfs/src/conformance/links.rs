@@ -5,7 +5,7 @@ use crate::{FileKind, Privilege};
 
 const ROOT: Privilege = Privilege::Root;
 
-/// Promise: a directory's links are its name, its `.`, and the `..` of each directory in it.
+/// Promise: the links of a directory are its name, its `.`, and the `..` of each subdirectory.
 pub(super) fn directory_link_counts(b: &mut Bench<'_>) {
     let root = b.root();
     assert_eq!(b.nlink(root), 2);
@@ -25,7 +25,7 @@ pub(super) fn directory_link_counts(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: hard links are names of one file, which goes with the last of them.
+/// Promise: hard links are names of one file, which is freed after the last of them.
 pub(super) fn hard_links_share_one_inode(b: &mut Bench<'_>) {
     let root = b.root();
     let dir = b.dir(root, "dir");
@@ -49,8 +49,8 @@ pub(super) fn hard_links_share_one_inode(b: &mut Bench<'_>) {
     b.unlink(b.root(), b"three").unwrap();
 }
 
-/// Promise: `link` makes no second name of a directory, replaces nothing, and does not revive a
-/// nameless file.
+/// Promise: `link` makes no second name of a directory, replaces nothing, and gives no new name to
+/// a file that has lost its last one.
 pub(super) fn link_refuses(b: &mut Bench<'_>) {
     let root = b.root();
     let dir = b.dir(root, "dir");
@@ -64,7 +64,7 @@ pub(super) fn link_refuses(b: &mut Bench<'_>) {
     assert_eq!((b.nlink(root), b.nlink(dir), b.nlink(file)), (3, 2, 0));
 }
 
-/// Promise: a file has at most `link_max` names, and one that goes makes room for another.
+/// Promise: a file has at most `link_max` names; removing one permits another.
 pub(super) fn link_count_limit(b: &mut Bench<'_>) {
     let max = b.limits().link_max;
     if max > 70_000 {
@@ -86,8 +86,8 @@ pub(super) fn link_count_limit(b: &mut Bench<'_>) {
     assert_eq!(b.nlink(file), max);
 }
 
-/// Promise: a directory holds as many directories as its links allow, and no way leads around that.
-/// (Where that are few enough to be made.)
+/// Promise: a directory has at most as many subdirectories as its link count permits, whichever
+/// operation creates them. (Tested where the limit is low enough.)
 pub(super) fn directory_link_limit(b: &mut Bench<'_>) {
     let max = b.limits().link_max;
     if max > 1000 {
@@ -117,9 +117,9 @@ pub(super) fn directory_link_limit(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: a file without names can be read and written as long as it has references, and all its
-/// space comes back when the last is given back.
-pub(super) fn unlinked_file_lives_until_forgotten(b: &mut Bench<'_>) {
+/// Promise: a file without names can be read and written while it has references; all its space is
+/// freed when the last is released.
+pub(super) fn unlinked_file_stays_until_forgotten(b: &mut Bench<'_>) {
     let root = b.root();
     b.file(root, "keep");
     let before = b.free();
@@ -139,8 +139,8 @@ pub(super) fn unlinked_file_lives_until_forgotten(b: &mut Bench<'_>) {
     assert_eq!(b.free(), before);
 }
 
-/// Promise: files that had references but no name when the file system was unmounted are freed.
-pub(super) fn remount_frees_what_had_no_name(b: &mut Bench<'_>) {
+/// Promise: files that had references but no name at an unmount are freed.
+pub(super) fn remount_frees_files_without_names(b: &mut Bench<'_>) {
     let root = b.root();
     let before = b.free();
     for i in 0..20 {
@@ -155,7 +155,7 @@ pub(super) fn remount_frees_what_had_no_name(b: &mut Bench<'_>) {
     assert_eq!(b.free(), before);
 }
 
-/// Promise: a number whose file is gone is stale, and a new file with it has another generation.
+/// Promise: the number of a freed file is stale, and a new file with it has another generation.
 pub(super) fn freed_numbers_are_stale(b: &mut Bench<'_>) {
     let root = b.root();
     let old = b.create(root, b"file", &node(FileKind::Regular), ROOT).unwrap();
@@ -172,8 +172,8 @@ pub(super) fn freed_numbers_are_stale(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: nothing can be made in a directory that was removed while it was in use.
-pub(super) fn removed_directory_is_dead(b: &mut Bench<'_>) {
+/// Promise: nothing can be created in a directory that was removed while in use.
+pub(super) fn removed_directory_takes_no_names(b: &mut Bench<'_>) {
     let root = b.root();
     let before = b.free();
     let dir = b.dir(root, "dir");
@@ -193,9 +193,9 @@ pub(super) fn removed_directory_is_dead(b: &mut Bench<'_>) {
     assert_eq!(b.free().1, before.1);
 }
 
-/// Promise: every `lookup`, `create` and `link` takes one reference, and `forget` gives back as
-/// many as it is told.
-pub(super) fn lookups_add_up(b: &mut Bench<'_>) {
+/// Promise: every `lookup`, `create` and `link` takes one reference, and `forget` releases the
+/// given number of them.
+pub(super) fn references_are_counted(b: &mut Bench<'_>) {
     let root = b.root();
     let file = b.file(root, "file");
     for _ in 0..9 {

@@ -1,12 +1,13 @@
-//! Names in directories: which are found, which are refused.
+//! Names in directories: lookups and refusals.
 
 use super::bench::*;
 use crate::{FileKind, Privilege, RenameMode};
 
 const ROOT: Privilege = Privilege::Root;
 
-/// Promise: a created name is found with the attributes `create` gave, after a remount too.
-pub(super) fn a_name_is_found_where_it_was_made(b: &mut Bench<'_>) {
+/// Promise: a created name is found with the attributes that `create` returned, also after a
+/// remount.
+pub(super) fn created_names_are_found(b: &mut Bench<'_>) {
     let root = b.root();
     let dir = b.dir(root, "dir");
     let made = b.create(dir, b"file", &node(FileKind::Regular), ROOT).unwrap();
@@ -20,7 +21,7 @@ pub(super) fn a_name_is_found_where_it_was_made(b: &mut Bench<'_>) {
     assert_eq!((found.ino, found.generation), (made.ino, made.generation), "identity survives a remount");
 }
 
-/// Promise: a name is created once, in directories only, and only if it is a name.
+/// Promise: a name can be created only once, only in a directory, and only if it is valid.
 pub(super) fn create_refuses(b: &mut Bench<'_>) {
     let root = b.root();
     let file = b.file(root, "file");
@@ -38,8 +39,8 @@ pub(super) fn create_refuses(b: &mut Bench<'_>) {
     assert_eq!(b.nlink(root), 3);
 }
 
-/// Promise: `lookup` says which of the two is wrong, the name or the directory; names are told
-/// apart by case.
+/// Promise: `lookup` reports which of the two is wrong, the name or the directory; names are case
+/// sensitive.
 pub(super) fn lookup_refuses(b: &mut Bench<'_>) {
     let root = b.root();
     let file = b.file(root, "File");
@@ -52,7 +53,7 @@ pub(super) fn lookup_refuses(b: &mut Bench<'_>) {
     refuses(b.lookup(root, b"File"), &[ENOENT]);
 }
 
-/// Promise: `unlink` removes no directory, `rmdir` nothing else and no directory with names in it.
+/// Promise: `unlink` removes no directory; `rmdir` removes only empty directories.
 pub(super) fn unlink_and_rmdir_refuse(b: &mut Bench<'_>) {
     let root = b.root();
     let dir = b.dir(root, "dir");
@@ -70,7 +71,7 @@ pub(super) fn unlink_and_rmdir_refuse(b: &mut Bench<'_>) {
     assert!(b.sorted(root).is_empty());
 }
 
-/// Promise: a name may have `name_max` bytes and no more, in every operation that takes one.
+/// Promise: a name has at most `name_max` bytes, in every operation that takes one.
 pub(super) fn names_up_to_the_limit(b: &mut Bench<'_>) {
     let root = b.root();
     let max = b.limits().name_max;
@@ -94,7 +95,7 @@ pub(super) fn names_up_to_the_limit(b: &mut Bench<'_>) {
     b.unlink(root, &other).unwrap();
     b.remount();
     assert_eq!(b.at(b.root(), &longest), file);
-    // Every length, so that every size of entry is made and removed.
+    // Every length, so that entries of every size are created and removed.
     let dir = b.dir(b.root(), "lengths");
     for len in 1..=max {
         b.file(dir, vec![b'l'; len]);
@@ -106,7 +107,7 @@ pub(super) fn names_up_to_the_limit(b: &mut Bench<'_>) {
     assert_eq!(b.sorted(dir), left);
 }
 
-/// Promise: every byte but `/` and NUL can be in a name, and no byte is changed.
+/// Promise: every byte except `/` and NUL can be in a name, and is stored unchanged.
 pub(super) fn names_hold_every_byte(b: &mut Bench<'_>) {
     let dir = b.dir(b.root(), "bytes");
     let mut names: Vec<Vec<u8>> = Vec::new();
@@ -130,8 +131,8 @@ pub(super) fn names_hold_every_byte(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: `.` is the directory, `..` the one that holds it, and the root its own.
-pub(super) fn dots_lead_home(b: &mut Bench<'_>) {
+/// Promise: `.` is the directory itself, `..` its parent, and the root is its own parent.
+pub(super) fn dots_are_resolved(b: &mut Bench<'_>) {
     let root = b.root();
     let outer = b.dir(root, "outer");
     let inner = b.dir(outer, "inner");
@@ -145,7 +146,7 @@ pub(super) fn dots_lead_home(b: &mut Bench<'_>) {
     assert_eq!(b.at(b.at(b.root(), "moved"), ".."), b.root());
 }
 
-/// Promise: `.` and `..` can be neither made, removed nor renamed.
+/// Promise: `.` and `..` can be neither created, removed nor renamed.
 pub(super) fn dots_cannot_be_changed(b: &mut Bench<'_>) {
     let root = b.root();
     let dir = b.dir(root, "dir");

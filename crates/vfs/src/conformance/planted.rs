@@ -1,4 +1,4 @@
-//! The suite and the random runs can fail: each of these planted bugs is caught.
+//! Proof that the suite and the random runs can fail: each of these planted bugs is found.
 
 use super::tests::ModelHarness;
 use super::{Harness, behaviour, run};
@@ -14,45 +14,45 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What the broken file system does wrong.
+/// The bug of the broken file system.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Bug {
     /// Directories always have two links.
     WrongLinkCount,
-    /// Bytes that were cut off show again after growing.
+    /// Truncated bytes reappear after growth.
     StaleData,
     /// Cookies count entries, so that removing one skips another.
     ReaddirSkips,
-    /// `..` is where the directory was made, even after it moved.
+    /// `..` stays the directory in which it was created, even after a rename.
     OldDotDot,
-    /// Unlinking frees at once.
+    /// Unlinking frees the file at once.
     ForgetsReferences,
-    /// Anyone may use the reserve.
+    /// Every user may use the reserve.
     NoReserve,
     /// NOREPLACE replaces.
     Replaces,
-    /// A hole is said to begin one byte early.
+    /// A hole begins one byte early.
     EarlyHole,
     /// Writing does not set the modification time.
     OldModificationTime,
-    /// Data that a front-end has kept sets it.
+    /// Data kept by a front end sets the modification time.
     LateDataIsNew,
-    /// Extended attributes are created although they are there.
+    /// Creating an extended attribute replaces an existing one.
     XattrCreateReplaces,
     /// The last byte of a long name is lost.
     CutsNames,
-    /// One byte of each write over a megabyte into a file is lost.
+    /// One byte of each write beyond the first megabyte of a file is lost.
     LosesByte,
     /// Forgotten files are never freed.
     Leaks,
-    /// Some creations fail for want of space that is there.
+    /// Some creations fail for lack of space although there is some.
     ClaimsFull,
 }
 
 struct Broken {
     fs: Arc<ModelFs>,
     bug: Bug,
-    /// Bytes cut off, with their place.
+    /// Truncated bytes, with their offset.
     cut: Mutex<HashMap<Ino, (u64, Vec<u8>)>>,
     parents: Mutex<HashMap<Ino, Ino>>,
 }
@@ -287,29 +287,29 @@ impl Harness for BrokenHarness {
     }
 }
 
-/// Promise: each bug fails the behaviour that is about it.
+/// Promise: each bug fails the behaviour that concerns it.
 #[test]
 fn the_suite_catches_each_bug() {
     let caught = [
         (Bug::WrongLinkCount, "directory_link_counts"),
         (Bug::WrongLinkCount, "rename_moves_directories"),
         (Bug::StaleData, "truncate_both_ways"),
-        (Bug::StaleData, "nothing_old_shows_after_shrink_and_grow"),
+        (Bug::StaleData, "truncated_bytes_never_reappear"),
         (Bug::ReaddirSkips, "readdir_is_stable_while_names_change"),
-        (Bug::OldDotDot, "dots_lead_home"),
+        (Bug::OldDotDot, "dots_are_resolved"),
         (Bug::OldDotDot, "exchange_swaps_anything"),
-        (Bug::ForgetsReferences, "unlinked_file_lives_until_forgotten"),
+        (Bug::ForgetsReferences, "unlinked_file_stays_until_forgotten"),
         (Bug::NoReserve, "a_full_disk_refuses_and_recovers"),
         (Bug::Replaces, "rename_noreplace"),
         (Bug::EarlyHole, "seek_finds_data_and_holes"),
         (Bug::OldModificationTime, "changes_set_times"),
-        (Bug::LateDataIsNew, "late_data_leaves_times"),
+        (Bug::LateDataIsNew, "late_writes_keep_times"),
         (Bug::XattrCreateReplaces, "xattr_modes"),
         (Bug::CutsNames, "names_up_to_the_limit"),
         (Bug::LosesByte, "far_offsets"),
         (Bug::ClaimsFull, "names_up_to_the_limit"),
-        (Bug::Leaks, "lookups_add_up"),
-        (Bug::Leaks, "unlinked_file_lives_until_forgotten"),
+        (Bug::Leaks, "references_are_counted"),
+        (Bug::Leaks, "unlinked_file_stays_until_forgotten"),
     ];
     for (bug, name) in caught {
         let mut harness = BrokenHarness::new(bug);
@@ -318,7 +318,7 @@ fn the_suite_catches_each_bug() {
     }
 }
 
-/// Promise: a random run finds each bug that shows in results, bytes, link counts or space.
+/// Promise: a random run finds each bug that affects results, bytes, link counts or space.
 #[test]
 fn random_runs_catch_each_bug() {
     let bugs = [

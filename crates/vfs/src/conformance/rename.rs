@@ -6,7 +6,7 @@ use crate::{FileKind, Ino, Privilege, RenameMode};
 
 use RenameMode::{Exchange, NoReplace, Replace};
 
-/// What a rename meets under the new name.
+/// The target of a rename.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Target {
     Nothing,
@@ -14,7 +14,7 @@ enum Target {
     FullDirectory,
 }
 
-/// Returns what moving `kind` onto `target` gives: the error number, or 0.
+/// Returns the expected result of renaming `kind` onto `target`: the error number, or 0.
 fn expected(kind: FileKind, target: Target) -> i32 {
     match (kind, target) {
         (_, Target::Nothing) | (FileKind::Directory, Target::Other(FileKind::Directory)) => 0,
@@ -33,8 +33,8 @@ fn kinds(b: &Bench<'_>) -> Vec<FileKind> {
     kinds
 }
 
-/// Promise: everything renamed onto everything, in one directory and across two, succeeds or is
-/// refused as POSIX says, and the link counts follow.
+/// Promise: renaming any kind onto any other, in one directory and across two, succeeds or is
+/// refused as POSIX requires, and the link counts are right.
 pub(super) fn rename_matrix(b: &mut Bench<'_>) {
     let root = b.root();
     let kinds = kinds(b);
@@ -82,7 +82,7 @@ pub(super) fn rename_matrix(b: &mut Bench<'_>) {
     }
 }
 
-/// Checks the link counts of a directory and removes it with all that is in it.
+/// Checks the link counts of a directory and removes it with all its contents.
 fn clear(b: &Bench<'_>, parent: Ino, name: &str) {
     let dir = b.at(parent, name);
     let mut children = 0;
@@ -101,7 +101,7 @@ fn clear(b: &Bench<'_>, parent: Ino, name: &str) {
     b.forget(dir, 1);
 }
 
-/// Promise: a rename needs a name to move, and directories on both sides.
+/// Promise: a rename needs an existing name, and directories on both sides.
 pub(super) fn rename_refuses(b: &mut Bench<'_>) {
     let root = b.root();
     let file = b.file(root, "file");
@@ -115,8 +115,8 @@ pub(super) fn rename_refuses(b: &mut Bench<'_>) {
     assert_eq!(b.sorted(root), [b"file".to_vec()]);
 }
 
-/// Promise: a directory moves with everything in it; both parents' link counts and its `..` follow,
-/// for good.
+/// Promise: a directory moves with its contents; the link counts of both parents and its `..` are
+/// updated, durably.
 pub(super) fn rename_moves_directories(b: &mut Bench<'_>) {
     let root = b.root();
     let (one, two) = (b.dir(root, "one"), b.dir(root, "two"));
@@ -137,7 +137,7 @@ pub(super) fn rename_moves_directories(b: &mut Bench<'_>) {
     b.mv((two, b"here"), (one, b"empty"), Replace).unwrap();
     assert_eq!((b.nlink(one), b.nlink(two)), (3, 2));
     assert_eq!(b.at(moved, ".."), one);
-    // Long names for short and back, in place.
+    // A long name replaces a short one and the reverse, in the same directory.
     let long = vec![b'x'; b.limits().name_max];
     b.mv((one, b"empty"), (one, &long), Replace).unwrap();
     b.mv((one, &long), (one, b"e"), Replace).unwrap();
@@ -145,7 +145,7 @@ pub(super) fn rename_moves_directories(b: &mut Bench<'_>) {
     assert_eq!(b.nlink(one), 3);
 }
 
-/// Promise: a directory never goes into itself or below.
+/// Promise: a directory cannot be moved into itself or below.
 pub(super) fn rename_never_into_itself(b: &mut Bench<'_>) {
     let root = b.root();
     let top = b.dir(root, "top");
@@ -164,7 +164,7 @@ pub(super) fn rename_never_into_itself(b: &mut Bench<'_>) {
         refuses(b.mv((d, b"d"), (root, b"top"), Exchange), &[EINVAL]);
     }
     assert_eq!((b.nlink(root), b.nlink(top), b.nlink(deepest)), (3, 3, 2));
-    // Onto its own name it is no move at all.
+    // Onto its own name: nothing happens.
     b.mv((root, b"top"), (root, b"top"), Replace).unwrap();
     assert_eq!(b.at(root, "top"), top);
 }
@@ -182,7 +182,7 @@ pub(super) fn rename_onto_another_name_of_the_same_file(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: a file that was replaced lives on while it has references, then gives its space back.
+/// Promise: a file that was replaced stays while it has references; then its space is freed.
 pub(super) fn rename_keeps_replaced_file_alive(b: &mut Bench<'_>) {
     let root = b.root();
     let new = b.file(root, "new");
@@ -198,7 +198,7 @@ pub(super) fn rename_keeps_replaced_file_alive(b: &mut Bench<'_>) {
     assert_eq!(b.free(), before);
 }
 
-/// Promise: NOREPLACE moves onto nothing and refuses everything else, even the same file.
+/// Promise: NOREPLACE succeeds only if the new name does not exist, even for the same file.
 pub(super) fn rename_noreplace(b: &mut Bench<'_>) {
     let root = b.root();
     let dir = b.dir(root, "dir");
@@ -213,7 +213,8 @@ pub(super) fn rename_noreplace(b: &mut Bench<'_>) {
     assert_eq!(b.nlink(file), 2);
 }
 
-/// Promise: EXCHANGE swaps any two names atomically; `..` and both parents' link counts follow.
+/// Promise: EXCHANGE swaps any two names atomically; `..` and both parents' link counts are
+/// updated.
 pub(super) fn exchange_swaps_anything(b: &mut Bench<'_>) {
     if !b.has(Feature::Exchange) {
         return;
@@ -250,7 +251,7 @@ pub(super) fn exchange_swaps_anything(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: EXCHANGE needs two names; with itself it does nothing.
+/// Promise: EXCHANGE needs two existing names; on one name twice it does nothing.
 pub(super) fn exchange_refuses(b: &mut Bench<'_>) {
     let root = b.root();
     let file = b.file(root, "file");

@@ -1,4 +1,4 @@
-//! Space: counted exactly, refused cleanly when it runs out, all of it back afterwards.
+//! Space: counted exactly, refused cleanly when it runs out, all of it free again afterwards.
 
 use super::bench::*;
 use crate::{FallocateMode, FileKind, Ino, Privilege, RenameMode, SetAttr, XattrMode};
@@ -7,7 +7,7 @@ const REPLACE: RenameMode = RenameMode::Replace;
 
 const CHUNK: usize = 256 * 1024;
 
-/// Writes to new files until there is no space; the files, each with its size.
+/// Writes to new files until there is no space. Returns the files, each with its size.
 fn fill(b: &Bench<'_>, dir: Ino, by: Privilege) -> Vec<(Vec<u8>, Ino, u64)> {
     let chunk = pattern(0, CHUNK);
     let mut files = Vec::new();
@@ -36,7 +36,7 @@ fn fill(b: &Bench<'_>, dir: Ino, by: Privilege) -> Vec<(Vec<u8>, Ino, u64)> {
                         files.push((name, file, size));
                         break 'files;
                     }
-                    // Smaller pieces may still fit.
+                    // A smaller write may still succeed.
                     unit = (unit / 8).max(1);
                 }
             }
@@ -46,8 +46,8 @@ fn fill(b: &Bench<'_>, dir: Ino, by: Privilege) -> Vec<(Vec<u8>, Ino, u64)> {
     files
 }
 
-/// Promise: `statfs` counts: what a file takes is gone, what it gives back is there, and its parts
-/// add up.
+/// Promise: `statfs` is exact: a file's space is subtracted, freed space is added, and the counts
+/// are consistent.
 pub(super) fn statfs_is_exact(b: &mut Bench<'_>) {
     let root = b.root();
     let stat = b.statfs().unwrap();
@@ -67,7 +67,7 @@ pub(super) fn statfs_is_exact(b: &mut Bench<'_>) {
 }
 
 /// Promise: writers get ENOSPC when the disk is full, the superuser later than others; nothing is
-/// damaged, everything can be removed, and all space comes back.
+/// damaged, everything can be removed, and all space is free again.
 pub(super) fn a_full_disk_refuses_and_recovers(b: &mut Bench<'_>) {
     let root = b.root();
     let before = b.free();
@@ -75,7 +75,7 @@ pub(super) fn a_full_disk_refuses_and_recovers(b: &mut Bench<'_>) {
     let dir = b.dir(root, "dir");
     let mut files = fill(b, dir, Privilege::User);
     let reserve = b.statfs().unwrap();
-    // A last block may be taken out of it.
+    // Metadata may take one block of it.
     assert!(reserve.bfree >= (empty.bfree - empty.bavail) / 2, "the reserve is kept: {reserve:?}");
     assert!(reserve.bavail * u64::from(reserve.frsize) < CHUNK as u64, "{reserve:?}");
     files.extend(fill(b, dir, Privilege::Root));
@@ -104,8 +104,8 @@ pub(super) fn a_full_disk_refuses_and_recovers(b: &mut Bench<'_>) {
     b.holds(file, &pattern(1, 100_000));
 }
 
-/// Promise: when no inode is left, creating says ENOSPC and leaves no trace; a removed file makes
-/// room for the next.
+/// Promise: when no inode is left, creation fails with ENOSPC without side effects; removing a file
+/// makes it possible again.
 pub(super) fn inodes_run_out_cleanly(b: &mut Bench<'_>) {
     if b.statfs().unwrap().ffree > 20_000 {
         return;
@@ -128,8 +128,8 @@ pub(super) fn inodes_run_out_cleanly(b: &mut Bench<'_>) {
     b.file(dir, "over");
 }
 
-/// Promise: on a full disk what was there stays as it was, can be overwritten in place, read, and
-/// cut.
+/// Promise: on a full disk existing data is unchanged and can be read, overwritten in place and
+/// truncated.
 pub(super) fn a_full_disk_keeps_old_data(b: &mut Bench<'_>) {
     let root = b.root();
     let old = b.file(root, "old");
@@ -150,9 +150,9 @@ pub(super) fn a_full_disk_keeps_old_data(b: &mut Bench<'_>) {
     b.holds(old, &expected[..10]);
 }
 
-/// Promise: on a full disk a name is made whole or not at all, whatever kind it has and however
-/// large its directory grows.
-pub(super) fn a_full_disk_makes_whole_names_or_none(b: &mut Bench<'_>) {
+/// Promise: on a full disk a name is created completely or not at all, whatever its kind and the
+/// size of its directory.
+pub(super) fn a_full_disk_creates_names_completely_or_not(b: &mut Bench<'_>) {
     let root = b.root();
     let before = b.free();
     let (data, dir) = (b.dir(root, "data"), b.dir(root, "dir"));
@@ -194,8 +194,8 @@ pub(super) fn a_full_disk_makes_whole_names_or_none(b: &mut Bench<'_>) {
     assert_eq!(b.free(), before);
 }
 
-/// Returns everything that can be seen of a file system but access times: each object with its
-/// path, attributes, names, bytes, target and extended attributes, and what is free.
+/// Returns the visible state of the file system except access times: each object with its path,
+/// attributes, names, bytes, target and extended attributes, and the free space.
 fn snapshot(b: &Bench<'_>) -> Vec<String> {
     let mut seen = vec![format!("{:?}", b.free())];
     let mut below = vec![(String::new(), b.root())];
@@ -211,7 +211,7 @@ fn snapshot(b: &Bench<'_>) -> Vec<String> {
                     below.push((format!("{path}/{}", String::from_utf8_lossy(&name)), ino));
                 }
             }
-            // The filler is the same all over.
+            // The filler has the same bytes everywhere.
             FileKind::Regular if attr.size < 1 << 20 => {
                 let len = usize::try_from(attr.size).unwrap();
                 let bytes = b.get(ino, 0, len);
@@ -228,11 +228,11 @@ fn snapshot(b: &Bench<'_>) -> Vec<String> {
     seen
 }
 
-/// An operation that needs space, on the tree of [`what_finds_no_space_changes_nothing`].
-type Wanting = (&'static str, fn(&Bench<'_>, Ino) -> crate::Result<()>);
+/// An operation that needs space, on the tree of [`test_tree`].
+type SpaceOperation = (&'static str, fn(&Bench<'_>, Ino) -> crate::Result<()>);
 
-/// The operations, each by one road to the allocator.
-const WANTING: [Wanting; 17] = [
+/// The operations; each reaches the allocator in another way.
+const SPACE_OPERATIONS: [SpaceOperation; 17] = [
     ("create in a full directory", |b, dir| {
         b.create(b.at(dir, "full"), b"more", &node(FileKind::Regular), Privilege::Root).map(drop)
     }),
@@ -271,7 +271,8 @@ const WANTING: [Wanting; 17] = [
     }),
 ];
 
-/// Writes all or fails; what is written of a part is allowed, as `write(2)` says so.
+/// Writes, without a check of the number of bytes: `write(2)` may write a part and returns its
+/// size.
 fn whole_write(b: &Bench<'_>, file: Ino, offset: u64, len: usize) -> crate::Result<()> {
     b.write(file, offset, &pattern(3, len), Privilege::Root).map(drop)
 }
@@ -280,8 +281,8 @@ fn fallocate(b: &Bench<'_>, dir: Ino, mode: FallocateMode) -> crate::Result<()> 
     b.fallocate(b.at(dir, "sparse"), mode, 100, 60_000, Privilege::Root)
 }
 
-/// Makes the tree that [`WANTING`] works on.
-fn wanting_tree(b: &Bench<'_>, name: &str) {
+/// Creates the tree that [`SPACE_OPERATIONS`] work on.
+fn test_tree(b: &Bench<'_>, name: &str) {
     let dir = b.dir(b.root(), name);
     for name in ["small", "large", "sparse", "marked"] {
         b.file(dir, name);
@@ -295,7 +296,7 @@ fn wanting_tree(b: &Bench<'_>, name: &str) {
     }
     b.dir(dir, "empty");
     let full = b.dir(dir, "full");
-    // Names of all sizes, until the directory would have to grow for one more.
+    // Names of all sizes, until the directory would have to grow for another one.
     let mut size = b.size(full);
     for i in 0.. {
         let mut name = format!("{i:03}").into_bytes();
@@ -310,19 +311,19 @@ fn wanting_tree(b: &Bench<'_>, name: &str) {
     }
 }
 
-/// Promise: whichever allocation of an operation finds no space, the operation changes nothing at
-/// all: no name, attribute, byte or count; and with a little more space it succeeds.
-pub(super) fn what_finds_no_space_changes_nothing(b: &mut Bench<'_>) {
+/// Promise: whichever allocation of an operation fails for lack of space, the operation changes
+/// nothing: no name, attribute, byte or count. With more space it succeeds.
+pub(super) fn failed_allocation_changes_nothing(b: &mut Bench<'_>) {
     let unit = u64::from(b.statfs().unwrap().frsize);
     let mut refused = 0;
-    for (nth, (what, wanting)) in WANTING.into_iter().enumerate() {
+    for (nth, (what, operation)) in SPACE_OPERATIONS.into_iter().enumerate() {
         let name = format!("dir{nth}");
-        wanting_tree(b, &name);
+        test_tree(b, &name);
         b.check();
         let dir = b.at(b.root(), &name);
         let filler = b.dir(b.root(), "filler");
         fill(b, filler, Privilege::Root);
-        // Files of one unit each take what is left, and give it back one by one, wherever that is.
+        // Files of one unit each take the remaining space; they free it one by one, wherever it is.
         let mut units = Vec::new();
         for i in 0.. {
             let name = format!("unit{i}").into_bytes();
@@ -335,7 +336,7 @@ pub(super) fn what_finds_no_space_changes_nothing(b: &mut Bench<'_>) {
         left.reverse();
         for step in 0..400 {
             let before = snapshot(b);
-            match wanting(b, dir) {
+            match operation(b, dir) {
                 Ok(()) | Err(crate::Error::NotSupported | crate::Error::NotFound) => break,
                 Err(error) => {
                     refuses::<()>(Err(error), &[ENOSPC]);
@@ -346,12 +347,12 @@ pub(super) fn what_finds_no_space_changes_nothing(b: &mut Bench<'_>) {
                     assert_eq!(before.len(), after.len(), "{what}, step {step}");
                 }
             }
-            // A unit more: of the largest file that is left, from its end.
+            // Frees one more unit: from the end of a file that is left.
             let Some((_, ino, _)) = left.iter().find(|(_, ino, _)| b.size(*ino) > 0) else { break };
             let size = b.size(*ino);
             b.resize(*ino, (size - 1) / unit * unit);
         }
-        // A file has its space as long as somebody has a reference, which ends with the mount.
+        // A removed file keeps its space while there are references, which end with the mount.
         b.check();
         let filler = b.at(b.root(), "filler");
         for (name, _, _) in b.list(filler) {

@@ -1,4 +1,4 @@
-//! The model passes the suite, and planted bugs do not.
+//! The model passes the suite.
 
 use super::{Feature, Harness};
 use crate::FileSystem;
@@ -52,8 +52,8 @@ impl Harness for ModelHarness {
 crate::conformance_tests!(model, || ModelHarness::boxed(ModelOptions::default()));
 crate::conformance_tests!(old_model, || ModelHarness::boxed(ModelOptions::old()));
 
-/// Promise: the model behaves as itself over any random sequence, with and without the old limits,
-/// on a full disk too.
+/// Promise: the model equals itself over any random sequence, with and without the old limits, also
+/// on a full disk.
 #[test]
 fn random_sequences() {
     let seed = crate::random::seed();

@@ -1,4 +1,4 @@
-//! Several threads at once: no operation is lost or half done, and the check finds nothing
+//! Several threads at once: no operation is lost or half done, and the check finds no problem
 //! afterwards.
 
 use super::bench::*;
@@ -20,7 +20,7 @@ fn together(b: &Bench<'_>, work: impl Fn(&dyn FileSystem, u64, &mut StdRng) + Sy
     });
 }
 
-/// Creates and gives the reference back.
+/// Creates a node and releases the reference.
 fn make(fs: &dyn FileSystem, dir: Ino, name: &[u8], kind: FileKind) -> crate::Result<Ino> {
     let attr = fs.create(dir, name, &node(kind), ROOT)?;
     fs.forget(attr.ino, 1);
@@ -39,7 +39,7 @@ fn empty(b: &Bench<'_>, dir: Ino) {
     }
 }
 
-/// Promise: threads that work in directories of their own see only their own doings.
+/// Promise: threads that work in their own directories see only their own changes.
 pub(super) fn threads_in_their_own_directories(b: &mut Bench<'_>) {
     let root = b.root();
     let dirs: Vec<Ino> = (0..THREADS).map(|i| b.dir(root, format!("d{i}"))).collect();
@@ -104,8 +104,8 @@ pub(super) fn threads_in_one_directory(b: &mut Bench<'_>) {
     empty(b, dir);
 }
 
-/// Promise: directories that several threads move about at once never form a loop, get lost, or are
-/// counted wrong.
+/// Promise: directories that several threads move at once never form a loop, get lost, or have
+/// wrong link counts.
 pub(super) fn threads_moving_directories(b: &mut Bench<'_>) {
     let root = b.root();
     let before = b.free();
@@ -131,7 +131,7 @@ pub(super) fn threads_moving_directories(b: &mut Bench<'_>) {
             }
         }
     });
-    // Every directory that is left is in exactly one place, below the root.
+    // Every remaining directory is in exactly one place, below the root.
     let mut found = Vec::new();
     let mut below = vec![root];
     while let Some(dir) = below.pop() {
@@ -152,8 +152,8 @@ pub(super) fn threads_moving_directories(b: &mut Bench<'_>) {
     assert_eq!(b.free().1, before.1);
 }
 
-/// Promise: threads that write different parts of one file, and grow and cut files of their own,
-/// lose no byte.
+/// Promise: threads that write different parts of one file, and extend and truncate files of their
+/// own, lose no byte.
 pub(super) fn threads_writing_files(b: &mut Bench<'_>) {
     let root = b.root();
     let shared = b.file(root, "shared");
@@ -162,7 +162,7 @@ pub(super) fn threads_writing_files(b: &mut Bench<'_>) {
         let own = own[thread as usize];
         let mut data: Vec<u8> = Vec::new();
         for piece in 0..100u64 {
-            // Neighbouring pieces of odd size, so that two threads meet in one block.
+            // Adjacent pieces of odd size, so that two threads write to the same block.
             let at = (piece * THREADS + thread) * 777;
             assert_eq!(fs.write(shared, at, &pattern(at, 777), ROOT).unwrap(), 777);
             let at = rng.random_range(0..60_000);
@@ -188,8 +188,7 @@ pub(super) fn threads_writing_files(b: &mut Bench<'_>) {
     }
 }
 
-/// Promise: whoever walks a directory while others change it sees each name that stays exactly
-/// once.
+/// Promise: a walk of a directory that others change passes each name that stays exactly once.
 pub(super) fn threads_listing_a_changing_directory(b: &mut Bench<'_>) {
     let dir = b.dir(b.root(), "dir");
     for i in 0..120 {
@@ -240,9 +239,9 @@ pub(super) fn threads_listing_a_changing_directory(b: &mut Bench<'_>) {
     });
 }
 
-/// Promise: a file that was looked up stays what it is until it is forgotten, whoever removes or
-/// replaces it meanwhile; then its space is back.
-pub(super) fn threads_holding_what_others_remove(b: &mut Bench<'_>) {
+/// Promise: a file that was looked up stays the same until it is forgotten, even if it is removed
+/// or replaced in the meantime; then its space is freed.
+pub(super) fn threads_using_removed_files(b: &mut Bench<'_>) {
     let root = b.root();
     let before = b.free();
     let dir = b.dir(root, "dir");

@@ -5,7 +5,7 @@ use crate::{FileKind, Privilege, XattrMode};
 
 const ROOT: Privilege = Privilege::Root;
 
-/// Promise: values come back as set, in both name spaces, on files, directories and after a
+/// Promise: values are returned as set, in both name spaces, on files and directories, also after a
 /// remount.
 pub(super) fn xattrs_are_kept(b: &mut Bench<'_>) {
     if !b.limits().xattrs {
@@ -39,7 +39,8 @@ pub(super) fn xattrs_are_kept(b: &mut Bench<'_>) {
     b.holds(file, &pattern(1, 40_000));
 }
 
-/// Promise: create wants it new, replace wants it there, set takes both, remove wants it there.
+/// Promise: create requires a new name; replace and remove require an existing one; set accepts
+/// both.
 pub(super) fn xattr_modes(b: &mut Bench<'_>) {
     if !b.limits().xattrs {
         return;
@@ -63,8 +64,8 @@ pub(super) fn xattr_modes(b: &mut Bench<'_>) {
     refuses(b.getxattr(removed, b"user.x"), &[ESTALE]);
 }
 
-/// Promise: values of every size to 2,000 bytes and further where they fit are kept beside each
-/// other; what does not fit is refused and changes nothing.
+/// Promise: values of every size up to 2,000 bytes, and larger ones if they fit, are stored
+/// together; one that does not fit is refused and changes nothing.
 pub(super) fn xattr_sizes(b: &mut Bench<'_>) {
     if !b.limits().xattrs {
         return;
@@ -94,8 +95,8 @@ pub(super) fn xattr_sizes(b: &mut Bench<'_>) {
     assert_eq!(b.getxattr(file, b"user.next").unwrap().len(), 250);
 }
 
-/// Promise: names carry one of the two name spaces and up to 255 bytes, all told apart; other name
-/// spaces are not there.
+/// Promise: names have one of the two name spaces and up to 255 bytes, all significant; other name
+/// spaces do not exist.
 pub(super) fn xattr_names(b: &mut Bench<'_>) {
     if !b.limits().xattrs {
         return;
@@ -119,8 +120,8 @@ pub(super) fn xattr_names(b: &mut Bench<'_>) {
     assert_eq!(b.listxattr(file).unwrap().len(), 10);
 }
 
-/// Promise: the space of extended attributes comes back with the file's.
-pub(super) fn xattrs_go_with_the_file(b: &mut Bench<'_>) {
+/// Promise: the space of extended attributes is freed with the file.
+pub(super) fn xattrs_are_freed_with_the_file(b: &mut Bench<'_>) {
     if !b.limits().xattrs {
         return;
     }
@@ -142,7 +143,7 @@ pub(super) fn xattrs_go_with_the_file(b: &mut Bench<'_>) {
     assert_eq!(b.free(), before);
 }
 
-/// Promise: where there are none, every call says so.
+/// Promise: if the format has none, every call is refused.
 pub(super) fn xattrs_absent(b: &mut Bench<'_>) {
     if b.limits().xattrs {
         return;

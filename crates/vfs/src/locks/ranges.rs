@@ -1,12 +1,12 @@
-//! The byte-range locks held on one file.
+//! Byte-range locks of one file.
 //!
 //! Invariants: the locks of one owner do not overlap, and those of one kind do not touch; locks of
 //! different owners overlap only if both are shared. [`Ranges::set`] keeps the first; the caller
-//! asks [`Ranges::conflict`] for the second.
+//! keeps the second with [`Ranges::conflict`].
 
 use super::{ByteRange, LockHolder, LockKind, LockOwner};
 
-/// The locks held on one file.
+/// The byte-range locks of one file.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
     held: Vec<LockHolder>,
@@ -17,7 +17,7 @@ impl Ranges {
         self.held.is_empty()
     }
 
-    /// Returns the holders that keep `owner` from locking `range`.
+    /// Returns the locks that block `owner` from locking `range`.
     pub(super) fn conflicts(
         &self,
         owner: LockOwner,
@@ -31,12 +31,12 @@ impl Ranges {
         })
     }
 
-    /// Returns the first holder that keeps `owner` from locking `range`.
+    /// Returns the first lock that blocks `owner` from locking `range`.
     pub(super) fn conflict(&self, owner: LockOwner, range: ByteRange, kind: LockKind) -> Option<&LockHolder> {
         self.conflicts(owner, range, kind).min_by_key(|held| held.range.start)
     }
 
-    /// Makes `range` locked by `owner` in this kind, or unlocked, whatever it was before.
+    /// Locks `range` for `owner` in this kind, or unlocks it, replacing its locks there.
     pub(super) fn set(&mut self, owner: LockOwner, pid: u32, range: ByteRange, kind: Option<LockKind>) {
         let mut new = range;
         let mut kept = Vec::with_capacity(self.held.len() + 2);
@@ -75,10 +75,11 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
-    /// Bytes the naive model knows one by one; the last stands for all that follow.
+    /// Number of bytes that the naive model keeps one by one; the last one stands for all that
+    /// follow.
     const BYTES: usize = 24;
 
-    /// Who holds what on one byte.
+    /// Locks of one byte, by owner.
     type Byte = Vec<(LockOwner, LockKind)>;
 
     fn blocked(bytes: &[Byte], owner: LockOwner, range: ByteRange, kind: LockKind) -> bool {
@@ -87,8 +88,8 @@ mod tests {
         within.any(|(byte, _)| byte.iter().any(|b| b.0 != owner && (kind == exclusive || b.1 == exclusive)))
     }
 
-    /// Promise: locking, converting and unlocking any ranges in any order is the same as doing it
-    /// byte by byte, and one owner's locks of one kind never touch.
+    /// Promise: locking, converting and unlocking any ranges in any order has the same result as
+    /// byte by byte, and locks of one kind and owner never touch.
     #[test]
     fn ranges_are_byte_by_byte() {
         let seed = crate::random::seed();

@@ -10,7 +10,7 @@ const B: LockOwner = LockOwner(2);
 const C: LockOwner = LockOwner(3);
 const F: Ino = Ino(10);
 const G: Ino = Ino(11);
-/// Long enough for any machine; a test that waits as long has failed.
+/// Timeout that no working test reaches, even on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 use LockKind::{Exclusive, Shared};
@@ -41,8 +41,8 @@ fn range(table: &Arc<LockTable>, ino: Ino, owner: LockOwner, start: u64, len: u6
     })
 }
 
-/// Promise: shared whole-file locks go together, an exclusive one alone, each owner converts its
-/// own.
+/// Promise: shared whole-file locks can be held together, an exclusive one only alone; each owner
+/// converts its own lock.
 #[test]
 fn whole_file_without_waiting() {
     let table = LockTable::new();
@@ -64,7 +64,7 @@ fn whole_file_without_waiting() {
     assert!(table.is_free(F));
 }
 
-/// Promise: `test_range` names the first lock in the way, and none that is one's own.
+/// Promise: `test_range` returns the first blocking lock, never one of the owner's own.
 #[test]
 fn test_names_the_holder() {
     let table = LockTable::new();
@@ -80,8 +80,8 @@ fn test_names_the_holder() {
     assert_eq!(table.test_range(G, C, at(0, 0), Exclusive), None);
 }
 
-/// Promise: a waiter gets the lock when the last holder in its way is gone, and meanwhile others
-/// come and go.
+/// Promise: a waiter gets the lock when the last blocking lock is released; meanwhile others lock
+/// and unlock.
 #[test]
 fn waiters_wait_alone() {
     let table = Arc::new(LockTable::new());
@@ -99,8 +99,8 @@ fn waiters_wait_alone() {
     assert_eq!(table.test_range(F, A, at(0, 100), Exclusive).unwrap().owner, C);
 }
 
-/// Promise: two owners that share a whole-file lock and both want it alone get it one after the
-/// other.
+/// Promise: two owners that share a whole-file lock and both request it exclusively get it one
+/// after the other.
 #[test]
 fn two_upgrades_do_not_deadlock() {
     let table = Arc::new(LockTable::new());
@@ -121,8 +121,8 @@ fn two_upgrades_do_not_deadlock() {
     assert!(table.is_free(F));
 }
 
-/// Promise: who would wait for itself, over any number of owners and files, is refused; the others
-/// get on.
+/// Promise: a request whose owner would wait for itself, over any number of owners and files, is
+/// refused; the others continue.
 #[test]
 fn circles_are_refused() {
     let table = Arc::new(LockTable::new());
@@ -142,8 +142,8 @@ fn circles_are_refused() {
     assert_eq!(a.recv_timeout(PATIENCE), Ok(0));
 }
 
-/// Promise: an interrupted waiter ends with EINTR and holds nothing new, also when interrupted
-/// before it waits; other waiters go on waiting.
+/// Promise: an interrupted waiter ends with EINTR and gets no new lock, also when interrupted
+/// before it waits; other waiters continue to wait.
 #[test]
 fn interrupts_end_waits() {
     let table = Arc::new(LockTable::new());
@@ -165,8 +165,8 @@ fn interrupts_end_waits() {
     assert!(table.is_free(F));
 }
 
-/// Promise: with many threads locking ranges at random, exclusive means alone, and nobody waits for
-/// ever.
+/// Promise: with many threads locking random ranges, an exclusive lock is never shared, and nobody
+/// waits forever.
 #[test]
 fn exclusive_is_alone() {
     use std::sync::atomic::AtomicI64;

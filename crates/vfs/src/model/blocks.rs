@@ -1,7 +1,6 @@
-//! The bytes of a model file: the blocks that were written, by number. A block that is not there is
-//! a hole.
+//! The bytes of a model file: its written blocks, by number. A missing block is a hole.
 //!
-//! Invariant: bytes at or beyond the file's size are zero in every block that is kept.
+//! Invariant: bytes at or beyond the file's size are zero in every stored block.
 
 use crate::Seek;
 use std::collections::BTreeMap;
@@ -15,12 +14,12 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Returns no blocks, each of `size` bytes.
+    /// Returns an empty set of blocks, each of `size` bytes.
     pub(super) const fn new(size: u64) -> Self {
         Self { size, stored: BTreeMap::new() }
     }
 
-    /// Returns the blocks held.
+    /// Returns the number of stored blocks.
     pub(super) fn count(&self) -> u64 {
         self.stored.len() as u64
     }
@@ -30,14 +29,14 @@ impl Blocks {
         if bytes.is_empty() { 0..0 } else { bytes.start / self.size..bytes.end.div_ceil(self.size) }
     }
 
-    /// Returns how many blocks writing to `bytes` would add.
+    /// Returns the number of blocks that writing to `bytes` would add.
     pub(super) fn missing(&self, bytes: &Range<u64>) -> u64 {
         let touched = self.touched(bytes);
         let held = self.stored.range(touched.clone()).count() as u64;
         touched.end - touched.start - held
     }
 
-    /// Returns the end of the part of `bytes` that can be written with `more` new blocks at most.
+    /// Returns the end of the part of `bytes` that can be written with at most `more` new blocks.
     pub(super) fn reach(&self, bytes: &Range<u64>, mut more: u64) -> u64 {
         for number in self.touched(bytes) {
             if !self.stored.contains_key(&number) {
@@ -50,8 +49,8 @@ impl Blocks {
         bytes.end
     }
 
-    /// Calls `each` with the block number, the part within it, and the part of `bytes` relative to
-    /// its start.
+    /// Calls `each` for each block with its number, the part within it, and the part of `bytes`
+    /// relative to the start of `bytes`.
     fn pieces(&self, bytes: &Range<u64>, mut each: impl FnMut(u64, Range<usize>, Range<usize>)) {
         let mut at = bytes.start;
         while at < bytes.end {
@@ -65,7 +64,7 @@ impl Blocks {
         }
     }
 
-    /// Copies out the bytes from `offset` on, zeros for holes.
+    /// Copies the bytes from `offset` on; holes give zeros.
     pub(super) fn read(&self, offset: u64, buf: &mut [u8]) {
         self.pieces(&(offset..offset + buf.len() as u64), |number, within, part| {
             match self.stored.get(&number) {
@@ -75,7 +74,7 @@ impl Blocks {
         });
     }
 
-    /// Gives every block of `bytes` storage.
+    /// Stores every block of `bytes`.
     pub(super) fn allocate(&mut self, bytes: &Range<u64>) {
         for number in self.touched(bytes) {
             let size = self.size as usize;
@@ -96,7 +95,7 @@ impl Blocks {
         }
     }
 
-    /// Makes stored bytes of `bytes` zero.
+    /// Zeroes the stored bytes of `bytes`.
     pub(super) fn zero(&mut self, bytes: &Range<u64>) {
         let touched = self.touched(bytes);
         for (number, block) in self.stored.range_mut(touched) {
@@ -107,22 +106,22 @@ impl Blocks {
         }
     }
 
-    /// Makes `bytes` zero and drops the blocks that lie wholly inside.
+    /// Zeroes `bytes` and drops the blocks that are completely inside.
     pub(super) fn punch(&mut self, bytes: &Range<u64>) {
         self.zero(bytes);
         let whole = bytes.start.div_ceil(self.size)..bytes.end / self.size;
         self.stored.retain(|number, _| !whole.contains(number));
     }
 
-    /// Drops everything at and after `size`.
+    /// Drops all bytes at and after `size`.
     pub(super) fn truncate(&mut self, size: u64) {
         drop(self.stored.split_off(&size.div_ceil(self.size)));
         let end = size.next_multiple_of(self.size);
         self.zero(&(size..end));
     }
 
-    /// Returns the next data or hole from `offset` on in a file of `end` bytes; `offset` is below
-    /// `end`.
+    /// Returns the next data or hole from `offset` on in a file of `end` bytes; `offset` must be
+    /// below `end`.
     pub(super) fn seek(&self, offset: u64, end: u64, what: Seek) -> Option<u64> {
         let first = offset / self.size;
         match what {

@@ -1,4 +1,5 @@
-//! The operations of the model, each the shortest code that does what [`FileSystem`] says.
+//! The operations of the model, each with the shortest code that meets the contract of
+//! [`FileSystem`].
 
 use super::tree::{Body, Tree};
 use super::{ModelFs, READDIR_BATCH, ROOT, XATTR_VALUE_MAX};
@@ -434,7 +435,7 @@ impl FileSystem for ModelFs {
 }
 
 impl ModelFs {
-    /// Swaps two names, each a directory, a name in it, and what it means.
+    /// Exchanges two names, each given as a directory, a name in it, and its inode.
     fn exchange(&self, tree: &mut Tree, a: (Ino, &[u8], Ino), b: (Ino, &[u8], Ino)) -> Result<()> {
         let (a_is_dir, b_is_dir) = (Self::is_dir(tree, a.2)?, Self::is_dir(tree, b.2)?);
         let gains = match (a_is_dir, b_is_dir) {

@@ -1,23 +1,23 @@
-//! The shape of a model.
+//! Options of a model.
 
 use crate::{AtimePolicy, Limits};
 
-/// The shape of a model.
+/// Options of a model.
 #[derive(Clone, Debug)]
 pub struct ModelOptions {
-    /// What it can hold.
+    /// Limits of the format.
     pub limits: Limits,
-    /// Block size in bytes; holes have this grain.
+    /// Block size in bytes, which is also the granularity of holes.
     pub block_bytes: u32,
-    /// Blocks for the data of files.
+    /// Number of blocks for the data of files.
     pub blocks: u64,
-    /// Blocks that only [`crate::Privilege::Root`] may use.
+    /// Number of blocks that only [`crate::Privilege::Root`] may use.
     pub reserve_blocks: u64,
-    /// Inodes.
+    /// Number of inodes.
     pub files: u64,
-    /// Refuse changes.
+    /// True to refuse changes.
     pub read_only: bool,
-    /// When reading sets the access time.
+    /// Rule for the access time of files that are read.
     pub atime: AtimePolicy,
 }
 

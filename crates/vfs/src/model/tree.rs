@@ -1,8 +1,8 @@
-//! The inodes of the model and the names that join them.
+//! The inodes of the model and the names that connect them.
 //!
-//! Invariants, checked by [`Tree::complaints`]: a directory's link count is two and one more for
-//! every directory in it, another inode's is its names; `..` is the directory that holds the name;
-//! an inode without names has references; `blocks_used` is the sum over all files.
+//! Invariants, checked by [`Tree::complaints`]: a directory's link count is two plus the number of
+//! its subdirectories, another inode's is the number of its names; `..` is the directory that holds
+//! the name; an inode without names has references; `blocks_used` is the sum over all files.
 
 use super::blocks::Blocks;
 use crate::{Attr, Error, FileKind, Ino, Result};
@@ -14,7 +14,7 @@ const FIRST_COOKIE: u64 = 2;
 /// The names of one directory, in the order of their cookies.
 #[derive(Debug)]
 pub(super) struct Names {
-    /// The directory that `..` names.
+    /// The inode of `..`.
     pub(super) parent: Ino,
     by_cookie: BTreeMap<u64, (Vec<u8>, Ino)>,
     by_name: HashMap<Vec<u8>, u64>,
@@ -34,7 +34,7 @@ impl Names {
         self.by_name.is_empty()
     }
 
-    /// Makes `name` mean `ino`; a name that is there keeps its cookie.
+    /// Sets the inode of `name`; an existing name keeps its cookie.
     pub(super) fn set(&mut self, name: &[u8], ino: Ino) {
         let next = &mut self.next_cookie;
         let cookie = *self.by_name.entry(name.to_vec()).or_insert_with(|| {
@@ -56,7 +56,7 @@ impl Names {
     }
 }
 
-/// What an inode holds beside its attributes.
+/// Contents of an inode, in addition to its attributes.
 #[derive(Debug)]
 pub(super) enum Body {
     File(Blocks),
@@ -80,14 +80,14 @@ pub(super) struct Tree {
     pub(super) inodes: BTreeMap<Ino, Inode>,
     pub(super) blocks_used: u64,
     pub(super) next_generation: u64,
-    /// Numbers that were in use, which are used again first.
+    /// Freed numbers, which are reused first.
     freed: BTreeSet<Ino>,
-    /// The first number that was never in use.
+    /// The first number that was never used.
     next_ino: Ino,
 }
 
 impl Tree {
-    /// Returns no inodes; the first one made gets the number `first`.
+    /// Returns an empty tree; its first inode gets the number `first`.
     pub(super) const fn new(first: Ino) -> Self {
         Self {
             inodes: BTreeMap::new(),
@@ -107,12 +107,12 @@ impl Tree {
         })
     }
 
-    /// Returns the inode, if it is in use.
+    /// Returns the inode if it is in use.
     pub(super) fn get(&self, ino: Ino) -> Result<&Inode> {
         self.inodes.get(&ino).ok_or(Error::Stale)
     }
 
-    /// Returns the inode, to change it.
+    /// Returns the inode for a change.
     pub(super) fn get_mut(&mut self, ino: Ino) -> Result<&mut Inode> {
         self.inodes.get_mut(&ino).ok_or(Error::Stale)
     }
@@ -125,7 +125,7 @@ impl Tree {
         }
     }
 
-    /// Returns the names of a directory, to change them.
+    /// Returns the names of a directory for a change.
     pub(super) fn names_mut(&mut self, dir: Ino) -> Result<&mut Names> {
         match &mut self.get_mut(dir)?.body {
             Body::Directory(names) => Ok(names),
@@ -143,7 +143,7 @@ impl Tree {
         }
     }
 
-    /// Changes the blocks of a regular file and keeps count of them.
+    /// Changes the blocks of a regular file and updates the count of blocks.
     pub(super) fn change_blocks(&mut self, ino: Ino, change: impl FnOnce(&mut Blocks)) -> Result<()> {
         self.blocks(ino)?;
         if let Body::File(blocks) = &mut self.get_mut(ino)?.body {
@@ -155,7 +155,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Returns true if `below` is `dir` or lies in it at any depth.
+    /// Returns true if `below` is `dir` or is below it at any depth.
     pub(super) fn is_within(&self, below: Ino, dir: Ino) -> Result<bool> {
         let mut at = below;
         loop {
@@ -182,7 +182,7 @@ impl Tree {
         }
     }
 
-    /// Returns what contradicts the invariants; a right model has none.
+    /// Returns the violated invariants; none in a correct model.
     pub(super) fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();
         let mut links: HashMap<Ino, u32> = HashMap::new();
@@ -202,7 +202,7 @@ impl Tree {
                             Some(_) => *links.entry(to).or_default() += 1,
                         }
                     }
-                    // The name in the parent; the root stands for its own.
+                    // The name in the parent; the root counts as its own.
                     if names.parent != ino {
                         let named = self.names(names.parent).is_ok_and(|up| up.from(0).any(|e| e.2 == ino));
                         if !named {
@@ -217,8 +217,8 @@ impl Tree {
         for (ino, inode) in &self.inodes {
             let is_dir = inode.attr.kind == FileKind::Directory;
             let found = links.get(ino).copied().unwrap_or(0);
-            // `.` and the name in the parent count; the root's `..` was counted in place of its
-            // name.
+            // `.` and the name in the parent are counted; for the root, `..` was counted instead of
+            // its name.
             let is_root = matches!(&inode.body, Body::Directory(names) if names.parent == *ino);
             let expected = if is_dir && inode.attr.nlink > 0 && !is_root { found + 1 } else { found };
             if inode.attr.nlink != expected {

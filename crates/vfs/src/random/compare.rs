@@ -1,14 +1,14 @@
-//! Comparing the whole of two file systems.
+//! Comparison of two whole file systems.
 
 use super::{MODEL_NOW, Run};
 use crate::{Attr, FileKind, FileSystem, Ino, Seek};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-/// Bytes compared at a time.
+/// Number of bytes compared at a time.
 const CHUNK: usize = 64 * 1024;
 
-/// Returns the entries of a directory but `.` and `..`, sorted by name.
+/// Returns the entries of a directory except `.` and `..`, sorted by name.
 pub(super) fn list(fs: &dyn FileSystem, dir: Ino) -> Vec<(Vec<u8>, Ino, FileKind)> {
     let mut names = Vec::new();
     fs.readdir(dir, 0, &mut |entry| {
@@ -24,7 +24,7 @@ pub(super) fn list(fs: &dyn FileSystem, dir: Ino) -> Vec<(Vec<u8>, Ino, FileKind
 }
 
 impl Run<'_> {
-    /// Stops unless the attributes agree. Times agree if the model has its own time.
+    /// Panics unless the attributes agree. Times agree if the model's is its own time.
     #[track_caller]
     pub(super) fn same_attr(&self, real: &Attr, model: &Attr) {
         let is_dir = model.kind == FileKind::Directory;
@@ -47,7 +47,7 @@ impl Run<'_> {
 
     /// Compares everything below the base directory, and every known file without a name.
     pub(super) fn compare(&mut self) {
-        self.tell("compare".to_owned());
+        self.record("compare".to_owned());
         let mut seen: HashMap<Ino, Ino> = HashMap::new();
         let mut below = Vec::new();
         for pair in &self.known {
@@ -100,7 +100,7 @@ impl Run<'_> {
         theirs
     }
 
-    /// Compares the bytes wherever either of the two says there is data.
+    /// Compares the bytes where at least one of the two reports data.
     fn compare_bytes(&self, path: &str, real: Ino, model: Ino) {
         let mut at = 0;
         let (mut ours, mut theirs) = (vec![0; CHUNK], vec![0; CHUNK]);

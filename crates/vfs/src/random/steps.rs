@@ -1,4 +1,4 @@
-//! One random operation, applied to both.
+//! Single random operations, applied to both file systems.
 
 use super::{Feature, Pair, Run, compare, node};
 use crate::conformance::errnos::{
@@ -12,24 +12,24 @@ use rand::{Rng, RngCore};
 use spindle_clock::Timestamp;
 use std::fmt::Debug;
 
-/// Sizes around which the offsets crowd.
+/// Sizes near which most offsets are.
 const BORDERS: [u64; 9] = [0, 512, 1024, 4096, 8192, 32768, 65536, 98304, 393_216];
-/// No operation here needs more free space than this, whatever the block size, and however broken
-/// into fragments.
+/// Upper limit of the free space that an operation here needs, with any block size and any
+/// fragmentation.
 const PLENTY_BYTES: u64 = 4 << 20;
-/// Errors of which several can apply to one operation; which of them is told is free.
+/// Errors of which several can apply to one operation; any of them is accepted.
 const AMBIGUOUS: [i32; 9] = [EPERM, ENOENT, EEXIST, ENOTDIR, EISDIR, EINVAL, EMLINK, ENAMETOOLONG, ENOTEMPTY];
 
 impl Run<'_> {
-    /// Stops unless both succeeded or both refused; true if both succeeded. Where space ran out it
-    /// is false, and `model` is not called.
+    /// Panics unless both succeeded or both refused. Returns the results if both succeeded. If
+    /// space ran out, returns `None` without calling `model`.
     fn agree<R: Debug, M: Debug>(
         &mut self,
         real: Result<R>,
         model: impl FnOnce(&mut Self) -> Result<M>,
     ) -> Option<(R, M)> {
         if errno(&real) == ENOSPC {
-            self.tell("  no space".to_owned());
+            self.record("  no space".to_owned());
             let stat = self.real.statfs().expect("statfs");
             if stat.bavail * u64::from(stat.frsize) > PLENTY_BYTES && stat.ffree > 0 {
                 self.differ(&format!("no space, but {stat:?}"));
@@ -53,7 +53,7 @@ impl Run<'_> {
         self.known[index]
     }
 
-    /// Mostly an inode of this kind.
+    /// Returns an inode, in most cases of this kind.
     fn mostly(&mut self, kind: FileKind) -> Pair {
         for _ in 0..20 {
             let pair = self.any();
@@ -79,7 +79,7 @@ impl Run<'_> {
         if self.rng.random_bool(0.5) { Privilege::User } else { Privilege::Root }
     }
 
-    /// Returns an offset: near a border, anywhere in the first megabyte, or, seldom, far away.
+    /// Returns an offset: near a border, anywhere in the first megabyte, or, rarely, far away.
     fn offset(&mut self) -> u64 {
         let max = self.real.limits().file_size_max;
         let offset = match self.rng.random_range(0..20) {
@@ -148,20 +148,20 @@ impl Run<'_> {
             target: &target,
             ..node(kind)
         };
-        self.tell(format!("create {kind:?} {} in {dir:?}", name.escape_ascii()));
+        self.record(format!("create {kind:?} {} in {dir:?}", name.escape_ascii()));
         let real = self.real.create(dir.real, &name, &new, by);
         if let Some((real, model)) = self.agree(real, |run| run.model.create(dir.model, &name, &new, by)) {
-            self.learn(&real, &model);
+            self.add_reference(&real, &model);
         }
     }
 
     fn link(&mut self) {
         let (pair, dir, name, by) = (self.any(), self.dir(), self.name(), self.privilege());
-        self.tell(format!("link {pair:?} as {} in {dir:?}", name.escape_ascii()));
+        self.record(format!("link {pair:?} as {} in {dir:?}", name.escape_ascii()));
         let real = self.real.link(pair.real, dir.real, &name, by);
         let model = |run: &mut Self| run.model.link(pair.model, dir.model, &name, by);
         if let Some((real, model)) = self.agree(real, model) {
-            self.learn(&real, &model);
+            self.add_reference(&real, &model);
         }
     }
 
@@ -170,7 +170,11 @@ impl Run<'_> {
         let call = move |fs: &dyn FileSystem, dir, name: &[u8]| {
             if unlink { fs.unlink(dir, name) } else { fs.rmdir(dir, name) }
         };
-        self.tell(format!("{} {} in {dir:?}", if unlink { "unlink" } else { "rmdir" }, name.escape_ascii()));
+        self.record(format!(
+            "{} {} in {dir:?}",
+            if unlink { "unlink" } else { "rmdir" },
+            name.escape_ascii()
+        ));
         let real = call(&*self.real, dir.real, &name);
         self.agree(real, |run| call(&run.model, dir.model, &name));
     }
@@ -184,25 +188,25 @@ impl Run<'_> {
             _ => RenameMode::Replace,
         };
         let names = format!("{} in {from_dir:?} to {} in {to_dir:?}", from.escape_ascii(), to.escape_ascii());
-        self.tell(format!("rename {mode:?} {names}"));
+        self.record(format!("rename {mode:?} {names}"));
         let real = self.real.rename(from_dir.real, &from, to_dir.real, &to, mode, by);
         self.agree(real, |run| run.model.rename(from_dir.model, &from, to_dir.model, &to, mode, by));
     }
 
     fn lookup(&mut self) {
         let (dir, name) = (self.dir(), self.name());
-        self.tell(format!("lookup {} in {dir:?}", name.escape_ascii()));
+        self.record(format!("lookup {} in {dir:?}", name.escape_ascii()));
         let real = self.real.lookup(dir.real, &name);
         if let Some((real, model)) = self.agree(real, |run| run.model.lookup(dir.model, &name)) {
-            self.learn(&real, &model);
+            self.add_reference(&real, &model);
         }
     }
 
     fn forget(&mut self) {
         let index = self.index();
         if index > 0 {
-            self.tell(format!("forget {:?}", self.known[index]));
-            self.give_back(index);
+            self.record(format!("forget {:?}", self.known[index]));
+            self.release(index);
         }
     }
 
@@ -212,7 +216,7 @@ impl Run<'_> {
         if self.rng.random_bool(0.9) {
             self.rng.fill_bytes(&mut data);
         }
-        self.tell(format!("write {} at {offset} to {pair:?}", data.len()));
+        self.record(format!("write {} at {offset} to {pair:?}", data.len()));
         let real = self.real.write(pair.real, offset, &data, by);
         let done = *real.as_ref().unwrap_or(&data.len());
         if let Some((real, model)) =
@@ -227,7 +231,7 @@ impl Run<'_> {
         let (pair, offset) = (self.mostly(FileKind::Regular), self.offset());
         let len = self.len();
         let (mut ours, mut theirs) = (vec![0xee; len], vec![0xee; len]);
-        self.tell(format!("read {len} at {offset} from {pair:?}"));
+        self.record(format!("read {len} at {offset} from {pair:?}"));
         let real = self.real.read(pair.real, offset, &mut ours);
         let same = self.agree(real, |run| run.model.read(pair.model, offset, &mut theirs));
         if let Some((real, model)) = same
@@ -249,7 +253,7 @@ impl Run<'_> {
         let id_max = self.real.limits().id_max;
         let rng = &mut self.rng;
         let mut time = || {
-            // Not the model's own time, nor before the epoch where the format cannot.
+            // Not the model's own time, and no time before the epoch if the format cannot store it.
             let secs = rng.random_range(10_000..2_000_000_000i64).clamp(first, last);
             rng.random_bool(0.4)
                 .then(|| SetTime::At(Timestamp::new(secs, rng.random_range(0..1_000_000_000))))
@@ -270,7 +274,7 @@ impl Run<'_> {
 
     fn change(&mut self, pair: Pair, set: &SetAttr) {
         let by = self.privilege();
-        self.tell(format!("{set:?} on {pair:?}"));
+        self.record(format!("{set:?} on {pair:?}"));
         let real = self.real.setattr(pair.real, set, by);
         if let Some((real, model)) = self.agree(real, |run| run.model.setattr(pair.model, set, by)) {
             self.same_attr(&real, &model);
@@ -292,11 +296,11 @@ impl Run<'_> {
             1 => FallocateMode::ZeroRange { keep_size },
             _ => FallocateMode::PunchHole,
         };
-        self.tell(format!("{mode:?} {len} at {offset} of {pair:?}"));
+        self.record(format!("{mode:?} {len} at {offset} of {pair:?}"));
         let mut real = self.real.fallocate(pair.real, mode, offset, len, by);
         if errno(&real) == ENOSPC && matches!(mode, FallocateMode::ZeroRange { .. }) {
-            // A part may be zero already: what needs no space makes the rest so too.
-            self.tell("  no space: punched instead".to_owned());
+            // A part may be zero already: an operation that needs no space zeroes the rest.
+            self.record("  no space: punched instead".to_owned());
             mode = FallocateMode::PunchHole;
             real = self.real.fallocate(pair.real, mode, offset, len, by);
         }
@@ -310,7 +314,7 @@ impl Run<'_> {
         let (pair, by) = (self.any(), self.privilege());
         let names: [&[u8]; 4] = [b"user.a", b"user.longer-name", b"system.a", b"user.x"];
         let name = names[self.rng.random_range(0..names.len())];
-        self.tell(format!("extended attribute {} of {pair:?}", name.escape_ascii()));
+        self.record(format!("extended attribute {} of {pair:?}", name.escape_ascii()));
         if self.rng.random_bool(0.3) {
             let real = self.real.removexattr(pair.real, name);
             self.agree(real, |run| run.model.removexattr(pair.model, name));
@@ -326,7 +330,7 @@ impl Run<'_> {
     /// Makes one inode or everything durable, and lists a directory.
     fn sync(&mut self) {
         let pair = self.any();
-        self.tell(format!("fsync {pair:?}"));
+        self.record(format!("fsync {pair:?}"));
         let done = if self.rng.random_bool(0.7) {
             self.real.fsync(pair.real, self.rng.random_bool(0.5))
         } else {

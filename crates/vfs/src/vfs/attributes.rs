@@ -1,4 +1,4 @@
-//! Changing attributes, and extended attributes.
+//! Changes of attributes, and extended attributes.
 
 use super::{HandleId, Vfs};
 use crate::access::{self, APPEND, Access, Cred, IMMUTABLE};
@@ -6,7 +6,7 @@ use crate::{Attr, Error, FileKind, Ino, Result, SetAttr, XattrMode};
 
 #[allow(clippy::missing_errors_doc)] // As `FileSystem` says, and `Access` or `NotPermitted` for want of permission.
 impl Vfs {
-    /// Changes attributes. A size needs write permission, unless `handle` is open for writing.
+    /// Changes attributes. A new size needs write permission, unless `handle` is open for writing.
     pub fn setattr(
         &self,
         cred: &Cred<'_>,
@@ -29,10 +29,10 @@ impl Vfs {
         self.fs.setattr(ino, set, cred.privilege())
     }
 
-    /// Checks access to an extended attribute: those of users are like the bytes of the file, and
-    /// only files and directories have them; the system's are the superuser's alone, as with BSD,
-    /// and nobody else sees that there are any. That holds with
-    /// [`Checking::ByKernel`](super::Checking), too: Linux leaves them to the file system.
+    /// Checks access to an extended attribute. Attributes of users have the permissions of the
+    /// file's bytes, and only files and directories have them; the system's attributes are
+    /// accessible only to the superuser, as in BSD, and invisible to others. This applies also with
+    /// [`Checking::ByKernel`](super::Checking): Linux leaves the check to the file system.
     fn permit_xattr(&self, cred: &Cred<'_>, ino: Ino, name: &[u8], want: Access) -> Result<()> {
         let attr = self.fs.getattr(ino)?;
         let writes = want.includes(Access::WRITE);
@@ -75,8 +75,8 @@ impl Vfs {
         self.fs.setxattr(ino, name, value, mode, cred.privilege())
     }
 
-    /// Lists the names of all extended attributes that `cred` may know of: those of users are
-    /// anyone's to see.
+    /// Returns the names of all extended attributes that `cred` may see: everybody sees those of
+    /// users.
     pub fn listxattr(&self, cred: &Cred<'_>, ino: Ino) -> Result<Vec<Vec<u8>>> {
         let mut names = self.fs.listxattr(ino)?;
         names.retain(|name| cred.is_root() || name.starts_with(b"user."));

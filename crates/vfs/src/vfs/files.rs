@@ -1,9 +1,10 @@
 //! Open files: handles, reading, writing, appending.
 //!
-//! A handle keeps what was allowed when it was opened. All handles of one inode share a [`Shared`]:
-//! appends hold its lock alone, other writes hold it together, so the end of the file stands still
-//! while something is appended. Invariant: an inode has a [`Shared`] exactly while it has handles
-//! or calls under way on one, and the references forgotten meanwhile are counted there: a handle
+//! A handle keeps the rights from the time of its open. All handles of an inode share a [`Shared`]:
+//! an append holds its lock exclusively, other writes hold it shared, so the end of the file does
+//! not move during an append. Invariant: an inode has a [`Shared`] exactly while it has handles or
+//! calls in progress, and references that are forgotten in the meantime are counted there: a handle
+//! closed during a call does not free the file under the call.
 //! closed under a call does not take the file away from it.
 
 use super::Vfs;
@@ -16,7 +17,7 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// An open file.
+/// Identifier of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HandleId(pub u64);
 
@@ -28,26 +29,26 @@ impl HandleId {
     }
 }
 
-/// How a file is opened.
+/// Mode of an open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // As independent as the bits of `open(2)`.
 pub struct OpenFlags {
-    /// For reading.
+    /// Opens for reading.
     pub read: bool,
-    /// For writing.
+    /// Opens for writing.
     pub write: bool,
-    /// Every write goes to the end.
+    /// Every write goes to the end of the file.
     pub append: bool,
-    /// Cut to nothing first.
+    /// The file is truncated to 0 bytes first.
     pub truncate: bool,
 }
 
 impl OpenFlags {
-    /// For reading.
+    /// Opens for reading.
     pub const READ: Self = Self { read: true, write: false, append: false, truncate: false };
-    /// For writing.
+    /// Opens for writing.
     pub const WRITE: Self = Self { read: false, write: true, append: false, truncate: false };
-    /// For both.
+    /// Opens for both.
     pub const READ_WRITE: Self = Self { read: true, write: true, append: false, truncate: false };
 
     const fn access(self) -> Access {
@@ -56,14 +57,14 @@ impl OpenFlags {
     }
 }
 
-/// What all handles of an inode share.
+/// State shared by all handles of an inode.
 #[derive(Debug, Default)]
 struct Shared {
     append: Arc<RwLock<()>>,
-    /// Handles, and calls under way.
+    /// Number of handles and calls in progress.
     users: u64,
-    /// References to give back when the last user goes.
-    owed: u64,
+    /// Number of references to release when the last user ends.
+    deferred: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -86,23 +87,23 @@ struct Open {
 pub(super) struct OpenFiles(Mutex<Open>);
 
 impl OpenFiles {
-    /// Returns how many of these references are to be given back now.
+    /// Returns the number of these references to release now; the rest are released later.
     pub(super) fn defer_forget(&self, ino: Ino, count: u64) -> u64 {
         match self.0.lock().inodes.get_mut(&ino) {
             Some(shared) => {
-                shared.owed += count;
+                shared.deferred += count;
                 0
             }
             None => count,
         }
     }
 
-    /// Returns the lock under which the end of an open file is moved.
+    /// Returns the lock that guards the end of an open file.
     pub(super) fn append_lock(&self, ino: Ino) -> Option<Arc<RwLock<()>>> {
         self.0.lock().inodes.get(&ino).map(|shared| shared.append.clone())
     }
 
-    /// Returns true if `handle` is open for writing `ino`.
+    /// Returns true if `handle` is open for writing on `ino`.
     pub(super) fn may_write(&self, handle: HandleId, ino: Ino) -> bool {
         self.0.lock().handles.get(&handle).is_some_and(|file| file.ino == ino && file.flags.write)
     }
@@ -128,32 +129,32 @@ impl OpenFiles {
         Ok(file)
     }
 
-    /// Removes a handle, which is then still to be released.
+    /// Removes a handle; [`Self::release`] must follow.
     fn remove(&self, handle: HandleId) -> Result<Ino> {
         Ok(self.0.lock().handles.remove(&handle).ok_or(Error::BadHandle)?.ino)
     }
 
-    /// Returns one user of an inode is done; the references that are now to be given back.
+    /// Removes one user of an inode. Returns the number of references to release now.
     fn release(&self, ino: Ino) -> u64 {
         let mut open = self.0.lock();
         let Some(shared) = open.inodes.get_mut(&ino) else { return 0 };
         shared.users -= 1;
-        let owed = shared.owed;
+        let deferred = shared.deferred;
         if shared.users > 0 {
             return 0;
         }
         open.inodes.remove(&ino);
-        owed
+        deferred
     }
 }
 
-/// An open file during a call on it.
-struct InUse<'a> {
+/// An open file during a call.
+struct FileInUse<'a> {
     vfs: &'a Vfs,
     file: OpenFile,
 }
 
-impl Deref for InUse<'_> {
+impl Deref for FileInUse<'_> {
     type Target = OpenFile;
 
     fn deref(&self) -> &OpenFile {
@@ -161,7 +162,7 @@ impl Deref for InUse<'_> {
     }
 }
 
-impl Drop for InUse<'_> {
+impl Drop for FileInUse<'_> {
     fn drop(&mut self) {
         self.vfs.release_file(self.file.ino);
     }
@@ -169,7 +170,7 @@ impl Drop for InUse<'_> {
 
 #[allow(clippy::missing_errors_doc)] // As `FileSystem` says; `BadHandle` for a handle that is not open, or not for this.
 impl Vfs {
-    /// Opens a regular file or a directory (for reading only), to which the caller has a reference.
+    /// Opens a regular file or a directory (only for reading) on which the caller has a reference.
     pub fn open(&self, cred: &Cred<'_>, ino: Ino, flags: OpenFlags) -> Result<HandleId> {
         let attr = self.fs.getattr(ino)?;
         let writes = flags.write || flags.truncate;
@@ -198,7 +199,7 @@ impl Vfs {
         Ok(handle)
     }
 
-    /// Creates a regular file and opens it, whatever its permissions say; takes a reference.
+    /// Creates a regular file and opens it, whatever its permissions; takes a reference.
     pub fn create_open(
         &self,
         cred: &Cred<'_>,
@@ -224,18 +225,18 @@ impl Vfs {
     }
 
     fn release_file(&self, ino: Ino) {
-        let owed = self.files.release(ino);
-        if owed > 0 {
-            self.forget(ino, owed);
+        let deferred = self.files.release(ino);
+        if deferred > 0 {
+            self.forget(ino, deferred);
         }
     }
 
-    fn file(&self, handle: HandleId) -> Result<InUse<'_>> {
-        Ok(InUse { vfs: self, file: self.files.enter(handle)? })
+    fn file(&self, handle: HandleId) -> Result<FileInUse<'_>> {
+        Ok(FileInUse { vfs: self, file: self.files.enter(handle)? })
     }
 
-    /// Releases all byte-range locks of `owner` on a file, as a process does that closes any handle
-    /// of it.
+    /// Releases all byte-range locks of `owner` on a file, as when a process closes any handle of
+    /// it.
     pub fn release_owner(&self, ino: Ino, owner: LockOwner) {
         self.locks.unlock_range(ino, owner, crate::ByteRange::ALL);
     }
@@ -247,12 +248,12 @@ impl Vfs {
 
     /// Returns an open file for writing. A kernel that caches writes may read and write with any
     /// handle.
-    fn to_write(&self, handle: HandleId) -> Result<InUse<'_>> {
+    fn writable(&self, handle: HandleId) -> Result<FileInUse<'_>> {
         let file = self.file(handle)?;
         if file.flags.write || !self.checks() { Ok(file) } else { Err(Error::BadHandle) }
     }
 
-    /// Reads; short only at the end.
+    /// Reads bytes; returns less than asked for only at the end of the file.
     pub fn read(&self, handle: HandleId, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let file = self.file(handle)?;
         if !file.flags.read && self.checks() {
@@ -261,10 +262,10 @@ impl Vfs {
         self.fs.read(file.ino, offset, buf)
     }
 
-    /// Writes at `offset`, or at the end if the file was opened to append; a user's write takes
-    /// set-id bits away.
+    /// Writes at `offset`, or at the end if the file is open for appending; a write by a user
+    /// clears the set-id bits.
     pub fn write(&self, cred: &Cred<'_>, handle: HandleId, offset: u64, data: &[u8]) -> Result<usize> {
-        let file = self.to_write(handle)?;
+        let file = self.writable(handle)?;
         if self.checks() && !cred.is_root() {
             self.drop_set_id(file.ino, file.by)?;
         }
@@ -289,7 +290,7 @@ impl Vfs {
 
     /// Allocates, zeroes or frees a range of an open file.
     pub fn fallocate(&self, handle: HandleId, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
-        let file = self.to_write(handle)?;
+        let file = self.writable(handle)?;
         let _steady = file.append.read();
         self.fs.fallocate(file.ino, mode, offset, len, file.by)
     }

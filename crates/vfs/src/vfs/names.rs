@@ -1,7 +1,6 @@
-//! Names: looking up, creating, linking, removing, renaming, listing.
+//! Names: lookups, creation, links, removal, renames, lists.
 //!
-//! What is there is found before permission is checked, so that `ENOENT` and `EEXIST` come before
-//! `EACCES`.
+//! Existence is checked before permission, so `ENOENT` and `EEXIST` precede `EACCES`.
 
 use super::Vfs;
 use crate::access::{self, APPEND, Access, Cred, IMMUTABLE};
@@ -34,7 +33,7 @@ impl Vfs {
         Ok(attr)
     }
 
-    /// Checks that names can be added to `dir`; gives its attributes.
+    /// Checks that names can be added to `dir`, and returns its attributes.
     fn permit_new_name(&self, cred: &Cred<'_>, dir: Ino, name: &[u8]) -> Result<Attr> {
         self.search(cred, dir)?;
         let attr = self.fs.getattr(dir)?;
@@ -47,7 +46,7 @@ impl Vfs {
         };
         match allowed {
             Ok(()) => Ok(attr),
-            // That it is there already is the better answer.
+            // If the name exists, that is the more useful error.
             Err(Error::Access | Error::NotPermitted) if self.peek(dir, name).is_ok() => Err(Error::Exists),
             Err(error) => Err(error),
         }
@@ -63,7 +62,8 @@ impl Vfs {
     }
 
     /// Creates an inode of any kind with a name; takes a reference. The umask is applied and the
-    /// group is chosen here; with [`super::Checking::Checked`] device nodes are the superuser's.
+    /// group is chosen here; with [`super::Checking::Checked`] only the superuser creates device
+    /// nodes.
     pub fn create(&self, cred: &Cred<'_>, dir: Ino, name: &[u8], node: &NewNode<'_>) -> Result<Attr> {
         let parent = self.permit_new_name(cred, dir, name)?;
         let is_device = matches!(node.kind, FileKind::BlockDevice | FileKind::CharDevice);
@@ -83,10 +83,10 @@ impl Vfs {
         self.fs.link(ino, dir, name, cred.privilege())
     }
 
-    /// Removes a name of anything but a directory.
+    /// Removes a name of an inode that is no directory.
     pub fn unlink(&self, cred: &Cred<'_>, dir: Ino, name: &[u8]) -> Result<()> {
         self.search(cred, dir)?;
-        // What cannot be looked up, the file system refuses in its own words.
+        // If the lookup fails, the file system returns its own error.
         if let Ok(attr) = self.peek(dir, name) {
             self.permit_removal(cred, dir, &attr)?;
         }
@@ -135,7 +135,8 @@ impl Vfs {
         self.fs.rename(from.0, from.1, to.0, to.1, mode, cred.privilege())
     }
 
-    /// A directory that gets another parent is written: its `..` changes.
+    /// Checks the permission to write a directory that gets another parent, because its `..`
+    /// changes.
     fn permit_new_parent(&self, cred: &Cred<'_>, moved: &Attr, from: Ino, to: Ino) -> Result<()> {
         if moved.kind == FileKind::Directory && from != to {
             self.permit(moved, cred, Access::WRITE)
@@ -144,7 +145,7 @@ impl Vfs {
         }
     }
 
-    /// Returns the target of a symbolic link; anyone who reached it may read it.
+    /// Returns the target of a symbolic link, without a check of permissions.
     pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
         self.fs.readlink(ino)
     }

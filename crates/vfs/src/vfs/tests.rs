@@ -1,4 +1,4 @@
-//! The front over the model.
+//! Tests of the front, over the model.
 
 mod through;
 
@@ -24,7 +24,7 @@ pub(crate) fn node(kind: FileKind, perm: u32, cred: &Cred<'_>) -> NewNode<'stati
     NewNode { kind, perm, uid: cred.uid, gid: cred.gid, rdev: Rdev::default(), target: b"t" }
 }
 
-/// Makes a directory of `cred` in the root, as the superuser may.
+/// Creates a directory of `cred` in the root, with the superuser's rights.
 fn dir_of(vfs: &Vfs, name: &[u8], perm: u32, cred: &Cred<'_>) -> Ino {
     vfs.create(&ROOT, vfs.root(), name, &node(FileKind::Directory, perm, cred)).unwrap().ino
 }
@@ -37,8 +37,8 @@ fn set_flags(vfs: &Vfs, ino: Ino, flags: u32) {
     vfs.setattr(&ROOT, ino, &SetAttr { flags: Some(flags), ..SetAttr::default() }, None).unwrap();
 }
 
-/// Promise: names are found, made and removed with the permissions of the directory, and existence
-/// is told first.
+/// Promise: names are found, created and removed with the permissions of the directory; errors of
+/// existence come first.
 #[test]
 fn names_need_permission() {
     let vfs = front(Options::default());
@@ -63,8 +63,8 @@ fn names_need_permission() {
     vfs.unlink(&ALICE, dir, b"file").unwrap();
 }
 
-/// Promise: in a sticky directory others' files stay; a directory that gets another parent must be
-/// writable itself.
+/// Promise: in a sticky directory the files of others stay; a directory that gets another parent
+/// must itself be writable.
 #[test]
 fn renames_need_permission() {
     let vfs = front(Options::default());
@@ -88,7 +88,7 @@ fn renames_need_permission() {
     assert_eq!(vfs.getattr(locked).unwrap().nlink, 2);
 }
 
-/// Promise: file flags hold names, bytes and attributes whoever asks, and whoever checks the
+/// Promise: file flags protect names, bytes and attributes from every caller, with any checking of
 /// permissions.
 #[test]
 fn flags_are_obeyed() {
@@ -127,8 +127,8 @@ fn flags_are_obeyed() {
     }
 }
 
-/// Promise: a kernel that checks permissions is not asked again; groups of new files are chosen all
-/// the same.
+/// Promise: if the kernel checks permissions, this layer does not; it still chooses the groups of
+/// new files.
 #[test]
 fn the_kernel_checks() {
     let vfs = front(Options { checking: Checking::ByKernel, group: GroupRule::SysV });
@@ -142,8 +142,8 @@ fn the_kernel_checks() {
     assert_eq!((sub.gid, sub.perm), (1, 0o2700));
 }
 
-/// Promise: a handle does what it was opened for, whatever the permissions become, and nothing
-/// after it is closed.
+/// Promise: a handle keeps the rights of its open even if permissions change, and has none after it
+/// is closed.
 #[test]
 fn handles_keep_what_was_allowed() {
     let vfs = front(Options::default());
@@ -174,7 +174,7 @@ fn handles_keep_what_was_allowed() {
     vfs.close(truncating).unwrap();
 }
 
-/// Promise: a user's write takes set-id bits away, the superuser's does not.
+/// Promise: a write by a user clears set-id bits; a write by the superuser does not.
 #[test]
 fn writing_drops_set_id() {
     let vfs = front(Options::default());
@@ -187,8 +187,8 @@ fn writing_drops_set_id() {
     }
 }
 
-/// Promise: an open file lives on when its names are removed and its references forgotten, until it
-/// is closed.
+/// Promise: an open file stays until it is closed, even if its names are removed and its references
+/// forgotten.
 #[test]
 fn open_files_live() {
     let vfs = front(Options::default());
@@ -208,8 +208,8 @@ fn open_files_live() {
     assert_eq!(vfs.statfs().unwrap(), before);
 }
 
-/// Promise: handles that are closed under calls take the file away from none: reads and writes give
-/// its bytes or say that the handle is closed, never another file's.
+/// Promise: a handle that is closed during calls does not free the file under them: reads and
+/// writes access its bytes or fail because the handle is closed, and never access another file.
 #[test]
 fn closing_under_calls() {
     let vfs = front(Options::default());
@@ -237,7 +237,7 @@ fn closing_under_calls() {
     assert_eq!(vfs.statfs().unwrap(), before);
 }
 
-/// Promise: of what several threads append through handles of their own, nothing is lost or torn.
+/// Promise: when several threads append through their own handles, no record is lost or torn.
 #[test]
 fn appends_are_atomic() {
     let vfs = front(Options::default());
@@ -249,7 +249,7 @@ fn appends_are_atomic() {
             scope.spawn(move || {
                 let handle = vfs.open(&ROOT, file, append).unwrap();
                 for _ in 0..200 {
-                    // The offset given is of no account.
+                    // The given offset is ignored.
                     assert_eq!(vfs.write(&ROOT, handle, 0, &[thread + 1; 50]).unwrap(), 50);
                 }
                 vfs.close(handle).unwrap();
@@ -266,7 +266,7 @@ fn appends_are_atomic() {
     assert_eq!(counts, [0, 200, 200, 200, 200]);
 }
 
-/// Promise: closing an open file releases its whole-file lock, and byte ranges go by their owner.
+/// Promise: closing an open file releases its whole-file lock; byte ranges are released by owner.
 #[test]
 fn closing_releases_locks() {
     let vfs = front(Options::default());
@@ -292,8 +292,9 @@ fn closing_releases_locks() {
     assert!(vfs.locks().is_free(file));
 }
 
-/// Promise: users' extended attributes are read and written like the file's bytes; the system's are
-/// the superuser's alone, also where the kernel checks permissions, and nobody else sees them.
+/// Promise: extended attributes of users have the permissions of the file's bytes; the system's are
+/// accessible only to the superuser, also if the kernel checks permissions, and invisible to
+/// others.
 #[test]
 fn xattrs_need_permission() {
     for checking in [Checking::Checked, Checking::ByKernel] {

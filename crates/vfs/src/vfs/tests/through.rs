@@ -1,4 +1,5 @@
-//! The conformance suite through the front: as far as the superuser sees, it changes nothing.
+//! The conformance suite through the front: for the superuser it behaves like the file system
+//! below.
 
 use super::super::{Checking, OpenFlags, Options, Vfs};
 use crate::conformance::{Harness, ModelHarness};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 struct Through(Vfs);
 
-/// Returns the asker with this privilege.
+/// Returns the caller with this privilege.
 fn cred(by: Privilege) -> Cred<'static> {
     if by == Privilege::Root { Cred::root() } else { Cred::user(1, 1) }
 }
