@@ -14,7 +14,7 @@
 //! (files, names and the operations). Beside them stand [`newfs`], [`check`] and [`tunefs`], which
 //! need no mount. A newcomer reads [`ondisk`] (the structures), [`Layout`] (where everything is)
 //! and [`Superblock`] first, then `volume::alloc`, `tree::file`, `tree::dir` and `tree::ops`.
-//! `tree::inode` gives the order of the locks.
+//! The crate `spindle_tree` gives the order of the locks.
 
 pub mod check;
 mod format;

@@ -174,4 +174,8 @@ impl<N: Number, D: Dinode, X> Nodes<N, D, X> {
     pub fn new(atime: AtimePolicy) -> Self {
         Self { table: InodeTable::default(), atime, rename_lock: Mutex::new(()), unfreed: Mutex::default() }
     }
+    /// Returns the inodes that have lost their last name and could not be freed then.
+    pub fn unfreed(&self) -> Vec<N> {
+        self.unfreed.lock().iter().copied().collect()
+    }
 }

@@ -9,9 +9,10 @@
 //! repairs one. The caller asks [`V7::read_only_reasons`] why it could not write, gives back the
 //! references it was given, and calls `unmount` in the end.
 //!
-//! To be read in this order: [`ondisk`] (the structures), `format` and `superblock` (which of them
-//! it is), `layout` (where everything is), `freelist` and `ilist` (what is free), `inode`, `bmap`,
-//! `file`, `truncate`, `dir`, `names`, `rename`, `attr`, `ops`, `mount`.
+//! Read in this order: `format` ([`ondisk`], the structures; `kind` and `superblock`, which of them
+//! it is; `layout`, where everything is), `volume` (`free_list` and `ilist`, what is free; `bmap`,
+//! `inodes`, `tx`), `tree` (`file`, `truncate`, `dir`, `attr`, `ops`, `mount`), and the crate
+//! `spindle_tree` for names and rename.
 
 pub mod check;
 mod format;

@@ -115,16 +115,21 @@ impl V7 {
         if self.volume.is_read_only() {
             return Ok(());
         }
-        // What could not be freed before may have left memory.
-        self.regain_space()?;
         // One file that cannot be freed must not keep the others' changes from the device.
         let mut freed = Ok(());
+        // What could not be freed before may have left memory.
+        for ino in self.nodes.unfreed() {
+            match self.volume.note(self.iget(ino)) {
+                Ok(_) | Err(Error::Stale) => {}
+                Err(error) => freed = freed.and(Err(error)),
+            }
+        }
         for inode in self.nodes.table.all() {
             freed = freed.and(self.volume.note(self.free_orphan(&inode)));
         }
         self.sync_all()?;
         self.volume.end_changes();
-        let clean = self.was_clean && !self.volume.is_damaged();
+        let clean = self.was_clean && freed.is_ok() && !self.volume.is_damaged();
         if self.volume.is_marked() && clean {
             self.volume.write_superblock(true)?;
         }

@@ -1,6 +1,6 @@
 //! The operations: [`FileSystem`] for the old file system.
 //!
-//! Each one takes the locks of the inodes it touches in the order of [`crate::tree::inode`], looks,
+//! Each one takes the locks of the inodes it touches in the order of [`spindle_tree`], looks,
 //! decides, begins a transaction, and changes; if any of it fails, everything is as it was
 //! ([`crate::volume::tx`]). There is no reserve, so it does not matter who asks.
 
