@@ -21,10 +21,8 @@ const CLOSED_PIPE: u8 = 128 + 13;
 pub enum Failure {
     /// A failure with a message for the user.
     Message {
-        /// One line: the object, and the reason.
-        text: String,
-        /// The system's error number, if there is one.
-        errno: Option<i32>,
+        /// One line: the object, and the reason; and the system's error number, if there is one.
+        error: spindle::Error,
         /// The exit code of the program.
         code: u8,
     },
@@ -35,12 +33,12 @@ pub enum Failure {
 impl Failure {
     /// Returns an ordinary failure.
     pub fn new(text: impl Into<String>) -> Self {
-        Self::Message { text: without_number(&text.into()), errno: None, code: FAILED }
+        Self::Message { error: spindle::Error::new(text), code: FAILED }
     }
 
     /// Returns the failure of an invalid command line.
     pub fn usage(text: impl Into<String>) -> Self {
-        Self::Message { text: text.into(), errno: None, code: USAGE }
+        Self::Message { error: spindle::Error::new(text), code: USAGE }
     }
 
     /// Returns the same failure with another exit code.
@@ -59,43 +57,49 @@ impl Failure {
         }
     }
 
+    /// Returns the error without the exit code.
+    pub fn into_error(self) -> spindle::Error {
+        match self {
+            Self::Message { error, .. } => error,
+            Self::ClosedPipe => rustix::io::Errno::PIPE.into(),
+        }
+    }
+
     /// Returns true if the failure has the error number of `error`.
     pub fn is(&self, error: &spindle_vfs::Error) -> bool {
-        matches!(self, Self::Message { errno: Some(errno), .. } if *errno == error.errno())
+        matches!(self, Self::Message { error: failed, .. } if failed.is(error))
     }
-}
-
-/// Returns the text without the error number in brackets that the standard library adds.
-fn without_number(text: &str) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(start) = rest.find(" (os error ") {
-        let Some(len) = rest[start..].find(')') else { break };
-        out.push_str(&rest[..start]);
-        rest = &rest[start + len + 1..];
-    }
-    out + rest
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // The text may contain names from an image or an archive.
-            Self::Message { text, .. } => f.write_str(&crate::text::terminal_safe(text)),
+            Self::Message { error, .. } => f.write_str(&crate::text::terminal_safe(&error.to_string())),
             Self::ClosedPipe => f.write_str("the reader of the output closed the pipe"),
         }
     }
 }
 
+impl From<spindle::Error> for Failure {
+    fn from(error: spindle::Error) -> Self {
+        // Only outputs are written to pipes.
+        if error.errno() == Some(rustix::io::Errno::PIPE.raw_os_error()) {
+            return Self::ClosedPipe;
+        }
+        Self::Message { error, code: FAILED }
+    }
+}
+
 impl From<spindle_vfs::Error> for Failure {
     fn from(error: spindle_vfs::Error) -> Self {
-        Self::Message { text: without_number(&error.to_string()), errno: Some(error.errno()), code: FAILED }
+        spindle::Error::from(error).into()
     }
 }
 
 impl From<spindle_device::Error> for Failure {
     fn from(error: spindle_device::Error) -> Self {
-        Self::new(error.to_string())
+        spindle::Error::from(error).into()
     }
 }
 
@@ -132,17 +136,13 @@ impl From<spindle_record::Error> for Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        let text = without_number(&error.to_string());
-        let errno = error.raw_os_error();
-        // Our own messages begin with a small letter, so the system's do too.
-        let text = if errno.is_some() { text.to_lowercase() } else { text };
-        Self::Message { text, errno, code: FAILED }
+        spindle::Error::from(error).into()
     }
 }
 
 impl From<rustix::io::Errno> for Failure {
     fn from(errno: rustix::io::Errno) -> Self {
-        std::io::Error::from(errno).into()
+        spindle::Error::from(errno).into()
     }
 }
 
@@ -158,9 +158,7 @@ pub trait Context<T> {
 impl<T, E: Into<Failure>> Context<T> for std::result::Result<T, E> {
     fn context(self, what: impl fmt::Display) -> Result<T> {
         self.map_err(|error| match error.into() {
-            Failure::Message { text, errno, code } => {
-                Failure::Message { text: format!("{what}: {text}"), errno, code }
-            }
+            Failure::Message { error, code } => Failure::Message { error: error.within(what), code },
             Failure::ClosedPipe => Failure::ClosedPipe,
         })
     }
@@ -181,9 +179,7 @@ mod tests {
             Err::<(), _>(spindle_vfs::Error::NotFound).named(b"a\nb").context("disk.img").unwrap_err();
         assert_eq!(failure.to_string(), r"disk.img: a\nb: no such file or directory");
         assert!(failure.is(&spindle_vfs::Error::NotFound) && failure.code() == FAILED);
-        let failure = Err::<(), _>(rustix::io::Errno::ACCESS).context("x").unwrap_err();
-        assert_eq!(failure.to_string(), "x: permission denied");
-        let failure = Failure::new("a: No such file (os error 2); b (os error 5)");
-        assert_eq!(failure.to_string(), "a: No such file; b");
+        let failure = Failure::from(spindle::Error::from(rustix::io::Errno::PIPE));
+        assert!(matches!(failure, Failure::ClosedPipe));
     }
 }

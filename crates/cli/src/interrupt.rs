@@ -5,7 +5,7 @@
 //! becomes an ordinary failure: images are closed and unfinished files are removed as after any
 //! failure. Only the exit code is that of the signal.
 
-use crate::error::{Context, Failure, Result};
+use crate::error::{Context, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -43,12 +43,12 @@ pub fn received() -> Option<u8> {
 }
 
 /// Fails if a signal was received.
-pub fn check() -> Result<()> {
+pub fn check() -> spindle::Result<()> {
     let Some(watch) = WATCH.get() else { return Ok(()) };
     if let Ok(Some(signal)) = watch.signals.read_signal() {
         watch.seen.store(u8::try_from(signal.ssi_signo).unwrap_or(0), Ordering::Relaxed);
     }
-    if received().is_some() { Err(Failure::new(INTERRUPTED)) } else { Ok(()) }
+    if received().is_some() { Err(spindle::Error::new(INTERRUPTED)) } else { Ok(()) }
 }
 
 const INTERRUPTED: &str = "interrupted";

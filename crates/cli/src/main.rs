@@ -1,7 +1,7 @@
 //! The `spindle` command.
 //!
-//! [`commands`] lists the commands with their arguments, [`transfer`] copies trees, and [`image`]
-//! opens file systems. An error comes up as an [`error::Failure`]; `main` prints it once.
+//! [`commands`] lists the commands with their arguments; what they do is in the crate `spindle`. An
+//! error comes up as an [`error::Failure`]; `main` prints it once.
 
 // Users read the comments on arguments on a terminal and in the manual: they are not Markdown.
 #![allow(clippy::doc_markdown)]
@@ -19,12 +19,9 @@ mod logger;
 mod mkfs;
 mod outfile;
 mod output;
-mod partition;
-mod paths;
 mod progress;
 mod target;
 mod text;
-mod transfer;
 
 use commands::helper::{Invocation, parse_command_line};
 use error::Failure;

@@ -1,23 +1,14 @@
-//! Creating a file system in a file, block device or partition: the parameters from the command
-//! line, and the checks that nothing is overwritten by mistake.
+//! The parameters of a new file system on the command line, and making it.
 
-use crate::error::{Context, Failure, Result};
-use crate::image;
+use crate::error::Result;
 use crate::interruptible::Interruptible;
-use crate::outfile;
 use crate::progress::Progress;
 use crate::text;
-use rand::SeedableRng;
-use rand::rngs::StdRng;
-use spindle_clock::{Clock, ManualClock, SystemClock};
-use spindle_device::{Device, FileDevice, Part, Spec};
-use spindle_ffs::newfs::{Format, Geometry, Optimization, Parameters, Plan};
+use spindle::newfs::{self, Format, Geometry, Optimization, Parameters, Plan};
+use spindle_device::Device;
+use spindle_ffs::Dialect;
 use spindle_ffs::ondisk::flags;
-use spindle_ffs::{Dialect, Ffs, LogPlace, LogUse, OpenOptions};
 use spindle_ondisk::Endian;
-use spindle_vfs::FileSystem;
-use std::path::PathBuf;
-use std::sync::Arc;
 
 /// The parameters of newfs.
 #[derive(clap::Args, Clone, Debug)]
@@ -214,158 +205,11 @@ impl FsArgs {
     }
 }
 
-/// The image in which to create a file system.
-#[derive(Clone, Copy, Debug)]
-pub struct Destination<'a> {
-    /// The image as the user named it.
-    pub image: &'a str,
-    /// The requested size in bytes.
-    pub size: Option<u64>,
-    /// Overwrite an existing file system or partition table.
-    pub force: bool,
-}
-
-impl Destination<'_> {
-    /// Returns the requested size in bytes, or `u64::MAX`.
-    pub fn max_bytes(&self) -> u64 {
-        self.size.unwrap_or(u64::MAX)
-    }
-
-    /// Returns the plan of the file system and writes nothing. The image need not exist if a
-    /// size is given.
-    pub fn plan(&self, fs: &FsArgs) -> Result<Plan> {
-        let size = match self.size {
-            Some(size) => size,
-            None => image::open_device_unlocked(&image::parse_spec(self.image)?)?.info().size_bytes,
-        };
-        Plan::new(&fs.parameters(size)).map_err(|e| Failure::new(e.to_string()))
-    }
-}
-
-/// The file or device in which a file system was created, for cleaning up after a failure.
-#[derive(Debug)]
-pub enum Created {
-    /// A new file.
-    File(PathBuf),
-    /// A file or device that existed before.
-    Existing(Spec),
-}
-
-impl Created {
-    /// Removes the file if it is new. An error is ignored, because the caller reports the
-    /// failure that led here.
-    pub fn undo(&self) {
-        if let Self::File(path) = self {
-            let _ = std::fs::remove_file(path);
-        }
-    }
-
-    /// Undoes a file system that was written: removes a new file, and marks the file system on
-    /// an existing device as unfinished.
-    pub fn undo_written(&self) {
-        self.undo();
-        if let Self::Existing(spec) = self {
-            let device = spec.open(&spindle_device::OpenOptions::read_write());
-            let _ = device.map(|device| spindle_ffs::newfs::mark_unfinished(&*device));
-        }
-    }
-}
-
-/// Opens the device for a new file system, or creates a missing file. Refuses to overwrite a file
-/// system or partition table.
-pub fn open_new(destination: &Destination<'_>) -> Result<(Arc<dyn Device>, Created)> {
-    let spec = image::parse_spec(destination.image)?;
-    let options = spindle_device::OpenOptions::read_write();
-    if !spec.path.exists() {
-        let Some(size) = destination.size else {
-            return Err(Failure::new(format!(
-                "{}: does not exist; give its size with -s to create it",
-                spec.path.display()
-            )));
-        };
-        if spec.part != Part::Whole {
-            let path = spec.path.display();
-            return Err(Failure::new(format!("{path}: does not exist, so it has no partitions")));
-        }
-        let created = Created::File(spec.path.clone());
-        let device = FileDevice::create(&spec.path, size, &options).inspect_err(|_| created.undo())?;
-        return Ok((Arc::new(device), created));
-    }
-    let mut device = spec.open(&options)?;
-    if !destination.force {
-        refuse_overwriting(&*device).context(destination.image)?;
-    }
-    if let Some(size) = destination.size.filter(|&size| size > device.info().size_bytes) {
-        let is_file = std::fs::metadata(&spec.path).is_ok_and(|metadata| metadata.is_file());
-        if spec.part != Part::Whole || !is_file {
-            let has = device.info().size_bytes;
-            return Err(Failure::new(format!(
-                "{}: too small: it has {has} of {size} bytes",
-                destination.image
-            )));
-        }
-        drop(device);
-        device = Arc::new(FileDevice::open_resized(&spec.path, size, &options)?);
-    }
-    Ok((device, Created::Existing(spec)))
-}
-
-fn refuse_overwriting(device: &dyn Device) -> Result<()> {
-    let Some(found) = outfile::contents(device)? else { return Ok(()) };
-    let parts = if found.contains("partition") { ", and IMAGE@PARTITION names a partition" } else { "" };
-    Err(Failure::new(format!("contains {found} already; --force overwrites it{parts}")))
-}
-
-/// Returns the clock of a command: one that stands still at `timestamp`, or the system's.
-pub fn clock(timestamp: Option<i64>) -> Arc<dyn Clock> {
-    match timestamp {
-        Some(secs) => Arc::new(ManualClock::at(secs)),
-        None => Arc::new(SystemClock),
-    }
-}
-
-/// Returns the seed of the random numbers for `timestamp`.
-pub fn seed(timestamp: Option<i64>) -> Option<u64> {
-    timestamp.map(i64::cast_unsigned)
-}
-
-/// Writes a planned file system.
+/// Writes a planned file system, with a progress bar. A signal ends it.
 pub fn make(plan: &Plan, device: &dyn Device, timestamp: Option<i64>) -> Result<()> {
-    let mut random = match seed(timestamp) {
-        Some(seed) => StdRng::seed_from_u64(seed),
-        None => StdRng::from_os_rng(),
-    };
     let progress = Progress::new("making", None);
     let group_bytes = u64::from(plan.layout.fs_fpg) * u64::from(plan.layout.fs_fsize);
-    spindle_ffs::newfs::write(plan, &Interruptible(device), &*clock(timestamp), &mut random, &mut |_, _| {
-        progress.add(group_bytes);
-    })?;
-    Ok(())
-}
-
-/// Creates a log in a file system that is not mounted, and returns its place. The size is `bytes`,
-/// or that of a mount's log. Refuses if there is an objection to writing: after a crash a log would
-/// vouch for a file system that nobody has checked.
-pub fn make_log(
-    device: &Arc<dyn Device>,
-    dialect: Option<Dialect>,
-    bytes: Option<u64>,
-    timestamp: Option<i64>,
-) -> Result<LogPlace> {
-    let options = OpenOptions {
-        dialect,
-        log: LogUse::Wanted,
-        log_bytes: bytes,
-        seed: seed(timestamp),
-        ..OpenOptions::default()
-    };
-    let ffs = Ffs::open(Arc::clone(device), clock(timestamp), &options)?;
-    if ffs.read_only() {
-        let reasons = image::reasons(ffs.read_only_reasons());
-        return Err(Failure::new(format!("cannot create a log, not even with --force: {reasons}")));
-    }
-    ffs.unmount()?;
-    ffs.superblock().log_place().ok_or_else(|| Failure::new("no log was created"))
+    Ok(newfs::write(plan, &Interruptible(device), timestamp, &mut || progress.add(group_bytes))?)
 }
 
 /// Size of a log in bytes; `None` for the default size of a mount's log.

@@ -5,12 +5,12 @@
 //! destroy a file system.
 
 use crate::error::{Context, Failure, Result};
-use crate::image::{self, Found};
 use crate::interrupt;
-use crate::text;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use spindle_device::{Caching, Device, FileDevice, partitions};
+use spindle::detect::contents;
+use spindle::transfer::InPlace;
+use spindle_device::{Caching, FileDevice};
 use std::fs::{File, Metadata};
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,26 +25,6 @@ pub struct OutArgs {
     pub force: bool,
 }
 
-/// Returns a description of the file system or partition table on a device, if there is one.
-pub fn contents(device: &dyn Device) -> Result<Option<String>> {
-    match image::detect(device) {
-        Ok(Found::Old(found)) => {
-            return Ok(Some(format!("an old UNIX file system ({})", found.superblock.format)));
-        }
-        Ok(Found::Ffs(found)) => {
-            let version = text::version(found.layout.version, found.layout.inode_format);
-            return Ok(Some(format!("a {version} file system of {}", found.dialect)));
-        }
-        Err(spindle_vfs::Error::Corrupt { .. }) => return Ok(Some("a damaged file system".into())),
-        Err(_) => {}
-    }
-    let table = partitions(device)?;
-    Ok(table.scheme.map(|scheme| {
-        let names: Vec<&str> = table.partitions.iter().map(|p| p.name.as_str()).collect();
-        format!("a partition table ({scheme}: {})", names.join(", "))
-    }))
-}
-
 /// Returns a description of the file system or partition table in the file or block device at
 /// `path`, if there is one.
 pub fn image_at(path: &Path) -> Result<Option<String>> {
@@ -55,7 +35,7 @@ pub fn image_at(path: &Path) -> Result<Option<String>> {
     };
     match std::fs::metadata(path) {
         Ok(found) if found.is_file() || found.file_type().is_block_device() => {
-            contents(&FileDevice::open(path, &options)?)
+            Ok(contents(&FileDevice::open(path, &options)?)?)
         }
         _ => Ok(None),
     }
@@ -131,6 +111,16 @@ fn open_pipe(dir: BorrowedFd<'_>, name: &Path, flags: OFlags) -> Result<OwnedFd>
             }
         }
     }
+}
+
+/// Opens an existing file for overwriting by a transfer.
+pub fn overwrite_in_place(dir: BorrowedFd<'_>, name: &Path) -> spindle::Result<InPlace> {
+    let fd = overwrite(dir, name).map_err(Failure::into_error)?;
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode);
+    Ok(match kind {
+        FileType::RegularFile => InPlace::File(fd),
+        _ => InPlace::Stream(Box::new(interrupt::Writer(File::from(fd)))),
+    })
 }
 
 /// Opens an existing file for overwriting, through symbolic links, and truncates a regular file.

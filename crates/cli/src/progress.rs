@@ -1,5 +1,6 @@
 //! The progress bar on standard error, if that is a terminal.
 
+use crate::interrupt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 
@@ -62,6 +63,13 @@ impl Progress {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             self.0.set_position((done * 1000.0) as u64);
         }
+    }
+
+    /// Adds `bytes` to the bytes done. Fails if a signal was received.
+    pub fn step(&self, bytes: u64) -> spindle::Result<()> {
+        interrupt::check()?;
+        self.add(bytes);
+        Ok(())
     }
 
     /// Adds `bytes` to the bytes done.

@@ -36,6 +36,6 @@ pub use format::rotation::Rotation;
 pub use format::superblock::{CheckHashes, Superblock};
 pub use format::units::{Frag, Lbn};
 pub use tree::log_file::{LOG_NAME, log_bytes};
-pub use tree::mount::{Ffs, OpenOptions};
+pub use tree::mount::{Ffs, LogAtOpen, OpenOptions};
 pub use tree::remove_log::remove_log;
 pub use volume::runs::Allocation;

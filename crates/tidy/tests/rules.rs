@@ -19,8 +19,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("spindle-trace", &["clock", "cache", "vfs", "report"]),
     ("spindle-record", &["clock", "trace"]),
     ("spindle-lab", &["clock", "ondisk", "device", "cache", "vfs", "ffs", "v7", "sim", "report", "trace"]),
+    ("spindle", &["clock", "device", "cache", "vfs", "ffs", "v7"]),
     (
-        "spindle",
+        "spindle-cli",
         &[
             "clock", "ondisk", "device", "cache", "vfs", "ffs", "v7", "fuse", "lab", "report", "trace",
             "record",

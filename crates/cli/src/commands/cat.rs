@@ -3,9 +3,9 @@
 use crate::error::{Context, Failure, Result};
 use crate::image;
 use crate::output::Output;
-use crate::paths::resolve;
 use crate::target::Target;
-use crate::transfer::{CHUNK, Content, ImageContent};
+use spindle::path::resolve;
+use spindle::transfer::{CHUNK, Content, ImageContent};
 use spindle_vfs::{Error, FileKind, Vfs};
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -2,15 +2,16 @@
 
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
-use crate::image::{self, OpenSettings, WriteArgs};
+use crate::image::{self, WriteArgs};
 use crate::interrupt;
-use crate::outfile::image_at;
-use crate::paths::{child, resolve, resolve_parent};
+use crate::outfile::{image_at, overwrite_in_place};
 use crate::progress::Progress;
 use crate::target::{ImagePath, Target};
-use crate::transfer::{
-    Adjust, Adjusted, ImageSink, ImageSource, LocalSink, LocalSource, NewFiles, Sink, split,
+use spindle::path::{child, resolve, resolve_parent};
+use spindle::transfer::{
+    Adjust, Adjusted, ImageSink, ImageSource, LocalSink, LocalSource, NewFiles, Sink, Source, split,
 };
+use spindle::{OpenOptions, Spec};
 use spindle_vfs::{Error, Node, Vfs};
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
@@ -110,7 +111,7 @@ fn to_local(args: &Args, sources: &[Target], path: &Path, caller: &Caller) -> Re
         Some(parent) => parent.to_owned(),
         None => path.to_owned(),
     };
-    let mut sink = LocalSink::new(&parent, args.preserve, caller.umask)?.writing_in_place();
+    let mut sink = LocalSink::new(&parent, args.preserve, caller.umask)?.writing_in_place(overwrite_in_place);
     for source in sources {
         let name = match path.file_name() {
             Some(name) if !into => name.as_bytes().to_vec(),
@@ -120,7 +121,7 @@ fn to_local(args: &Args, sources: &[Target], path: &Path, caller: &Caller) -> Re
         check_target(args, source, &copy)?;
         send(args, source, None, &name, &mut sink)?;
     }
-    sink.finish()
+    Ok(sink.finish()?)
 }
 
 /// Refuses to overwrite an image, which happens when a colon is forgotten, or the source.
@@ -128,7 +129,7 @@ fn check_target(args: &Args, source: &Target, path: &Path) -> Result<()> {
     let shown = path.display();
     let from = match source {
         Target::Local(path) => path.clone(),
-        Target::Inside(inside) => image::parse_spec(&inside.image)?.path,
+        Target::Inside(inside) => Spec::parse(&inside.image)?.path,
     };
     let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
     if let (Ok(from), Ok(to)) = (from.metadata(), path.metadata())
@@ -151,7 +152,7 @@ fn to_image(args: &Args, sources: &[Target], vfs: &Vfs, to: &ImagePath, caller: 
     let existing = match resolve(vfs, &to.path, true) {
         Ok(node) => Some(node),
         Err(e) if e.is(&Error::NotFound) => None,
-        Err(e) => return Err(e),
+        Err(e) => return Err(e.into()),
     };
     let (dir, name) = match existing {
         Some(dir) if dir.is_dir() => (dir, None),
@@ -172,7 +173,7 @@ fn to_image(args: &Args, sources: &[Target], vfs: &Vfs, to: &ImagePath, caller: 
         };
         send(args, source, Some((&to.image, &dir)), &name, &mut sink)?;
     }
-    sink.finish()
+    Ok(sink.finish()?)
 }
 
 /// Sends one source to a sink. `target` is the image of the target and the directory in it, if the
@@ -185,27 +186,41 @@ fn send(
     sink: &mut dyn Sink,
 ) -> Result<()> {
     let progress = Progress::new("copying", None);
-    let mut sink = Adjusted::new(sink, Adjust::default(), &progress);
+    let step = |bytes| progress.step(bytes);
+    let mut sink = Adjusted::new(sink, Adjust::default(), &step);
     match (source, target) {
-        (Target::Local(path), _) => LocalSource::new(path, args.recursive).walk(name, &mut sink),
+        (Target::Local(path), _) => {
+            check_recursive(args, path.is_dir()).context(path.display())?;
+            Ok(LocalSource::new(path).below(name).walk(&mut sink)?)
+        }
         (Target::Inside(from), Some((image, dir))) if from.image == image => {
             let vfs = dir.vfs();
             let node = resolve(vfs, &from.path, true)?;
+            check_recursive(args, node.is_dir()).named(&from.path)?;
             check_not_below(&node, dir, name).named(&from.path)?;
-            ImageSource::new(vfs, node, args.recursive).walk(name, &mut sink).named(&from.path)
+            ImageSource::new(vfs, node).below(name).walk(&mut sink).named(&from.path)
         }
         (Target::Inside(from), _) => {
             let shared = match target {
-                Some((image, ..)) => image::parse_spec(image)?.path == image::parse_spec(&from.image)?.path,
+                Some((image, ..)) => Spec::parse(image)?.path == Spec::parse(&from.image)?.path,
                 None => false,
             };
-            image::run(&from.image, &OpenSettings { shared, ..OpenSettings::read_only() }, |vfs| {
+            image::run(&from.image, &OpenOptions { shared, ..OpenOptions::read_only() }, |vfs| {
                 let node = resolve(vfs, &from.path, true)?;
-                ImageSource::new(vfs, node, args.recursive).walk(name, &mut sink).named(&from.path)
+                check_recursive(args, node.is_dir()).named(&from.path)?;
+                ImageSource::new(vfs, node).below(name).walk(&mut sink).named(&from.path)
             })
             .context(&from.image)
         }
     }
+}
+
+/// Refuses a directory without `-r`.
+fn check_recursive(args: &Args, is_dir: bool) -> Result<()> {
+    if is_dir && !args.recursive {
+        return Err(Failure::new("is a directory; -r copies it with everything below"));
+    }
+    Ok(())
 }
 
 /// Refuses to copy a file onto itself, or a directory into itself: that copy would never end.

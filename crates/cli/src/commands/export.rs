@@ -5,10 +5,10 @@ use crate::error::{Context, Failure, Result};
 use crate::image;
 use crate::interrupt;
 use crate::outfile::{self, OutArgs};
-use crate::paths::resolve;
 use crate::progress::Progress;
 use crate::target::Target;
-use crate::transfer::{Adjust, Adjusted, ImageSource, LocalSink, Sink, TarWriter, split};
+use spindle::path::resolve;
+use spindle::transfer::{Adjust, Adjusted, ImageSource, LocalSink, Sink, Source, TarWriter, split};
 use spindle_vfs::Vfs;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -61,15 +61,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 ));
             }
             let out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-            send(vfs, &source.path, &mut TarWriter::new(out), &progress)
+            send(vfs, &source.path, &mut TarWriter::new(out, "standard output"), &progress)
         } else if is_tar {
             let file = outfile::create(target, args.out.force)?;
             let out: Box<dyn Write> =
                 if file.metadata()?.is_file() { Box::new(file) } else { Box::new(interrupt::Writer(file)) };
             let out = BufWriter::with_capacity(1 << 20, out);
-            send(vfs, &source.path, &mut TarWriter::new(out), &progress)
-                .inspect_err(|_| outfile::remove_unfinished(target))
-                .context(target.display())
+            let mut sink = TarWriter::new(out, target.display().to_string());
+            send(vfs, &source.path, &mut sink, &progress).inspect_err(|_| outfile::remove_unfinished(target))
         } else {
             std::fs::create_dir_all(target).context(target.display())?;
             let mut sink = LocalSink::new(target, true, caller.umask)?;
@@ -83,7 +82,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 fn send(vfs: &Vfs, path: &[u8], sink: &mut dyn Sink, progress: &Progress) -> Result<()> {
     let node = resolve(vfs, path, true)?;
     let name = if node.is_dir() { b"" } else { split(path).1 };
-    let mut sink = Adjusted::new(sink, Adjust::default(), progress);
-    ImageSource::new(vfs, node, true).walk(name, &mut sink)?;
-    sink.finish()
+    let step = |bytes| progress.step(bytes);
+    let mut sink = Adjusted::new(sink, Adjust::default(), &step);
+    ImageSource::new(vfs, node).below(name).walk(&mut sink)?;
+    Ok(sink.finish()?)
 }

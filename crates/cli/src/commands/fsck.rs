@@ -2,20 +2,15 @@
 
 mod old;
 
-use crate::error::{Context, Failure, Result};
-use crate::image::{self, Found};
+use crate::error::{Failure, Result};
 use crate::output::Output;
-use crate::partition;
 use serde::Serialize;
-use spindle_clock::SystemClock;
-use spindle_device::{CowDevice, Device};
-use spindle_ffs::check::{EXIT_OPERATIONAL, Options, Phase, Report, Severity, check};
-use spindle_ffs::{Ffs, FoundLog, Superblock};
+use spindle::check::{Checked, FfsReport, LogEffect, Options, Repair, check};
+use spindle::partition;
+use spindle_ffs::check::Severity;
 use spindle_v7::Format;
-use spindle_vfs::FileSystem;
 use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Check a file system
 ///
@@ -74,8 +69,17 @@ impl Args {
     }
 }
 
-/// Exit code for problems that remain.
-const EXIT_LEFT: u8 = 4;
+/// Exit codes of `fsck(8)`.
+mod exit {
+    /// No problems, or none after the replay of the log.
+    pub const CLEAN: u8 = 0;
+    /// Problems were found, and all are repaired.
+    pub const REPAIRED: u8 = 1;
+    /// Problems remain.
+    pub const LEFT: u8 = 4;
+    /// The check could not be made.
+    pub const OPERATIONAL: u8 = 8;
+}
 
 #[derive(Serialize)]
 struct JsonReport<'a> {
@@ -84,92 +88,77 @@ struct JsonReport<'a> {
     /// The effect of the log on the check, if it has one.
     log: Option<String>,
     #[serde(flatten)]
-    report: &'a Report,
+    report: &'a FfsReport,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    fsck(args).map_err(|failure| match failure.code() {
-        EXIT_LEFT => failure,
-        _ => failure.with_code(EXIT_OPERATIONAL),
+    fsck(args).map(ExitCode::from).map_err(|failure| match failure.code() {
+        exit::LEFT => failure,
+        _ => failure.with_code(exit::OPERATIONAL),
     })
 }
 
-fn fsck(args: &Args) -> Result<ExitCode> {
-    let image = &args.image;
-    if args.format.is_some() {
-        return old::run(args);
-    }
-    let spec = partition::spec(image)?;
-    let image = &spec.to_string();
-    if let Ok(Found::Old(_)) = image::detect(&*image::open_device_unlocked(&spec)?) {
-        return old::run(args);
-    }
-    let repairs = args.preen || args.yes;
-    let (device, log) = if repairs {
-        recover(spec.open(&spindle_device::OpenOptions::read_write())?, false).context(image)?
-    } else {
-        recover(image::open_device(&spec)?, true).context(image)?
+/// Returns the exit code.
+fn fsck(args: &Args) -> Result<u8> {
+    // If the type of an old file system is given, a whole disk is taken as it is.
+    let spec = partition::find(&args.image)?;
+    let options = Options {
+        repair: match (args.yes, args.preen) {
+            (true, _) => Repair::Yes,
+            (false, true) => Repair::Preen,
+            (false, false) => Repair::No,
+        },
+        superblock: args.superblock,
+        format: args.format,
+        limit: args.limit,
     };
-    let mut out = Output::stdout();
-    let options = Options { replica: args.superblock, limit: args.limit };
     let watched = std::io::stderr().is_terminal();
-    let mut shown = None::<Phase>;
-    let report = check(&*device, &options, &mut |progress| {
-        if watched && shown != Some(progress.phase) {
-            shown = Some(progress.phase);
-            eprintln!("{}", progress.phase);
+    let checked = check(&spec, &options, &mut |phase| {
+        if watched {
+            eprintln!("{phase}");
         }
-    })
-    .context(image)?;
-    if args.json {
-        out.json(&JsonReport { image, clean: report.is_clean(), log, report: &report })?;
-    } else {
-        if let Some(log) = log {
-            out.line(format!("{image}: {log}"))?;
+    })?;
+    let image = &spec.to_string();
+    let mut out = Output::stdout();
+    let code = match &checked {
+        Checked::Old(repaired) => old::print(&mut out, args.json, image, repaired)?,
+        Checked::Ffs { report, log } => {
+            print(&mut out, args.json, image, report, log.as_ref())?;
+            if report.is_clean() { exit::CLEAN } else { exit::LEFT }
         }
-        show(&mut out, image, &report)?;
-    }
+    };
     out.finish()?;
-    if repairs && !(report.is_clean() && report.marked_clean) {
+    let is_ready = |report: &FfsReport| report.is_clean() && report.marked_clean;
+    if options.repair != Repair::No
+        && let Checked::Ffs { report, .. } = &checked
+        && !is_ready(report)
+    {
         let left =
             "problems remain: this version does not repair UFS; run the fsck of the system that wrote it";
-        return Err(Failure::new(format!("{image}: {left}")).with_code(EXIT_LEFT));
+        return Err(Failure::new(format!("{image}: {left}")).with_code(exit::LEFT));
     }
-    Ok(ExitCode::from(report.exit_code()))
+    Ok(code)
 }
 
-/// Replays the log, in memory only if `dry_run`. Returns the device after the replay, and a message
-/// about the log, if it affects the check.
-fn recover(device: Arc<dyn Device>, dry_run: bool) -> spindle_vfs::Result<(Arc<dyn Device>, Option<String>)> {
-    // The check reports an unreadable superblock.
-    let Ok(superblock) = Superblock::open(&*device) else { return Ok((device, None)) };
-    let blocks = match FoundLog::look(&*device, &superblock)? {
-        FoundLog::Recovery(replay) => replay.blocks(),
-        FoundLog::Useless(why) if !superblock.is_clean() => return Ok((device, Some(why))),
-        _ => return Ok((device, None)),
-    };
-    if !superblock.objections(&*device)?.is_empty() {
-        return Ok((
-            device,
-            Some(
-                "its log cannot be replayed, because the file system cannot be written; see spindle info"
-                    .into(),
-            ),
-        ));
+fn print(
+    out: &mut Output,
+    json: bool,
+    image: &str,
+    report: &FfsReport,
+    log: Option<&LogEffect>,
+) -> Result<()> {
+    let log = log.map(ToString::to_string);
+    if json {
+        return out.json(&JsonReport { image, clean: report.is_clean(), log, report });
     }
-    let (device, note): (Arc<dyn Device>, _) = if dry_run {
-        let note =
-            format!("not unmounted cleanly: checking the state after replay of its log ({blocks} blocks)");
-        (Arc::new(CowDevice::new(device)), note)
-    } else {
-        (device, format!("recovered {blocks} blocks from the log"))
-    };
-    Ffs::open(Arc::clone(&device), Arc::new(SystemClock), &spindle_ffs::OpenOptions::default())?.unmount()?;
-    Ok((device, Some(note)))
+    if let Some(log) = log {
+        out.line(format!("{image}: {log}"))?;
+    }
+    show(out, image, report)
 }
 
-fn show(out: &mut Output, image: &str, report: &Report) -> Result<()> {
+fn show(out: &mut Output, image: &str, report: &FfsReport) -> Result<()> {
     if let Some(at) = report.replica {
         out.line(format!("{image}: the superblock cannot be used; using the copy at byte {at}"))?;
     }

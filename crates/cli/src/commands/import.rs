@@ -2,19 +2,23 @@
 
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
-use crate::image::{self, OpenSettings, WriteArgs};
+use crate::image::{self, WriteArgs};
 use crate::interrupt;
-use crate::mkfs::{Created, Destination, FsArgs, clock, make, open_new, seed};
-use crate::paths::resolve;
+use crate::mkfs::{FsArgs, make};
 use crate::progress::Progress;
 use crate::target::{ImagePath, Target};
 use crate::text;
-use crate::transfer::{Adjust, Adjusted, CensusSink, ImageSink, LocalSource, NewFiles, Sink, TarReader};
+use rustix::fs::OFlags;
+use spindle::newfs::{Created, Parameters, Plan, Spare, clock, open_new, plan_to_fit, seed};
+use spindle::path::resolve;
+use spindle::transfer::{Adjust, Adjusted, ImageSink, LocalSource, NewFiles, Sink, Source as _, TarReader};
+use spindle::{OpenOptions, Spec};
 use spindle_clock::Timestamp;
-use spindle_ffs::newfs::{Census, ParameterError, Parameters, Plan, fit};
 use spindle_vfs::Error;
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -106,16 +110,23 @@ impl Source {
 
     fn walk(&self, sink: &mut dyn Sink) -> Result<()> {
         match self {
-            Self::Directory(path) => LocalSource::new(path, true).walk(b"", sink),
-            Self::TarFile(path) => {
-                TarReader::file(path).and_then(|mut tar| tar.walk(sink)).context(path.display())
-            }
+            Self::Directory(path) => Ok(LocalSource::new(path).walk(sink)?),
+            Self::TarFile(path) => tar_file(path).context(path.display())?.walk(sink).context(path.display()),
             Self::Stdin => {
                 let stdin = std::io::stdin().as_fd().try_clone_to_owned().context("standard input")?;
-                TarReader::stream(stdin.into()).walk(sink).context("standard input")
+                TarReader::stream(interrupt::Reader(File::from(stdin))).walk(sink).context("standard input")
             }
         }
     }
+}
+
+/// Opens a tar file, or a named pipe, whose reads wait for a writer and can be interrupted.
+fn tar_file(path: &Path) -> std::io::Result<TarReader> {
+    let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+    let is_file = file.metadata()?.is_file();
+    let file = interrupt::Reader(file);
+    Ok(if is_file { TarReader::seekable(file) } else { TarReader::stream(file) })
 }
 
 /// Runs the command.
@@ -164,11 +175,22 @@ fn make_file_system(
     size: Size,
     total: &mut Option<u64>,
 ) -> Result<Created> {
-    let invalid = |e: ParameterError| Failure::new(e.to_string());
+    let spec = Spec::parse(image)?;
     let plan = match size {
-        Size::Bytes(bytes) => Plan::new(&parameters(args, bytes)).map_err(invalid).context(image)?,
+        Size::Bytes(bytes) => {
+            Plan::new(&parameters(args, bytes)).map_err(spindle::Error::from).context(image)?
+        }
         Size::Fit => {
-            let (plan, bytes) = plan_to_fit(args, source).context(image)?;
+            if matches!(source, Source::Stdin) {
+                return Err(Failure::usage("a stream cannot be measured beforehand; give the size with -s"))
+                    .context(image);
+            }
+            let spare = Spare { bytes: args.free_bytes, percent: args.free_percent };
+            let walk = |sink: &mut dyn Sink| {
+                let step = |_| interrupt::check();
+                source.walk(&mut Adjusted::new(sink, Adjust::default(), &step)).map_err(Failure::into_error)
+            };
+            let (plan, bytes) = plan_to_fit(|size| parameters(args, size), spare, walk).context(image)?;
             *total = Some(bytes);
             plan
         }
@@ -176,67 +198,28 @@ fn make_file_system(
     for note in &plan.notes {
         log::info!("{image}: {note}");
     }
-    let destination = Destination { image, size: Some(plan.size_bytes()), force: args.write.force };
-    let (device, created) = open_new(&destination)?;
+    let (device, created) = open_new(&spec, Some(plan.size_bytes()), args.write.force)?;
     make(&plan, &*device, args.timestamp).context(image).inspect_err(|_| created.undo())?;
     Ok(created)
 }
 
-/// Measures the source and plans the smallest file system for it. Returns the plan and the bytes of
-/// data.
-fn plan_to_fit(args: &Args, source: &Source) -> Result<(Plan, u64)> {
-    if matches!(source, Source::Stdin) {
-        return Err(Failure::usage("a stream cannot be measured beforehand; give the size with -s"));
-    }
-    let invalid = |e: ParameterError| Failure::new(e.to_string());
-    // Some dialects use larger blocks for larger file systems: repeat with the resulting size
-    // until the block size stays the same.
-    let mut guess = 1 << 30;
-    for _ in 0..4 {
-        let parameters_for_guess = parameters(args, guess);
-        let mut counting = CensusSink::new(Census::new(&parameters_for_guess).map_err(invalid)?);
-        source.walk(&mut counting)?;
-        let (census, bytes) = counting.counted();
-        let plan = fit(&parameters_for_guess, &census).map_err(invalid)?;
-        let needed = plan.size_bytes();
-        let more =
-            u64::try_from(u128::from(needed) * u128::from(args.free_percent) / 100).unwrap_or(u64::MAX);
-        let extra = more.saturating_add(args.free_bytes);
-        let plan = if extra == 0 {
-            plan
-        } else {
-            let (bsize, fsize) = (Some(plan.layout.fs_bsize), Some(plan.layout.fs_fsize));
-            let size = needed.saturating_add(extra);
-            Plan::new(&Parameters { bsize, fsize, ..parameters(args, size) }).map_err(invalid)?
-        };
-        let by_itself = Plan::new(&parameters(args, plan.size_bytes()));
-        if by_itself.is_ok_and(|other| other.layout.fs_bsize == plan.layout.fs_bsize) {
-            return Ok((plan, bytes));
-        }
-        guess = plan.size_bytes();
-    }
-    Err(Failure::new("found no block size that fits; choose one with -b and -f"))
-}
-
 /// Fills the file system.
 fn fill(args: &Args, source: &Source, target: &ImagePath, caller: Caller, total: Option<u64>) -> Result<()> {
-    let settings = OpenSettings {
-        clock: clock(args.timestamp),
-        seed: seed(args.timestamp),
-        ..OpenSettings::read_write(args.write)
-    };
+    let options =
+        OpenOptions { clock: clock(args.timestamp), seed: seed(args.timestamp), ..args.write.open_options() };
     let new = NewFiles { preserve: true, uid: caller.uid, gid: caller.gid, umask: caller.umask };
     let new = NewFiles { uid: args.uid.unwrap_or(new.uid), gid: args.gid.unwrap_or(new.gid), ..new };
     let time = args.timestamp.map(|secs| Timestamp::new(secs, 0));
     let adjust = Adjust { uid: args.uid, gid: args.gid, time };
     let progress = Progress::new("importing", total);
-    image::run(&target.image, &settings, |vfs| {
+    let step = |bytes| progress.step(bytes);
+    image::run(&target.image, &options, |vfs| {
         let dir = resolve(vfs, &target.path, true).context(&target.image)?;
         if !dir.is_dir() {
             return Err(Error::NotDirectory).context(target.display());
         }
-        let mut sink = Adjusted::new(ImageSink::new(&dir, &target.path, new), adjust, &progress);
-        let done = source.walk(&mut sink).and_then(|()| sink.finish());
+        let mut sink = Adjusted::new(ImageSink::new(&dir, &target.path, new), adjust, &step);
+        let done = source.walk(&mut sink).and_then(|()| Ok(sink.finish()?));
         done.map_err(|failure| {
             if failure.is(&Error::NoSpace) {
                 return Failure::new(format!(

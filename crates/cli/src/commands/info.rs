@@ -6,12 +6,14 @@ mod groups;
 mod old;
 
 use crate::error::{Context, Failure, Result};
-use crate::image::Found;
 use crate::output::Output;
-use crate::{image, partition, text};
+use crate::text;
 use found::FoundInfo;
 use groups::GroupInfo;
 use serde::Serialize;
+use spindle::detect::{Found, detect};
+use spindle::image::open_device_unlocked;
+use spindle::partition;
 use spindle_device::{Device, Part, Spec, Table, Window, partitions};
 use spindle_report::number;
 use std::ops::RangeInclusive;
@@ -86,10 +88,10 @@ struct PartitionInfo {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let spec = image::parse_spec(&args.image)?;
+    let spec = Spec::parse(&args.image)?;
     // Without groups, all partitions of a disk are shown; groups need one partition.
     let spec = if args.groups || args.range.is_some() { partition::choose(spec)? } else { spec };
-    let device = image::open_device_unlocked(&spec)?;
+    let device = open_device_unlocked(&spec)?;
     let mut report = Report {
         image: args.image.clone(),
         size_bytes: device.info().size_bytes,
@@ -99,7 +101,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         partitions: Vec::new(),
         notes: Vec::new(),
     };
-    let found = image::detect(&*device);
+    let found = detect(&*device);
     // Partitions at the start of the disk are the file system itself.
     let table = if spec.part == Part::Whole { Some(partitions(&*device)?) } else { None };
     match (found, table.filter(|table| table.partitions.iter().any(|p| p.start_bytes > 0))) {
@@ -149,7 +151,7 @@ fn add_partitions(report: &mut Report, device: &Arc<dyn Device>, spec: &Spec, ta
             let inside = Window::new(Arc::clone(device), info.start_bytes, info.size_bytes, name)
                 .map_err(spindle_vfs::Error::from)
                 .and_then(|window| {
-                    let found = image::detect(&window)?;
+                    let found = detect(&window)?;
                     FoundInfo::of(&found, &window)
                 });
             match inside {

@@ -3,9 +3,9 @@
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, WriteArgs};
-use crate::paths::{resolve, resolve_parent};
 use crate::target::Target;
-use crate::transfer::split;
+use spindle::path::{resolve, resolve_parent};
+use spindle::transfer::split;
 use spindle_vfs::{FileKind, NewNode, Node, Privilege, Rdev, Vfs};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;

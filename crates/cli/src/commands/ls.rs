@@ -3,9 +3,9 @@
 use crate::describe::{Description, is_device};
 use crate::error::{Context, Result};
 use crate::output::Output;
-use crate::paths::{child, resolve, sorted_names};
 use crate::target::Target;
 use crate::{image, text};
+use spindle::path::{child, resolve, sorted_names};
 use spindle_vfs::{Attr, Error, FileKind, Ino, Node, Vfs};
 use std::collections::HashSet;
 use std::ffi::OsString;

@@ -3,8 +3,8 @@
 use crate::caller::Caller;
 use crate::error::{Context, Result};
 use crate::image::{self, WriteArgs};
-use crate::paths::{resolve, resolve_parent};
 use crate::target::Target;
+use spindle::path::{resolve, resolve_parent};
 use spindle_vfs::{Error, FileKind, Ino, NewNode, Node, Privilege, Rdev, Vfs};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -64,7 +64,7 @@ fn make(vfs: &Vfs, path: &[u8], args: &Args, caller: &Caller) -> Result<()> {
                 let perm = if Some(&end) == ends.last() { perm } else { 0o777 & !caller.umask };
                 make_one(vfs, dir.ino(), name, perm, caller).named(part)?;
             }
-            Err(e) => return Err(e),
+            Err(e) => return Err(e.into()),
         }
     }
     Ok(())

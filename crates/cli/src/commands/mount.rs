@@ -1,10 +1,11 @@
 //! `spindle mount`
 
 use crate::error::{Context, Failure, Result};
-use crate::image::{self, OpenSettings};
+use crate::image::print_log_notes;
 use crate::logger;
 use crate::outfile;
-use crate::partition;
+use spindle::image::reasons;
+use spindle::{Image, OpenOptions, partition};
 use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::SystemClock;
 use spindle_device::{Part, Spec};
@@ -185,7 +186,7 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         outfile::refuse_image(trace, "")?;
     }
     // The daemon changes to /, and the mount table needs an absolute path.
-    let mut spec = image::parse_spec(&args.image)?;
+    let mut spec = Spec::parse(&args.image)?;
     spec.path = spec.path.canonicalize().context(spec.path.display())?;
     if let Some(offset) = options.offset {
         if spec.part != Part::Whole {
@@ -202,7 +203,7 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         options.read_only = true;
     }
     let kind = options.dialect.as_deref().map(str::parse).transpose().map_err(Failure::new)?;
-    let open_settings = OpenSettings {
+    let open_options = OpenOptions {
         read_only: options.read_only,
         force: options.force,
         kind,
@@ -212,7 +213,7 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         allocation: if options.runs { Allocation::Runs } else { Allocation::Nearest },
         log: log_use(&options),
         log_bytes: options.log_bytes,
-        ..OpenSettings::read_only()
+        ..OpenOptions::read_only()
     };
     if spindle_fuse::is_held_by_ending_daemon(&spec.path) {
         logger::note(format_args!(
@@ -220,25 +221,23 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         ));
         spindle_fuse::wait_for_ending_daemon(&spec.path, &SystemClock);
     }
-    let opened = image::open(&spec, &open_settings)?;
-    for note in &opened.notes {
-        logger::note(format_args!("{spec}: {note}"));
-    }
-    if opened.old && options.log == Some(true) {
+    let image = Image::open(&spec, &open_options)?;
+    print_log_notes(&spec, &image);
+    if image.is_old() && options.log == Some(true) {
         log::warn!("{spec}: no log: an old file system cannot have one and needs a check after a crash");
     }
-    if opened.fs.read_only() && !options.read_only {
-        log::warn!("{spec}: mounted read-only: {}", image::reasons(&opened.objections));
+    if image.fs().read_only() && !options.read_only {
+        log::warn!("{spec}: mounted read-only: {}", reasons(image.objections()));
         options.read_only = true;
     }
     options.block_device = is_block_device(&spec.path).then(|| spec.path.clone());
     let recorder = options
         .trace
         .as_deref()
-        .map(|file| record(file, &args.dir, &spec.path, opened.fs.root()))
+        .map(|file| record(file, &args.dir, &spec.path, image.fs().root()))
         .transpose()?;
     let observer = recorder.clone().map(|recorder| recorder as Arc<dyn Observer>);
-    let served = serve(&opened.fs, &args.dir, &spec.to_string(), &options, observer, signals, ready);
+    let served = serve(image.fs(), &args.dir, &spec.to_string(), &options, observer, signals, ready);
     if let (Some(recorder), Some(file)) = (recorder, &options.trace) {
         match recorder.finish() {
             Ok(events) => log::info!("{}: {} events", file.display(), events.unwrap_or(0)),

@@ -2,8 +2,8 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, WriteArgs};
-use crate::paths::{resolve, resolve_parent};
 use crate::target::{ImagePath, Target};
+use spindle::path::{resolve, resolve_parent};
 use spindle_vfs::{Node, Privilege, RenameMode, Vfs};
 use std::ffi::OsString;
 use std::process::ExitCode;

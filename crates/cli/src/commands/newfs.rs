@@ -3,13 +3,15 @@
 mod old;
 
 use crate::error::{Context, Failure, Result};
-use crate::image;
 use crate::interrupt;
-use crate::mkfs::{Destination, FsArgs, LogSize, make, make_log, open_new};
+use crate::mkfs::{FsArgs, LogSize, make};
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
-use spindle_ffs::newfs::Plan;
+use spindle::Spec;
+use spindle::detect::version_name;
+use spindle::image::log_file;
+use spindle::newfs::{Plan, make_log, open_new, size_of};
 use spindle_ffs::{Dialect, LogPlace, log_bytes};
 use spindle_report::number;
 use spindle_v7::Format;
@@ -134,24 +136,24 @@ struct Report<'a> {
 pub fn run(args: &Args) -> Result<ExitCode> {
     interrupt::watch()?;
     let image = &args.image;
-    let destination = Destination { image, size: args.size, force: args.force };
+    let spec = Spec::parse(image)?;
     if let Kind::Old(format) = args.kind {
         if args.log.is_some() {
             return Err(Failure::usage("an old file system cannot have a log"));
         }
-        return old::run(args, &destination, format);
+        return old::run(args, &spec, format);
     }
     if args.inodes.is_some() || args.gap.is_some() {
         return Err(Failure::usage("--inodes and --gap apply only to old file systems; choose one with -t"));
     }
     let ((plan, log_bytes), device) = if args.dry_run {
-        (destination.plan(&args.fs).and_then(|plan| with_log(plan, args.log)).context(image)?, None)
+        // The image need not exist if a size is given.
+        let size = args.size.map_or_else(|| size_of(&spec), Ok)?;
+        (plan(args, size).context(image)?, None)
     } else {
-        let (device, created) = open_new(&destination)?;
-        let made = Plan::new(&args.fs.parameters(device.info().size_bytes.min(destination.max_bytes())))
-            .map_err(|e| Failure::new(e.to_string()))
-            .and_then(|plan| with_log(plan, args.log))
-            .context(image);
+        let (device, created) = open_new(&spec, args.size, args.force)?;
+        let has = device.info().size_bytes;
+        let made = plan(args, args.size.map_or(has, |size| size.min(has))).context(image);
         (made.inspect_err(|_| created.undo())?, Some((device, created)))
     };
     if let Some((device, created)) = &device {
@@ -178,9 +180,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the plan, and the size in bytes of the log that was asked for.
-fn with_log(plan: Plan, log: Option<LogSize>) -> Result<(Plan, Option<u64>)> {
-    let Some(LogSize(asked)) = log else { return Ok((plan, None)) };
+/// Returns the plan of a file system of `size` bytes, and the size in bytes of the log that was
+/// asked for.
+fn plan(args: &Args, size: u64) -> Result<(Plan, Option<u64>)> {
+    let plan = Plan::new(&args.fs.parameters(size)).map_err(spindle::Error::from)?;
+    let Some(LogSize(asked)) = args.log else { return Ok((plan, None)) };
     match log_bytes(&plan.layout, asked) {
         None => Err(Failure::new("too small for a log of the default size; choose a size with --log=SIZE")),
         bytes => Ok((plan, bytes)),
@@ -197,7 +201,7 @@ fn report_of<'a>(image: &'a str, plan: &'a Plan, written: bool) -> Report<'a> {
         dialect: plan.dialect.to_string(),
         whose: plan.dialect,
         inode_format: text::inode_format(layout.inode_format),
-        format: text::version(layout.version, layout.inode_format),
+        format: version_name(layout.version, layout.inode_format),
         byte_order: text::endian(layout.endian),
         size_bytes: plan.size_bytes(),
         fs_bsize: layout.fs_bsize,
@@ -237,7 +241,7 @@ fn show(out: &mut Output, report: &Report<'_>) -> Result<()> {
     ))?;
     out.line(format!("free: {}, {} inodes", number::bytes(report.free_bytes), report.free_inodes))?;
     if let Some(log) = report.log {
-        out.line(format!("log: {}, {}", number::bytes(log.len), image::log_file(report.whose)))?;
+        out.line(format!("log: {}, {}", number::bytes(log.len), log_file(report.whose)))?;
     }
     if let Some(bytes) = report.planned_log_bytes {
         out.line(format!("log: {}, if that much contiguous space is free", number::bytes(bytes)))?;

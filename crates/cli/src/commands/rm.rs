@@ -3,8 +3,8 @@
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, WriteArgs};
 use crate::interrupt;
-use crate::paths::{child, resolve_parent, sorted_names};
 use crate::target::Target;
+use spindle::path::{child, resolve_parent, sorted_names};
 use spindle_vfs::{Error, Ino, Node, Vfs};
 use std::collections::HashSet;
 use std::ffi::OsString;

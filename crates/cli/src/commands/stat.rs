@@ -4,10 +4,10 @@ use crate::describe::Description;
 use crate::error::{Context, Result};
 use crate::image;
 use crate::output::Output;
-use crate::paths::resolve;
 use crate::target::Target;
 use crate::text;
 use serde::Serialize;
+use spindle::path::resolve;
 use std::ffi::OsString;
 use std::process::ExitCode;
 

@@ -1,11 +1,15 @@
 //! `spindle tunefs`
 
 use crate::error::{Context, Failure, Result};
-use crate::image::{self, Found, WriteArgs};
-use crate::mkfs::{LogSize, clock, make_log, parse_optimization};
+use crate::image::WriteArgs;
+use crate::mkfs::{LogSize, parse_optimization};
 use crate::output::Output;
-use crate::{partition, text};
+use crate::text;
 use serde::Serialize;
+use spindle::detect::{Found, detect};
+use spindle::image::open_device_unlocked;
+use spindle::newfs::{clock, make_log};
+use spindle::partition;
 use spindle_device::Device;
 use spindle_ffs::newfs::Optimization;
 use spindle_ffs::tunefs::{Change, Options, Parameter, Tuning, Value, settings, tune};
@@ -147,13 +151,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             "{image}: nothing to change; give an option, or -p to print the settings"
         )));
     }
-    let spec = partition::spec(image)?;
+    let spec = partition::find(image)?;
     let device = if read_only {
-        image::open_device_unlocked(&spec)?
+        open_device_unlocked(&spec)?
     } else {
         spec.open(&spindle_device::OpenOptions::read_write())?
     };
-    let superblock = match image::detect(&*device).context(image)? {
+    let superblock = match detect(&*device).context(image)? {
         Found::Ffs(superblock) => *superblock,
         Found::Old(_) => {
             return Err(Failure::new(format!("{image}: an old file system has nothing to tune")));

@@ -146,17 +146,7 @@ impl Report {
     pub const fn is_clean(&self) -> bool {
         self.damages == 0
     }
-
-    /// Returns the exit code of `fsck(8)`: 0 without damage, 4 with damage left. Errors of
-    /// [`check`] itself are [`EXIT_OPERATIONAL`].
-    #[must_use]
-    pub const fn exit_code(&self) -> u8 {
-        if self.is_clean() { 0 } else { 4 }
-    }
 }
-
-/// The exit code of `fsck(8)` when the check could not be made.
-pub const EXIT_OPERATIONAL: u8 = 8;
 
 /// Checks the file system on `device` without changing it, calling `progress` now and then.
 ///

@@ -10,7 +10,7 @@ use crate::format::dialect::Dialect;
 use crate::format::layout::{Layout, ROOT_INO};
 use crate::format::superblock::Superblock;
 use crate::log::LogUse;
-use crate::log::locate::{FoundLog, foreign_order};
+use crate::log::locate::{FoundLog, LogPlace, foreign_order};
 use crate::volume::Volume;
 use crate::volume::runs::Allocation;
 use rand::SeedableRng;
@@ -45,6 +45,16 @@ pub struct OpenOptions {
     pub log_bytes: Option<u64>,
 }
 
+/// The log as it was when the file system was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogAtOpen {
+    /// Its place.
+    pub place: Option<LogPlace>,
+    /// Number of blocks that were replayed, if the file system had not been unmounted: to the
+    /// device, or in memory if it is open read-only.
+    pub replayed_blocks: Option<usize>,
+}
+
 /// A mounted UFS1 or UFS2.
 pub struct Ffs {
     pub(crate) volume: Volume,
@@ -55,6 +65,7 @@ pub struct Ffs {
     pub(crate) name_hash: NameHash,
     /// The inode that has the log's space, which nobody else may change.
     pub(crate) log_ino: Option<u32>,
+    log_at_open: LogAtOpen,
     objections: Vec<Objection>,
     was_clean: bool,
 }
@@ -66,7 +77,20 @@ impl Ffs {
     /// When there is none that can be read ([`Superblock::open`]), or its device cannot be used for
     /// it.
     pub fn open(device: Arc<dyn Device>, clock: Arc<dyn Clock>, options: &OpenOptions) -> Result<Self> {
-        let mut superblock = Superblock::open(&*device)?;
+        let superblock = Superblock::open(&*device)?;
+        Self::open_found(superblock, device, clock, options)
+    }
+
+    /// Opens the file system whose superblock has just been read from `device`.
+    ///
+    /// # Errors
+    /// When it cannot be read, or its device cannot be used for it.
+    pub fn open_found(
+        mut superblock: Superblock,
+        device: Arc<dyn Device>,
+        clock: Arc<dyn Clock>,
+        options: &OpenOptions,
+    ) -> Result<Self> {
         if let Some(dialect) = options.dialect {
             superblock.dialect = dialect;
         }
@@ -82,6 +106,14 @@ impl Ffs {
             ));
         }
         let found = FoundLog::look(&*device, &superblock)?;
+        let log_at_open = LogAtOpen {
+            place: superblock.log_place(),
+            replayed_blocks: if let FoundLog::Recovery(replay) = &found {
+                Some(replay.blocks())
+            } else {
+                None
+            },
+        };
         let mut objections = superblock.objections_with(&found);
         objections.extend(foreign_order(&superblock, &found, options.log));
         let forced = options.force && objections.iter().all(|o| o.overridable);
@@ -112,6 +144,7 @@ impl Ffs {
             nodes: Nodes::new(options.atime),
             name_hash,
             log_ino: None,
+            log_at_open,
             was_clean: objections.is_empty(),
             objections,
         };
@@ -134,6 +167,12 @@ impl Ffs {
     #[must_use]
     pub fn read_only_reasons(&self) -> &[Objection] {
         &self.objections
+    }
+
+    /// Returns the log as it was when the file system was opened.
+    #[must_use]
+    pub const fn log_at_open(&self) -> LogAtOpen {
+        self.log_at_open
     }
 
     /// Returns the superblock as it is now.

@@ -24,7 +24,7 @@ fn damage(report: &Report) -> Vec<String> {
 fn expect_clean(name: &str, device: &MemoryDevice) -> Report {
     let report = report(device);
     assert_eq!(damage(&report), Vec::<String>::new(), "{name}");
-    assert!(report.marked_clean && report.is_clean() && report.exit_code() == 0, "{name}");
+    assert!(report.marked_clean && report.is_clean(), "{name}");
     report
 }
 

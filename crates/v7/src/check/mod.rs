@@ -113,13 +113,6 @@ impl Report {
     pub const fn is_clean(&self) -> bool {
         self.damages == 0
     }
-
-    /// Returns the exit code of `fsck(8)`: 0 without damage, 4 with damage left. Errors of
-    /// [`check`] itself are 8.
-    #[must_use]
-    pub const fn exit_code(&self) -> u8 {
-        if self.is_clean() { 0 } else { 4 }
-    }
 }
 
 /// Checks the file system on `device` without changing it, calling `progress` when a phase begins.

@@ -9,7 +9,7 @@
 use crate::format::free_list::walk;
 use crate::format::kind::Format;
 use crate::format::layout::{Layout, ROOT_INO};
-use crate::format::superblock::Superblock;
+use crate::format::superblock::{Detected, Superblock};
 use crate::volume::Volume;
 use spindle_cache::{Cache, Settings};
 use spindle_clock::Clock;
@@ -49,6 +49,19 @@ impl V7 {
     /// it.
     pub fn open(device: Arc<dyn Device>, clock: Arc<dyn Clock>, options: &OpenOptions) -> Result<Self> {
         let detected = Superblock::open(&*device, options.format)?;
+        Self::open_found(detected, device, clock, options)
+    }
+
+    /// Opens the file system whose super-block has just been read from `device`.
+    ///
+    /// # Errors
+    /// When it cannot be read, or its device cannot be used for it.
+    pub fn open_found(
+        detected: Detected,
+        device: Arc<dyn Device>,
+        clock: Arc<dyn Clock>,
+        options: &OpenOptions,
+    ) -> Result<Self> {
         let mut objections = detected.objections(&*device);
         let superblock = detected.superblock;
         let layout = superblock.layout()?;

@@ -1,16 +1,12 @@
 //! `spindle fsck` of an old file system, including repair.
 
-use super::Args;
-use crate::error::{Context, Result};
-use crate::image;
+use super::exit;
+use crate::error::Result;
 use crate::output::Output;
-use crate::partition;
 use crate::text;
 use serde::Serialize;
-use spindle_clock::SystemClock;
-use spindle_v7::check::{Options, Phase, Repaired, Report, Severity, check, repair};
-use std::io::IsTerminal;
-use std::process::ExitCode;
+use spindle::check::{OldReport, Repaired};
+use spindle_v7::check::Severity;
 
 #[derive(Serialize)]
 struct JsonReport<'a> {
@@ -18,39 +14,25 @@ struct JsonReport<'a> {
     clean: bool,
     changed: bool,
     #[serde(flatten)]
-    report: &'a Report,
+    report: &'a OldReport,
     /// The result of a check after the repair.
     #[serde(skip_serializing_if = "Option::is_none")]
-    after: Option<&'a Report>,
+    after: Option<&'a OldReport>,
 }
 
-pub fn run(args: &Args) -> Result<ExitCode> {
-    let image = &args.image;
-    let spec = partition::spec(image)?;
-    let options = Options { format: args.format, limit: args.limit };
-    let watched = std::io::stderr().is_terminal();
-    let mut progress = |phase: Phase| {
-        if watched {
-            eprintln!("{phase}");
-        }
-    };
-    let Repaired { before, after, changed } = if args.preen || args.yes {
-        let device = spec.open(&spindle_device::OpenOptions::read_write())?;
-        repair(&*device, &SystemClock, &options, args.preen, &mut progress).context(image)?
-    } else {
-        let report = check(&*image::open_device(&spec)?, &options, &mut progress).context(image)?;
-        Repaired { after: report.clone(), before: report, changed: false }
-    };
-    let mut out = Output::stdout();
-    if args.json {
+/// Prints the result of a check. Returns the exit code.
+pub fn print(out: &mut Output, json: bool, image: &str, repaired: &Repaired) -> Result<u8> {
+    let Repaired { before, after, changed } = repaired;
+    let changed = *changed;
+    if json {
         let clean = after.is_clean();
-        let repaired = changed.then_some(&after);
-        out.json(&JsonReport { image, clean, changed, report: &before, after: repaired })?;
+        let repaired = changed.then_some(after);
+        out.json(&JsonReport { image, clean, changed, report: before, after: repaired })?;
     } else {
-        show(&mut out, &before)?;
+        show(out, before)?;
         if changed {
             out.line(format!("{image}: FILE SYSTEM WAS MODIFIED"))?;
-            show(&mut out, &after)?;
+            show(out, after)?;
         }
         out.line(after.usage.to_string())?;
         let marked = if after.marked_clean { "" } else { ", but it is not marked clean" };
@@ -60,14 +42,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             (left, _) => format!("{image}: {left} problem{} left", if left == 1 { "" } else { "s" }),
         })?;
     }
-    out.finish()?;
-    Ok(ExitCode::from(match after.exit_code() {
-        0 => u8::from(changed),
-        code => code,
-    }))
+    Ok(match (after.is_clean(), changed) {
+        (true, false) => exit::CLEAN,
+        (true, true) => exit::REPAIRED,
+        (false, _) => exit::LEFT,
+    })
 }
 
-fn show(out: &mut Output, report: &Report) -> Result<()> {
+fn show(out: &mut Output, report: &OldReport) -> Result<()> {
     let mut phase = None;
     for found in &report.findings {
         if phase != Some(found.phase) {

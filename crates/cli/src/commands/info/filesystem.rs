@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
+use spindle::detect::version_name;
 use spindle_clock::Timestamp;
 use spindle_device::Device;
 use spindle_ffs::ondisk::{FS_OPTSPACE, flags};
@@ -157,7 +158,7 @@ impl FileSystemInfo {
             version: text::version_name(layout.version),
             dialect: dialect.to_string(),
             inode_format: text::inode_format(layout.inode_format),
-            format: text::version(layout.version, layout.inode_format),
+            format: version_name(layout.version, layout.inode_format),
             byte_order: text::endian(layout.endian),
             superblock_at: layout.fs_sblockloc,
             size_bytes: layout.fs_size << layout.fs_fshift,

@@ -3,9 +3,9 @@
 use super::filesystem::FileSystemInfo;
 use super::old::OldInfo;
 use crate::error::Result;
-use crate::image::Found;
 use crate::output::Output;
 use serde::Serialize;
+use spindle::detect::Found;
 use spindle_device::Device;
 use spindle_vfs::Objection;
 

@@ -2,12 +2,12 @@
 
 use super::Args;
 use crate::error::{Context, Failure, Result};
-use crate::image;
 use crate::interruptible::Interruptible;
-use crate::mkfs::{Destination, clock, open_new};
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
+use spindle::Spec;
+use spindle::newfs::{clock, open_new, size_of};
 use spindle_report::number;
 use spindle_v7::Format;
 use spindle_v7::newfs::{Parameters, Plan, write};
@@ -29,7 +29,7 @@ struct Report<'a> {
     written: bool,
 }
 
-pub fn run(args: &Args, destination: &Destination<'_>, format: Format) -> Result<ExitCode> {
+pub fn run(args: &Args, spec: &Spec, format: Format) -> Result<ExitCode> {
     if args.fs.is_for_ffs() {
         return Err(Failure::usage(
             "an old file system takes only the parameters -s, -L, --inodes and --gap; its type determines the others",
@@ -40,16 +40,13 @@ pub fn run(args: &Args, destination: &Destination<'_>, format: Format) -> Result
         let (inodes, interleave) = (args.inodes, args.gap);
         Plan::new(&Parameters { inodes, interleave, name, ..Parameters::new(format, size_bytes) })
     };
-    let image = destination.image;
+    let image = &args.image;
     let plan = if args.dry_run {
-        let size = match destination.size {
-            Some(size) => size,
-            None => image::open_device_unlocked(&image::parse_spec(image)?)?.info().size_bytes,
-        };
-        plan_for(size).context(image)?
+        plan_for(args.size.map_or_else(|| size_of(spec), Ok)?).context(image)?
     } else {
-        let (device, created) = open_new(destination)?;
-        let made = plan_for(device.info().size_bytes.min(destination.max_bytes()))
+        let (device, created) = open_new(spec, args.size, args.force)?;
+        let has = device.info().size_bytes;
+        let made = plan_for(args.size.map_or(has, |size| size.min(has)))
             .and_then(|plan| write(&plan, &Interruptible(&*device), &*clock(args.timestamp)).map(|()| plan));
         made.inspect_err(|_| created.undo()).context(image)?
     };

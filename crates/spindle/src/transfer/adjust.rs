@@ -1,10 +1,8 @@
-//! A sink that changes owners and times on the way from a source to another sink, and shows
-//! progress.
+//! A sink that changes owners and times on the way from a source to another sink, and reports each
+//! step, so that the caller can show progress or stop the transfer.
 
 use super::{Body, Content, Extents, Meta, Node, Sink};
 use crate::error::Result;
-use crate::interrupt;
-use crate::progress::Progress;
 use spindle_clock::Timestamp;
 
 /// Changes to make to every node.
@@ -30,26 +28,30 @@ impl Adjust {
     }
 }
 
-/// A sink that adjusts nodes, passes them on to another sink, and shows progress.
+/// Called before each node and each piece of a file's data, with the bytes of data that were copied
+/// since the last call. An error ends the transfer.
+pub type Step<'a> = &'a dyn Fn(u64) -> Result<()>;
+
+/// A sink that adjusts nodes, passes them on to another sink, and reports each step.
 pub struct Adjusted<'a, S> {
     inner: S,
     adjust: Adjust,
-    progress: &'a Progress,
+    step: Step<'a>,
 }
 
 impl<'a, S: Sink> Adjusted<'a, S> {
     /// Returns a sink that passes nodes on to `inner`.
-    pub fn new(inner: S, adjust: Adjust, progress: &'a Progress) -> Self {
-        Self { inner, adjust, progress }
+    pub fn new(inner: S, adjust: Adjust, step: Step<'a>) -> Self {
+        Self { inner, adjust, step }
     }
 }
 
 impl<S: Sink> Sink for Adjusted<'_, S> {
     fn put(&mut self, mut node: Node<'_>) -> Result<()> {
-        interrupt::check()?;
+        (self.step)(0)?;
         self.adjust.apply(&mut node.meta);
         let Body::File { size, content } = node.body else { return self.inner.put(node) };
-        let mut content = Counted { content, progress: self.progress };
+        let mut content = Counted { content, copied: 0, step: self.step };
         self.inner.put(Node { body: Body::File { size, content: &mut content }, ..node })
     }
 
@@ -60,16 +62,16 @@ impl<S: Sink> Sink for Adjusted<'_, S> {
 
 struct Counted<'a> {
     content: &'a mut dyn Content,
-    progress: &'a Progress,
+    /// Bytes of data of the last piece.
+    copied: u64,
+    step: Step<'a>,
 }
 
 impl Content for Counted<'_> {
     fn next(&mut self, buf: &mut [u8]) -> Result<Option<(u64, usize)>> {
-        interrupt::check()?;
+        (self.step)(std::mem::take(&mut self.copied))?;
         let piece = self.content.next(buf)?;
-        if let Some((_, len)) = piece {
-            self.progress.add(len as u64);
-        }
+        self.copied = piece.map_or(0, |(_, len)| len as u64);
         Ok(piece)
     }
 

@@ -6,9 +6,7 @@
 //! and into devices and pipes. A directory gets its times and permissions after all its entries.
 
 use super::{Body, CHUNK, Content, LeftOut, Meta, Node, Sink, check_name, names, split};
-use crate::error::{Context, Failure, Result};
-use crate::interrupt;
-use crate::outfile::overwrite;
+use crate::error::{Context, Error, Result};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags, fsetxattr};
 use rustix::io::Errno;
 use spindle_clock::Timestamp;
@@ -18,6 +16,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+/// An existing file that was opened for writing in place.
+pub enum InPlace {
+    /// A regular file, which was truncated.
+    File(OwnedFd),
+    /// A pipe or a device, which is written in order, holes included.
+    Stream(Box<dyn Write>),
+}
+
+/// Opens an existing file of this name in a directory for writing in place.
+pub type OpenInPlace = fn(BorrowedFd<'_>, &Path) -> Result<InPlace>;
+
 /// A sink that creates nodes below one directory of this machine.
 pub struct LocalSink {
     root: OwnedFd,
@@ -25,9 +34,8 @@ pub struct LocalSink {
     /// Metadata of the root, if it came as a node.
     root_meta: Option<Meta>,
     preserve: bool,
-    /// Files at the root have names that the user gave: existing ones are written in place,
-    /// through symbolic links.
-    in_place: bool,
+    /// How to open existing files at the root, if those are written in place.
+    in_place: Option<OpenInPlace>,
     is_root: bool,
     umask: u32,
     left_out: LeftOut,
@@ -44,7 +52,10 @@ struct OpenDir {
 impl LocalSink {
     /// Returns a sink below the existing directory `root`. With `preserve`, owners (as root),
     /// permissions, times and extended attributes are kept; otherwise new files belong to the
-    /// caller.
+    /// caller and lack the permissions in `umask`.
+    ///
+    /// # Errors
+    /// If the directory cannot be opened.
     pub fn new(root: &Path, preserve: bool, umask: u32) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(root, flags, Mode::empty()).context(root.display())?;
@@ -54,7 +65,7 @@ impl LocalSink {
             stack: Vec::new(),
             root_meta: None,
             preserve,
-            in_place: false,
+            in_place: None,
             is_root,
             umask,
             left_out: LeftOut::default(),
@@ -62,10 +73,11 @@ impl LocalSink {
         })
     }
 
-    /// Returns a sink that writes existing files directly below the root in place: through
-    /// symbolic links, and into devices and pipes.
-    pub fn writing_in_place(self) -> Self {
-        Self { in_place: true, ..self }
+    /// Returns a sink that writes existing files directly below the root in place, as `cp` does
+    /// with names that the user gave: through symbolic links, and into devices and pipes.
+    #[must_use]
+    pub fn writing_in_place(self, open: OpenInPlace) -> Self {
+        Self { in_place: Some(open), ..self }
     }
 
     fn top(&self) -> BorrowedFd<'_> {
@@ -141,7 +153,7 @@ impl LocalSink {
         let made = rustix::fs::fstat(&fd)?;
         let is_ours = made.st_uid == rustix::process::geteuid().as_raw() && made.st_nlink == 1;
         if FileType::from_raw_mode(made.st_mode) != kind || !is_ours {
-            return Err(Failure::new("another process has replaced the new file"));
+            return Err(Error::new("another process has replaced the new file"));
         }
         if self.is_root {
             let (uid, gid) = (Uid::from_raw(meta.uid), Gid::from_raw(meta.gid));
@@ -161,7 +173,7 @@ impl LocalSink {
         match rustix::fs::unlinkat(self.top(), name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(Errno::ISDIR | Errno::PERM) if open_dir(self.top(), name.as_bytes()).is_ok() => {
-                Err(Failure::new("cannot replace a directory with a file"))
+                Err(Error::new("cannot replace a directory with a file"))
             }
             Err(e) => Err(e.into()),
         }
@@ -170,7 +182,7 @@ impl LocalSink {
     fn put_directory(&mut self, name: &[u8], meta: Meta) -> Result<()> {
         let key = OsStr::from_bytes(name);
         if self.is_written_in_place(key)? {
-            return Err(Failure::new("cannot replace a file with a directory"));
+            return Err(Error::new("cannot replace a file with a directory"));
         }
         let mut made = true;
         match rustix::fs::mkdirat(self.top(), key, Mode::RWXU) {
@@ -190,49 +202,55 @@ impl LocalSink {
 
     /// Returns true if the existing file `name` is written in place instead of replaced.
     fn is_written_in_place(&self, name: &OsStr) -> Result<bool> {
-        if !self.in_place || !self.stack.is_empty() {
-            return Ok(false);
-        }
+        Ok(self.opens_in_place(name)?.is_some())
+    }
+
+    /// Returns how to open the existing file `name`, if it is written in place.
+    fn opens_in_place(&self, name: &OsStr) -> Result<Option<OpenInPlace>> {
+        let Some(open) = self.in_place.filter(|_| self.stack.is_empty()) else { return Ok(None) };
         let look = |flags| match rustix::fs::statat(self.top(), name, flags) {
             Err(Errno::NOENT) => Ok(None),
             other => other.map(Some),
         };
         match look(AtFlags::empty())? {
-            Some(found) => Ok(FileType::from_raw_mode(found.st_mode) != FileType::Directory),
-            None if look(AtFlags::SYMLINK_NOFOLLOW)?.is_some() => {
-                Err(Failure::new("a dangling symbolic link; remove it, or create its target"))
+            Some(found) => {
+                Ok((FileType::from_raw_mode(found.st_mode) != FileType::Directory).then_some(open))
             }
-            None => Ok(false),
+            None if look(AtFlags::SYMLINK_NOFOLLOW)?.is_some() => {
+                Err(Error::new("a dangling symbolic link; remove it, or create its target"))
+            }
+            None => Ok(None),
         }
     }
 
-    /// Overwrites the existing file, device or pipe `name`; devices and pipes get zeros for holes.
+    /// Writes an existing file, device or pipe; devices and pipes get zeros for holes.
     fn write_in_place(
         &mut self,
-        name: &OsStr,
+        file: InPlace,
         size: u64,
         content: &mut dyn Content,
         meta: &Meta,
     ) -> Result<()> {
-        let fd = overwrite(self.top(), Path::new(name))?;
-        let kind = FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode);
-        if kind == FileType::RegularFile {
-            self.fill(&fd, size, content)?;
-            return if self.preserve { self.finish_fd(&fd, meta) } else { Ok(()) };
-        }
-        let mut out = interrupt::Writer(std::fs::File::from(fd));
+        let mut out = match file {
+            InPlace::File(fd) => {
+                self.fill(&fd, size, content)?;
+                return if self.preserve { self.finish_fd(&fd, meta) } else { Ok(()) };
+            }
+            InPlace::Stream(out) => out,
+        };
         let mut end = 0;
         while let Some((at, len)) = content.next(&mut self.buffer)? {
             write_zeros(&mut out, at - end)?;
-            written(out.write_all(&self.buffer[..len]))?;
+            out.write_all(&self.buffer[..len])?;
             end = at + len as u64;
         }
         write_zeros(&mut out, size.saturating_sub(end))
     }
 
     fn put_file(&mut self, name: &OsStr, size: u64, content: &mut dyn Content, meta: &Meta) -> Result<()> {
-        if self.is_written_in_place(name)? {
-            return self.write_in_place(name, size, content, meta);
+        if let Some(open) = self.opens_in_place(name)? {
+            let file = open(self.top(), Path::new(name))?;
+            return self.write_in_place(file, size, content, meta);
         }
         self.remove_existing(name)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -277,7 +295,7 @@ impl LocalSink {
             Body::Directory => return self.put_directory(name, meta),
             Body::File { size, content } => return self.put_file(key, size, content, &meta),
             _ if self.is_written_in_place(key)? && !self.is_plain(key)? => {
-                return Err(Failure::new("exists and is not a regular file; remove it first"));
+                return Err(Error::new("exists and is not a regular file; remove it first"));
             }
             Body::Symlink(target) => {
                 self.remove_existing(key)?;
@@ -313,7 +331,7 @@ impl Sink for LocalSink {
         self.enter(dir)?;
         if name.is_empty() {
             if !matches!(node.body, Body::Directory) {
-                return Err(Failure::new("only a directory can become the root of a directory"));
+                return Err(Error::new("only a directory can become the root of a directory"));
             }
             self.root_meta = self.preserve.then_some(node.meta);
             return Ok(());
@@ -335,17 +353,10 @@ impl Sink for LocalSink {
     }
 }
 
-/// Converts the result of a write; a closed pipe becomes [`Failure::ClosedPipe`].
-fn written(result: std::io::Result<()>) -> Result<()> {
-    match result {
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Err(Failure::ClosedPipe),
-        other => Ok(other?),
-    }
-}
-
 /// Writes zeros for a hole.
 fn write_zeros(out: &mut impl Write, len: u64) -> Result<()> {
-    written(std::io::copy(&mut std::io::repeat(0).take(len), out).map(drop))
+    std::io::copy(&mut std::io::repeat(0).take(len), out)?;
+    Ok(())
 }
 
 fn open_dir(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {

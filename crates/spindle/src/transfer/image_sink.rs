@@ -5,12 +5,13 @@
 //! keep their times. Symbolic links to directories on a path are followed within the image.
 
 use super::{Body, CHUNK, Content, LeftOut, Meta, Node, Sink, check_name, names, split};
-use crate::error::{Context, Failure, Result};
-use crate::paths::{child, resolve};
+use crate::error::{Context, Error, Result};
+use crate::path::{child, resolve};
 use spindle_clock::Timestamp;
 use spindle_vfs::Node as Held;
 use spindle_vfs::{
-    Attr, Error, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr, SetTime, Vfs, XattrMode,
+    Attr, Error as FsError, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr, SetTime, Vfs,
+    XattrMode,
 };
 
 /// Attributes of new files.
@@ -25,6 +26,11 @@ pub struct NewFiles {
     pub gid: u32,
     /// Permission bits to clear.
     pub umask: u32,
+}
+
+impl NewFiles {
+    /// Everything as in the source; files that are created without one belong to root.
+    pub const PRESERVED: Self = Self { preserve: true, uid: 0, gid: 0, umask: 0o022 };
 }
 
 /// A sink that creates nodes below one directory of a file system.
@@ -111,7 +117,7 @@ impl<'a> ImageSink<'a> {
             check_name(name)?;
             self.remember_root()?;
             let dir = match self.lookup_dir(name) {
-                Err(e) if e.is(&Error::NotFound) => {
+                Err(e) if e.is(&FsError::NotFound) => {
                     let node = self.node(FileKind::Directory, 0o755, self.new.uid, self.new.gid);
                     Held::new(self.vfs, self.fs.create(self.top(), name, &node, Privilege::Root)?)
                 }
@@ -132,7 +138,7 @@ impl<'a> ImageSink<'a> {
         } else {
             found
         };
-        if found.is_dir() { Ok(found) } else { Err(Error::NotDirectory.into()) }
+        if found.is_dir() { Ok(found) } else { Err(FsError::NotDirectory.into()) }
     }
 
     /// Resolves a path below the root.
@@ -210,7 +216,7 @@ impl<'a> ImageSink<'a> {
                 continue;
             }
             match self.fs.setxattr(ino, name, value, XattrMode::Set, Privilege::Root) {
-                Err(Error::NotSupported) => self.left_out.xattrs += 1,
+                Err(FsError::NotSupported) => self.left_out.xattrs += 1,
                 other => other.named(name)?,
             }
         }
@@ -221,16 +227,16 @@ impl<'a> ImageSink<'a> {
     fn remove_existing(&self, name: &[u8]) -> Result<()> {
         let dir = self.top();
         match child(self.vfs, dir, name) {
-            Err(Error::NotFound) => Ok(()),
+            Err(FsError::NotFound) => Ok(()),
             Err(e) => Err(e.into()),
-            Ok(there) if there.is_dir() => Err(Failure::new("cannot replace a directory with a file")),
+            Ok(there) if there.is_dir() => Err(Error::new("cannot replace a directory with a file")),
             Ok(_) => Ok(self.fs.unlink(dir, name)?),
         }
     }
 
     fn create(&self, name: &[u8], node: &NewNode<'_>) -> Result<Held<'a>> {
         let attr = match self.fs.create(self.top(), name, node, Privilege::Root) {
-            Err(Error::Exists) => {
+            Err(FsError::Exists) => {
                 self.remove_existing(name)?;
                 self.fs.create(self.top(), name, node, Privilege::Root)?
             }
@@ -243,9 +249,9 @@ impl<'a> ImageSink<'a> {
         let node = self.node(FileKind::Directory, meta.perm, meta.uid, meta.gid);
         let (dir, made) = match self.fs.create(self.top(), name, &node, Privilege::Root) {
             Ok(attr) => (Held::new(self.vfs, attr), true),
-            Err(Error::Exists) => match self.lookup_dir(name) {
+            Err(FsError::Exists) => match self.lookup_dir(name) {
                 Ok(dir) => (dir, false),
-                Err(e) if e.is(&Error::NotDirectory) => (self.create(name, &node)?, true),
+                Err(e) if e.is(&FsError::NotDirectory) => (self.create(name, &node)?, true),
                 Err(e) => return Err(e),
             },
             Err(e) => return Err(e.into()),
@@ -300,7 +306,7 @@ impl<'a> ImageSink<'a> {
         let fs = self.fs;
         let first = self.resolve(first, false).context("link to")?;
         let linked = match fs.link(first.ino(), self.top(), name, Privilege::Root) {
-            Err(Error::Exists) => {
+            Err(FsError::Exists) => {
                 if child(self.vfs, self.top(), name)?.ino() == first.ino() {
                     return Ok(());
                 }
@@ -342,7 +348,7 @@ impl Sink for ImageSink<'_> {
         self.enter(dir)?;
         if name.is_empty() {
             if !matches!(node.body, Body::Directory) {
-                return Err(Failure::new("only a directory can become the root of a file system"));
+                return Err(Error::new("only a directory can become the root of a file system"));
             }
             if self.new.preserve {
                 self.set_owner(self.root, &node.meta)?;

@@ -2,7 +2,6 @@
 
 use super::{Body, Node, Sink, split};
 use crate::error::Result;
-use crate::interrupt;
 use spindle_ffs::newfs::Census;
 
 /// Counts the space that a tree needs. A directory is counted when all its names are known, so the
@@ -31,7 +30,6 @@ impl CensusSink {
 
 impl Sink for CensusSink {
     fn put(&mut self, node: Node<'_>) -> Result<()> {
-        interrupt::check()?;
         let (dir, name) = split(node.path);
         while self.stack.len() > 1 && self.stack.last().is_some_and(|(open, _)| open != dir) {
             if let Some((_, names)) = self.stack.pop() {

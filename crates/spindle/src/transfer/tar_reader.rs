@@ -4,16 +4,13 @@
 //! fixed limits is allocated only as data arrives.
 
 use super::pax::{self, Records};
-use super::{Body, Content, Extents, Meta, Node, Sink};
-use crate::error::{Context, Failure, Result};
-use crate::interrupt::Reader;
-use rustix::fs::OFlags;
+use super::{Body, Content, Extents, Meta, Node, Sink, Source};
+use crate::error::{Context, Error, Result};
 use spindle_clock::Timestamp;
 use spindle_vfs::Rdev;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
 use std::rc::Rc;
 use tar::Header;
@@ -24,24 +21,29 @@ const MAX_HEADER: u64 = 16 << 20;
 /// Maximum number of runs of data in a sparse file.
 const MAX_EXTENTS: usize = 1 << 20;
 
+/// An input that can skip data without reading it.
+trait ReadSeek: Read + Seek {}
+
+impl<T: Read + Seek> ReadSeek for T {}
+
 /// The input of a stream.
 enum Input {
-    File(BufReader<Reader<File>>),
+    File(BufReader<Box<dyn ReadSeek>>),
     /// An input without seek, which is read to its end.
-    Stream(BufReader<Reader<File>>),
+    Stream(BufReader<Box<dyn Read>>),
 }
 
 impl Read for Input {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::File(input) | Self::Stream(input) => input.read(buf),
+            Self::File(input) => input.read(buf),
+            Self::Stream(input) => input.read(buf),
         }
     }
 }
 
-fn buffered(file: File) -> BufReader<Reader<File>> {
-    BufReader::with_capacity(1 << 18, Reader(file))
-}
+/// Bytes of the buffer of an input.
+const BUFFER: usize = 1 << 18;
 
 /// A tar stream.
 pub struct TarReader {
@@ -69,24 +71,28 @@ impl Extended {
 impl TarReader {
     /// Returns a reader of a stream that cannot seek, such as a pipe; the stream is read to its
     /// end.
-    pub fn stream(stream: File) -> Self {
-        Self { input: Input::Stream(buffered(stream)), at: 0 }
+    pub fn stream(stream: impl Read + 'static) -> Self {
+        Self { input: Input::Stream(BufReader::with_capacity(BUFFER, Box::new(stream))), at: 0 }
     }
 
-    /// Opens a file, or a named pipe.
-    pub fn file(path: &Path) -> Result<Self> {
-        // Opening a pipe must not block; reads wait for a writer and can be interrupted.
-        let file =
-            File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
-        rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
-        if !file.metadata()?.is_file() {
-            return Ok(Self::stream(file));
-        }
-        Ok(Self { input: Input::File(buffered(file)), at: 0 })
+    /// Returns a reader of an input that can seek, such as a file.
+    pub fn seekable(file: impl Read + Seek + 'static) -> Self {
+        Self { input: Input::File(BufReader::with_capacity(BUFFER, Box::new(file))), at: 0 }
     }
 
-    /// Passes every entry to `sink`.
-    pub fn walk(&mut self, sink: &mut dyn Sink) -> Result<()> {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).context(path.display())?;
+        let is_file = file.metadata().context(path.display())?.is_file();
+        Ok(if is_file { Self::seekable(file) } else { Self::stream(file) })
+    }
+}
+
+impl Source for TarReader {
+    fn walk(mut self, sink: &mut dyn Sink) -> Result<()> {
         let mut global = Rc::new(Records::default());
         let mut next = Extended::default();
         let mut empty = true;
@@ -96,7 +102,7 @@ impl TarReader {
             let mut block = [0; BLOCK];
             if !self.read_block(&mut block).with_place(place)? {
                 if empty {
-                    return Err(Failure::new("no tar stream: the input is empty"));
+                    return Err(Error::new("no tar stream: the input is empty"));
                 }
                 return Ok(());
             }
@@ -104,7 +110,7 @@ impl TarReader {
                 return self.drain();
             }
             if empty && let Some(packed) = compression(&block) {
-                return Err(Failure::new(format!(
+                return Err(Error::new(format!(
                     "compressed with {packed}; decompress it: {packed} -dc FILE | spindle import - IMAGE"
                 )));
             }
@@ -126,9 +132,7 @@ impl TarReader {
                 // The name of a volume.
                 b'V' => self.skip(padded(size)?)?,
                 b'M' => {
-                    return Err(Failure::new(
-                        "starts in the middle of a file; concatenate the volumes first",
-                    ));
+                    return Err(Error::new("starts in the middle of a file; concatenate the volumes first"));
                 }
                 _ => {
                     let extended = Extended { global: Rc::clone(&global), ..std::mem::take(&mut next) };
@@ -137,7 +141,9 @@ impl TarReader {
             }
         }
     }
+}
 
+impl TarReader {
     /// Reads a stream to its end, so that the process that writes it can finish.
     fn drain(&mut self) -> Result<()> {
         if let Input::Stream(stream) = &mut self.input {
@@ -150,7 +156,7 @@ impl TarReader {
         let record = |key: &str| extended.record(key);
         let stated = match record("size") {
             None => None,
-            Some(text) => Some(pax::number(text).ok_or_else(|| Failure::new("the size is not a number"))?),
+            Some(text) => Some(pax::number(text).ok_or_else(|| Error::new("the size is not a number"))?),
         };
         let raw_path = record("GNU.sparse.name")
             .or(record("path"))
@@ -176,7 +182,7 @@ impl TarReader {
             let given = record("linkpath").or(extended.link.as_deref()).map(<[u8]>::to_vec);
             given
                 .or_else(|| header.link_name_bytes().map(std::borrow::Cow::into_owned))
-                .ok_or_else(|| Failure::new("a link without a target"))
+                .ok_or_else(|| Error::new("a link without a target"))
         };
         let result = match kind {
             b'5' | b'D' => sink.put(Node { path: &path, body: Body::Directory, meta }),
@@ -203,7 +209,7 @@ impl TarReader {
                 };
                 let stored = stored
                     .checked_sub(self.at - before)
-                    .ok_or_else(|| Failure::new("the map of a sparse file is longer than the entry"))?;
+                    .ok_or_else(|| Error::new("the map of a sparse file is longer than the entry"))?;
                 return self.put_file(&path, meta, size, extents, stored, sink);
             }
         };
@@ -235,7 +241,7 @@ impl TarReader {
     /// Returns size and runs of data of a file in GNU's own sparse format: four runs are in the
     /// header, more in the blocks after it.
     fn gnu_extents(&mut self, header: &Header) -> Result<(u64, Extents)> {
-        let gnu = header.as_gnu().ok_or_else(|| Failure::new("a sparse file without GNU's header"))?;
+        let gnu = header.as_gnu().ok_or_else(|| Error::new("a sparse file without GNU's header"))?;
         let mut extents = Vec::new();
         for piece in gnu.sparse.iter().filter(|piece| !piece.is_empty()) {
             extents.push((piece.offset()?, piece.length()?));
@@ -244,13 +250,13 @@ impl TarReader {
         while more {
             let mut block = tar::GnuExtSparseHeader::new();
             if !self.read_block(block.as_mut_bytes())? {
-                return Err(Failure::new("the stream ends in the map of a sparse file"));
+                return Err(Error::new("the stream ends in the map of a sparse file"));
             }
             for piece in block.sparse().iter().filter(|piece| !piece.is_empty()) {
                 extents.push((piece.offset()?, piece.length()?));
             }
             if extents.len() > MAX_EXTENTS {
-                return Err(Failure::new("a sparse file has too many pieces"));
+                return Err(Error::new("a sparse file has too many pieces"));
             }
             more = block.is_extended();
         }
@@ -261,7 +267,7 @@ impl TarReader {
     /// `None` if it is not sparse.
     fn pax_extents(&mut self, extended: &Extended, stored: u64) -> Result<Option<(u64, Extents)>> {
         let record = |key: &str| extended.record(key);
-        let wrong = || Failure::new("the map of a sparse file is invalid");
+        let wrong = || Error::new("the map of a sparse file is invalid");
         let Some(size) = record("GNU.sparse.realsize").or(record("GNU.sparse.size")) else { return Ok(None) };
         let size = pax::number(size).ok_or_else(wrong)?;
         let pairs: Vec<u64> = if let Some(map) = record("GNU.sparse.map") {
@@ -288,7 +294,7 @@ impl TarReader {
     /// Reads the map of format 1.0, which precedes the data: a count and the numbers of the
     /// map, each on its own line, padded to whole blocks.
     fn map_in_data(&mut self, stored: u64) -> Result<Vec<u64>> {
-        let wrong = || Failure::new("the map of a sparse file is invalid");
+        let wrong = || Error::new("the map of a sparse file is invalid");
         let mut numbers: Vec<u64> = Vec::new();
         let mut digits: Vec<u8> = Vec::new();
         let mut read = 0;
@@ -337,7 +343,7 @@ impl TarReader {
     /// Reads the content of an extended header.
     fn read_header(&mut self, size: u64) -> Result<Vec<u8>> {
         if size > MAX_HEADER {
-            return Err(Failure::new(format!("an extended header of {size} bytes is too long")));
+            return Err(Error::new(format!("an extended header of {size} bytes is too long")));
         }
         let mut bytes = Vec::new();
         let whole = padded(size)?;
@@ -366,8 +372,8 @@ impl TarReader {
     }
 }
 
-fn ends_early() -> Failure {
-    Failure::new("the stream ends in the middle of an entry")
+fn ends_early() -> Error {
+    Error::new("the stream ends in the middle of an entry")
 }
 
 /// Returns the metadata of an entry.
@@ -379,11 +385,11 @@ fn meta(header: &Header, extended: &Extended) -> Result<Meta> {
             None => Some(field?),
         };
         id.and_then(|id| u32::try_from(id).ok())
-            .ok_or_else(|| Failure::new(format!("the {key} is out of range")))
+            .ok_or_else(|| Error::new(format!("the {key} is out of range")))
     };
     let time = |key: &str| -> Result<Option<Timestamp>> {
         let Some(text) = record(key) else { return Ok(None) };
-        pax::time(text).map(Some).ok_or_else(|| Failure::new(format!("the {key} is not a time")))
+        pax::time(text).map(Some).ok_or_else(|| Error::new(format!("the {key} is not a time")))
     };
     let mut xattrs = BTreeMap::new();
     for (key, value) in extended.global.iter().chain(extended.records.iter()) {
@@ -451,11 +457,11 @@ fn check_extents(extents: &[(u64, u64)], size: u64, stored: u64) -> Result<()> {
     let mut bytes = 0_u64;
     for &(offset, len) in extents {
         let next = offset.checked_add(len).filter(|&next| offset >= end && next <= size);
-        end = next.ok_or_else(|| Failure::new("the pieces of a sparse file overlap or lie outside it"))?;
+        end = next.ok_or_else(|| Error::new("the pieces of a sparse file overlap or lie outside it"))?;
         bytes += len;
     }
     if bytes > stored {
-        return Err(Failure::new("the pieces of a sparse file are longer than its data"));
+        return Err(Error::new("the pieces of a sparse file are longer than its data"));
     }
     Ok(())
 }
@@ -465,7 +471,7 @@ fn normal(path: &[u8]) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(path.len());
     for name in path.split(|&b| b == b'/').filter(|name| !matches!(*name, b"" | b".")) {
         if name == b".." {
-            return Err(Failure::new("a path with .. is refused")).named(path);
+            return Err(Error::new("a path with .. is refused")).named(path);
         }
         if !out.is_empty() {
             out.push(b'/');
@@ -484,7 +490,7 @@ fn until_nul(mut bytes: Vec<u8>) -> Vec<u8> {
 fn padded(size: u64) -> Result<u64> {
     size.checked_next_multiple_of(BLOCK as u64)
         .filter(|&n| i64::try_from(n).is_ok())
-        .ok_or_else(|| Failure::new("the size of an entry is too large"))
+        .ok_or_else(|| Error::new("the size of an entry is too large"))
 }
 
 fn check_sum(header: &Header) -> Result<()> {
@@ -502,8 +508,8 @@ fn check_sum(header: &Header) -> Result<()> {
     }
 }
 
-fn not_tar() -> Failure {
-    Failure::new("not a tar header, or a damaged one (wrong checksum)")
+fn not_tar() -> Error {
+    Error::new("not a tar header, or a damaged one (wrong checksum)")
 }
 
 /// Returns the program that compressed the stream, if its magic number is known.
@@ -523,7 +529,7 @@ trait WithPlace<T> {
     fn with_place(self, place: impl Fn() -> String) -> Result<T>;
 }
 
-impl<T, E: Into<Failure>> WithPlace<T> for std::result::Result<T, E> {
+impl<T, E: Into<Error>> WithPlace<T> for std::result::Result<T, E> {
     fn with_place(self, place: impl Fn() -> String) -> Result<T> {
         self.or_else(|e| Err(e).context(place()))
     }

@@ -1,32 +1,44 @@
 //! Paths inside an image: [`Vfs`] resolves them without permission checks.
 
-use crate::error::{Context, Failure, Result};
-use spindle_vfs::{Cred, Error, Ino, Node, Vfs};
+use crate::error::{Context, Error, Result};
+use spindle_vfs::{Cred, Error as FsError, Ino, Node, Vfs};
 use std::ops::ControlFlow;
 
 /// The user of an image may do anything in it.
 const OWNER: Cred<'static> = Cred::root();
 
 /// Resolves `path`; a symbolic link at its end is followed if `follow`.
+///
+/// # Errors
+/// If there is no such file, or a part of the path is no directory.
 pub fn resolve<'a>(vfs: &'a Vfs, path: &[u8], follow: bool) -> Result<Node<'a>> {
     vfs.resolve(&OWNER, path, follow).named(path)
 }
 
 /// Resolves the parent directory of `path`, and returns it with the last name of the path. The name
 /// need not exist.
+///
+/// # Errors
+/// If the directory does not exist, or the path has no last name.
 pub fn resolve_parent<'a, 'p>(vfs: &'a Vfs, path: &'p [u8]) -> Result<(Node<'a>, &'p [u8])> {
     match vfs.resolve_parent(&OWNER, path) {
-        Err(Error::Busy) => Err(Failure::new("the root directory, . and .. cannot be used here")).named(path),
+        Err(FsError::Busy) => Err(Error::new("the root directory, . and .. cannot be used here")).named(path),
         other => other.named(path),
     }
 }
 
 /// Looks up a name in a directory.
+///
+/// # Errors
+/// If it does not exist, or the directory cannot be read.
 pub fn child<'a>(vfs: &'a Vfs, dir: Ino, name: &[u8]) -> spindle_vfs::Result<Node<'a>> {
     Ok(Node::new(vfs, vfs.fs().lookup(dir, name)?))
 }
 
 /// Returns the names in a directory except `.` and `..`, sorted by their bytes.
+///
+/// # Errors
+/// If the directory cannot be read.
 pub fn sorted_names(vfs: &Vfs, dir: Ino) -> Result<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     vfs.fs().readdir(dir, 0, &mut |entry| {

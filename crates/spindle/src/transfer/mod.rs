@@ -19,16 +19,16 @@ mod tar_writer;
 #[cfg(test)]
 mod tests;
 
-pub use adjust::{Adjust, Adjusted};
+pub use adjust::{Adjust, Adjusted, Step};
 pub use census::CensusSink;
 pub use image_sink::{ImageSink, NewFiles};
 pub use image_source::{ImageContent, ImageSource};
-pub use local_sink::LocalSink;
+pub use local_sink::{InPlace, LocalSink, OpenInPlace};
 pub use local_source::LocalSource;
 pub use tar_reader::TarReader;
 pub use tar_writer::TarWriter;
 
-use crate::error::{Context, Failure, Result};
+use crate::error::{Context, Error, Result};
 use spindle_clock::Timestamp;
 use spindle_vfs::Rdev;
 
@@ -102,9 +102,15 @@ pub type Extents = Vec<(u64, u64)>;
 pub trait Content {
     /// Reads the next data into the front of `buf`. Returns its offset in the file and its
     /// length, or `None` at the end. The ranges in between are holes.
+    ///
+    /// # Errors
+    /// If it cannot be read.
     fn next(&mut self, buf: &mut [u8]) -> Result<Option<(u64, usize)>>;
 
     /// Returns the runs of data, if there are holes and they are known in advance.
+    ///
+    /// # Errors
+    /// If they cannot be read.
     fn extents(&mut self) -> Result<Option<Extents>> {
         Ok(None)
     }
@@ -125,12 +131,27 @@ fn extents_of(size: u64, data_after: impl Fn(u64) -> Result<(u64, u64)>) -> Resu
     Ok(found)
 }
 
+/// The origin of a transfer.
+pub trait Source {
+    /// Passes all nodes to `sink`, and does not finish it: several sources can fill one sink.
+    ///
+    /// # Errors
+    /// The first failure of the source or of the sink.
+    fn walk(self, sink: &mut dyn Sink) -> Result<()>;
+}
+
 /// The target of a transfer.
 pub trait Sink {
     /// Adds a node. Metadata that the target cannot store is omitted with a warning.
+    ///
+    /// # Errors
+    /// If the node cannot be created.
     fn put(&mut self, node: Node<'_>) -> Result<()>;
 
     /// Finishes the transfer after the last node. Without this call the target is incomplete.
+    ///
+    /// # Errors
+    /// If the target cannot be completed.
     fn finish(&mut self) -> Result<()>;
 }
 
@@ -171,9 +192,12 @@ impl LeftOut {
 }
 
 /// Refuses a name that is invalid in a directory.
+///
+/// # Errors
+/// If it is empty, `.`, `..`, or contains a slash or a NUL.
 pub fn check_name(name: &[u8]) -> Result<()> {
     if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') || name.contains(&0) {
-        return Err(Failure::new("is not a valid file name")).named(name);
+        return Err(Error::new("is not a valid file name")).named(name);
     }
     Ok(())
 }

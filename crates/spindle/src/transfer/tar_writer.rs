@@ -5,7 +5,7 @@
 //! 1.0).
 
 use super::{Body, CHUNK, Content, LeftOut, Meta, Node, Sink, pax};
-use crate::error::{Context, Failure, Result};
+use crate::error::{Context, Error, Result};
 use std::io::Write;
 use tar::{EntryType, Header};
 
@@ -20,6 +20,8 @@ const MAX_OCTAL_7: u32 = (1 << 21) - 1;
 /// A sink that writes a tar stream.
 pub struct TarWriter<W> {
     out: W,
+    /// Name of the output, for messages.
+    name: String,
     left_out: LeftOut,
     buffer: Vec<u8>,
 }
@@ -43,13 +45,13 @@ impl Entry<'_> {
 }
 
 impl<W: Write> TarWriter<W> {
-    /// Returns a sink that writes to `out`.
-    pub fn new(out: W) -> Self {
-        Self { out, left_out: LeftOut::default(), buffer: vec![0; CHUNK] }
+    /// Returns a sink that writes to `out`, which messages call `name`.
+    pub fn new(out: W, name: impl Into<String>) -> Self {
+        Self { out, name: name.into(), left_out: LeftOut::default(), buffer: vec![0; CHUNK] }
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        crate::output::stdout_result(self.out.write_all(bytes))
+        self.out.write_all(bytes).context(&self.name)
     }
 
     fn pad(&mut self, len: u64) -> Result<()> {
@@ -82,7 +84,7 @@ impl<W: Write> TarWriter<W> {
             put_name(&mut ustar.linkname, link, b"linkpath", &mut records);
             if let Some((major, minor)) = device {
                 if major > MAX_OCTAL_7 || minor > MAX_OCTAL_7 {
-                    return Err(Failure::new(format!("device number {major}:{minor} is too large for tar")));
+                    return Err(Error::new(format!("device number {major}:{minor} is too large for tar")));
                 }
                 ustar.set_device_major(major);
                 ustar.set_device_minor(minor);
@@ -146,7 +148,7 @@ impl<W: Write> TarWriter<W> {
         }
         self.buffer = buffer;
         if written != stored {
-            return Err(Failure::new(format!(
+            return Err(Error::new(format!(
                 "the file has {written} bytes instead of {stored}: it changed while it was read"
             )));
         }
@@ -194,7 +196,7 @@ impl<W: Write> Sink for TarWriter<W> {
 
     fn finish(&mut self) -> Result<()> {
         self.write(&[0; 2 * BLOCK])?;
-        crate::output::stdout_result(self.out.flush())?;
+        self.out.flush().context(&self.name)?;
         self.left_out.warn();
         Ok(())
     }

@@ -4,8 +4,8 @@
 //! any length work, and no other process can redirect the walk.
 
 use super::links::Links;
-use super::{Body, Content, Extents, Meta, Node, Sink, extents_of, join};
-use crate::error::{Context, Failure, Result};
+use super::{Body, Content, Extents, Meta, Node, Sink, Source, extents_of, join};
+use crate::error::{Context, Error, Result};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, SeekFrom, Stat, fgetxattr, flistxattr};
 use rustix::io::Errno;
 use spindle_clock::Timestamp;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// A source that walks a file or directory of this machine.
 pub struct LocalSource {
     path: PathBuf,
-    recursive: bool,
+    prefix: Vec<u8>,
 }
 
 /// A directory on the path to the current node.
@@ -29,14 +29,22 @@ struct Level {
 }
 
 impl LocalSource {
-    /// Returns a source of `path` and, if `recursive`, of everything below it; otherwise a
-    /// directory is refused.
-    pub fn new(path: &Path, recursive: bool) -> Self {
-        Self { path: path.to_owned(), recursive }
+    /// Returns a source of `path`, which may be a symbolic link, and of everything below it.
+    #[must_use]
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), prefix: Vec::new() }
     }
 
-    /// Passes all nodes to `sink`, with paths below `prefix`. `path` itself may be a symbolic link.
-    pub fn walk(&self, prefix: &[u8], sink: &mut dyn Sink) -> Result<()> {
+    /// Returns a source with `prefix` as the path of the root of the transfer.
+    #[must_use]
+    pub fn below(self, prefix: &[u8]) -> Self {
+        Self { prefix: prefix.to_vec(), ..self }
+    }
+}
+
+impl Source for LocalSource {
+    fn walk(self, sink: &mut dyn Sink) -> Result<()> {
+        let prefix = &self.prefix[..];
         let mut links = Links::default();
         let place = |rel: &[u8]| {
             let rel = rel.strip_prefix(prefix).unwrap_or(rel);
@@ -45,11 +53,6 @@ impl LocalSource {
         };
         let name = self.path.as_os_str();
         let top = rustix::fs::statat(CWD, name, AtFlags::empty()).context(self.path.display())?;
-        let top_is_dir = FileType::from_raw_mode(top.st_mode) == FileType::Directory;
-        if top_is_dir && !self.recursive {
-            return Err(Failure::new("is a directory; -r copies it with everything below"))
-                .context(self.path.display());
-        }
         let mut levels: Vec<Level> = Vec::new();
         let entered =
             send(CWD, name, prefix, &top, OFlags::empty(), &mut links, sink).context(self.path.display())?;
@@ -62,7 +65,7 @@ impl LocalSource {
             let path = join(&level.path, &name);
             let name = OsStr::from_bytes(&name);
             let entered = rustix::fs::statat(&level.dir, name, AtFlags::SYMLINK_NOFOLLOW)
-                .map_err(Failure::from)
+                .map_err(Error::from)
                 .and_then(|stat| {
                     send(level.dir.as_fd(), name, &path, &stat, OFlags::NOFOLLOW, &mut links, sink)
                 })
@@ -120,7 +123,7 @@ fn send(
         FileType::CharacterDevice => Body::Device { block: false, rdev },
         FileType::Fifo => Body::Fifo,
         FileType::Socket => Body::Socket,
-        FileType::Unknown => return Err(Failure::new("is a file of an unknown type")),
+        FileType::Unknown => return Err(Error::new("is a file of an unknown type")),
     };
     sink.put(Node { path, body, meta })?;
     Ok(None)
@@ -234,7 +237,7 @@ impl Content for LocalContent {
         let mut got = 0;
         while got < want {
             match rustix::io::pread(&self.fd, &mut buf[got..want], self.at + got as u64) {
-                Ok(0) => return Err(Failure::new("the file became shorter while it was read")),
+                Ok(0) => return Err(Error::new("the file became shorter while it was read")),
                 Ok(n) => got += n,
                 Err(Errno::INTR) => {}
                 Err(e) => return Err(e.into()),

@@ -5,24 +5,31 @@
 //! partition has a file system, that one is used; otherwise the command fails and asks the user to
 //! name one.
 
-use crate::error::{Context, Failure, Result};
-use crate::image::{self, Found};
+use crate::detect::{Found, detect};
+use crate::error::{Context, Error, Result};
+use crate::image::open_device_unlocked;
 use spindle_device::{Device, Part, Partition, Spec, Window, partitions};
-use spindle_vfs::Error;
+use spindle_vfs::Error as FsError;
 use std::sync::Arc;
 
-/// Parses the specification of an existing file system, and chooses the partition if it names a
-/// whole disk.
-pub fn spec(image: &str) -> Result<Spec> {
-    choose(image::parse_spec(image)?)
+/// Parses the specification of an existing file system (`disk.img`, `disk.img@s1a`,
+/// `disk.img@offset=32256`), and chooses the partition if it names a whole disk.
+///
+/// # Errors
+/// If the specification is wrong, or does not say which of several partitions is meant.
+pub fn find(image: &str) -> Result<Spec> {
+    choose(Spec::parse(image)?)
 }
 
 /// Chooses the partition if `spec` names a whole disk.
+///
+/// # Errors
+/// If there are several partitions to choose from, or the device cannot be read.
 pub fn choose(spec: Spec) -> Result<Spec> {
     if spec.part != Part::Whole {
         return Ok(spec);
     }
-    let device = image::open_device_unlocked(&spec)?;
+    let device = open_device_unlocked(&spec)?;
     let table = partitions(&*device)?;
     let usable = |p: &Partition| p.start_bytes > 0 && p.size_bytes > 0 && p.problem.is_none();
     let mut parts: Vec<Partition> = table.partitions.into_iter().filter(usable).collect();
@@ -58,19 +65,19 @@ pub fn choose(spec: Spec) -> Result<Spec> {
 
 /// Returns the byte offset of the superblock, if the device has a file system, damaged or not.
 fn superblock(device: &dyn Device) -> Option<u64> {
-    match image::detect(device) {
+    match detect(device) {
         Ok(Found::Ffs(found)) => Some(found.layout.fs_sblockloc),
         Ok(Found::Old(_)) => Some(512),
-        Err(Error::Corrupt { .. }) => Some(0),
+        Err(FsError::Corrupt { .. }) => Some(0),
         Err(_) => None,
     }
 }
 
-fn ask(spec: &Spec, at_start: bool, candidates: &[&Partition]) -> Failure {
+fn ask(spec: &Spec, at_start: bool, candidates: &[&Partition]) -> Error {
     let names: Vec<&str> = candidates.iter().map(|part| part.name.as_str()).collect();
     let first = candidates.first().map_or("", |part| part.name.as_str());
     let listed = names.join(", ");
-    Failure::new(if at_start {
+    Error::new(if at_start {
         format!(
             "has file systems at its start and in {listed}; name one, for example {spec}@offset=0 or {spec}@{first}"
         )

@@ -1,7 +1,7 @@
 //! Copies of trees with every source and sink, with the model file system as the image.
 
 use super::*;
-use crate::paths::{child, resolve};
+use crate::path::{child, resolve};
 use spindle_clock::ManualClock;
 use spindle_vfs::model::{ModelFs, ModelOptions};
 use spindle_vfs::{FileKind, NewNode, Options, Privilege, Vfs, XattrMode};
@@ -67,7 +67,7 @@ impl Sink for Notes {
 
 fn notes(fs: &Vfs) -> Vec<Recorded> {
     let mut notes = Notes::default();
-    ImageSource::new(fs, fs.root_node().unwrap(), true).walk(b"", &mut notes).unwrap();
+    ImageSource::new(fs, fs.root_node().unwrap()).walk(&mut notes).unwrap();
     notes.0
 }
 
@@ -135,8 +135,8 @@ fn tar_keeps_everything() {
     make_tree(&from);
     let export = || {
         let mut bytes = Vec::new();
-        let mut writer = TarWriter::new(&mut bytes);
-        ImageSource::new(&from, from.root_node().unwrap(), true).walk(b"", &mut writer).unwrap();
+        let mut writer = TarWriter::new(&mut bytes, "tar");
+        ImageSource::new(&from, from.root_node().unwrap()).walk(&mut writer).unwrap();
         writer.finish().unwrap();
         drop(writer);
         bytes
@@ -148,7 +148,7 @@ fn tar_keeps_everything() {
     let to = model();
     let root = to.root_node().unwrap();
     let mut sink = ImageSink::new(&root, b"/", KEEP);
-    TarReader::file(file.path()).unwrap().walk(&mut sink).unwrap();
+    TarReader::open(file.path()).unwrap().walk(&mut sink).unwrap();
     sink.finish().unwrap();
     drop(sink);
     let (left, right) = (notes(&from), notes(&to));
@@ -163,12 +163,12 @@ fn directories_keep_everything() {
     make_tree(&from);
     let dir = tempfile::tempdir().unwrap();
     let mut sink = LocalSink::new(dir.path(), true, 0).unwrap();
-    ImageSource::new(&from, from.root_node().unwrap(), true).walk(b"", &mut sink).unwrap();
+    ImageSource::new(&from, from.root_node().unwrap()).walk(&mut sink).unwrap();
     sink.finish().unwrap();
     let to = model();
     let root = to.root_node().unwrap();
     let mut sink = ImageSink::new(&root, b"/", KEEP);
-    LocalSource::new(dir.path(), true).walk(b"", &mut sink).unwrap();
+    LocalSource::new(dir.path()).walk(&mut sink).unwrap();
     sink.finish().unwrap();
     drop(sink);
     assert_same(&notes(&from), &notes(&to));
@@ -183,7 +183,7 @@ fn references_are_released() {
     let copy = model();
     let root = copy.root_node().unwrap();
     let mut sink = ImageSink::new(&root, b"/", KEEP);
-    ImageSource::new(&fs, fs.root_node().unwrap(), true).walk(b"", &mut sink).unwrap();
+    ImageSource::new(&fs, fs.root_node().unwrap()).walk(&mut sink).unwrap();
     sink.finish().unwrap();
     drop(sink);
     for fs in [&fs, &copy] {
@@ -194,7 +194,7 @@ fn references_are_released() {
 
 fn remove_all(vfs: &Vfs, dir: spindle_vfs::Ino) {
     let fs = vfs.fs();
-    for name in crate::paths::sorted_names(vfs, dir).unwrap() {
+    for name in crate::path::sorted_names(vfs, dir).unwrap() {
         let node = child(vfs, dir, &name).unwrap();
         if node.is_dir() {
             remove_all(vfs, node.ino());
@@ -217,9 +217,9 @@ fn existing_files_are_replaced() {
     std::fs::create_dir_all(source.path().join("dir/empty")).unwrap();
     let root = fs.root_node().unwrap();
     let mut sink = ImageSink::new(&root, b"/", KEEP);
-    LocalSource::new(&source.path().join("pipe"), false).walk(b"pipe", &mut sink).unwrap();
-    LocalSource::new(&source.path().join("pipe"), false).walk(b"dir/empty/new", &mut sink).unwrap();
-    let refused = LocalSource::new(&source.path().join("pipe"), false).walk(b"dir", &mut sink).unwrap_err();
+    LocalSource::new(&source.path().join("pipe")).below(b"pipe").walk(&mut sink).unwrap();
+    LocalSource::new(&source.path().join("pipe")).below(b"dir/empty/new").walk(&mut sink).unwrap();
+    let refused = LocalSource::new(&source.path().join("pipe")).below(b"dir").walk(&mut sink).unwrap_err();
     assert!(refused.to_string().contains("cannot replace a directory with a file"), "{refused}");
     sink.finish().unwrap();
     drop(sink);
@@ -258,7 +258,7 @@ fn streams_of_gnu_tar() {
     }
     sparse.set_len(30_000_000).unwrap();
     let mut wanted = Notes::default();
-    LocalSource::new(dir.path(), true).walk(b"", &mut wanted).unwrap();
+    LocalSource::new(dir.path()).walk(&mut wanted).unwrap();
     for format in [
         "--format=gnu",
         "--format=posix",
@@ -286,14 +286,14 @@ fn gnu_tar_reads_ours() {
     make_tree(&from);
     let out = tempfile::tempdir().unwrap();
     let mut stream = tempfile::NamedTempFile::new().unwrap();
-    let mut writer = TarWriter::new(&mut stream);
-    ImageSource::new(&from, from.root_node().unwrap(), true).walk(b"", &mut writer).unwrap();
+    let mut writer = TarWriter::new(&mut stream, "tar");
+    ImageSource::new(&from, from.root_node().unwrap()).walk(&mut writer).unwrap();
     writer.finish().unwrap();
     drop(writer);
     let file = stream.path().to_str().unwrap();
     tar(&["-x", "-p", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-f", file], out.path());
     let mut got = Notes::default();
-    LocalSource::new(out.path(), true).walk(b"", &mut got).unwrap();
+    LocalSource::new(out.path()).walk(&mut got).unwrap();
     assert_same(&got.0, &notes(&from));
 }
 
@@ -304,8 +304,8 @@ fn bad_streams_are_refused() {
     let from = model();
     make_tree(&from);
     let mut bytes = Vec::new();
-    let mut writer = TarWriter::new(&mut bytes);
-    ImageSource::new(&from, from.root_node().unwrap(), true).walk(b"", &mut writer).unwrap();
+    let mut writer = TarWriter::new(&mut bytes, "tar");
+    ImageSource::new(&from, from.root_node().unwrap()).walk(&mut writer).unwrap();
     writer.finish().unwrap();
     drop(writer);
     for cut in (1..bytes.len() - 1024).step_by(97) {

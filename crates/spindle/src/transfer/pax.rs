@@ -1,6 +1,6 @@
 //! The extended headers of POSIX `pax`: records `LENGTH KEY=VALUE\n`, and the numbers in them.
 
-use crate::error::{Failure, Result};
+use crate::error::{Error, Result};
 use spindle_clock::Timestamp;
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ impl Records {
             }
         }
         if self.by_key.len() > MAX_RECORDS || self.bytes > MAX_RECORD_BYTES {
-            return Err(Failure::new(format!(
+            return Err(Error::new(format!(
                 "the extended headers have more than {MAX_RECORDS} records or {MAX_RECORD_BYTES} bytes; \
                  no file needs that many: the stream is damaged or malicious"
             )));
@@ -60,7 +60,7 @@ impl Records {
 
 /// Adds the records in `bytes` to `records`.
 pub fn parse(mut bytes: &[u8], records: &mut Records) -> Result<()> {
-    let wrong = || Failure::new("an invalid extended header");
+    let wrong = || Error::new("an invalid extended header");
     while !bytes.is_empty() && bytes[0] != 0 {
         let blank = bytes.iter().position(|&b| b == b' ').ok_or_else(wrong)?;
         let len = number(&bytes[..blank]).and_then(|n| usize::try_from(n).ok()).ok_or_else(wrong)?;

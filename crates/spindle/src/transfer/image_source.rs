@@ -4,17 +4,17 @@
 //! that it has visited before, so it always ends.
 
 use super::links::Links;
-use super::{Body, Content, Extents, Meta, Sink, check_name, extents_of, join};
-use crate::error::{Context, Failure, Result};
-use crate::paths::{child, sorted_names};
-use spindle_vfs::{Attr, Error, FileKind, FileSystem, Ino, Node, Seek, Vfs};
+use super::{Body, Content, Extents, Meta, Sink, Source, check_name, extents_of, join};
+use crate::error::{Context, Error, Result};
+use crate::path::{child, sorted_names};
+use spindle_vfs::{Attr, Error as FsError, FileKind, FileSystem, Ino, Node, Seek, Vfs};
 use std::collections::HashSet;
 
-/// A source that walks a file or directory in an image.
+/// A source that walks a file or directory in an image, with everything below it.
 pub struct ImageSource<'a> {
     vfs: &'a Vfs,
     root: Node<'a>,
-    recursive: bool,
+    prefix: Vec<u8>,
 }
 
 struct Level<'a> {
@@ -24,22 +24,26 @@ struct Level<'a> {
 }
 
 impl<'a> ImageSource<'a> {
-    /// Returns a source of `root` and, if `recursive`, of everything below it; otherwise a
-    /// directory is refused.
-    pub fn new(vfs: &'a Vfs, root: Node<'a>, recursive: bool) -> Self {
-        Self { vfs, root, recursive }
+    /// Returns a source of `root` and everything below it.
+    #[must_use]
+    pub fn new(vfs: &'a Vfs, root: Node<'a>) -> Self {
+        Self { vfs, root, prefix: Vec::new() }
     }
 
-    /// Passes all nodes to `sink`, with paths below `prefix`.
-    pub fn walk(self, prefix: &[u8], sink: &mut dyn Sink) -> Result<()> {
+    /// Returns a source with `prefix` as the path of the root of the transfer.
+    #[must_use]
+    pub fn below(self, prefix: &[u8]) -> Self {
+        Self { prefix: prefix.to_vec(), ..self }
+    }
+}
+
+impl Source for ImageSource<'_> {
+    fn walk(self, sink: &mut dyn Sink) -> Result<()> {
         let vfs = self.vfs;
         let mut links = Links::default();
         let mut directories = HashSet::new();
-        if self.root.is_dir() && !self.recursive {
-            return Err(Failure::new("is a directory; -r copies it with everything below"));
-        }
         let mut levels = Vec::new();
-        levels.extend(send(vfs, self.root, prefix, &mut links, &mut directories, sink)?);
+        levels.extend(send(vfs, self.root, &self.prefix, &mut links, &mut directories, sink)?);
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.names.next() else {
                 levels.pop();
@@ -48,7 +52,7 @@ impl<'a> ImageSource<'a> {
             check_name(&name).named(&level.path)?;
             let path = join(&level.path, &name);
             let entered = child(vfs, level.dir.ino(), &name)
-                .map_err(Failure::from)
+                .map_err(Error::from)
                 .and_then(|node| send(vfs, node, &path, &mut links, &mut directories, sink))
                 .named(&path)?;
             levels.extend(entered);
@@ -84,7 +88,7 @@ fn send<'a>(
         FileKind::Directory => {
             if !directories.insert(attr.ino) {
                 let place = format!("inode {}", attr.ino.0);
-                return Err(Error::corrupt("a directory has two names", place).into());
+                return Err(FsError::corrupt("a directory has two names", place).into());
             }
             sink.put(super::Node { path, body: Body::Directory, meta })?;
             let names = sorted_names(vfs, attr.ino)?.into_iter();
@@ -152,11 +156,11 @@ impl<'a> ImageContent<'a> {
     /// of the file if there is none.
     fn data_after(&self, offset: u64) -> Result<(u64, u64)> {
         let start = match self.fs.seek(self.ino, offset, Seek::Data) {
-            Err(Error::NoSuchOffset) => self.size,
+            Err(FsError::NoSuchOffset) => self.size,
             other => other?.min(self.size),
         };
         let end = match self.fs.seek(self.ino, start, Seek::Hole) {
-            Err(Error::NoSuchOffset) => self.size,
+            Err(FsError::NoSuchOffset) => self.size,
             other => other?.min(self.size),
         };
         Ok((start, end))
@@ -175,7 +179,7 @@ impl Content for ImageContent<'_> {
         }
         let got = self.fs.read(self.ino, self.at, &mut buf[..want])?;
         if got == 0 {
-            return Err(Failure::new("the file became shorter while it was read"));
+            return Err(Error::new("the file became shorter while it was read"));
         }
         let at = self.at;
         self.at += got as u64;

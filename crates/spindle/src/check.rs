@@ -1,0 +1,187 @@
+//! Checking a file system, as `fsck(8)` does.
+//!
+//! The fast file system is checked and not repaired yet: [`Repair`] replays its log first. Old file
+//! systems are also repaired.
+
+use crate::detect::{Found, detect};
+use crate::error::{Context, Result};
+use crate::image::{open_device, open_device_unlocked};
+use spindle_clock::SystemClock;
+use spindle_device::{CowDevice, Device, Spec};
+use spindle_ffs::{Ffs, FoundLog, Superblock};
+use spindle_v7::Format;
+use spindle_vfs::FileSystem;
+use std::fmt;
+use std::sync::Arc;
+
+pub use spindle_ffs::check::Report as FfsReport;
+pub use spindle_v7::check::{Repaired, Report as OldReport};
+
+/// What a check may change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Repair {
+    /// Nothing: a log is replayed in memory only.
+    #[default]
+    No,
+    /// Replay the log; repair what can be repaired without loss (old file systems).
+    Preen,
+    /// Replay the log; repair everything (old file systems).
+    Yes,
+}
+
+/// Settings of a check.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What may be changed.
+    pub repair: Repair,
+    /// Byte of the copy of the superblock to use (UFS).
+    pub superblock: Option<u64>,
+    /// Format of an old file system, if damage prevents its detection.
+    pub format: Option<Format>,
+    /// Maximum number of findings to list.
+    pub limit: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { repair: Repair::No, superblock: None, format: None, limit: 10_000 }
+    }
+}
+
+/// The effect of the log of a fast file system on its check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogEffect {
+    /// This many blocks were replayed.
+    Recovered {
+        /// Number of blocks.
+        blocks: usize,
+    },
+    /// This many blocks were replayed in memory; the check saw the state after it.
+    Shown {
+        /// Number of blocks.
+        blocks: usize,
+    },
+    /// The log cannot be believed, for this reason.
+    Useless(String),
+    /// The log has changes, but the file system cannot be written.
+    Refused,
+}
+
+impl fmt::Display for LogEffect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Recovered { blocks } => write!(f, "recovered {blocks} blocks from the log"),
+            Self::Shown { blocks } => write!(
+                f,
+                "not unmounted cleanly: checking the state after replay of its log ({blocks} blocks)"
+            ),
+            Self::Useless(reason) => f.write_str(reason),
+            Self::Refused => f.write_str(
+                "its log cannot be replayed, because the file system cannot be written; see spindle info",
+            ),
+        }
+    }
+}
+
+/// The result of a check.
+#[derive(Clone, Debug)]
+pub enum Checked {
+    /// Of a fast file system.
+    Ffs {
+        /// The findings after the replay of the log.
+        report: FfsReport,
+        /// What the log did to the check, if anything.
+        log: Option<LogEffect>,
+    },
+    /// Of an old file system.
+    Old(Repaired),
+}
+
+impl Checked {
+    /// Returns true if there is no damage, or none is left after the repair.
+    #[must_use]
+    pub const fn is_clean(&self) -> bool {
+        match self {
+            Self::Ffs { report, .. } => report.is_clean(),
+            Self::Old(repaired) => repaired.after.is_clean(),
+        }
+    }
+}
+
+/// Checks the file system in `spec`. Calls `phase` with the name of each phase when it begins.
+///
+/// # Errors
+/// If there is no file system to check, another program is writing it, or the device fails. Damage
+/// is not an error: see [`Checked`].
+pub fn check(spec: &Spec, options: &Options, phase: &mut dyn FnMut(&dyn fmt::Display)) -> Result<Checked> {
+    let is_old = options.format.is_some() || {
+        let device = open_device_unlocked(spec)?;
+        matches!(detect(&*device), Ok(Found::Old(_)))
+    };
+    let device = match options.repair {
+        Repair::No => open_device(spec)?,
+        Repair::Preen | Repair::Yes => spec.open(&spindle_device::OpenOptions::read_write())?,
+    };
+    if is_old { check_old(&*device, options, phase) } else { check_ffs(device, options, phase) }.context(spec)
+}
+
+fn check_old(
+    device: &dyn Device,
+    options: &Options,
+    phase: &mut dyn FnMut(&dyn fmt::Display),
+) -> spindle_vfs::Result<Checked> {
+    let old = spindle_v7::check::Options { format: options.format, limit: options.limit };
+    let mut progress = |now: spindle_v7::check::Phase| phase(&now);
+    Ok(Checked::Old(match options.repair {
+        Repair::No => {
+            let report = spindle_v7::check::check(device, &old, &mut progress)?;
+            Repaired { after: report.clone(), before: report, changed: false }
+        }
+        harmless => {
+            let only = harmless == Repair::Preen;
+            spindle_v7::check::repair(device, &SystemClock, &old, only, &mut progress)?
+        }
+    }))
+}
+
+fn check_ffs(
+    device: Arc<dyn Device>,
+    options: &Options,
+    phase: &mut dyn FnMut(&dyn fmt::Display),
+) -> spindle_vfs::Result<Checked> {
+    let (device, log) = recover(device, options.repair == Repair::No)?;
+    let ffs = spindle_ffs::check::Options { replica: options.superblock, limit: options.limit };
+    let mut last = None;
+    let report = spindle_ffs::check::check(&*device, &ffs, &mut |progress| {
+        if last.replace(progress.phase) != Some(progress.phase) {
+            phase(&progress.phase);
+        }
+    })?;
+    Ok(Checked::Ffs { report, log })
+}
+
+/// Replays the log, in memory only if `dry_run`. Returns the device after the replay.
+fn recover(
+    device: Arc<dyn Device>,
+    dry_run: bool,
+) -> spindle_vfs::Result<(Arc<dyn Device>, Option<LogEffect>)> {
+    // The check reports an unreadable superblock.
+    let Ok(superblock) = Superblock::open(&*device) else { return Ok((device, None)) };
+    let blocks = match FoundLog::look(&*device, &superblock)? {
+        FoundLog::Recovery(replay) => replay.blocks(),
+        FoundLog::Useless(why) if !superblock.is_clean() => {
+            return Ok((device, Some(LogEffect::Useless(why))));
+        }
+        _ => return Ok((device, None)),
+    };
+    if !superblock.objections(&*device)?.is_empty() {
+        return Ok((device, Some(LogEffect::Refused)));
+    }
+    let (device, effect): (Arc<dyn Device>, _) = if dry_run {
+        (Arc::new(CowDevice::new(device)), LogEffect::Shown { blocks })
+    } else {
+        (device, LogEffect::Recovered { blocks })
+    };
+    Ffs::open(Arc::clone(&device), Arc::new(SystemClock), &spindle_ffs::OpenOptions::default())?.unmount()?;
+    Ok((device, Some(effect)))
+}

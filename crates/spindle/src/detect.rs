@@ -1,0 +1,113 @@
+//! What is on a device: a fast file system, an old one, a partition table, or nothing known.
+
+use crate::error::Result;
+use spindle_device::{Device, partitions};
+use spindle_ffs::{Dialect, InodeFormat, Version};
+use spindle_v7::Format;
+use spindle_vfs::Error;
+use std::fmt;
+use std::str::FromStr;
+
+/// The kind of a file system, by which a caller can replace the detection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The fast file system in this dialect.
+    Ffs(Dialect),
+    /// An old file system in this format.
+    Old(Format),
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let dialect: Result<Dialect, String> = name.parse();
+        let old =
+            || name.parse().map(Self::Old).map_err(|e| format!("not a dialect of the fast file system: {e}"));
+        dialect.map_or_else(|_| old(), |dialect| Ok(Self::Ffs(dialect)))
+    }
+}
+
+/// A file system found on a device.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// A fast file system.
+    Ffs(Box<spindle_ffs::Superblock>),
+    /// An old file system.
+    Old(Box<spindle_v7::Detected>),
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ffs(found) => {
+                let version = version_name(found.layout.version, found.layout.inode_format);
+                write!(f, "a {version} file system of {}", found.dialect)
+            }
+            Self::Old(found) => write!(f, "an old UNIX file system ({})", found.superblock.format),
+        }
+    }
+}
+
+/// Returns the name of a version of UFS together with its format of inodes.
+#[must_use]
+pub const fn version_name(version: Version, inodes: InodeFormat) -> &'static str {
+    match (version, inodes) {
+        (Version::Ufs2, _) => "UFS2",
+        (Version::Ufs1, InodeFormat::Old) => "UFS1 (old inodes)",
+        (Version::Ufs1, InodeFormat::New) => "UFS1",
+        (Version::Ufs1, InodeFormat::Sun) => "UFS1 (Solaris inodes)",
+    }
+}
+
+/// Finds the file system on a device. Old file systems are tried last, as most of their formats
+/// have no magic number.
+///
+/// # Errors
+/// [`Error::Unsupported`] if there is none that this crate knows, [`Error::Corrupt`] if there is
+/// one whose superblock cannot be used, and the device's errors.
+pub fn detect(device: &dyn Device) -> spindle_vfs::Result<Found> {
+    detect_as(device, None)
+}
+
+/// Finds the file system on a device; only one of this kind if there is a `kind`.
+///
+/// # Errors
+/// As for [`detect`].
+pub fn detect_as(device: &dyn Device, kind: Option<Kind>) -> spindle_vfs::Result<Found> {
+    let old = |format| Ok(Found::Old(Box::new(spindle_v7::Superblock::open(device, format)?)));
+    let ffs = || spindle_ffs::Superblock::open(device).map(Box::new);
+    match kind {
+        Some(Kind::Old(format)) => old(Some(format)),
+        Some(Kind::Ffs(dialect)) => {
+            let mut found = ffs()?;
+            found.dialect = dialect;
+            Ok(Found::Ffs(found))
+        }
+        None => match ffs() {
+            Err(none @ Error::Unsupported { .. }) => match old(None) {
+                Err(Error::Unsupported { .. }) => Err(none),
+                found => found,
+            },
+            found => Ok(Found::Ffs(found?)),
+        },
+    }
+}
+
+/// Returns a description of the file system or partition table on a device, if there is one: what
+/// a command that overwrites the device would destroy.
+///
+/// # Errors
+/// Those of the device.
+pub fn contents(device: &dyn Device) -> Result<Option<String>> {
+    match detect(device) {
+        Ok(found) => return Ok(Some(found.to_string())),
+        Err(Error::Corrupt { .. }) => return Ok(Some("a damaged file system".into())),
+        Err(_) => {}
+    }
+    let table = partitions(device)?;
+    Ok(table.scheme.map(|scheme| {
+        let names: Vec<&str> = table.partitions.iter().map(|p| p.name.as_str()).collect();
+        format!("a partition table ({scheme}: {})", names.join(", "))
+    }))
+}

@@ -1,0 +1,321 @@
+//! An open file system in an image file, on a block device or in a partition.
+
+use crate::detect::{Found, Kind, detect_as};
+use crate::error::{Context, Error, Result};
+use crate::path;
+use crate::transfer::{ImageSink, NewFiles, Sink, Source};
+use spindle_cache::Settings;
+use spindle_clock::{Clock, TickClock};
+use spindle_device::{Caching, Device, Spec};
+use spindle_ffs::{Allocation, Dialect, Ffs, LOG_NAME, LogUse};
+use spindle_v7::V7;
+use spindle_vfs::{AtimePolicy, FileSystem, Objection, Vfs};
+use std::sync::Arc;
+
+/// Settings for opening a file system.
+#[derive(Clone)]
+pub struct OpenOptions {
+    /// Write nothing to the image.
+    pub read_only: bool,
+    /// Write in spite of objections that can be overridden.
+    pub force: bool,
+    /// The kind of file system; detected if `None`.
+    pub kind: Option<Kind>,
+    /// Rule by which reads change access times.
+    pub atime: AtimePolicy,
+    /// Seed of the random numbers, for reproducible images.
+    pub seed: Option<u64>,
+    /// Read without a lock, because this program holds the lock for another partition of the disk.
+    pub shared: bool,
+    /// Let the kernel claim the block device for a mount.
+    pub mountable: bool,
+    /// Source of timestamps.
+    pub clock: Arc<dyn Clock>,
+    /// Settings of the cache; those for programs, not mounts, if `None`.
+    pub cache: Option<Settings>,
+    /// Allocation policy of the fast file system when the next block of a file is in use.
+    pub allocation: Allocation,
+    /// Use of the log of the fast file system.
+    pub log: LogUse,
+    /// Size of a new log in bytes.
+    pub log_bytes: Option<u64>,
+}
+
+impl OpenOptions {
+    /// Returns the settings of a program that reads.
+    #[must_use]
+    pub fn read_only() -> Self {
+        Self {
+            read_only: true,
+            force: false,
+            kind: None,
+            atime: AtimePolicy::Never,
+            seed: None,
+            shared: false,
+            mountable: false,
+            clock: Arc::new(TickClock),
+            cache: None,
+            allocation: Allocation::default(),
+            log: LogUse::IfThere,
+            log_bytes: None,
+        }
+    }
+
+    /// Returns the settings of a program that writes; its reads do not change access times, and it
+    /// uses the log of a file system that has one.
+    #[must_use]
+    pub fn read_write() -> Self {
+        Self { read_only: false, ..Self::read_only() }
+    }
+}
+
+/// Something about the log that the user should know after the file system was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogNote {
+    /// The file system was not unmounted cleanly; this many blocks were replayed from the log.
+    Recovered {
+        /// Number of blocks.
+        blocks: usize,
+    },
+    /// The same, but it is open read-only: the blocks were replayed in memory.
+    Shown {
+        /// Number of blocks.
+        blocks: usize,
+    },
+    /// A log was created.
+    Created {
+        /// Its size.
+        bytes: u64,
+        /// The dialect, which decides what file has the log's space ([`log_file`]).
+        dialect: Dialect,
+    },
+    /// The existing log is kept, although another size was asked for.
+    Kept {
+        /// Its size.
+        bytes: u64,
+    },
+}
+
+/// An open file system.
+///
+/// Call [`Image::unmount`] at the end: it writes what is left and marks the file system clean.
+/// Without it the file system stays marked as in use, and needs a recovery or a check.
+pub struct Image {
+    fs: Arc<dyn FileSystem>,
+    found_old: bool,
+    objections: Vec<Objection>,
+    log_notes: Vec<LogNote>,
+}
+
+impl Image {
+    /// Opens the file system in `spec`.
+    ///
+    /// What is not safe to write is opened read-only, whatever the options say: see
+    /// [`Image::objections`].
+    ///
+    /// # Errors
+    /// If there is no file system that can be read, or the device cannot be opened.
+    pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
+        let device = match (options.read_only, options.shared) {
+            (true, true) => open_device_unlocked(spec)?,
+            (true, false) => open_device(spec)?,
+            (false, _) => spec.open(&spindle_device::OpenOptions {
+                mountable: options.mountable,
+                ..spindle_device::OpenOptions::read_write()
+            })?,
+        };
+        let cache = settings_for(options.cache.unwrap_or_default(), spec);
+        Self::open_device(device, cache, options).context(spec)
+    }
+
+    /// Opens the file system on a device, with these settings of the cache.
+    fn open_device(
+        device: Arc<dyn Device>,
+        cache: Settings,
+        options: &OpenOptions,
+    ) -> spindle_vfs::Result<Self> {
+        let clock = Arc::clone(&options.clock);
+        match detect_as(&*device, options.kind)? {
+            Found::Old(found) => {
+                let v7_options = spindle_v7::OpenOptions {
+                    read_only: options.read_only,
+                    force: options.force,
+                    format: None,
+                    atime: options.atime,
+                    cache,
+                };
+                let v7 = V7::open_found(*found, device, clock, &v7_options)?;
+                let objections = v7.read_only_reasons().to_vec();
+                Ok(Self { fs: Arc::new(v7), found_old: true, objections, log_notes: Vec::new() })
+            }
+            Found::Ffs(found) => {
+                let ffs_options = spindle_ffs::OpenOptions {
+                    read_only: options.read_only,
+                    force: options.force,
+                    dialect: None,
+                    atime: options.atime,
+                    seed: options.seed,
+                    cache,
+                    allocation: options.allocation,
+                    log: options.log,
+                    log_bytes: options.log_bytes,
+                };
+                let ffs = Ffs::open_found(*found, device, clock, &ffs_options)?;
+                let objections = ffs.read_only_reasons().to_vec();
+                let log_notes = log_notes(&ffs, options);
+                Ok(Self { fs: Arc::new(ffs), found_old: false, objections, log_notes })
+            }
+        }
+    }
+
+    /// Returns the file system.
+    #[must_use]
+    pub const fn fs(&self) -> &Arc<dyn FileSystem> {
+        &self.fs
+    }
+
+    /// Returns true for an old file system, which cannot have a log.
+    #[must_use]
+    pub const fn is_old(&self) -> bool {
+        self.found_old
+    }
+
+    /// Returns the reasons why it is open read-only although writing was asked for, with remedies;
+    /// also those that `force` has overridden.
+    #[must_use]
+    pub fn objections(&self) -> &[Objection] {
+        &self.objections
+    }
+
+    /// Returns what the user should know about the log.
+    #[must_use]
+    pub fn log_notes(&self) -> &[LogNote] {
+        &self.log_notes
+    }
+
+    /// Fails with the objections if the file system is open read-only.
+    ///
+    /// # Errors
+    /// All objections in one line, with their remedies.
+    pub fn check_writable(&self) -> Result<()> {
+        if self.fs.read_only() { Err(Error::new(reasons(&self.objections))) } else { Ok(()) }
+    }
+
+    /// Returns the view of the file system with paths, permissions and open files.
+    #[must_use]
+    pub fn vfs(&self) -> Vfs {
+        Vfs::new(Arc::clone(&self.fs), spindle_vfs::Options::default())
+    }
+
+    /// Returns the content of the file at `path`; symbolic links are followed.
+    ///
+    /// # Errors
+    /// If there is no such file, if it is not a regular one, or if it cannot be read.
+    pub fn read(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>> {
+        let vfs = self.vfs();
+        let node = path::resolve(&vfs, path.as_ref(), true)?;
+        let mut content = Vec::new();
+        let mut buffer = vec![0; crate::transfer::CHUNK];
+        loop {
+            match self.fs.read(node.ino(), content.len() as u64, &mut buffer).named(path.as_ref())? {
+                0 => return Ok(content),
+                n => content.extend_from_slice(&buffer[..n]),
+            }
+        }
+    }
+
+    /// Copies a tree into the directory at `path`, with owners, permissions, times, flags and
+    /// extended attributes as far as the format has them. Replaces existing files, and fills
+    /// existing directories.
+    ///
+    /// # Errors
+    /// The first failure of the source or of the file system; what was copied before it stays.
+    pub fn import(&self, path: impl AsRef<[u8]>, source: impl Source) -> Result<()> {
+        self.check_writable()?;
+        let vfs = self.vfs();
+        let dir = path::resolve(&vfs, path.as_ref(), true)?;
+        if !dir.is_dir() {
+            return Err(spindle_vfs::Error::NotDirectory).named(path.as_ref());
+        }
+        let mut sink = ImageSink::new(&dir, path.as_ref(), NewFiles::PRESERVED);
+        source.walk(&mut sink)?;
+        sink.finish()
+    }
+
+    /// Writes everything to the device, and marks the file system clean. Nothing can be changed
+    /// afterwards.
+    ///
+    /// # Errors
+    /// If something could not be written; the file system then stays marked as in use.
+    pub fn unmount(self) -> Result<()> {
+        Ok(self.fs.unmount()?)
+    }
+}
+
+/// Opens the device of a specification for reading.
+///
+/// # Errors
+/// If it cannot be opened, or another program is writing it.
+pub fn open_device(spec: &Spec) -> Result<Arc<dyn Device>> {
+    Ok(spec.open(&spindle_device::OpenOptions::read_only())?)
+}
+
+/// Opens a device for reading without a lock: another program may be writing to it.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open_device_unlocked(spec: &Spec) -> Result<Arc<dyn Device>> {
+    let options = spindle_device::OpenOptions {
+        lock: false,
+        caching: Caching::Buffered,
+        ..spindle_device::OpenOptions::read_only()
+    };
+    Ok(spec.open(&options)?)
+}
+
+/// Returns the settings for the device of `spec`: the system caches image files, but not block
+/// devices.
+fn settings_for(cache: Settings, spec: &Spec) -> Settings {
+    let is_file = std::fs::metadata(&spec.path).is_ok_and(|metadata| metadata.is_file());
+    if is_file { Settings { data: cache.data.on_image_file(), ..cache } } else { cache }
+}
+
+/// Returns what opening the file system did with the log.
+fn log_notes(ffs: &Ffs, options: &OpenOptions) -> Vec<LogNote> {
+    let before = ffs.log_at_open();
+    let superblock = ffs.superblock();
+    let mut notes = Vec::new();
+    if let Some(blocks) = before.replayed_blocks {
+        notes.push(match ffs.read_only() {
+            true => LogNote::Shown { blocks },
+            false => LogNote::Recovered { blocks },
+        });
+    }
+    if let Some(now) = superblock.log_place() {
+        if before.place != Some(now) {
+            notes.push(LogNote::Created { bytes: now.len, dialect: superblock.dialect });
+        } else if options.log_bytes.is_some_and(|bytes| bytes != now.len) {
+            notes.push(LogNote::Kept { bytes: now.len });
+        }
+    }
+    notes
+}
+
+/// Returns the name of the file that has the log's space.
+#[must_use]
+pub fn log_file(dialect: Dialect) -> String {
+    match dialect {
+        Dialect::NetBsd => "an unnamed file, as NetBSD does".into(),
+        _ => format!("the file /{}", String::from_utf8_lossy(LOG_NAME)),
+    }
+}
+
+/// Returns the objections as one line.
+#[must_use]
+pub fn reasons(objections: &[Objection]) -> String {
+    if objections.is_empty() {
+        return "the device is read-only".into();
+    }
+    let lines: Vec<String> = objections.iter().map(|o| format!("{}; {}", o.reason, o.remedy)).collect();
+    lines.join("; and ")
+}
