@@ -5,13 +5,13 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::ManualClock;
+use spindle_conformance::random::{random_run, seed};
+use spindle_conformance::suite::{Feature, Harness};
 use spindle_device::MemoryDevice;
 use spindle_ffs::check::{self, Severity, check};
 use spindle_ffs::newfs::{self, Format, Geometry, Parameters, Plan};
 use spindle_ffs::{Allocation, Dialect, Ffs, LogUse, OpenOptions};
 use spindle_ondisk::Endian;
-use spindle_vfs::conformance::{Feature, Harness};
-use spindle_vfs::random::{random_run, seed};
 use spindle_vfs::{Error, FileSystem};
 use std::sync::Arc;
 
@@ -164,12 +164,12 @@ fn sun() -> Parameters {
     }
 }
 
-spindle_vfs::conformance_tests!(on_ufs2_le, || Ufs::make(&ufs2_le()));
-spindle_vfs::conformance_tests!(on_ufs2_be, || Ufs::make(&ufs2_be()));
-spindle_vfs::conformance_tests!(on_ufs2_64k, || Ufs::make(&ufs2_64k()));
-spindle_vfs::conformance_tests!(on_ufs1_le, || Ufs::make(&ufs1_le()));
-spindle_vfs::conformance_tests!(on_ufs1_be_rotational, || Ufs::make(&ufs1_be_rotational()));
-spindle_vfs::conformance_tests!(on_old_format, || Ufs::make(&old_format()));
+spindle_conformance::conformance_tests!(on_ufs2_le, || Ufs::make(&ufs2_le()));
+spindle_conformance::conformance_tests!(on_ufs2_be, || Ufs::make(&ufs2_be()));
+spindle_conformance::conformance_tests!(on_ufs2_64k, || Ufs::make(&ufs2_64k()));
+spindle_conformance::conformance_tests!(on_ufs1_le, || Ufs::make(&ufs1_le()));
+spindle_conformance::conformance_tests!(on_ufs1_be_rotational, || Ufs::make(&ufs1_be_rotational()));
+spindle_conformance::conformance_tests!(on_old_format, || Ufs::make(&old_format()));
 /// Returns the old way: block by block in a few blocks of memory, names written at once.
 fn old_way() -> OpenOptions {
     let cache = Settings {
@@ -197,10 +197,10 @@ fn ufs2_netbsd() -> Parameters {
     Parameters { dialect: Some(Dialect::NetBsd), endian: Some(Endian::Little), ..ufs2_be() }
 }
 
-spindle_vfs::conformance_tests!(the_old_way, || Ufs::make_with(&ufs1_be_rotational(), &old_way()));
-spindle_vfs::conformance_tests!(in_clusters, || Ufs::make_with(&ufs2_be(), &clusters()));
-spindle_vfs::conformance_tests!(with_a_log, || Ufs::make_with(&ufs2_netbsd(), &logged()));
-spindle_vfs::conformance_tests!(on_sun, || Ufs::make(&sun()));
+spindle_conformance::conformance_tests!(the_old_way, || Ufs::make_with(&ufs1_be_rotational(), &old_way()));
+spindle_conformance::conformance_tests!(in_clusters, || Ufs::make_with(&ufs2_be(), &clusters()));
+spindle_conformance::conformance_tests!(with_a_log, || Ufs::make_with(&ufs2_netbsd(), &logged()));
+spindle_conformance::conformance_tests!(on_sun, || Ufs::make(&sun()));
 
 macro_rules! random_tests {
     ($($name:ident: $parameters:expr;)*) => {$(

@@ -198,7 +198,7 @@ fn names(fs: &dyn FileSystem, mut wanted: BTreeSet<Ino>) -> BTreeMap<Ino, Vec<u8
 mod tests {
     use super::*;
     use spindle_clock::TickClock;
-    use spindle_vfs::model::{ModelFs, ModelOptions};
+    use spindle_conformance::model::{ModelFs, ModelOptions};
     use spindle_vfs::{NewNode, Privilege, Rdev};
     use std::sync::Arc;
 

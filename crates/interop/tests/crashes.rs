@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use spindle_conformance::random::seed;
 use spindle_interop::Result;
 use spindle_interop::crash::Load;
 use spindle_interop::crash::data::Data;
@@ -25,7 +26,6 @@ use spindle_interop::crash::programs::{Database, Git};
 use spindle_interop::crash::replace::Replace;
 use spindle_interop::crash::rounds::{Loads, Rounds};
 use spindle_interop::spindle::spindle;
-use spindle_vfs::random::seed;
 use tempfile::TempDir;
 
 /// What differs most: FreeBSD's newfs by default; small blocks of the other byte order, and a log

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use spindle_clock::SystemClock;
+use spindle_conformance::model::{ModelFs, ModelOptions};
+use spindle_conformance::random::seed;
 use spindle_fuse::{Access, MountOptions, mount};
 use spindle_interop::record::differences;
 use spindle_interop::tree::{Shape, plant};
 use spindle_interop::workload::{fio, fsx, pjdfstest, programs, storm};
 use spindle_interop::{Result, host};
-use spindle_vfs::model::{ModelFs, ModelOptions};
-use spindle_vfs::random::seed;
 
 /// Runs `work` in the root of a new mounted model and unmounts it.
 fn mounted(work: impl FnOnce(&Path) -> Result<()>) {

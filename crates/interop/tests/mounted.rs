@@ -4,12 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
+use spindle_conformance::random::seed;
 use spindle_interop::record::differences;
 use spindle_interop::spindle::{Mounted, fsck, spindle};
 use spindle_interop::tree::{Shape, plant};
 use spindle_interop::workload::{fio, fsx, pjdfstest, programs, storm};
 use spindle_interop::{Result, host};
-use spindle_vfs::random::seed;
 use tempfile::TempDir;
 
 /// FreeBSD's newfs, by default.

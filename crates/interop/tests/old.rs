@@ -9,12 +9,12 @@ use std::path::Path;
 use rand::rngs::SmallRng;
 use rand::{RngCore, SeedableRng};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+use spindle_conformance::random::seed;
 use spindle_interop::linux::RealImage;
 use spindle_interop::record::{Kind, Listing, differences};
 use spindle_interop::spindle::{Mounted, disagrees, fsck, spindle};
 use spindle_interop::workload::{fio, fsx, programs};
 use spindle_interop::{Result, host, oldunix, simh};
-use spindle_vfs::random::seed;
 use tempfile::TempDir;
 
 /// Fails unless we, in every way, and the reader in Python see exactly `expected`, and the check

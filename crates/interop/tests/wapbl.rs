@@ -3,6 +3,7 @@
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::ManualClock;
+use spindle_conformance::random::seed;
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::check::{self, Severity, check};
 use spindle_ffs::newfs::{self, Parameters, Plan};
@@ -10,7 +11,6 @@ use spindle_ffs::{Dialect, Ffs, FoundLog, LogPlace, LogUse, OpenOptions, Replay,
 use spindle_interop::Result;
 use spindle_interop::wapbl::{Place, Transaction, replay, write};
 use spindle_ondisk::Endian;
-use spindle_vfs::random::seed;
 use spindle_vfs::{Error, FileKind, FileSystem, NewNode, Privilege, Rdev};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

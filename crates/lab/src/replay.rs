@@ -335,10 +335,10 @@ pub fn from_file(path: PathBuf) -> Arc<Open<'static>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spindle_conformance::model::{ModelFs, ModelOptions};
     use spindle_trace::replay::{Call, Pace};
     use spindle_trace::synth::{Length, Model, Synthesis};
     use spindle_trace::{FileId, Flags, Kind};
-    use spindle_vfs::model::{ModelFs, ModelOptions};
 
     fn source() -> spindle_trace::Result<Box<dyn Source>> {
         let model = Model::parse(Model::built_in("a5").unwrap_or_default(), "a5")?;

@@ -3,14 +3,14 @@
 
 use spindle_cache::{DataSettings, Settings};
 use spindle_clock::ManualClock;
+use spindle_conformance::random::{random_run, seed};
+use spindle_conformance::suite::{Feature, Harness};
 use spindle_device::MemoryDevice;
 use spindle_ondisk::Endian;
 use spindle_v7::check::{self, check};
 use spindle_v7::newfs::{self, Parameters, Plan};
 use spindle_v7::{Format, OpenOptions, V7};
 use spindle_vfs::FileSystem;
-use spindle_vfs::conformance::{Feature, Harness};
-use spindle_vfs::random::{random_run, seed};
 use std::sync::Arc;
 
 /// An old file system in memory.
@@ -84,10 +84,10 @@ impl Harness for Old {
 const SYSV_LE: Format = Format::sysv(Endian::Little);
 const SYSV_BE: Format = Format::sysv(Endian::Big);
 
-spindle_vfs::conformance_tests!(on_v7, || Old::make(Format::V7));
-spindle_vfs::conformance_tests!(on_41bsd, || Old::make(Format::BSD41));
-spindle_vfs::conformance_tests!(on_sysv_le, || Old::make(SYSV_LE));
-spindle_vfs::conformance_tests!(on_sysv_be, || Old::make(SYSV_BE));
+spindle_conformance::conformance_tests!(on_v7, || Old::make(Format::V7));
+spindle_conformance::conformance_tests!(on_41bsd, || Old::make(Format::BSD41));
+spindle_conformance::conformance_tests!(on_sysv_le, || Old::make(SYSV_LE));
+spindle_conformance::conformance_tests!(on_sysv_be, || Old::make(SYSV_BE));
 
 macro_rules! random_tests {
     ($($name:ident: $fs:expr;)*) => {$(

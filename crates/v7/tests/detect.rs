@@ -4,10 +4,10 @@ mod support;
 
 use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
+use spindle_conformance::random::seed;
 use spindle_device::{Device, MemoryDevice};
 use spindle_ondisk::Endian;
 use spindle_v7::{Format, OpenOptions, Superblock, V7};
-use spindle_vfs::random::seed;
 use spindle_vfs::{Error, FileSystem};
 use std::sync::Arc;
 use support::Victim;

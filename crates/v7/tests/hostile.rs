@@ -5,11 +5,11 @@ mod support;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use spindle_conformance::random::seed;
 use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Request, Result, Ticket};
 use spindle_ondisk::Endian;
 use spindle_v7::check::{Options, check, repair};
 use spindle_v7::{Block, Format, OpenOptions, V7};
-use spindle_vfs::random::seed;
 use spindle_vfs::{
     FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, RenameMode, Seek, SetAttr,
 };

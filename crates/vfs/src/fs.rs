@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 /// device failed, [`crate::Error::Stale`] for an inode number without references that is not in
 /// use. Names are bytes without `/` and NUL, at least one; `.` and `..` are refused in calls that
 /// would change them. A refused call changes nothing. Where several errors apply, a file system may
-/// return any of them. The behaviours in `conformance` (feature `testing`) are part of this
+/// return any of them. The behaviours in the crate `spindle_conformance` are part of this
 /// contract.
 #[allow(clippy::missing_errors_doc)] // Said once, above; special cases are said at their call.
 pub trait FileSystem: Send + Sync {

@@ -13,22 +13,14 @@
 //! Above the interface, each usable by itself: access rights ([`access`]), advisory locks
 //! ([`LockTable`]), and [`Vfs`], which combines both with open files and paths.
 //!
-//! With the feature `testing`: `model` is the file system that is obviously right, `conformance`
-//! holds the behaviours of every file system, and `random` compares a file system with the model
-//! over random operations.
+//! The crate `spindle_conformance` tests every file system through this interface.
 
 pub mod access;
-#[cfg(any(test, feature = "testing"))]
-pub mod conformance;
 mod error;
 mod fs;
 mod locks;
-#[cfg(any(test, feature = "testing"))]
-pub mod model;
 mod observe;
 mod path;
-#[cfg(any(test, feature = "testing"))]
-pub mod random;
 mod types;
 mod vfs;
 

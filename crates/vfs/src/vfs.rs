@@ -13,8 +13,6 @@
 mod attributes;
 mod files;
 mod names;
-#[cfg(test)]
-pub(crate) mod tests;
 
 use crate::access::{self, Access, Cred, GroupRule};
 use crate::{Attr, Error, FileSystem, FsStat, Ino, LockTable, Result};

@@ -2,7 +2,7 @@
 
 use nix::mount::{MntFlags, umount2};
 use spindle_clock::{Condvar, Mutex};
-use spindle_vfs::model::ModelOptions;
+use spindle_conformance::model::ModelOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,8 +3,8 @@
 use crate::harness::{Mounted, WRITE_MODES};
 use crate::observed::observed;
 use crate::{big_model, errno};
+use spindle_conformance::model::ModelOptions;
 use spindle_vfs::FileSystem;
-use spindle_vfs::model::ModelOptions;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 

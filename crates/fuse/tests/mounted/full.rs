@@ -3,7 +3,7 @@
 
 use crate::harness::{Mounted, WRITE_MODES, in_both_modes};
 use crate::{big_model, errno};
-use spindle_vfs::model::ModelOptions;
+use spindle_conformance::model::ModelOptions;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, chown};

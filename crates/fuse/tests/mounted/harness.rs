@@ -2,9 +2,9 @@
 
 use crate::common::{Watchdog, big_model, can_mount};
 use spindle_clock::TickClock;
+use spindle_conformance::model::{ModelFs, ModelOptions};
 use spindle_fuse::{MountOptions, Session, mount};
 use spindle_vfs::FileSystem;
-use spindle_vfs::model::{ModelFs, ModelOptions};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::TempDir;

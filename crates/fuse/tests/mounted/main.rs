@@ -14,7 +14,7 @@ use nix::fcntl::{FallocateFlags, RenameFlags, fallocate, renameat2};
 use nix::sys::stat::{SFlag, UtimensatFlags, makedev, mknod, utimensat};
 use nix::sys::time::TimeSpec;
 use nix::unistd::{Whence, lseek64};
-use spindle_vfs::model::ModelOptions;
+use spindle_conformance::model::ModelOptions;
 use spindle_vfs::{APPEND, FileSystem, IMMUTABLE, Limits, Privilege, SetAttr};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};

@@ -3,8 +3,8 @@
 use crate::common::{big_model, can_mount};
 use crate::harness::{Mounted, WRITE_MODES};
 use spindle_clock::{Clock, Condvar, Mutex, SystemClock};
+use spindle_conformance::model::ModelFs;
 use spindle_fuse::MountOptions;
-use spindle_vfs::model::ModelFs;
 use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileSystem, FsStat, Ino, Limits, NewNode, Privilege, RenameMode,
     Result, Seek, SetAttr, XattrMode,

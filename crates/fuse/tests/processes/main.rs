@@ -12,11 +12,11 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use spindle_clock::{Clock, SystemClock};
+use spindle_conformance::model::ModelFs;
 use spindle_fuse::{
     Mode, MountOptions, is_held_by_ending_daemon, launch, serve, umount, wait_for_ending_daemon,
 };
 use spindle_vfs::FileSystem;
-use spindle_vfs::model::ModelFs;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::path::{child, resolve};
 use spindle_clock::ManualClock;
-use spindle_vfs::model::{ModelFs, ModelOptions};
+use spindle_conformance::model::{ModelFs, ModelOptions};
 use spindle_vfs::{FileKind, NewNode, Options, Privilege, Vfs, XattrMode};
 use std::io::{Seek as _, Write as _};
 use std::path::Path;

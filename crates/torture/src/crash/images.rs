@@ -9,11 +9,11 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use spindle_cache::{DataSettings, Settings};
 use spindle_clock::ManualClock;
+use spindle_conformance::model::{ModelFs, ModelOptions};
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::newfs::{self, Format, Geometry, Parameters, Plan};
 use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions};
 use spindle_ondisk::Endian;
-use spindle_vfs::model::{ModelFs, ModelOptions};
 use spindle_vfs::{AtimePolicy, Error, FileKind, FileSystem, Limits, Privilege, Result};
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use super::aimed::Aim;
 use super::images;
 use super::operation::{Driver, Op, Sync, split};
 use super::random;
-use spindle_vfs::model::ModelFs;
+use spindle_conformance::model::ModelFs;
 use spindle_vfs::{FallocateMode, FileKind, FileSystem, Limits, RenameMode};
 use std::fmt;
 

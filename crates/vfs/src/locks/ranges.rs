@@ -92,7 +92,7 @@ mod tests {
     /// byte by byte, and locks of one kind and owner never touch.
     #[test]
     fn ranges_are_byte_by_byte() {
-        let seed = crate::random::seed();
+        let seed = spindle_conformance::random::seed();
         println!("SPINDLE_SEED={seed} repeats this run");
         let mut rng = StdRng::seed_from_u64(seed);
         for _ in 0..200 {

@@ -6,9 +6,9 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_cache::{Change, Changes, Log};
 use spindle_clock::{ManualClock, Mutex};
+use spindle_conformance::random::seed;
 use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Request, Ticket};
 use spindle_ondisk::Endian;
-use spindle_vfs::random::seed;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

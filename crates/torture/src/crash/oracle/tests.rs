@@ -1,8 +1,8 @@
 use super::*;
 use crate::crash::images;
 use crate::crash::operation::{Driver, Op};
+use spindle_conformance::model::{ModelFs, ModelOptions};
 use spindle_vfs::FileSystem;
-use spindle_vfs::model::{ModelFs, ModelOptions};
 
 /// Returns a history of some operations, and the model after them.
 fn history(ops: &[Op]) -> (History, ModelFs) {

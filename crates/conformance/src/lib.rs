@@ -1,0 +1,10 @@
+//! What every file system must do, for the tests of all of them.
+//!
+//! [`model`] is the file system that is obviously right: everything in memory, the shortest code.
+//! [`suite`] holds the behaviours that all file systems share, one test each. [`random`] compares a
+//! file system with the model over random operations. A file system under test provides a
+//! [`suite::Harness`] and calls [`conformance_tests!`].
+
+pub mod model;
+pub mod random;
+pub mod suite;
