@@ -3,8 +3,8 @@
 //!
 //! A file system provides a [`Harness`]; [`crate::conformance_tests!`] generates one `#[test]` for
 //! each behaviour. Each behaviour starts on a fresh, empty file system, stays within its
-//! [`spindle_vfs::Limits`], and ends with [`Harness::check`]. Suitable images have 16 to 64 MiB and at
-//! least 6,000 inodes; smaller ones are filled sooner.
+//! [`spindle_vfs::Limits`], and ends with [`Harness::check`]. Suitable images have 16 to 64 MiB and
+//! at least 6,000 inodes; smaller ones are filled sooner.
 //!
 //! The suite does not determine the granularity of holes, inode numbers, cookies, the size of
 //! directories, and the treatment of a time stamp out of range (refused, or moved to the limit).

@@ -1,8 +1,8 @@
 //! Make, open, read, fill and check BSD and old UNIX file systems in image files, on block devices
 //! and in partitions, without root and without a mount.
 //!
-//! UFS1 and UFS2 of FreeBSD, NetBSD, OpenBSD, Solaris and 4.2BSD to 4.4BSD are read and written, and
-//! so are V7, 32V, 4.1BSD and System V. What is not safe to write is opened read-only, with the
+//! UFS1 and UFS2 of FreeBSD, NetBSD, OpenBSD, Solaris and 4.2BSD to 4.4BSD are read and written,
+//! and so are V7, 32V, 4.1BSD and System V. What is not safe to write is opened read-only, with the
 //! reason and the remedy.
 //!
 //! ```
@@ -40,18 +40,19 @@
 //! # Where to find what
 //!
 //! [`Image`] is an open file system: its contents by path, and below that the trait
-//! [`FileSystem`](spindle_vfs::FileSystem), for everything that a kernel could ask. [`mod@newfs`] makes
-//! file systems, [`mod@check`] checks them, [`mod@detect`] says what is on a device, [`partition`] finds the
-//! partition that is meant, and [`transfer`] copies trees between directories, tar streams and images in
-//! any direction. The command line `spindle` is a user of this crate and has nothing that it lacks,
-//! except mounts (crate `spindle_fuse`) and the laboratory.
+//! [`FileSystem`](spindle_vfs::FileSystem), for everything that a kernel could ask. [`mod@newfs`]
+//! makes file systems, [`mod@check`] checks them, [`mod@detect`] says what is on a device,
+//! [`partition`] finds the partition that is meant, and [`transfer`] copies trees between
+//! directories, tar streams and images in any direction. The command line `spindle` is a user of
+//! this crate and has nothing that it lacks, except mounts (crate `spindle_fuse`) and the
+//! laboratory.
 //!
 //! # Stability
 //!
-//! The version follows Semantic Versioning. It covers what this crate defines and what it re-exports
-//! by name ([`Spec`], [`Parameters`], …). The crates below it (`spindle_vfs`, `spindle_ffs` …) can
-//! change with every minor version. A file system that one version has written can be read and
-//! written by all later ones.
+//! The version follows Semantic Versioning. It covers what this crate defines and what it
+//! re-exports by name ([`Spec`], [`Parameters`], …). The crates below it (`spindle_vfs`,
+//! `spindle_ffs` …) can change with every minor version. A file system that one version has written
+//! can be read and written by all later ones.
 
 pub mod check;
 pub mod detect;
