@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use spindle_analyze::analyze;
 use spindle_interop::{Failure, Result};
-use spindle_trace::analyze::analyze;
 use spindle_trace::format::{Columns, Writer};
 use spindle_trace::{Batch, Event, FileId, Flags, Info, Kind, open};
 

@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use spindle_cache::policy::{Policy, PolicyName};
+use spindle_cachesim::curve::{self, Curve, Rate};
+use spindle_cachesim::policy::simulate;
+use spindle_cachesim::replacement::{Policy, PolicyName};
+use spindle_cachesim::requests::{OracleFile, Requests};
 use spindle_interop::tool::{command, run};
 use spindle_interop::{Failure, Result};
-use spindle_trace::curve::{self, Curve, Rate};
-use spindle_trace::policy::simulate;
-use spindle_trace::requests::{OracleFile, Requests};
 
 use crate::settings::Settings;
 use crate::table::Table;

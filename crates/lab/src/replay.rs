@@ -13,7 +13,7 @@ use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::{Clock, ManualClock, Mutex, Work};
 use spindle_device::MemoryDevice;
 use spindle_sim::preset::Library;
-use spindle_trace::replay::{self, Name, OpenMode, Replay, Target, Timings, population};
+use spindle_synth::replay::{self, Name, OpenMode, Replay, Target, Timings, population};
 use spindle_trace::{Batch, Source};
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr};
 use std::collections::HashMap;
@@ -336,8 +336,8 @@ pub fn from_file(path: PathBuf) -> Arc<Open<'static>> {
 mod tests {
     use super::*;
     use spindle_conformance::model::{ModelFs, ModelOptions};
-    use spindle_trace::replay::{Call, Pace};
-    use spindle_trace::synth::{Length, Model, Synthesis};
+    use spindle_synth::replay::{Call, Pace};
+    use spindle_synth::{Length, Model, Synthesis};
     use spindle_trace::{FileId, Flags, Kind};
 
     fn source() -> spindle_trace::Result<Box<dyn Source>> {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 /// Settings for opening a file system.
 #[derive(Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "they are switches, independent of each other")]
 pub struct OpenOptions {
     /// Write nothing to the image.
     pub read_only: bool,
@@ -286,10 +287,8 @@ fn log_notes(ffs: &Ffs, options: &OpenOptions) -> Vec<LogNote> {
     let superblock = ffs.superblock();
     let mut notes = Vec::new();
     if let Some(blocks) = before.replayed_blocks {
-        notes.push(match ffs.read_only() {
-            true => LogNote::Shown { blocks },
-            false => LogNote::Recovered { blocks },
-        });
+        let shown = ffs.read_only();
+        notes.push(if shown { LogNote::Shown { blocks } } else { LogNote::Recovered { blocks } });
     }
     if let Some(now) = superblock.log_place() {
         if before.place != Some(now) {

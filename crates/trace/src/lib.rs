@@ -1,4 +1,4 @@
-//! The trace laboratory: how programs use files, and what this demands of storage.
+//! Traces of what programs do with files: their events, their file format, other programs' formats.
 //!
 //! The one idea is that of the 1985 study (Ousterhout et al., "A Trace-Driven Analysis of the UNIX
 //! 4.2 BSD File System"): reads and writes need not be recorded one by one. Within an open file
@@ -8,19 +8,15 @@
 //!
 //! Every module provides a [`Source`] of events or processes [`Batch`]es of them one after the
 //! other, in memory that does not grow with the number of events. [`format`] is Spindle's own file
-//! (Parquet, so that other programs can read it). [`requests`] turns a trace into requests to a
-//! cache, [`policy`] simulates replacement policies on them, and [`curve`] LRU caches of every
-//! size. [`analyze`] measures how files are used, over the accesses that [`follow`] combines.
+//! (Parquet, so that other programs can read it), [`open`] reads it and the formats of others,
+//! [`follow`] combines events into accesses, and [`traced`] records the use of a mount. The crates
+//! above analyse traces, simulate caches with them, and make them.
 //!
 //! Invariants of every trace: times do not decrease by more than the recorder's buffers explain (a
 //! reader need not sort, but must not assume order between processes to the nanosecond); an open
 //! number identifies one open file, from its [`Kind::Open`] or [`Kind::Create`] to its
 //! [`Kind::Close`]; a file id identifies one file until an [`Kind::Unlink`] with [`Flags::LAST`].
 
-pub mod analyze;
-pub mod cachesim;
-pub mod compare;
-pub mod curve;
 mod error;
 mod event;
 pub mod export;
@@ -28,11 +24,7 @@ mod fold;
 pub mod follow;
 pub mod format;
 mod import;
-pub mod policy;
-pub mod replay;
-pub mod requests;
 mod source;
-pub mod synth;
 pub mod traced;
 
 pub use error::{Error, Result};

@@ -20,22 +20,29 @@ struct Node {
 
 /// `N` lists of numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Lists<const N: usize> {
+pub struct Lists<const N: usize> {
     /// First a node for each list, then one for each number.
     nodes: Vec<Node>,
     lens: [usize; N],
 }
 
+impl<const N: usize> Default for Lists<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 #[expect(clippy::cast_possible_truncation)] // Of list numbers, which are below N, and N is small.
 impl<const N: usize> Lists<N> {
     /// Returns empty lists.
-    pub(crate) fn new() -> Self {
+    #[must_use]
+    pub fn new() -> Self {
         Self { nodes: (0..N as u32).map(|list| Node { before: list, after: list }).collect(), lens: [0; N] }
     }
 
     /// Makes room for numbers up to `key`.
     #[inline]
-    pub(crate) fn reach(&mut self, key: u32) {
+    pub fn reach(&mut self, key: u32) {
         let wanted = key as usize + N + 1;
         if wanted > self.nodes.len() {
             self.nodes.resize(wanted, Node { before: NOWHERE, after: NOWHERE });
@@ -44,19 +51,21 @@ impl<const N: usize> Lists<N> {
 
     /// Returns true if `key` is in one of the lists.
     #[inline]
-    pub(crate) fn holds(&self, key: u32) -> bool {
+    #[must_use]
+    pub fn holds(&self, key: u32) -> bool {
         self.nodes.get(key as usize + N).is_some_and(|node| node.after != NOWHERE)
     }
 
     /// Returns how many numbers are in a list.
     #[inline]
-    pub(crate) fn len(&self, list: usize) -> usize {
+    #[must_use]
+    pub fn len(&self, list: usize) -> usize {
         self.lens[list]
     }
 
     /// Puts a number, which must be in no list and within [`Self::reach`], at the front.
     #[inline]
-    pub(crate) fn push_front(&mut self, list: usize, key: u32) {
+    pub fn push_front(&mut self, list: usize, key: u32) {
         let first = self.nodes[list].after;
         self.insert(list as u32, key + N as u32, first);
         self.lens[list] += 1;
@@ -71,7 +80,7 @@ impl<const N: usize> Lists<N> {
 
     /// Takes a number out of the list that it is in.
     #[inline]
-    pub(crate) fn unlink(&mut self, list: usize, key: u32) {
+    pub fn unlink(&mut self, list: usize, key: u32) {
         let node = &mut self.nodes[key as usize + N];
         let Node { before, after } = *node;
         node.after = NOWHERE;
@@ -82,7 +91,7 @@ impl<const N: usize> Lists<N> {
 
     /// Moves a number to the front of the list that it is in.
     #[inline]
-    pub(crate) fn bring_forward(&mut self, list: usize, key: u32) {
+    pub fn bring_forward(&mut self, list: usize, key: u32) {
         let node = key + N as u32;
         let first = self.nodes[list].after;
         if first != node {
@@ -95,19 +104,21 @@ impl<const N: usize> Lists<N> {
 
     /// Returns the number before this one, towards the front of the list that it is in.
     #[inline]
-    pub(crate) fn before(&self, key: u32) -> Option<u32> {
+    #[must_use]
+    pub fn before(&self, key: u32) -> Option<u32> {
         self.nodes[key as usize + N].before.checked_sub(N as u32)
     }
 
     /// Returns the number at the back.
     #[inline]
-    pub(crate) fn back(&self, list: usize) -> Option<u32> {
+    #[must_use]
+    pub fn back(&self, list: usize) -> Option<u32> {
         self.nodes[list].before.checked_sub(N as u32)
     }
 
     /// Takes out the number at the back.
     #[inline]
-    pub(crate) fn pop_back(&mut self, list: usize) -> Option<u32> {
+    pub fn pop_back(&mut self, list: usize) -> Option<u32> {
         let key = self.back(list)?;
         self.unlink(list, key);
         Some(key)

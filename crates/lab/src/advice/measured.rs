@@ -1,10 +1,10 @@
 //! What advice rests on.
 
 use crate::waste::{Object, Organisation, Survey};
-use spindle_cache::policy::PolicyName;
+use spindle_analyze::{Caches, Dimension, Findings, Show, analyze_by};
+use spindle_cachesim::replacement::PolicyName;
+use spindle_cachesim::{Ages, CacheGrid, Cell, Counts, Simulated, Write, simulate, table};
 use spindle_report::{Outcome, Section};
-use spindle_trace::analyze::{Caches, Dimension, Findings, Show, analyze_by};
-use spindle_trace::cachesim::{Ages, CacheGrid, Cell, Counts, Simulated, Write, simulate, table};
 use spindle_trace::{Batch, Event, FileId, Flags, Info, Kind, Result, Source};
 use std::collections::HashMap;
 use std::time::Duration;

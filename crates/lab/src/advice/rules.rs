@@ -3,10 +3,10 @@
 use super::Advice;
 use super::measured::{BLOCKS, Cache, Counted, ENOUGH, Measured, WRITES, disk};
 use crate::waste::Survey;
+use spindle_analyze::By;
+use spindle_cachesim::{Ages, Counts};
 use spindle_report::number::{bytes, real, share};
 use spindle_trace::Kind;
-use spindle_trace::analyze::By;
-use spindle_trace::cachesim::{Ages, Counts};
 
 /// All, in the order in which they are told.
 pub(super) const ALL: [fn(&Measured) -> Option<Advice>; 7] =

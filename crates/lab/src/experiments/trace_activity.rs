@@ -2,13 +2,13 @@
 //! three machines.
 
 use crate::{Outcome, Progress, Result};
+use spindle_analyze::paper::{TRACES, Trace};
+use spindle_analyze::{Findings, Orders, Show, analyze};
 use spindle_report::number::real;
 use spindle_report::outcome::{Column, Comparison, Table};
+use spindle_synth::{Length, Model, Synthesis};
 use spindle_trace::Kind;
-use spindle_trace::analyze::paper::{TRACES, Trace};
-use spindle_trace::analyze::{Findings, Orders, Show, analyze};
 use spindle_trace::follow::Mode;
-use spindle_trace::synth::{Length, Model, Synthesis};
 
 const SEED: u64 = 1;
 /// How far a share may be off, in percent of the whole.

@@ -2,9 +2,9 @@
 //! trace.
 
 use crate::{Outcome, Progress, Result};
+use spindle_cachesim::{paper, simulate};
 use spindle_report::outcome::{Cell, Verdict};
-use spindle_trace::cachesim::{paper, simulate};
-use spindle_trace::synth::{Length, Model, Synthesis};
+use spindle_synth::{Length, Model, Synthesis};
 
 const SEED: u64 = 1;
 /// What the progress is counted in.

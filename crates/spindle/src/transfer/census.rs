@@ -15,11 +15,13 @@ pub struct CensusSink {
 
 impl CensusSink {
     /// Returns a sink that counts into `census`.
+    #[must_use]
     pub fn new(census: Census) -> Self {
         Self { census, stack: vec![(Vec::new(), Vec::new())], bytes: 0 }
     }
 
     /// Returns the counts, and the bytes of data.
+    #[must_use]
     pub fn counted(mut self) -> (Census, u64) {
         while let Some((_, names)) = self.stack.pop() {
             self.census.add_dir(names);

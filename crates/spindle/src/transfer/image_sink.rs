@@ -84,6 +84,7 @@ impl FinalAttrs {
 impl<'a> ImageSink<'a> {
     /// Returns a sink below the directory `root`, whose path in the image is `root_path`. The
     /// caller keeps the reference to it.
+    #[must_use]
     pub fn new(root: &Held<'a>, root_path: &[u8], new: NewFiles) -> Self {
         let vfs = root.vfs();
         let fs = &**vfs.fs();

@@ -203,6 +203,7 @@ pub fn check_name(name: &[u8]) -> Result<()> {
 }
 
 /// Returns `dir/name`; an empty `dir` is the root.
+#[must_use]
 pub fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(dir.len() + 1 + name.len());
     path.extend_from_slice(dir);
@@ -214,6 +215,7 @@ pub fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the directory part and the last name of a path.
+#[must_use]
 pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|&b| b == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
