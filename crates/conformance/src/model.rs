@@ -26,8 +26,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tree::{Body, Inode, Names, Tree};
 
 const ROOT: Ino = Ino(2);
-/// Number of entries copied at a time, so that a sink may call the file system.
-const READDIR_BATCH: usize = 64;
 /// Largest name of an attribute with its name space, and largest value, in bytes (Linux's
 /// `XATTR_*_MAX`).
 const XATTR_NAME_MAX: usize = 255;

@@ -45,8 +45,8 @@ use crate::options::{Access, MountOptions};
 use crate::protocol::{Directory, NodeId, Notifier, Reply, Request, write};
 use observed::Observed;
 use spindle_vfs::{
-    APPEND, Attr, Checking, Cred, DirEntry, Error, FileKind, FileSystem, IMMUTABLE, Ino, NewNode, Observer,
-    Options, Privilege, Rdev, Result, SetAttr, Vfs, without_set_id,
+    APPEND, Attr, Checking, Cred, DirEntry, Error, FileKind, FileSystem, Ino, NewNode, Observer, Options,
+    Privilege, Rdev, Result, SetAttr, Vfs, permit_write_by_flags, without_set_id,
 };
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -352,11 +352,8 @@ impl Inner {
     /// last page, so only writes that end within the file are refused.
     fn permit_write(&self, ino: Ino, end: u64) -> Result<()> {
         let flags = self.state.nodes.flags(ino);
-        if flags & IMMUTABLE != 0 || (flags & APPEND != 0 && end <= self.fs.getattr(ino)?.size) {
-            Err(Error::NotPermitted)
-        } else {
-            Ok(())
-        }
+        let grows = flags & APPEND == 0 || end > self.fs.getattr(ino)?.size;
+        permit_write_by_flags(flags, grows)
     }
 
     /// Adds an entry with its attributes and a reference. Returns true if it did not fit.

@@ -113,8 +113,8 @@ impl Access {
 /// [`Error::Access`] if they do not grant `want`; [`Error::NotPermitted`] if a file flag forbids
 /// writing.
 pub fn permit(attr: &Attr, cred: &Cred<'_>, want: Access) -> Result<()> {
-    if want.includes(Access::WRITE) && attr.flags & IMMUTABLE != 0 {
-        return Err(Error::NotPermitted);
+    if want.includes(Access::WRITE) {
+        permit_write_by_flags(attr.flags, true)?;
     }
     let granted = if cred.is_root() {
         let executable = attr.kind == FileKind::Directory || attr.perm & 0o111 != 0;
@@ -127,6 +127,16 @@ pub fn permit(attr: &Attr, cred: &Cred<'_>, want: Access) -> Result<()> {
         Access(attr.perm & 7)
     };
     if granted.includes(want) { Ok(()) } else { Err(Error::Access) }
+}
+
+/// Checks that file flags permit writing to a file, or changing a directory. `only_adds` is true for
+/// an append, and for a new name.
+///
+/// # Errors
+/// [`Error::NotPermitted`].
+pub const fn permit_write_by_flags(flags: u32, only_adds: bool) -> Result<()> {
+    let forbidden = flags & IMMUTABLE != 0 || flags & APPEND != 0 && !only_adds;
+    if forbidden { Err(Error::NotPermitted) } else { Ok(()) }
 }
 
 /// Checks that file flags permit removing a name of `attr` from directory `dir` (`unlink`, `rmdir`,

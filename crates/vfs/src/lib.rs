@@ -24,7 +24,7 @@ mod path;
 mod types;
 mod vfs;
 
-pub use access::{APPEND, Access, Cred, GroupRule, IMMUTABLE, without_set_id};
+pub use access::{APPEND, Access, Cred, GroupRule, permit_write_by_flags, without_set_id};
 pub use error::{Error, Objection, Result};
 pub use fs::FileSystem;
 pub use locks::{ByteRange, Interrupt, LockHolder, LockKind, LockOwner, LockTable, Wait};

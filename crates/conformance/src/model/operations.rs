@@ -2,7 +2,7 @@
 //! [`FileSystem`].
 
 use super::tree::{Body, Tree};
-use super::{ModelFs, READDIR_BATCH, ROOT, XATTR_VALUE_MAX};
+use super::{ModelFs, ROOT, XATTR_VALUE_MAX};
 use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Result, Seek, SetAttr, XattrMode,
@@ -109,32 +109,22 @@ impl FileSystem for ModelFs {
         from: u64,
         sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
-        let mut from = from;
-        loop {
-            let mut tree = self.tree.lock();
-            let parent = tree.names(dir)?.parent;
-            let inode = tree.get_mut(dir)?;
-            self.accessed(inode);
-            if inode.attr.nlink == 0 {
-                return Ok(());
-            }
-            let dots = [(0, b".".as_slice(), dir), (1, b"..".as_slice(), parent)];
-            let dots = dots.into_iter().filter(|dot| dot.0 >= from);
-            let mut batch = Vec::new();
-            for (cookie, name, ino) in dots.chain(tree.names(dir)?.from(from)).take(READDIR_BATCH) {
-                batch.push((cookie, name.to_vec(), ino, tree.get(ino)?.attr.kind));
-            }
-            drop(tree);
-            if batch.is_empty() {
-                return Ok(());
-            }
-            for (cookie, name, ino, kind) in &batch {
-                from = cookie + 1;
-                if sink(&DirEntry { name, ino: *ino, kind: Some(*kind), next: from }).is_break() {
-                    return Ok(());
-                }
+        let mut tree = self.tree.lock();
+        let parent = tree.names(dir)?.parent;
+        let inode = tree.get_mut(dir)?;
+        self.accessed(inode);
+        if inode.attr.nlink == 0 {
+            return Ok(());
+        }
+        let dots = [(0, b".".as_slice(), dir), (1, b"..".as_slice(), parent)];
+        let dots = dots.into_iter().filter(|dot| dot.0 >= from);
+        for (cookie, name, ino) in dots.chain(tree.names(dir)?.from(from)) {
+            let kind = Some(tree.get(ino)?.attr.kind);
+            if sink(&DirEntry { name, ino, kind, next: cookie + 1 }).is_break() {
+                break;
             }
         }
+        Ok(())
     }
 
     fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, _by: Privilege) -> Result<Attr> {

@@ -1,7 +1,7 @@
 //! Changes of attributes, and extended attributes.
 
 use super::{HandleId, Vfs};
-use crate::access::{self, APPEND, Access, Cred, IMMUTABLE};
+use crate::access::{self, Access, Cred};
 use crate::{Attr, Error, FileKind, Ino, Result, SetAttr, XattrMode};
 
 #[allow(clippy::missing_errors_doc)] // As `FileSystem` says, and `Access` or `NotPermitted` for want of permission.
@@ -36,8 +36,8 @@ impl Vfs {
     fn permit_xattr(&self, cred: &Cred<'_>, ino: Ino, name: &[u8], want: Access) -> Result<()> {
         let attr = self.fs.getattr(ino)?;
         let writes = want.includes(Access::WRITE);
-        if writes && attr.flags & (IMMUTABLE | APPEND) != 0 {
-            return Err(Error::NotPermitted);
+        if writes {
+            access::permit_write_by_flags(attr.flags, false)?;
         }
         if !name.starts_with(b"user.") {
             return match (cred.is_root(), writes) {

@@ -8,7 +8,7 @@
 //! closed under a call does not take the file away from it.
 
 use super::Vfs;
-use crate::access::{self, APPEND, Access, Cred, IMMUTABLE, S_ISGID, S_ISUID};
+use crate::access::{self, Access, Cred, S_ISGID, S_ISUID};
 use crate::{
     Attr, Error, FallocateMode, FileKind, Ino, LockOwner, NewNode, Privilege, Rdev, Result, Seek, SetAttr,
 };
@@ -183,9 +183,8 @@ impl Vfs {
         if writes && self.fs.read_only() {
             return Err(Error::ReadOnly);
         }
-        let only_append = attr.flags & APPEND != 0 && (!flags.append || flags.truncate);
-        if writes && (attr.flags & IMMUTABLE != 0 || only_append) {
-            return Err(Error::NotPermitted);
+        if writes {
+            access::permit_write_by_flags(attr.flags, flags.append && !flags.truncate)?;
         }
         self.permit(&attr, cred, flags.access())?;
         let handle = self.files.insert(ino, flags, cred.privilege());

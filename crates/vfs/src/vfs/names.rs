@@ -3,7 +3,7 @@
 //! Existence is checked before permission, so `ENOENT` and `EEXIST` precede `EACCES`.
 
 use super::Vfs;
-use crate::access::{self, APPEND, Access, Cred, IMMUTABLE};
+use crate::access::{self, Access, Cred};
 use crate::{Attr, DirEntry, Error, FileKind, Ino, NewNode, RenameMode, Result};
 use std::ops::ControlFlow;
 
@@ -37,12 +37,11 @@ impl Vfs {
     fn permit_new_name(&self, cred: &Cred<'_>, dir: Ino, name: &[u8]) -> Result<Attr> {
         self.search(cred, dir)?;
         let attr = self.fs.getattr(dir)?;
-        let allowed = if attr.kind != FileKind::Directory {
-            Err(Error::NotDirectory)
-        } else if attr.flags & IMMUTABLE != 0 {
-            Err(Error::NotPermitted)
+        let allowed = if attr.kind == FileKind::Directory {
+            access::permit_write_by_flags(attr.flags, true)
+                .and_then(|()| self.permit(&attr, cred, Access::WRITE))
         } else {
-            self.permit(&attr, cred, Access::WRITE)
+            Err(Error::NotDirectory)
         };
         match allowed {
             Ok(()) => Ok(attr),
@@ -77,9 +76,7 @@ impl Vfs {
     /// Gives an inode another name; takes a reference.
     pub fn link(&self, cred: &Cred<'_>, ino: Ino, dir: Ino, name: &[u8]) -> Result<Attr> {
         self.permit_new_name(cred, dir, name)?;
-        if self.fs.getattr(ino)?.flags & (IMMUTABLE | APPEND) != 0 {
-            return Err(Error::NotPermitted);
-        }
+        access::permit_write_by_flags(self.fs.getattr(ino)?.flags, false)?;
         self.fs.link(ino, dir, name, cred.privilege())
     }
 
