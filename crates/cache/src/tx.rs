@@ -189,7 +189,14 @@ impl<'a> Tx<'a> {
             self.cache.known(at).ok_or_else(|| Error::io(name, "taking a change back", gone()))
         };
         match step {
-            Step::Bytes { at, start, .. } => known(at)?.put_back(start, former),
+            Step::Bytes { at, start, .. } => {
+                let slot = known(at)?;
+                if slot.len() < start + former.len() {
+                    // In a damaged file system the same bytes may have been read with less length.
+                    self.cache.resize_slot(&slot, start + former.len())?;
+                }
+                known(at)?.put_back(start, former);
+            }
             Step::Made(at) => self.cache.forget(at),
             Step::Resized { at, len } => self.cache.resize_slot(&known(at)?, len)?,
             Step::Data { stream, blocks } => self.cache.discard(&stream, blocks)?,
