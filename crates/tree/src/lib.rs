@@ -12,11 +12,14 @@
 //!
 //! The caller gives back the references that `lookup`, `create` and `link` take, with `forget`.
 
+pub mod check;
+mod condition;
 mod inode;
 mod names;
 mod operations;
 mod rename;
 
+pub use condition::Condition;
 pub use inode::{Inode, InodeTable, Nodes, State};
 pub use operations::Operations;
 

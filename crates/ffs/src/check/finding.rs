@@ -4,67 +4,9 @@
 //! what should. It is made by the phase named beside it and never changed. The text follows the
 //! messages that users know from fsck of the BSDs.
 
-use super::terms::{BadAddress, Counts, Entry, EntryDamage, Phase, Place, RootProblem, Severity};
-use serde::Serialize;
-use std::fmt;
+use super::terms::{BadAddress, Counts, Entry, EntryDamage, Place, RootProblem};
 
-/// Declares the findings: `Name: Phase, Severity [at (inode whose path tells where)] { fields }
-/// "text"`.
-macro_rules! findings {
-    ($(
-        $(#[$meta:meta])*
-        $name:ident: $phase:ident, $severity:ident $(, at ($at:expr))?
-        { $($(#[$fmeta:meta])* $field:ident: $type:ty),* $(,)? } $text:literal;
-    )*) => {
-        /// One thing that is wrong, with what a repair needs to know.
-        #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-        #[serde(tag = "finding")]
-        pub enum Finding {
-            $($(#[$meta])* $name { $($(#[$fmeta])* $field: $type),* },)*
-        }
-
-        impl Finding {
-            /// The names of all kinds of findings.
-            pub const KINDS: &'static [&'static str] = &[$(stringify!($name)),*];
-
-            /// Returns the name of its kind.
-            #[must_use]
-            pub const fn kind(&self) -> &'static str {
-                match self { $(Self::$name { .. } => stringify!($name),)* }
-            }
-
-            /// Returns the phase that finds it.
-            #[must_use]
-            pub const fn phase(&self) -> Phase {
-                match self { $(Self::$name { .. } => Phase::$phase,)* }
-            }
-
-            /// Returns how much it weighs.
-            #[must_use]
-            pub const fn severity(&self) -> Severity {
-                match self { $(Self::$name { .. } => Severity::$severity,)* }
-            }
-
-            /// Returns the inode whose path tells a user where this is.
-            #[must_use]
-            #[allow(unused_variables, unreachable_code, clippy::match_same_arms)] // One arm for each kind, from the table.
-            pub const fn inode(&self) -> Option<u32> {
-                match self {
-                    $(Self::$name { $($field),* } => { $(return Some($at);)? None },)*
-                }
-            }
-        }
-
-        impl fmt::Display for Finding {
-            #[allow(unused_variables)] // Not every text shows every field.
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self { $(Self::$name { $($field),* } => write!(f, $text),)* }
-            }
-        }
-    };
-}
-
-findings! {
+spindle_tree::findings! {
     /// The superblock at its standard place cannot be used; a replica is.
     SuperblockUnusable: Setup, Damage {
         /// What is wrong with it.

@@ -7,12 +7,10 @@
 
 use super::finding::Finding;
 use super::node::{Node, kind};
-use super::state::{
-    BlockMap, DirBlock, Directory, Duplicate, Findings, InodeState, Link, MAX_DUPLICATES, State, mask,
-};
+use super::state::{BlockMap, DirBlock, Directory, Duplicate, InodeState, Link, MAX_DUPLICATES, State, mask};
 use super::terms::{BadAddress, Place};
 use super::walk::{Next, Piece, Step, Walker};
-use super::{Checker, Phase};
+use super::{Checker, Findings, Phase};
 use crate::format::ckhash::check_hash;
 use crate::format::group::{Group, GroupMap};
 use crate::format::layout::{InodeFormat, Layout, Version};

@@ -25,7 +25,12 @@ mod terms;
 mod walk;
 
 pub use finding::Finding;
-pub use terms::{BadAddress, Counts, Entry, EntryDamage, Phase, Place, RootProblem, Severity};
+pub use spindle_tree::check::{Phase, Severity};
+pub use terms::{BadAddress, Counts, Entry, EntryDamage, Place, RootProblem};
+
+/// A finding with the path that shows a user where it is.
+pub type Found = spindle_tree::check::Found<Finding>;
+type Findings = spindle_tree::check::Findings<Finding>;
 
 use crate::format::dialect::Dialect;
 use crate::format::layout::Layout;
@@ -34,8 +39,9 @@ use crate::format::superblock::{CheckHashes, Superblock};
 use reader::Reader;
 use serde::Serialize;
 use spindle_device::Device;
+use spindle_tree::check::Finding as _;
 use spindle_vfs::Result;
-use state::{Findings, State};
+use state::State;
 use std::fmt;
 
 /// How to check.
@@ -62,29 +68,6 @@ pub struct Progress {
     pub done: u64,
     /// Steps in it.
     pub total: u64,
-}
-
-/// A finding with the path that tells a user where it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Found {
-    /// The finding.
-    #[serde(flatten)]
-    pub finding: Finding,
-    /// When it was found.
-    pub phase: Phase,
-    /// What it weighs.
-    pub severity: Severity,
-    /// Path of the inode (of the directory, if it is about an entry) where one leads to it.
-    pub path: Option<String>,
-}
-
-impl fmt::Display for Found {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.path {
-            Some(path) => write!(f, "{} ({path})", self.finding),
-            None => self.finding.fmt(f),
-        }
-    }
 }
 
 /// What the file system holds, as found by the check.
@@ -218,19 +201,12 @@ impl Checker<'_> {
     }
 
     fn report(mut self, replica: Option<u64>) -> Report {
-        let list = std::mem::take(&mut self.findings.list);
-        let mut paths = self.paths(list.iter().filter_map(Finding::inode));
-        let unlisted = self.findings.damages + self.findings.notes - list.len() as u64;
-        let mut findings: Vec<_> = list
-            .into_iter()
-            .map(|finding| Found {
-                phase: finding.phase(),
-                severity: finding.severity(),
-                path: finding.inode().and_then(|ino| paths.get_mut(&ino).map(|path| path.clone())),
-                finding,
-            })
-            .collect();
-        findings.sort_by_key(|found| found.phase);
+        let findings = std::mem::replace(&mut self.findings, Findings::new(0));
+        let inodes = findings.list().iter().filter_map(Finding::inode);
+        // Numbers of inodes have 32 bits.
+        let paths = self.paths(inodes.filter_map(|ino| u32::try_from(ino).ok()));
+        let (unlisted, damages) = (findings.unlisted(), findings.damages());
+        let findings = findings.found(|ino| paths.get(&u32::try_from(ino).ok()?).cloned());
         let counted = |n: i64| u64::try_from(n).unwrap_or(0);
         let (loose_frags, free_blocks) = (counted(self.free.nffree), counted(self.free.nbfree));
         #[allow(clippy::cast_precision_loss)] // For people.
@@ -238,7 +214,7 @@ impl Checker<'_> {
         Report {
             findings,
             unlisted,
-            damages: self.findings.damages,
+            damages,
             marked_clean: self.is_marked_clean(),
             replica,
             usage: Usage {

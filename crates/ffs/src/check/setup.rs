@@ -3,8 +3,8 @@
 //! Geometry that contradicts itself never gets here ([`Layout::check`](crate::Layout::check)); then
 //! a replica stands in. What is checked here can be wrong without anything being misplaced.
 
+use super::Findings;
 use super::finding::Finding;
-use super::state::Findings;
 use super::{Checker, Options};
 use crate::format::ckhash::check_hash;
 use crate::format::layout::{InodeFormat, Version};

@@ -4,8 +4,6 @@
 //! each fragment, eight bytes for each initialised inode, a row for each directory and each block
 //! of one.
 
-use super::finding::Finding;
-use super::terms::Severity;
 use crate::format::layout::Layout;
 use crate::format::units::index;
 
@@ -158,29 +156,5 @@ impl State {
     /// Returns the row of a directory in [`Self::dirs`].
     pub(super) fn dir(&self, ino: u32) -> Option<usize> {
         self.dirs.binary_search_by_key(&ino, |dir| dir.ino).ok()
-    }
-}
-
-/// Findings in order, up to a limit.
-pub(super) struct Findings {
-    pub(super) list: Vec<Finding>,
-    limit: usize,
-    pub(super) damages: u64,
-    pub(super) notes: u64,
-}
-
-impl Findings {
-    pub(super) const fn new(limit: usize) -> Self {
-        Self { list: Vec::new(), limit, damages: 0, notes: 0 }
-    }
-
-    pub(super) fn push(&mut self, finding: Finding) {
-        match finding.severity() {
-            Severity::Damage => self.damages += 1,
-            Severity::Note => self.notes += 1,
-        }
-        if self.list.len() < self.limit {
-            self.list.push(finding);
-        }
     }
 }

@@ -4,47 +4,6 @@ use crate::format::ondisk::{Csum, CsumTotal};
 use serde::Serialize;
 use std::fmt;
 
-/// The part of the check that finds something, numbered as in the classic checker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Superblock and its replicas.
-    Setup,
-    /// Phase 1 and 1b: inodes, blocks and sizes.
-    Inodes,
-    /// Phase 2: names in directories.
-    Names,
-    /// Phase 3: connectivity.
-    Connectivity,
-    /// Phase 4: reference counts.
-    Links,
-    /// Phase 5: cylinder groups and summaries.
-    Groups,
-}
-
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Setup => "Superblock",
-            Self::Inodes => "Phase 1 - Check Blocks and Sizes",
-            Self::Names => "Phase 2 - Check Pathnames",
-            Self::Connectivity => "Phase 3 - Check Connectivity",
-            Self::Links => "Phase 4 - Check Reference Counts",
-            Self::Groups => "Phase 5 - Check Cyl groups",
-        })
-    }
-}
-
-/// How much a finding weighs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// Worth knowing; the file system is consistent all the same.
-    Note,
-    /// Contradicts the format: wants repair.
-    Damage,
-}
-
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {

@@ -30,9 +30,11 @@ use rand::rngs::StdRng;
 use runs::Allocation;
 use spindle_cache::{Buffer, Cache};
 use spindle_clock::{Clock, Mutex};
+use spindle_tree::Condition;
 use spindle_vfs::{Error, Result};
+use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use summary::Summaries;
 
 /// The space and the inodes of a file system.
@@ -53,10 +55,14 @@ pub(crate) struct Volume {
     /// What the present epoch has done that its commit needs.
     pub(crate) pending: Pending,
     minfree: AtomicU32,
-    read_only: AtomicBool,
-    /// The device says "in use".
-    marked: Mutex<bool>,
-    damaged: AtomicBool,
+    condition: Condition,
+}
+
+impl Deref for Volume {
+    type Target = Condition;
+    fn deref(&self) -> &Condition {
+        &self.condition
+    }
 }
 
 impl Volume {
@@ -85,9 +91,7 @@ impl Volume {
             log: None,
             pending: Pending::default(),
             minfree: AtomicU32::new(superblock.fs.fs_minfree.clamp(0, 99).cast_unsigned()),
-            read_only: AtomicBool::new(read_only),
-            marked: Mutex::new(false),
-            damaged: AtomicBool::new(false),
+            condition: Condition::new(read_only),
             superblock: Mutex::new(superblock),
             layout,
             cache,
@@ -118,27 +122,9 @@ impl Volume {
         Ok(())
     }
 
-    /// Returns true if nothing can be changed.
-    pub(crate) fn is_read_only(&self) -> bool {
-        self.read_only.load(Ordering::Relaxed)
-    }
-
     /// Marks the file system as in use on the device, before anything else is changed.
     pub(crate) fn mark_in_use(&self) -> Result<()> {
-        if self.is_read_only() {
-            return Err(Error::ReadOnly);
-        }
-        let mut marked = self.marked.lock();
-        if !*marked {
-            self.write_superblock(false)?;
-            *marked = true;
-        }
-        Ok(())
-    }
-
-    /// Returns true once the device says "in use".
-    pub(crate) fn is_marked(&self) -> bool {
-        *self.marked.lock()
+        self.condition.mark_with(|| self.write_superblock(false))
     }
 
     /// Writes the superblock and makes it durable: the file system is in use, or clean. The log
@@ -185,30 +171,5 @@ impl Volume {
         let len = superblock.written_bytes(self.sector());
         buffer.write_shared(tx).bytes_mut(0..len).copy_from_slice(&superblock.raw()[..len]);
         log.note_superblock(superblock.identity());
-    }
-
-    /// Notes damage that an operation met, so that the file system is not called clean.
-    pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
-        if let Err(Error::Corrupt { what, place }) = &result
-            && !self.note_damage()
-        {
-            log::error!("{place}: {what}: run a check");
-        }
-        result
-    }
-
-    /// Notes that the file system is damaged; true if that was known.
-    pub(crate) fn note_damage(&self) -> bool {
-        self.damaged.swap(true, Ordering::Relaxed)
-    }
-
-    /// Returns true if damage was met.
-    pub(crate) fn is_damaged(&self) -> bool {
-        self.damaged.load(Ordering::Relaxed)
-    }
-
-    /// Refuses all further changes.
-    pub(crate) fn end_changes(&self) {
-        self.read_only.store(true, Ordering::Relaxed);
     }
 }

@@ -3,49 +3,6 @@
 use serde::Serialize;
 use std::fmt;
 
-/// The part of the check that finds something, numbered as in the classic checker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// The super-block.
-    Setup,
-    /// Phase 1: inodes and their blocks.
-    Inodes,
-    /// Phase 2: names in directories.
-    Names,
-    /// Phase 3: connectivity.
-    Connectivity,
-    /// Phase 4: reference counts.
-    Links,
-    /// Phase 5: the free list.
-    FreeList,
-}
-
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Setup => "Superblock",
-            Self::Inodes => "Phase 1 - Check Blocks and Sizes",
-            Self::Names => "Phase 2 - Check Pathnames",
-            Self::Connectivity => "Phase 3 - Check Connectivity",
-            Self::Links => "Phase 4 - Check Reference Counts",
-            Self::FreeList => "Phase 5 - Check Free List",
-        })
-    }
-}
-
-/// How much a finding weighs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// Worth knowing; the file system is consistent all the same.
-    Note,
-    /// Damage whose repair loses nothing.
-    Harmless,
-    /// Damage.
-    Damage,
-}
-
 /// Where a block pointer stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -126,59 +83,12 @@ impl fmt::Display for EntryDamage {
     }
 }
 
-/// Declares the findings: `Name: Phase, Severity [at inode whose path tells where] { fields }
-/// "text"`.
-macro_rules! findings {
-    ($(
-        $(#[$meta:meta])*
-        $name:ident: $phase:ident, $severity:ident $(, at $at:expr)?
-        ; { $($(#[$fmeta:meta])* $field:ident: $type:ty),* $(,)? } $text:literal;
-    )*) => {
-        /// One thing that is wrong.
-        #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-        #[serde(tag = "finding")]
-        pub enum Finding {
-            $($(#[$meta])* $name { $($(#[$fmeta])* $field: $type),* },)*
-        }
-
-        impl Finding {
-            /// Returns the phase that finds it.
-            #[must_use]
-            pub const fn phase(&self) -> Phase {
-                match self { $(Self::$name { .. } => Phase::$phase,)* }
-            }
-
-            /// Returns how much it weighs.
-            #[must_use]
-            pub const fn severity(&self) -> Severity {
-                match self { $(Self::$name { .. } => Severity::$severity,)* }
-            }
-
-            /// Returns the inode whose path tells a user where this is.
-            #[must_use]
-            #[allow(unused_variables, unreachable_code, clippy::match_same_arms)] // One arm for each kind, from the table.
-            pub const fn inode(&self) -> Option<u16> {
-                match self {
-                    $(Self::$name { $($field),* } => { $(return Some($at);)? None },)*
-                }
-            }
-        }
-
-        impl fmt::Display for Finding {
-            #[allow(unused_variables)] // Not every text shows every field.
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self { $(Self::$name { $($field),* } => write!(f, $text),)* }
-            }
-        }
-    };
-}
-
-findings! {
+spindle_tree::findings! {
     /// It was not unmounted cleanly, as far as its format can say.
-    NotClean: Setup, Note; {} "FILE SYSTEM WAS NOT UNMOUNTED CLEANLY";
+    NotClean: Setup, Note {} "FILE SYSTEM WAS NOT UNMOUNTED CLEANLY";
 
     /// The device ends before the file system.
-    DeviceTooShort: Setup, Damage; {
+    DeviceTooShort: Setup, Damage {
         /// Bytes of the device.
         bytes: u64,
         /// Bytes of the file system.
@@ -186,7 +96,7 @@ findings! {
     } "THE DEVICE HAS {bytes} BYTES, THE FILE SYSTEM {expected}";
 
     /// The device cannot read a block; it is taken for zeros.
-    Unreadable: Setup, Damage; {
+    Unreadable: Setup, Damage {
         /// The block.
         block: u32,
         /// What the device says.
@@ -194,7 +104,7 @@ findings! {
     } "CANNOT READ BLOCK {block}: {why}";
 
     /// A mode that is no kind of file.
-    BadMode: Inodes, Damage, at *ino; {
+    BadMode: Inodes, Damage, at (*ino) {
         /// Inode.
         ino: u16,
         /// `di_mode`.
@@ -202,7 +112,7 @@ findings! {
     } "UNKNOWN FILE TYPE I={ino} MODE={mode:o}";
 
     /// A size that no file of its kind can have.
-    BadSize: Inodes, Damage, at *ino; {
+    BadSize: Inodes, Damage, at (*ino) {
         /// Inode.
         ino: u16,
         /// `di_size`.
@@ -212,7 +122,7 @@ findings! {
     } "FILE SIZE ERROR I={ino}: SIZE {size} BEYOND {most}";
 
     /// A pointer that leads out of the data.
-    BadBlock: Inodes, Damage, at *ino; {
+    BadBlock: Inodes, Damage, at (*ino) {
         /// Inode.
         ino: u16,
         /// Where it stands.
@@ -222,7 +132,7 @@ findings! {
     } "{block} BAD I={ino} ({pointer})";
 
     /// A pointer to a block that was held already.
-    DupBlock: Inodes, Damage, at *ino; {
+    DupBlock: Inodes, Damage, at (*ino) {
         /// Inode.
         ino: u16,
         /// Where it stands.
@@ -232,7 +142,7 @@ findings! {
     } "{block} DUP I={ino} ({pointer})";
 
     /// Blocks that the size does not reach.
-    BeyondSize: Inodes, Note, at *ino; {
+    BeyondSize: Inodes, Note, at (*ino) {
         /// Inode.
         ino: u16,
         /// How many.
@@ -240,10 +150,10 @@ findings! {
     } "POSSIBLE FILE SIZE ERROR I={ino}: {blocks} BLOCKS BEYOND ITS SIZE";
 
     /// The root is no directory.
-    NoRoot: Inodes, Damage; {} "ROOT INODE IS NOT A DIRECTORY";
+    NoRoot: Inodes, Damage {} "ROOT INODE IS NOT A DIRECTORY";
 
     /// A name that cannot stay.
-    BadEntry: Names, Damage, at entry.dir; {
+    BadEntry: Names, Damage, at (entry.dir) {
         /// The name.
         entry: Entry,
         /// What is wrong with it.
@@ -251,7 +161,7 @@ findings! {
     } "{damage} {entry}";
 
     /// `.` or `..` leads elsewhere.
-    BadDots: Names, Damage, at entry.dir; {
+    BadDots: Names, Damage, at (entry.dir) {
         /// The name.
         entry: Entry,
         /// The inode that it should name.
@@ -259,7 +169,7 @@ findings! {
     } "BAD INODE NUMBER: {entry}, SHOULD BE {expected}";
 
     /// `.` or `..` is not there.
-    MissingDots: Names, Damage, at *dir; {
+    MissingDots: Names, Damage, at (*dir) {
         /// The directory.
         dir: u16,
         /// The name.
@@ -269,13 +179,13 @@ findings! {
     } "MISSING '{name}' I={dir}, SHOULD BE {expected}";
 
     /// A directory without a name.
-    OrphanDirectory: Connectivity, Damage; {
+    OrphanDirectory: Connectivity, Damage {
         /// Inode.
         ino: u16,
     } "UNREF DIR I={ino}";
 
     /// A file without a name.
-    OrphanFile: Links, Damage; {
+    OrphanFile: Links, Damage {
         /// Inode.
         ino: u16,
         /// `di_nlink`.
@@ -285,13 +195,13 @@ findings! {
     } "UNREF FILE I={ino} LINKS={nlink} SIZE={size}";
 
     /// A file that was removed while it was open, or that never had a name and holds nothing.
-    Leftover: Links, Harmless; {
+    Leftover: Links, Harmless {
         /// Inode.
         ino: u16,
     } "UNREF FILE I={ino} WITHOUT LINKS OR CONTENTS";
 
     /// A count of names that is wrong.
-    LinkCount: Links, Harmless, at *ino; {
+    LinkCount: Links, Harmless, at (*ino) {
         /// Inode.
         ino: u16,
         /// `di_nlink`.
@@ -301,13 +211,13 @@ findings! {
     } "LINK COUNT I={ino} COUNT {nlink} SHOULD BE {expected}";
 
     /// The free list leads astray.
-    BadFreeList: FreeList, Damage; {
+    BadFreeList: FreeList, Damage {
         /// How.
         why: String,
     } "BAD FREE LIST: {why}";
 
     /// Blocks that are in the free list and in files.
-    FreeInUse: FreeList, Damage; {
+    FreeInUse: FreeList, Damage {
         /// How many.
         blocks: u32,
         /// The first.
@@ -315,13 +225,13 @@ findings! {
     } "{blocks} DUP BLKS IN FREE LIST, THE FIRST {first}";
 
     /// Blocks that are neither in the free list nor in files.
-    Missing: FreeList, Harmless; {
+    Missing: FreeList, Harmless {
         /// How many.
         blocks: u32,
     } "{blocks} BLK(S) MISSING";
 
     /// The counts in the super-block are wrong. (The Seventh Edition does not keep them.)
-    WrongTotals: FreeList, Note; {
+    WrongTotals: FreeList, Note {
         /// `s_tfree` and `s_tinode`.
         found: (u32, u16),
         /// What was counted.

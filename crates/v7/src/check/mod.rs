@@ -14,8 +14,13 @@ mod inodes;
 mod names;
 mod repair;
 
-pub use finding::{Entry, EntryDamage, Finding, Phase, Pointer, Severity};
+pub use finding::{Entry, EntryDamage, Finding, Pointer};
 pub use repair::{Repaired, repair};
+pub use spindle_tree::check::{Phase, Severity};
+
+/// A finding with the path that shows a user where it is.
+pub type Found = spindle_tree::check::Found<Finding>;
+type Findings = spindle_tree::check::Findings<Finding>;
 
 use crate::format::dinode::Dinode;
 use crate::format::free_list::walk;
@@ -41,29 +46,6 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self { format: None, limit: 10_000 }
-    }
-}
-
-/// A finding with the path that tells a user where it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Found {
-    /// The finding.
-    #[serde(flatten)]
-    pub finding: Finding,
-    /// When it was found.
-    pub phase: Phase,
-    /// What it weighs.
-    pub severity: Severity,
-    /// Path of the inode (of the directory, if it is about an entry) where one leads to it.
-    pub path: Option<String>,
-}
-
-impl fmt::Display for Found {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.path {
-            Some(path) => write!(f, "{} ({path})", self.finding),
-            None => self.finding.fmt(f),
-        }
     }
 }
 
@@ -149,26 +131,6 @@ struct Directory {
     dots: [Option<Entry>; 2],
 }
 
-/// Findings in order, up to a limit.
-struct Findings {
-    list: Vec<Finding>,
-    limit: usize,
-    all: u64,
-    damages: u64,
-    serious: u64,
-}
-
-impl Findings {
-    fn push(&mut self, finding: Finding) {
-        self.all += 1;
-        self.damages += u64::from(finding.severity() != Severity::Note);
-        self.serious += u64::from(finding.severity() == Severity::Damage);
-        if self.list.len() < self.limit {
-            self.list.push(finding);
-        }
-    }
-}
-
 /// A check under way: what each phase adds to and the next ones read.
 struct Checker<'a> {
     device: &'a dyn Device,
@@ -195,7 +157,7 @@ impl<'a> Checker<'a> {
         let mut checker = Self {
             device,
             superblock,
-            findings: Findings { list: Vec::new(), limit, all: 0, damages: 0, serious: 0 },
+            findings: Findings::new(limit),
             used: BlockMap::new(&layout),
             inodes: vec![InodeState::default(); usize::from(layout.last_ino()) + 1],
             free_inodes: 0,
@@ -289,19 +251,7 @@ impl<'a> Checker<'a> {
         Some(format!("/{}", names.join("/")))
     }
 
-    fn report(self, free_blocks: u32) -> (Report, BlockMap) {
-        let mut findings: Vec<_> = self
-            .findings
-            .list
-            .iter()
-            .map(|finding| Found {
-                phase: finding.phase(),
-                severity: finding.severity(),
-                path: finding.inode().and_then(|ino| self.path(ino)),
-                finding: finding.clone(),
-            })
-            .collect();
-        findings.sort_by_key(|found| found.phase);
+    fn report(mut self, free_blocks: u32) -> (Report, BlockMap) {
         let usage = Usage {
             files: self.inodes.iter().filter(|inode| inode.kind.is_some() && inode.names > 0).count() as u64
                 + 1,
@@ -310,12 +260,13 @@ impl<'a> Checker<'a> {
             free_blocks,
             free_inodes: self.free_inodes,
         };
+        let findings = std::mem::replace(&mut self.findings, Findings::new(0));
         let report = Report {
             format: self.layout.format.to_string(),
-            unlisted: self.findings.all - findings.len() as u64,
-            findings,
-            damages: self.findings.damages,
-            serious: self.findings.serious,
+            unlisted: findings.unlisted(),
+            damages: findings.damages(),
+            serious: findings.serious(),
+            findings: findings.found(|ino| self.path(u16::try_from(ino).ok()?)),
             marked_clean: self.superblock.is_clean(),
             usage,
         };

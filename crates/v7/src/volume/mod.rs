@@ -16,9 +16,10 @@ use crate::format::superblock::Superblock;
 use free_list::Space;
 use spindle_cache::Cache;
 use spindle_clock::{Clock, Mutex};
+use spindle_tree::Condition;
 use spindle_vfs::{Error, Result};
+use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The blocks and inodes of a file system.
 pub(crate) struct Volume {
@@ -26,10 +27,14 @@ pub(crate) struct Volume {
     pub(crate) cache: Cache,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) space: Mutex<Space>,
-    read_only: AtomicBool,
-    /// The device says "in use".
-    marked: Mutex<bool>,
-    damaged: AtomicBool,
+    condition: Condition,
+}
+
+impl Deref for Volume {
+    type Target = Condition;
+    fn deref(&self) -> &Condition {
+        &self.condition
+    }
 }
 
 impl Volume {
@@ -46,35 +51,15 @@ impl Volume {
         read_only: bool,
     ) -> Result<Self> {
         let space = Space { free_blocks: free.len(), free, free_inodes: 0, superblock };
-        let volume = Self {
-            layout,
-            cache,
-            clock,
-            space: Mutex::new(space),
-            read_only: AtomicBool::new(read_only),
-            marked: Mutex::new(false),
-            damaged: AtomicBool::new(false),
-        };
+        let volume =
+            Self { layout, cache, clock, space: Mutex::new(space), condition: Condition::new(read_only) };
         volume.space.lock().free_inodes = volume.count_free_inodes()?;
         Ok(volume)
     }
 
-    /// Returns true if nothing can be changed.
-    pub(crate) fn is_read_only(&self) -> bool {
-        self.read_only.load(Ordering::Relaxed)
-    }
-
     /// The device says "in use" before anything else is changed.
     pub(crate) fn mark_in_use(&self) -> Result<()> {
-        if self.is_read_only() {
-            return Err(Error::ReadOnly);
-        }
-        let mut marked = self.marked.lock();
-        if !*marked {
-            self.write_superblock(false)?;
-            *marked = true;
-        }
-        Ok(())
+        self.condition.mark_with(|| self.write_superblock(false))
     }
 
     /// Begins a transaction of the cache; there is no log that it could have to wait for.
@@ -92,35 +77,5 @@ impl Volume {
         drop(space);
         tx.commit();
         Ok(self.cache.sync()?)
-    }
-
-    /// Notes damage that an operation met, so that the file system is not called clean.
-    pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
-        if let Err(Error::Corrupt { what, place }) = &result
-            && !self.note_damage()
-        {
-            log::error!("{place}: {what}: run a check");
-        }
-        result
-    }
-
-    /// Notes that the file system is damaged; true if that was known.
-    pub(crate) fn note_damage(&self) -> bool {
-        self.damaged.swap(true, Ordering::Relaxed)
-    }
-
-    /// Returns true once the device says "in use".
-    pub(crate) fn is_marked(&self) -> bool {
-        *self.marked.lock()
-    }
-
-    /// Returns true if damage was met.
-    pub(crate) fn is_damaged(&self) -> bool {
-        self.damaged.load(Ordering::Relaxed)
-    }
-
-    /// Accepts no more changes.
-    pub(crate) fn end_changes(&self) {
-        self.read_only.store(true, Ordering::Relaxed);
     }
 }

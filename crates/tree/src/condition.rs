@@ -1,0 +1,80 @@
+//! Whether a mounted file system may be changed, what its superblock says of that, and whether it
+//! is damaged.
+//!
+//! The superblock says "in use" on the device before the first change is made to anything else. A
+//! file system in which damage was met is never marked clean.
+
+use spindle_clock::Mutex;
+use spindle_vfs::{Error, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The condition of a mounted file system.
+pub struct Condition {
+    read_only: AtomicBool,
+    /// True once the superblock on the device says "in use".
+    marked: Mutex<bool>,
+    damaged: AtomicBool,
+}
+
+impl Condition {
+    /// Returns the condition of a file system that has just been opened.
+    #[must_use]
+    pub fn new(read_only: bool) -> Self {
+        Self { read_only: read_only.into(), marked: Mutex::new(false), damaged: false.into() }
+    }
+
+    /// Returns true if nothing can be changed.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Relaxed)
+    }
+
+    /// Has `write` mark the file system as in use on the device, if it is not marked yet.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; those of `write`.
+    pub fn mark_with(&self, write: impl FnOnce() -> Result<()>) -> Result<()> {
+        if self.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
+        let mut marked = self.marked.lock();
+        if !*marked {
+            write()?;
+            *marked = true;
+        }
+        Ok(())
+    }
+
+    /// Returns true once the superblock on the device says "in use".
+    pub fn is_marked(&self) -> bool {
+        *self.marked.lock()
+    }
+
+    /// Notes damage that an operation has met, so that the file system is not marked clean, and
+    /// returns the result.
+    ///
+    /// # Errors
+    /// Those of the result.
+    pub fn note<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(Error::Corrupt { what, place }) = &result
+            && !self.note_damage()
+        {
+            log::error!("{place}: {what}: run a check");
+        }
+        result
+    }
+
+    /// Notes that the file system is damaged. Returns true if that was known.
+    pub fn note_damage(&self) -> bool {
+        self.damaged.swap(true, Ordering::Relaxed)
+    }
+
+    /// Returns true if damage was met.
+    pub fn is_damaged(&self) -> bool {
+        self.damaged.load(Ordering::Relaxed)
+    }
+
+    /// Refuses all further changes.
+    pub fn end_changes(&self) {
+        self.read_only.store(true, Ordering::Relaxed);
+    }
+}
