@@ -129,8 +129,8 @@ pub fn permit(attr: &Attr, cred: &Cred<'_>, want: Access) -> Result<()> {
     if granted.includes(want) { Ok(()) } else { Err(Error::Access) }
 }
 
-/// Checks that file flags permit writing to a file, or changing a directory. `only_adds` is true for
-/// an append, and for a new name.
+/// Checks that file flags permit writing to a file, or changing a directory. `only_adds` is true
+/// for an append, and for a new name.
 ///
 /// # Errors
 /// [`Error::NotPermitted`].
