@@ -26,7 +26,7 @@ mod volume;
 
 pub use self::log::LogUse;
 pub use self::log::locate::{FoundLog, LogPlace};
-pub use self::log::wapbl::{Identity, Replay, Stamp, Standing};
+pub use self::log::wapbl::{Identity, Replay, Stamp, SuperblockState};
 pub use format::ckhash::check_hash;
 pub use format::dialect::Dialect;
 pub use format::group::{CG_CKHASH, Group, GroupMap, GroupMut, Patch, clrbit, find_bit, isset, setbit};

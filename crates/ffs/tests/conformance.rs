@@ -101,12 +101,12 @@ fn empty(size_bytes: u64) -> Parameters {
     Parameters { snap_dir: false, ..Parameters::new(size_bytes) }
 }
 
-/// FreeBSD's default: UFS2 with check-hashes, 32 KiB blocks.
+/// Returns FreeBSD's default: UFS2 with check-hashes, 32 KiB blocks.
 fn ufs2_le() -> Parameters {
     empty(48 << 20)
 }
 
-/// Big-endian UFS2 with small blocks, where indirect blocks come early.
+/// Returns big-endian UFS2 with small blocks, where indirect blocks come early.
 fn ufs2_be() -> Parameters {
     let (bsize, fsize) = (Some(4096), Some(512));
     Parameters { endian: Some(Endian::Big), bsize, fsize, density: Some(4096), ..empty(32 << 20) }
@@ -118,13 +118,14 @@ fn ufs2_64k() -> Parameters {
     Parameters { bsize: whole, fsize: whole, minfree: Some(0), density: Some(8192), ..empty(64 << 20) }
 }
 
-/// UFS1 as FreeBSD makes it.
+/// Returns UFS1 as FreeBSD makes it.
 fn ufs1_le() -> Parameters {
     let (bsize, fsize) = (Some(8192), Some(1024));
     Parameters { format: Format::Ufs1, bsize, fsize, density: Some(4096), ..empty(32 << 20) }
 }
 
-/// UFS1 of 4.4BSD, big-endian, with a disk's geometry, rotational tables and a rotational delay.
+/// Returns UFS1 of 4.4BSD, big-endian, with a disk's geometry, rotational tables and a rotational
+/// delay.
 fn ufs1_be_rotational() -> Parameters {
     let geometry = Geometry {
         rpm: Some(3600),
@@ -145,7 +146,7 @@ fn ufs1_be_rotational() -> Parameters {
     }
 }
 
-/// 4.3BSD: 16-bit owners, names without kinds.
+/// Returns 4.3BSD: 16-bit owners, names without kinds.
 fn old_format() -> Parameters {
     let (bsize, fsize) = (Some(4096), Some(1024));
     Parameters { format: Format::Old, bsize, fsize, density: Some(2048), ..empty(24 << 20) }
@@ -187,12 +188,12 @@ fn clusters() -> OpenOptions {
     OpenOptions { cache, allocation: Allocation::Runs, ..OpenOptions::default() }
 }
 
-/// With a log, in little memory.
+/// Returns the settings for a log, in little memory.
 fn logged() -> OpenOptions {
     OpenOptions { log: LogUse::Wanted, log_bytes: Some(512 << 10), ..clusters() }
 }
 
-/// NetBSD, whose log has no name.
+/// Returns NetBSD's UFS2, whose log has no name.
 fn ufs2_netbsd() -> Parameters {
     Parameters { dialect: Some(Dialect::NetBsd), endian: Some(Endian::Little), ..ufs2_be() }
 }

@@ -1,4 +1,4 @@
-//! What a mount does differently for each system, told from the image alone.
+//! What a mount does differently for each system, found out from the image alone.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;

@@ -275,12 +275,12 @@ fn names(fs: &Ffs, dir: Ino) -> Vec<String> {
 }
 
 /// Promise: whatever is wrong with one entry of a directory, the others are shown, found, removed
-/// and joined by new ones; nobody sees the bad one, the check tells of it, and the file system is
+/// and joined by new ones; nobody sees the bad one, the check reports it, and the file system is
 /// not called clean.
 #[test]
 fn one_bad_entry_costs_no_other() {
     type Damage = fn(&mut [u8]);
-    // And whether what follows in the same chunk can still be told.
+    // True if the entries that follow in the same chunk can still be found.
     let damages: [(&str, bool, Damage); 7] = [
         ("a slash", true, |entry| entry[8 + 1] = b'/'),
         ("a NUL", true, |entry| entry[8 + 1] = 0),
@@ -305,10 +305,10 @@ fn one_bad_entry_costs_no_other() {
         damage(&mut bytes[at..at + 16]);
         victim.device.write_at(0, &bytes).unwrap();
         let report = check(&*victim.device, &Options::default(), &mut |_| ()).unwrap();
-        let told = report.findings.iter().any(|found| {
+        let reported = report.findings.iter().any(|found| {
             matches!(found.finding, Finding::DirectoryCorrupt { .. } | Finding::EntryOutOfRange { .. })
         });
-        assert!(told, "{what}: {:?}", report.findings);
+        assert!(reported, "{what}: {:?}", report.findings);
 
         let fs = victim.open();
         let dir = fs.lookup(fs.root(), b"dir").unwrap().ino;

@@ -53,7 +53,7 @@ fn formats() -> Vec<(&'static str, Parameters)> {
 
 struct Disk {
     device: Arc<MemoryDevice>,
-    /// NetBSD's cannot be told from 4.4BSD's until it has a log.
+    /// The dialect, for NetBSD, which looks like 4.4BSD until it has a log.
     dialect: Option<Dialect>,
     clock: Arc<ManualClock>,
 }
@@ -233,9 +233,9 @@ fn no_space_is_lost() {
 }
 
 /// Promise: the log lists just the inodes that have lost their names and are not free yet. Our
-/// recovery looks at what it is told to free, NetBSD's insists on it (`ffs_wapbl_replay_finish`).
+/// recovery checks what it is to free, NetBSD's insists on it (`ffs_wapbl_replay_finish`).
 #[test]
-fn only_nameless_inodes_are_listed() {
+fn only_orphans_are_listed() {
     for (name, parameters) in formats() {
         let disk = Disk::new(&parameters);
         let fs = disk.open(LogUse::Wanted);

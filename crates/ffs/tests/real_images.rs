@@ -4,8 +4,8 @@ use spindle_device::MemoryDevice;
 use spindle_ffs::{Dialect, Superblock, Version};
 use spindle_samples::present;
 
-/// Promise: the superblocks are found, pass every check, hash right, and their dialect is told; a
-/// FreeBSD superblock encoded again is the same to the byte.
+/// Promise: the superblocks are found, pass every check, hash right, and their dialect is detected;
+/// a FreeBSD superblock encoded again is the same to the byte.
 #[test]
 fn superblocks_of_real_systems() {
     let all = ["freebsd-ufs2-le", "freebsd-ufs2-be", "openbsd28-ufs1", "openbsd28-43bsd"];

@@ -77,7 +77,8 @@ fn damage(device: &MemoryDevice) -> Vec<String> {
     damage.map(ToString::to_string).collect()
 }
 
-/// One client: its own files, whose contents it knows, and names in a directory that all share.
+/// Runs one client: its own files, whose contents it knows, and names in a directory that all
+/// share.
 fn client(fs: &Ffs, number: u64, seed: u64, shared: Ino, power: &Power) {
     let random = &mut StdRng::seed_from_u64(seed ^ number << 32);
     let own =
@@ -205,9 +206,9 @@ fn run(seed: u64) -> Time {
     simulation.now()
 }
 
-/// Promise: whoever runs when, every client finds its own bytes, nobody waits for ever, and the
-/// image checks clean; so does, with a log, what a loss of power at any moment leaves, where no
-/// file has bytes of another client's.
+/// Promise: in any order of the threads, every client finds its own bytes, no thread waits for
+/// ever, and the image checks clean; so does, with a log, what a loss of power at any moment
+/// leaves, where no file has bytes of another client's.
 #[test]
 fn torture_any_schedule() {
     let cases = std::env::var("SPINDLE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(40_u64).min(2000);

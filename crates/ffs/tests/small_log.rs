@@ -62,7 +62,7 @@ fn make(fs: &Ffs, name: &str, kind: FileKind) -> Result<Ino, Error> {
     Ok(fs.create(fs.root(), name.as_bytes(), &node, Privilege::Root)?.ino)
 }
 
-/// Many small groups, so that a file that lies all over touches many maps.
+/// Returns parameters with many small groups, so that a scattered file touches many maps.
 fn many_groups() -> Parameters {
     Parameters {
         bsize: Some(4096),

@@ -28,7 +28,7 @@ fn wish(format: Format, dialect: Option<Dialect>, endian: Option<Endian>) -> Par
     Parameters { format, dialect, endian, ..Parameters::new(16 << 20) }
 }
 
-/// File systems of all formats and dialects, both byte orders.
+/// Returns file systems of all formats and dialects, both byte orders.
 fn everything() -> Vec<Parameters> {
     let mut all: Vec<_> = [Format::Old, Format::Ufs1, Format::Ufs2]
         .into_iter()
@@ -79,7 +79,7 @@ fn all_changed(superblock: &Superblock) -> Tuning {
 }
 
 /// Promise: in every format and dialect, everything that it has can be changed at once; each old
-/// and new value is told and found again; a full check finds nothing; and not a byte changes
+/// and new value is reported and found again; a full check finds nothing; and not a byte changes
 /// outside the superblock, or its replicas where they were asked for, which are usable then.
 #[test]
 fn changes_land() {
@@ -91,8 +91,8 @@ fn changes_land() {
         let tuning = all_changed(&old);
         let report = tune(&device, &tuning, AT_ONCE).unwrap();
         assert_eq!(report.replicas, 0, "{what}");
-        let told: Vec<_> = report.changes.iter().map(|c| (c.parameter, c.old.clone())).collect();
-        assert_eq!(told, settings(&old), "{what}: everything was changed");
+        let reported: Vec<_> = report.changes.iter().map(|c| (c.parameter, c.old.clone())).collect();
+        assert_eq!(reported, settings(&old), "{what}: everything was changed");
         assert!(report.changes.iter().all(|c| c.old != c.new), "{what}: {:?}", report.changes);
         let now: Vec<_> = report.changes.iter().map(|c| (c.parameter, c.new.clone())).collect();
         let reread = Superblock::open(&device).unwrap();
@@ -174,9 +174,9 @@ fn bad_values_change_nothing() {
     for (parameters, tuning, named, possible) in cases {
         let device = make(parameters);
         let before = bytes(&device);
-        let told = refusal(tune(&device, &tuning, EVERYWHERE));
-        assert!(told.contains(named) && told.contains(possible), "{told}");
-        assert!(bytes(&device) == before, "{told}");
+        let message = refusal(tune(&device, &tuning, EVERYWHERE));
+        assert!(message.contains(named) && message.contains(possible), "{message}");
+        assert!(bytes(&device) == before, "{message}");
     }
 }
 
@@ -236,7 +236,7 @@ fn back_to_what_it_was() {
     }
 }
 
-/// Promise: combinations that the systems' own tools advise against are told, and only those.
+/// Promise: combinations that the systems' own tools advise against are reported, and only those.
 #[test]
 fn advice() {
     let device = make(&Parameters { check_hashes: false, ..wish(Format::Ufs2, None, None) });

@@ -98,7 +98,7 @@ pub trait Tree: Send + Sync {
     where
         Self: 'a;
     /// Room for a name in a directory, which a transaction has reserved.
-    type Room;
+    type EntrySpace;
 
     /// The root directory's inode.
     const ROOT: Self::Number;
@@ -260,7 +260,7 @@ pub trait Tree: Send + Sync {
         state: &mut StateOf<Self>,
         name: &[u8],
         by: Privilege,
-    ) -> Result<Self::Room>;
+    ) -> Result<Self::EntrySpace>;
 
     /// Enters a name into the room that [`Self::dir_reserve`] has made.
     ///
@@ -271,7 +271,7 @@ pub trait Tree: Send + Sync {
         tx: &Self::Tx<'_>,
         ino: Self::Number,
         state: &mut StateOf<Self>,
-        room: Self::Room,
+        room: Self::EntrySpace,
         name: &[u8],
         target: (Self::Number, FileKind),
     ) -> Result<()>;

@@ -57,7 +57,7 @@ impl Checker<'_> {
         let mut extra = Vec::new();
         for (done, row) in (0_u64..).zip(&order) {
             if done % 256 == 0 {
-                self.tell(Phase::Names, done, order.len() as u64);
+                self.report_progress(Phase::Names, done, order.len() as u64);
             }
             if names.capacity() > SMALL_SET {
                 names = HashSet::new();
@@ -85,7 +85,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks one directory. `first_time` tells whether a name is new in it; names that are a
+    /// Checks one directory. `first_time` says whether a name is new in it; names that are a
     /// second one of a directory go to `extra`.
     fn check_directory(
         &mut self,
@@ -261,8 +261,8 @@ impl Checker<'_> {
             .map(|entry| String::from_utf8_lossy(entry.name).into_owned())
     }
 
-    /// ".." of every directory against its parent; it counts as a name of the parent it should
-    /// have.
+    /// Checks ".." of every directory against its parent; it counts as a name of the parent it
+    /// should have.
     fn check_dotdots(&mut self) {
         for row in 0..self.state.dirs.len() {
             let dir = &self.state.dirs[row];

@@ -4,7 +4,7 @@
 //! what should. It is made by the phase named beside it and never changed. The text follows the
 //! messages that users know from fsck of the BSDs.
 
-use super::terms::{BadAddress, Counts, Entry, EntryDamage, Place, RootProblem};
+use super::terms::{BadAddress, BlockPlace, Counts, Entry, EntryDamage, RootProblem};
 
 spindle_tree::findings! {
     /// The superblock at its standard place cannot be used; a replica is.
@@ -160,7 +160,7 @@ spindle_tree::findings! {
         /// Inode.
         ino: u32,
         /// Where in the file.
-        place: Place,
+        place: BlockPlace,
         /// Where it points.
         frag: u64,
         /// Fragments it claims there.

@@ -38,7 +38,7 @@ impl Checker<'_> {
         let layout = self.layout;
         let mut total = Counts::default();
         for cgx in 0..layout.fs_ncg {
-            self.tell(Phase::Groups, cgx.into(), layout.fs_ncg.into());
+            self.report_progress(Phase::Groups, cgx.into(), layout.fs_ncg.into());
             let expected = self.expect(cgx);
             total.ndir += expected.counts.ndir;
             total.nbfree += expected.counts.nbfree;
@@ -66,7 +66,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The counts of a group in the summary area.
+    /// Checks the counts of a cylinder group in the summary area.
     fn check_summary(&mut self, cgx: u32, expected: Counts) {
         let layout = self.layout;
         let offset = cgx as usize * Csum::SIZE;
@@ -271,7 +271,7 @@ impl Checker<'_> {
         (found != expected && !good.contains(&found)).then_some(expected)
     }
 
-    /// The counts of free blocks by cylinder and rotational position.
+    /// Checks the counts of free blocks by cylinder and rotational position.
     fn check_rotation(&mut self, cgx: u32, group: &Group<'_>, free_blocks: &[u32]) {
         let Some(rotation) = &self.layout.rotation else { return };
         let cylinders = if self.layout.old_cg { rotation.fs_old_cpg.min(32) } else { rotation.fs_old_cpg };

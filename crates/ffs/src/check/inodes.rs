@@ -8,7 +8,7 @@
 use super::finding::Finding;
 use super::node::{Node, kind};
 use super::state::{BlockMap, DirBlock, Directory, Duplicate, InodeState, Link, MAX_DUPLICATES, State, mask};
-use super::terms::{BadAddress, Place};
+use super::terms::{BadAddress, BlockPlace};
 use super::walk::{Next, Piece, Step, Walker};
 use super::{Checker, Findings, Phase};
 use crate::format::ckhash::check_hash;
@@ -31,7 +31,7 @@ impl Checker<'_> {
     pub(super) fn check_inodes(&mut self) {
         let mut walker = Walker::default();
         for cgx in 0..self.layout.fs_ncg {
-            self.tell(Phase::Inodes, cgx.into(), self.layout.fs_ncg.into());
+            self.report_progress(Phase::Inodes, cgx.into(), self.layout.fs_ncg.into());
             self.check_replica(cgx);
             let initialised = self.initialised(cgx);
             let mut states = vec![InodeState::default(); initialised.unwrap_or(self.layout.fs_ipg) as usize];
@@ -153,8 +153,8 @@ impl Checker<'_> {
         Some(state)
     }
 
-    /// What makes nothing else wrong: pointers of extended attributes that do not count, and a
-    /// short symbolic link that ends before its size.
+    /// Checks what makes nothing else wrong: pointers of extended attributes that do not count, and
+    /// a short symbolic link that ends before its size.
     fn check_small_things(&mut self, ino: u32, node: &Node, bytes: &[u8]) {
         let needed = node.extsize.div_ceil(self.layout.fs_bsize);
         for (index, &pointer) in (0..).zip(&node.extb) {
@@ -202,8 +202,8 @@ impl Checker<'_> {
         whole && bad == 0
     }
 
-    /// The structure of the extended attributes (`sys/ufs/ufs/extattr.h`): each says its length,
-    /// which is a multiple of 8 and has room for the name and the padding it states.
+    /// Checks the structure of the extended attributes (`sys/ufs/ufs/extattr.h`): each says its
+    /// length, which is a multiple of 8 and has room for the name and the padding it states.
     fn check_extattr(&mut self, ino: u32, node: &Node) {
         const HEADER: usize = 7;
         let layout = self.layout;
@@ -247,7 +247,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Phase 1b: goes through all inodes again to find who held the duplicates first.
+    /// Goes through all inodes again to find who held the duplicates first (phase 1b).
     fn find_owners(&mut self, walker: &mut Walker) {
         let duplicates = std::mem::take(&mut self.state.duplicates);
         let mut owners: HashMap<u64, u32> = HashMap::new();
@@ -282,7 +282,7 @@ impl Checker<'_> {
                                 left -= 1;
                             }
                         }
-                        if matches!(piece.place, Place::Indirect { .. }) {
+                        if matches!(piece.place, BlockPlace::Indirect { .. }) {
                             if entered.get(piece.frag) {
                                 return Next::Skip;
                             }
@@ -431,7 +431,7 @@ impl Claims<'_> {
 
     fn block(&mut self, Piece { place, frag, frags }: Piece) -> Next {
         self.frags += u64::from(frags);
-        if let Place::Data { lbn } = place {
+        if let BlockPlace::Data { lbn } = place {
             self.end = self.end.max(lbn + 1);
         }
         if let Some(why) = bad_address(self.layout, frag, frags) {
@@ -443,7 +443,7 @@ impl Claims<'_> {
             }
             return Next::Skip;
         }
-        if let (true, Place::Data { lbn }) = (self.directory, place) {
+        if let (true, BlockPlace::Data { lbn }) = (self.directory, place) {
             self.state.dir_blocks.push(DirBlock { lbn, frag });
         }
         let held = self.state.used.bits(frag, frags);

@@ -19,7 +19,7 @@ impl Checker<'_> {
     /// a loop.
     pub(super) fn check_connectivity(&mut self) {
         let total = self.state.dirs.len();
-        self.tell(Phase::Connectivity, 0, total as u64);
+        self.report_progress(Phase::Connectivity, 0, total as u64);
         let mut trail = Vec::new();
         for start in 0..total {
             let mut row = start;
@@ -67,8 +67,8 @@ impl Checker<'_> {
         self.check_depths();
     }
 
-    /// FreeBSD keeps the depth of directories since version 14 as a hint for the allocation; 0
-    /// where it has not been kept.
+    /// Checks the depth of directories, which FreeBSD keeps since version 14 as a hint for the
+    /// allocation; 0 where it has not been kept.
     fn check_depths(&mut self) {
         if self.superblock.dialect != Dialect::FreeBsd || self.layout.version != Version::Ufs2 {
             return;
@@ -85,21 +85,21 @@ impl Checker<'_> {
     }
 
     /// Returns the inodes of NetBSD's journal and quotas, which have no names.
-    fn nameless_inodes(&self) -> Vec<u64> {
+    fn inodes_without_names(&self) -> Vec<u64> {
         if self.superblock.dialect != Dialect::NetBsd {
             return Vec::new();
         }
         let (raw, endian) = (self.superblock.raw(), self.layout.endian);
         let netbsd = FsNetBsd::decode(raw, endian);
-        let mut nameless = Vec::new();
+        let mut unnamed = Vec::new();
         let journal = netbsd_journal(raw, endian).unwrap_or(netbsd);
         if journal.fs_journal_location == WAPBL_IN_FILE_SYSTEM {
-            nameless.push(journal.fs_journallocs[3]);
+            unnamed.push(journal.fs_journallocs[3]);
         }
         if netbsd.fs_quota_magic == FS_QUOTA_MAGIC {
-            nameless.extend(netbsd.fs_quotafile);
+            unnamed.extend(netbsd.fs_quotafile);
         }
-        nameless
+        unnamed
     }
 
     /// Phase 4.
@@ -111,12 +111,12 @@ impl Checker<'_> {
                 state.names += 1;
             }
         }
-        let nameless = self.nameless_inodes();
+        let unnamed = self.inodes_without_names();
         for cgx in 0..self.layout.fs_ncg {
-            self.tell(Phase::Links, cgx.into(), self.layout.fs_ncg.into());
+            self.report_progress(Phase::Links, cgx.into(), self.layout.fs_ncg.into());
             let first = cgx * self.layout.fs_ipg;
             for (ino, state) in (first..).zip(&self.state.inodes[cgx as usize]) {
-                if state.kind == 0 || state.clear || nameless.contains(&ino.into()) {
+                if state.kind == 0 || state.clear || unnamed.contains(&ino.into()) {
                     continue;
                 }
                 let found = state.nlink;

@@ -7,7 +7,7 @@
 //! repair is a function of the findings and that state.
 //!
 //! Images are hostile. Memory is bounded by the size of the device, time is in proportion to it:
-//! each indirect block is entered once, whoever points at it, and the list of findings is cut off
+//! each indirect block is entered once, whatever points at it, and the list of findings is cut off
 //! at a limit.
 
 mod directories;
@@ -26,7 +26,7 @@ mod walk;
 
 pub use finding::Finding;
 pub use spindle_tree::check::{Phase, Severity};
-pub use terms::{BadAddress, Counts, Entry, EntryDamage, Place, RootProblem};
+pub use terms::{BadAddress, BlockPlace, Counts, Entry, EntryDamage, RootProblem};
 
 /// A finding with the path that shows a user where it is.
 pub type Found = spindle_tree::check::Found<Finding>;
@@ -179,7 +179,8 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    fn tell(&mut self, phase: Phase, done: u64, total: u64) {
+    /// Reports that `done` of `total` steps of a phase are done.
+    fn report_progress(&mut self, phase: Phase, done: u64, total: u64) {
         (self.progress)(Progress { phase, done, total });
     }
 
@@ -188,8 +189,8 @@ impl Checker<'_> {
         self.findings.push(Finding::Unreadable { byte, bytes, why: error.to_string() });
     }
 
-    /// 4.2BSD and 4.3BSD have no clean flag; NetBSD shifts it while mounted; Solaris has two good
-    /// values.
+    /// Returns true if the file system is marked clean. 4.2BSD and 4.3BSD have no clean flag;
+    /// NetBSD shifts it while mounted; Solaris has two good values.
     fn is_marked_clean(&self) -> bool {
         let asks = self.superblock.flags() & (flags::FS_UNCLEAN | flags::FS_NEEDSFSCK) != 0;
         let clean = self.superblock.fs.fs_clean;

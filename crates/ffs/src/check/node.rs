@@ -102,8 +102,8 @@ impl Node {
         self.flags & SF_SNAPSHOT != 0
     }
 
-    /// Returns a symbolic link that stands in the pointers. Solaris and systems without a limit
-    /// tell by the absence of blocks.
+    /// Returns a symbolic link that stands in the pointers. In Solaris and in systems
+    /// without a limit it is one that has no blocks.
     pub(super) fn is_short_link(&self, layout: &Layout) -> bool {
         let limit = match (layout.inode_format, layout.fs_maxsymlinklen) {
             (InodeFormat::New, 1..) => {

@@ -64,7 +64,7 @@ impl fmt::Display for Counts {
 /// Where in a file a block stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum BlockPlace {
     /// Block of the file's data.
     Data {
         /// Number of the block in the file.
@@ -84,7 +84,7 @@ pub enum Place {
     },
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for BlockPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Data { lbn } => write!(f, "block {lbn}"),

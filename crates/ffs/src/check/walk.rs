@@ -6,7 +6,7 @@
 
 use super::node::Node;
 use super::reader::Reader;
-use super::terms::Place;
+use super::terms::BlockPlace;
 use crate::format::layout::Layout;
 use crate::format::ondisk::NDADDR;
 use crate::format::units::{Frag, Lbn};
@@ -26,7 +26,7 @@ pub(super) enum Step<'a> {
 /// A pointer and what it claims.
 #[derive(Clone, Copy)]
 pub(super) struct Piece {
-    pub(super) place: Place,
+    pub(super) place: BlockPlace,
     pub(super) frag: u64,
     pub(super) frags: u32,
 }
@@ -87,10 +87,10 @@ impl Walk<'_, '_> {
     }
 
     /// Shows a pointer to the caller and notes what it wants.
-    fn block(&mut self, place: Place, frag: u64, frags: u32) -> Next {
+    fn block(&mut self, place: BlockPlace, frag: u64, frags: u32) -> Next {
         let next = (self.visit)(Step::Block(Piece { place, frag, frags }));
         self.stopped |= next == Next::Stop;
-        if self.stopped || (next == Next::Skip && matches!(place, Place::Indirect { .. })) {
+        if self.stopped || (next == Next::Skip && matches!(place, BlockPlace::Indirect { .. })) {
             self.whole = false;
         }
         next
@@ -104,7 +104,7 @@ impl Walk<'_, '_> {
                 continue;
             }
             let frags = layout.numfrags(layout.blksize(node.size, Lbn(lbn)));
-            if self.block(Place::Data { lbn }, frag, frags) == Next::Stop {
+            if self.block(BlockPlace::Data { lbn }, frag, frags) == Next::Stop {
                 return;
             }
         }
@@ -125,7 +125,7 @@ impl Walk<'_, '_> {
     /// Visits the indirect block and what hangs from it; the file has `blocks` blocks.
     fn indirect(&mut self, level: u8, frag: u64, lbn: u64, blocks: u64) -> Next {
         let layout = self.layout;
-        match self.block(Place::Indirect { level, lbn }, frag, layout.fs_frag) {
+        match self.block(BlockPlace::Indirect { level, lbn }, frag, layout.fs_frag) {
             Next::Continue => {}
             Next::Skip => return Next::Continue,
             Next::Stop => return Next::Stop,
@@ -169,7 +169,7 @@ impl Walk<'_, '_> {
             }
             let at = lbn + u64::from(index) * span;
             let next = if level == 1 {
-                self.block(Place::Data { lbn: at }, pointer, layout.fs_frag)
+                self.block(BlockPlace::Data { lbn: at }, pointer, layout.fs_frag)
             } else {
                 self.indirect(level - 1, pointer, at, blocks)
             };
@@ -190,7 +190,7 @@ impl Walk<'_, '_> {
                 continue;
             }
             let frags = self.layout.numfrags(self.layout.blksize(size, Lbn(lbn)));
-            if self.block(Place::Extattr { lbn }, frag, frags) == Next::Stop {
+            if self.block(BlockPlace::Extattr { lbn }, frag, frags) == Next::Stop {
                 return;
             }
         }

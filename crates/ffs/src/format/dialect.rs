@@ -29,7 +29,7 @@ pub enum Dialect {
     },
     /// 4.2BSD and 4.3BSD: old inodes and directories.
     Bsd43,
-    /// 4.4BSD and whoever keeps to it: nothing that the BSDs disagree on is in use.
+    /// 4.4BSD, and systems that keep to it: nothing that the BSDs disagree on is in use.
     Bsd44,
 }
 
@@ -67,7 +67,7 @@ impl std::str::FromStr for Dialect {
 pub(crate) const FS_QUOTA_MAGIC: u32 = 0xb746_915e;
 
 impl Dialect {
-    /// Tells the dialect from a superblock whose layout is known.
+    /// Detects the dialect of a superblock whose layout is known.
     #[must_use]
     pub fn detect(fs: &Fs, raw: &[u8], layout: &Layout) -> Self {
         match layout.inode_format {

@@ -93,7 +93,7 @@ pub(crate) fn push_record(
 mod tests {
     use super::*;
 
-    /// Promise: names of the two name spaces are told apart, and what Linux would take for an
+    /// Promise: names of the two name spaces are distinguished, and what Linux would take for an
     /// access control list is nobody's.
     #[test]
     fn names_have_a_space() {

@@ -4,7 +4,7 @@
 //! the format with stated offsets and for the fixed one of 4.2BSD. [`Group`] and [`GroupMut`] pair
 //! it with the block's bytes. All changes keep the block's own accounts exact: the counts of
 //! `cg_cs`, the free runs of `cg_frsum`, the clusters, and the rotational counts where there are
-//! any. What they return tells the caller what to add to the summaries outside.
+//! any. What they return is to be added to the summaries outside.
 
 use crate::format::layout::{Layout, Version};
 use crate::format::ondisk::{CG_MAGIC, Cg, Csum, OldCg};
@@ -239,13 +239,13 @@ impl<'a> Group<'a> {
         self.word(CG_ROTOR).min(self.map.ndblk - 1)
     }
 
-    /// Fragment used last, kept within the group.
+    /// Returns the fragment used last, kept within the cylinder group.
     #[must_use]
     pub fn frotor(&self) -> u32 {
         self.word(CG_FROTOR).min(self.map.ndblk - 1)
     }
 
-    /// Inode used last, kept within the group.
+    /// Returns the inode used last, kept within the cylinder group.
     #[must_use]
     pub fn irotor(&self) -> u32 {
         self.word(CG_IROTOR).min(self.layout.fs_ipg - 1)
@@ -376,7 +376,7 @@ impl<'a, B: Patch + ?Sized> GroupMut<'a, B> {
         Self { layout, map, block }
     }
 
-    /// To look at it.
+    /// Returns the cylinder group for reading.
     #[must_use]
     pub fn view(&self) -> Group<'_> {
         Group { layout: self.layout, map: self.map, block: self.block.bytes() }

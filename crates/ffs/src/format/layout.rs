@@ -324,7 +324,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The structures of every group must lie inside it and inside the file system.
+    /// Checks that the structures of every cylinder group lie inside it and inside the file system.
     fn check_groups(&self) -> Result<()> {
         for cgx in 0..self.fs_ncg {
             let end = self.cgstart(cgx) - self.cgbase(cgx) + u64::from(self.fs_dblkno);
@@ -371,7 +371,7 @@ impl Layout {
         }
     }
 
-    /// First fragment of group `cgx`.
+    /// Returns the first fragment of cylinder group `cgx`.
     #[must_use]
     pub fn cgbase(&self, cgx: u32) -> Frag {
         Frag(u64::from(self.fs_fpg) * u64::from(cgx))

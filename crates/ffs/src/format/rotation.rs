@@ -32,7 +32,7 @@ pub struct Rotation {
     pub fs_old_spc: u32,
     /// Cylinders in a group.
     pub fs_old_cpg: u32,
-    /// Rotational positions told apart.
+    /// Number of rotational positions that are distinguished.
     pub fs_old_nrpos: u32,
     /// Cylinders in a cycle of the tables; 0 without tables.
     pub fs_old_cpc: u32,

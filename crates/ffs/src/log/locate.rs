@@ -9,13 +9,13 @@
 //! ([`crate::log::wapbl::Stamp`]). A superblock with a sector that is neither was written by
 //! another system since, and the log is not believed. One of either state that is clean needs no
 //! recovery. A mixture of the two was torn in the writing, and needs it. What NetBSD has logged
-//! itself has no stamp; there its flag in the superblock tells.
+//! itself has no stamp; there its flag in the superblock decides.
 
 use crate::format::dialect::{CHECK, Dialect, objections};
 use crate::format::ondisk::{FS_42POSTBLFMT, FsLog, FsNetBsd, flags};
 use crate::format::superblock::Superblock;
 use crate::log::LogUse;
-use crate::log::wapbl::{DEV_BSIZE, Identity, Replay, Standing};
+use crate::log::wapbl::{DEV_BSIZE, Identity, Replay, SuperblockState};
 use spindle_device::Device;
 use spindle_ondisk::Endian;
 use spindle_vfs::{Error, Objection, Result};
@@ -264,17 +264,17 @@ impl FoundLog {
             }
             Err(error) => return Err(error),
         };
-        let standing = match replay.stamp() {
-            Some(stamp) => stamp.standing(superblock.identity()),
-            None if superblock.dialect == Dialect::NetBsd => Standing::Settled,
-            None => Standing::Foreign,
+        let state = match replay.stamp() {
+            Some(stamp) => stamp.state_of(superblock.identity()),
+            None if superblock.dialect == Dialect::NetBsd => SuperblockState::Ours,
+            None => SuperblockState::Foreign,
         };
-        Ok(match standing {
-            Standing::Foreign => {
+        Ok(match state {
+            SuperblockState::Foreign => {
                 Self::Useless("another system has written to it since its log was written".into())
             }
-            Standing::Settled if !superblock.needs_log() => Self::Ready(replay),
-            Standing::Settled | Standing::Torn => Self::Recovery(replay),
+            SuperblockState::Ours if !superblock.needs_log() => Self::Ready(replay),
+            SuperblockState::Ours | SuperblockState::Torn => Self::Recovery(replay),
         })
     }
 }

@@ -4,8 +4,8 @@
 //! the first holds the summaries and the first directories. So a few templates serve however many
 //! groups there are. All counts of a template are taken from its map of free fragments.
 
+use super::conventions::Conventions;
 use super::cylinders::Cylinders;
-use super::habits::Habits;
 use crate::format::ckhash::check_hash;
 use crate::format::group::{CG_CKHASH, isset, setbit};
 use crate::format::layout::{Layout, Version};
@@ -50,7 +50,7 @@ impl GroupBlocks {
     pub fn new(
         layout: &Layout,
         fs: &Fs,
-        habits: &Habits,
+        conventions: &Conventions,
         cylinders: Option<&Cylinders>,
         used: &Used,
     ) -> Self {
@@ -69,7 +69,7 @@ impl GroupBlocks {
                 let short = |n: u32| i16::try_from(n).unwrap_or(i16::MAX);
                 (short(cpg), short(c.ncyl % cpg))
             }
-            (None, Version::Ufs1) => (1, habits.last_ncyl),
+            (None, Version::Ufs1) => (1, conventions.last_ncyl),
             (None, Version::Ufs2) => (0, 0),
         };
         Self { templates, ncyl, hashed: fs.fs_metackhash & crate::format::ondisk::CK_CYLGRP != 0 }
@@ -263,7 +263,7 @@ impl Template {
             }
             Version::Ufs2 => {
                 cg.cg_niblk = layout.fs_ipg;
-                cg.cg_initediblk = super::write::initialised_inodes(layout);
+                cg.cg_initediblk = initialised_inodes(layout);
             }
         }
         cg.encode(block, endian);
@@ -307,5 +307,13 @@ fn count_clusters(block: &mut [u8], maps: &Maps, layout: &Layout, blocks: u32, w
     }
     for (n, sum) in sums.iter().enumerate().skip(1) {
         sum.put(&mut block[maps.clustersumoff + n * 4..], layout.endian);
+    }
+}
+
+/// Returns the number of inodes of a cylinder group that newfs initialises.
+pub(super) fn initialised_inodes(layout: &Layout) -> u32 {
+    match layout.version {
+        Version::Ufs1 => layout.fs_ipg,
+        Version::Ufs2 => layout.fs_ipg.min(2 * layout.fs_inopb),
     }
 }

@@ -1,6 +1,6 @@
 //! How much space a tree of files will take, and the smallest file system that holds it.
 //!
-//! A [`Census`] is told of every object in the order in which they will be created and does what
+//! A [`Census`] gets every object in the order in which they will be created and does what
 //! the allocator will do with them: whole blocks, indirect blocks, and the last pieces of small
 //! files best fit into broken blocks. [`fit`] then looks for the size.
 
@@ -218,7 +218,8 @@ impl Seen {
 }
 
 impl Tree {
-    /// Indirect blocks that the blocks `lbns` of a file need besides those already in `seen`.
+    /// Returns the number of indirect blocks that the blocks `lbns` of a file need besides those
+    /// already in `seen`.
     fn indirect(&self, lbns: Range<u64>, seen: &mut Seen) -> u64 {
         let n = self.nindir;
         let mut count = 0;
@@ -244,9 +245,9 @@ impl Tree {
     }
 }
 
-/// Plans the smallest file system that holds everything in `census` and leaves the reserve
-/// (`minfree`) free. The size in `parameters` is not used. If no density is asked for, the inodes
-/// are made to suffice.
+/// Returns the plan of the smallest file system that holds everything in `census` and leaves the
+/// reserve (`minfree`) free. The size in `parameters` is not used. If no density is asked for, the
+/// inodes are made to suffice.
 ///
 /// # Errors
 /// [`ParameterError`] if the parameters are not possible, whatever the size.

@@ -10,9 +10,9 @@
 
 mod block;
 mod census;
+mod conventions;
 mod cylinders;
 mod frame;
-mod habits;
 mod packing;
 mod parameters;
 mod plan;

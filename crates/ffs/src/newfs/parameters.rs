@@ -76,7 +76,7 @@ pub struct Geometry {
     pub cpg: Option<u32>,
     /// Milliseconds from the end of a transfer to the start of the next on the same cylinder.
     pub rotdelay_ms: Option<u32>,
-    /// Rotational positions told apart.
+    /// Number of rotational positions to distinguish.
     pub nrpos: Option<u32>,
     /// Hardware sector interleave: 1 for none.
     pub interleave: Option<u32>,
@@ -234,7 +234,7 @@ const MEGABYTE: u64 = 1 << 20;
 struct Defaults {
     bsize: u32,
     fsize: u32,
-    /// Bytes per inode for a fragment size.
+    /// Returns the bytes per inode for a fragment size.
     density: fn(u32) -> u32,
     minfree: u32,
     /// Bytes of the largest transfer, which `maxcontig` fills.
@@ -242,7 +242,7 @@ struct Defaults {
 }
 
 impl Defaults {
-    /// From each system's `newfs.c` and `newfs.h`.
+    /// Returns the defaults of each system's `newfs.c` and `newfs.h`.
     fn of(dialect: Dialect, size: u64) -> Self {
         match dialect {
             Dialect::FreeBsd => {
@@ -325,7 +325,7 @@ impl Parameters {
         let endian = self.endian.unwrap_or(own);
         match dialect {
             _ if endian == Endian::Pdp => Err(ParameterError::new("byte order", "PDP-11", "little or big")),
-            // The two differ in more than the order of bytes, and are told apart by it.
+            // The two differ in more than the order of bytes, and are distinguished by it.
             Dialect::Sun { x86 } if endian != own => {
                 let allowed =
                     if x86 { "Solaris on x86 is little-endian" } else { "on SPARC it is big-endian" };

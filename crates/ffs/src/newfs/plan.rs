@@ -1,13 +1,13 @@
 //! The plan: a whole, validated file system that has not been written yet.
 //!
 //! [`Plan::new`] is pure. What comes out has a superblock that [`Layout::check`] accepted, knows
-//! where the first directories go, and can tell every count without a device. Only time, identity
+//! where the first directories go, and knows every count without a device. Only time, identity
 //! and the size of the medium are left to the writing.
 
 use super::block::{GroupBlocks, Used};
+use super::conventions::Conventions;
 use super::cylinders::{self, Cylinders};
 use super::frame::{Frame, Groups};
-use super::habits::Habits;
 use super::packing;
 use super::parameters::{Format, Optimization, ParameterError, Parameters, Resolved, Result};
 use super::root::{self, Directory};
@@ -39,7 +39,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans the file system that `parameters` ask for.
+    /// Returns the plan of the file system that `parameters` ask for.
     ///
     /// # Errors
     /// [`ParameterError`] naming what cannot be had and what could.
@@ -82,7 +82,8 @@ impl Plan {
             inodes: 2 + u32::try_from(directories.len()).unwrap_or(0),
             directories: u32::try_from(directories.len()).unwrap_or(0),
         };
-        let blocks = GroupBlocks::new(&layout, &fs, &Habits::of(wishes.dialect), cylinders.as_ref(), &used);
+        let blocks =
+            GroupBlocks::new(&layout, &fs, &Conventions::of(wishes.dialect), cylinders.as_ref(), &used);
         Ok(Self { fs, dialect: wishes.dialect, wishes, cylinders, directories, blocks, layout, notes })
     }
 
@@ -106,7 +107,7 @@ impl Plan {
         total
     }
 
-    /// Reserve in percent.
+    /// Returns the reserve in percent.
     #[must_use]
     pub const fn minfree(&self) -> u32 {
         self.wishes.minfree
@@ -179,7 +180,7 @@ pub(super) fn encode(fs: &Fs, cylinders: Option<&Cylinders>, wishes: &Resolved) 
     if let Some(sun) = sun {
         sun.encode(&mut raw, wishes.endian);
     }
-    if let Some(fs_mark) = Habits::of(wishes.dialect).mark {
+    if let Some(fs_mark) = Conventions::of(wishes.dialect).mark {
         FsMark { fs_mark }.encode(&mut raw, wishes.endian);
     }
     if let Some(tables) = cylinders.and_then(|c| c.tables.as_ref()) {
@@ -195,7 +196,7 @@ fn int(n: impl TryInto<i32>) -> i32 {
 
 fn superblock(wishes: &Resolved, frame: &Frame, groups: &Groups, cylinders: Option<&Cylinders>) -> Fs {
     let ufs2 = wishes.format == Format::Ufs2;
-    let habits = Habits::of(wishes.dialect);
+    let conventions = Conventions::of(wishes.dialect);
     let bsize = u64::from(frame.bsize);
     let frags_of = |bytes: u32| bytes.next_multiple_of(frame.fsize);
     let inode_frags = groups.fs_ipg / frame.inopb * frame.frag;
@@ -255,7 +256,7 @@ fn superblock(wishes: &Resolved, frame: &Frame, groups: &Groups, cylinders: Opti
             None => fake_disk(&mut fs, groups, frame),
         }
     }
-    if ufs2 && habits.disk_in_ufs2 {
+    if ufs2 && conventions.disk_in_ufs2 {
         fs.fs_old_nspf = int(frame.nspf);
         fs.fs_old_cpg = 1;
         fs.fs_old_nrpos = 1;
@@ -273,17 +274,17 @@ fn superblock(wishes: &Resolved, frame: &Frame, groups: &Groups, cylinders: Opti
             (fs.fs_old_inodefmt, fs.fs_maxsymlinklen) = match wishes.format {
                 Format::Old => (FS_42INODEFMT, 0),
                 Format::Ufs1 => (FS_44INODEFMT, int(pointers * 4)),
-                Format::Ufs2 => (habits.ufs2_inodefmt, int(pointers * 8)),
+                Format::Ufs2 => (conventions.ufs2_inodefmt, int(pointers * 8)),
             };
         }
     }
     if cylinders.is_none() {
-        describe_newer(&mut fs, wishes, &habits, frame, groups, dsize);
+        describe_newer(&mut fs, wishes, &conventions, frame, groups, dsize);
     }
     fs
 }
 
-/// The disk as it is, in the fields of the old systems.
+/// Describes the disk as it is, in the fields of the old systems.
 fn describe_disk(fs: &mut Fs, cylinders: &Cylinders) {
     let rotation = &cylinders.rotation;
     let csums = fs.fs_bsize / 16;
@@ -307,7 +308,8 @@ fn describe_disk(fs: &mut Fs, cylinders: &Cylinders) {
     }
 }
 
-/// A group is one cylinder of one track: what the newer systems tell the older ones.
+/// Describes a disk that is not there, as the newer systems do for the older ones: a cylinder group
+/// is one cylinder of one track.
 fn fake_disk(fs: &mut Fs, groups: &Groups, frame: &Frame) {
     fs.fs_old_cgmask = -1;
     fs.fs_old_spc = int(groups.fs_fpg.saturating_mul(frame.nspf));
@@ -319,20 +321,20 @@ fn fake_disk(fs: &mut Fs, groups: &Groups, frame: &Frame) {
     fs.fs_old_nrpos = 1;
 }
 
-/// The fields that came with UFS2, which the newer systems use in UFS1 as well.
+/// Fills in the fields that came with UFS2, which the newer systems use in UFS1 as well.
 fn describe_newer(
     fs: &mut Fs,
     wishes: &Resolved,
-    habits: &Habits,
+    conventions: &Conventions,
     frame: &Frame,
     groups: &Groups,
     dsize: u64,
 ) {
     let wide = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    if habits.flags_updated {
+    if conventions.flags_updated {
         fs.fs_old_flags = i8::MIN; // FS_FLAGS_UPDATED in its eight bits.
     }
-    if habits.maxbsize {
+    if conventions.maxbsize {
         fs.fs_maxbsize = int(wishes.maxbsize);
     }
     fs.fs_sblockloc = wide(frame.sblockloc);

@@ -11,7 +11,7 @@ use super::plan::{Plan, encode};
 use super::wipe;
 use crate::format::ckhash::check_hash;
 use crate::format::dialect::Dialect;
-use crate::format::layout::{Layout, Version};
+use crate::format::layout::Version;
 use crate::format::ondisk::{
     CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, DI_CKHASH, FS_BAD_MAGIC, FS_CKHASH, Fs, FsRecovery,
     SBLOCK_UFS2, SBLOCKSIZE,
@@ -31,14 +31,6 @@ const DI_GEN_UFS1: usize = 108;
 const DI_GEN_UFS2: usize = 80;
 /// Requests kept under way.
 const IN_FLIGHT: usize = 8;
-
-/// Returns the inodes of a group that newfs initialises.
-pub(super) fn initialised_inodes(layout: &Layout) -> u32 {
-    match layout.version {
-        Version::Ufs1 => layout.fs_ipg,
-        Version::Ufs2 => layout.fs_ipg.min(2 * layout.fs_inopb),
-    }
-}
 
 /// What is settled when writing starts.
 struct Stamp {
@@ -84,7 +76,7 @@ impl Queue<'_> {
 
 /// Writes the planned file system to `device`, with the time of `clock` and identity and
 /// generations from `random`: the same plan, time and random numbers give the same bytes.
-/// `progress` is told the groups written and their number after each.
+/// `progress` is called after each cylinder group, with the number written and that of all.
 ///
 /// # Errors
 /// [`Error::Unsupported`] if the device is too small or its sectors too large; device errors. The
@@ -198,7 +190,7 @@ fn write_groups(
     progress: &mut dyn FnMut(u32, u32),
 ) -> Result<()> {
     let layout = &plan.layout;
-    let inodes = initialised_inodes(layout);
+    let inodes = super::block::initialised_inodes(layout);
     let inode_size = layout.inode_size();
     let gen_at = if layout.version == Version::Ufs1 { DI_GEN_UFS1 } else { DI_GEN_UFS2 };
     let offset = |frags: u32| (frags - layout.fs_sblkno) as usize * layout.fs_fsize as usize;

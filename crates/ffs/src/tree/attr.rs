@@ -77,7 +77,7 @@ impl Ffs {
         loop {
             // Until it has succeeded, no commit is the one that made all of it durable.
             state.derived.mapped_in = Epoch::MAX;
-            let changed = self.volume.transact_at_length(&mut *state, |tx, state| {
+            let changed = self.volume.transact_in_parts(&mut *state, |tx, state| {
                 let resized = self.volume.note(self.resize(tx, &inode, &mut state.di, size, by))?;
                 if let Progress::Partial(()) = resized {
                     self.volume.store(tx, inode.ino, &state.di)?;

@@ -2,7 +2,7 @@
 //!
 //! A chunk is wholly accounted for by the lengths of its entries, and no entry crosses into the
 //! next; the space of a deleted entry goes to the one before it. Entries never move once they are
-//! written, so the byte offset of an entry is a stable cookie for whoever walks the directory while
+//! written, so the byte offset of an entry is a stable cookie for walking the directory while
 //! it changes.
 
 use crate::format::dinode::Dinode;
@@ -73,7 +73,7 @@ pub(crate) fn entries<'a>(
             return None;
         }
         let entry = entry_at(layout, ino, base, bytes, at);
-        // After damage the rest of the chunk cannot be told apart.
+        // After damage the rest of the chunk cannot be divided into entries.
         at = entry.as_ref().map_or(bytes.len(), |e| at + e.reclen);
         Some(entry)
     })

@@ -13,7 +13,7 @@ use crate::format::ondisk::{NDADDR, NIADDR};
 use crate::format::units::{Frag, Lbn, index};
 use crate::tree::mount::Ffs;
 use crate::volume::Volume;
-use crate::volume::bmap::Place;
+use crate::volume::bmap::PointerPlace;
 use crate::volume::policy::{NextBlock, Preference, block_preference, group_with_room};
 use crate::volume::tx::{BLOCK_SECTORS, Progress, Tx};
 use spindle_cache::{Extent, Space, Stream};
@@ -93,7 +93,7 @@ impl Ffs {
         let data = &data[..index((most - offset).min(data.len() as u64))];
         let final_size = di.size.max(offset + data.len() as u64);
         let mut done = 0;
-        let mut pending = Pending::default();
+        let mut pending = PendingWrite::default();
         let result = loop {
             if done == data.len() {
                 break Ok(Progress::Done(done));
@@ -107,7 +107,7 @@ impl Ffs {
             let end = (start + data.len() - done).min(self.layout().fs_bsize as usize);
             let content = Content::Data(stream);
             let request = Request { ino, lbn, final_size, written: start..end, content, by, given: None };
-            let placed = match self.place_or_not(tx, di, &request) {
+            let placed = match self.place_or_roll_back(tx, di, &request) {
                 Ok(placed) => placed,
                 Err(error) => break Err(error),
             };
@@ -134,7 +134,7 @@ impl Ffs {
     }
 
     /// [`Self::place`], which leaves nothing behind if it fails.
-    fn place_or_not(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request<'_>) -> Result<Placed> {
+    fn place_or_roll_back(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request<'_>) -> Result<Placed> {
         let (mark, before) = (tx.mark(), di.clone());
         self.place(tx, di, request).or_else(|error| {
             *di = before;
@@ -172,7 +172,7 @@ impl Ffs {
         self.complete_tail(tx, di, request)?;
         let lbn = request.lbn;
         match self.volume.place_of(lbn)? {
-            Place::Direct(n) => {
+            PointerPlace::Direct(n) => {
                 let need = self.layout().blksize(request.final_size, lbn);
                 if let Some(at) = self.volume.pointer(di.db[n], 1, request.ino)? {
                     let have = self.layout().blksize(di.size, lbn);
@@ -194,7 +194,7 @@ impl Ffs {
                 Self::note_new_space(tx, request);
                 Ok(Placed { at, fresh: true })
             }
-            Place::Indirect { levels, path } => self.place_indirect(tx, di, request, levels, path),
+            PointerPlace::Indirect { levels, path } => self.place_indirect(tx, di, request, levels, path),
         }
     }
 
@@ -229,7 +229,7 @@ impl Ffs {
         self.zero(tx, stream, last, (byte, have), from..to)
     }
 
-    /// A file that grows beyond a last block in fragments first gets that block whole.
+    /// Gives a file that grows beyond a last block in fragments the whole of that block first.
     fn complete_tail(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request<'_>) -> Result<()> {
         let last = self.layout().lblkno(di.size);
         let Some(n) = usize::try_from(last.0).ok().filter(|&n| n < NDADDR && last < request.lbn) else {
@@ -492,19 +492,19 @@ impl Ffs {
 }
 
 /// File data that goes to one contiguous place and is not written yet.
-struct Pending {
+struct PendingWrite {
     space: Space,
     start: usize,
     len: usize,
 }
 
-impl Default for Pending {
+impl Default for PendingWrite {
     fn default() -> Self {
         Self { space: Space { offset: 0, at: 0, end: 0 }, start: 0, len: 0 }
     }
 }
 
-impl Pending {
+impl PendingWrite {
     /// Adds `len` bytes of the data from `start`, which go to `space`; false if they do not follow.
     fn join(&mut self, space: Space, start: usize, len: usize) -> bool {
         if self.len == 0 {

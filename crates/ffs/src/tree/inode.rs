@@ -6,7 +6,7 @@ use super::mount::Ffs;
 use crate::format::dinode::Dinode;
 use crate::format::layout::{ROOT_INO, Version};
 use crate::format::ondisk::MAXNAMLEN;
-use crate::volume::tx::{GivenUp, Progress, Tx};
+use crate::volume::tx::{Deferred, Progress, Tx};
 use spindle_cache::{Epoch, Restore, Stream};
 use spindle_clock::Timestamp;
 use spindle_tree::{Found, NewInode, NodesOf, Tree};
@@ -104,7 +104,7 @@ impl Tree for Ffs {
     type Derived = Derived;
     type Tx<'a> = Tx<'a>;
     /// The index of the directory knows where there is room.
-    type Room = ();
+    type EntrySpace = ();
 
     const ROOT: u32 = ROOT_INO;
 
@@ -239,7 +239,7 @@ impl Tree for Ffs {
     }
 
     fn note_orphan(&self, tx: &Tx<'_>, ino: u32, di: &Dinode) {
-        tx.give_up(GivenUp::LastName(ino, di.mode));
+        tx.defer(Deferred::LastName(ino, di.mode));
     }
 
     fn note_new_parent(&self, di: &mut Dinode, parent: &Dinode) {

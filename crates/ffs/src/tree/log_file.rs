@@ -92,7 +92,7 @@ impl Ffs {
         self.volume.dialect == Dialect::NetBsd
     }
 
-    /// From now on changes go through `log`. Nothing has been changed yet.
+    /// Has all changes go through `log` from now on. Nothing may have been changed yet.
     fn use_log(&mut self, log: Wapbl) {
         let log = Arc::new(log);
         self.volume.cache.set_log(Some(log.clone()));
@@ -133,7 +133,7 @@ impl Ffs {
     }
 
     /// Makes a log. Where there is no room for one, or no way to say where it is, there is none,
-    /// and the user is told.
+    /// and a warning is logged.
     fn make_log(&mut self, options: &OpenOptions) -> Result<()> {
         let without = |why: &str| log::warn!("no log: {why}; after a crash this file system needs a check");
         if !LogPlace::can_be_kept(&self.volume.superblock.lock()) {

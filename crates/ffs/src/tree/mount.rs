@@ -163,7 +163,8 @@ impl Ffs {
         Ok(ffs)
     }
 
-    /// Why it was opened read-only although writing was asked for; also what was overridden.
+    /// Returns the reasons why it was opened read-only although writing was asked for; also those
+    /// that were overridden.
     #[must_use]
     pub fn read_only_reasons(&self) -> &[Objection] {
         &self.objections

@@ -277,7 +277,7 @@ impl Ffs {
             }
             self.check_not_log(inode.ino)?;
             self.volume
-                .transact_at_length(&mut *state, |tx, state| {
+                .transact_in_parts(&mut *state, |tx, state| {
                     let before = (state.di.size, state.di.blocks);
                     let file = (inode.ino, &inode.stream);
                     let written =

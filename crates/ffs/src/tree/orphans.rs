@@ -27,7 +27,7 @@ impl Ffs {
             matches!(state.di.kind(), Some(FileKind::Regular | FileKind::Directory | FileKind::Symlink));
         let has_blocks = has_blocks && state.di.inline_target.is_none();
         loop {
-            let freed = self.volume.transact_naming_at_length(&mut *state, |tx, state| {
+            let freed = self.volume.transact_naming_in_parts(&mut *state, |tx, state| {
                 if has_blocks {
                     let content = content(inode, &state.di);
                     let cut = self.shrink(tx, inode.ino, &mut state.di, 0, content)?;

@@ -12,7 +12,7 @@ use crate::tree::file::{Content, Request};
 use crate::tree::inode::{Inode, State, content};
 use crate::tree::mount::Ffs;
 use crate::volume::Volume;
-use crate::volume::tx::{BLOCK_SECTORS, GivenUp, POINTER_SECTORS, Progress, Tx};
+use crate::volume::tx::{BLOCK_SECTORS, Deferred, POINTER_SECTORS, Progress, Tx};
 use spindle_cache::Space;
 use spindle_tree::Operations;
 use spindle_vfs::{Error, FallocateMode, Privilege, Result};
@@ -89,7 +89,7 @@ impl Ffs {
             match content {
                 Content::Directory => {
                     self.volume.free_metadata(tx, cut, extra.into())?;
-                    tx.give_up(GivenUp::Tail(byte, has as usize));
+                    tx.defer(Deferred::Tail(byte, has as usize));
                 }
                 Content::Data(stream) => {
                     self.volume.free(tx, cut, extra.into())?;
@@ -178,7 +178,7 @@ impl Ffs {
         self.account(di, -freeing.frags.cast_signed());
         let from = freeing.stopped.map_or(range.start, |lbn| lbn + 1);
         if let Content::Data(stream) = content {
-            tx.give_up(GivenUp::Data(stream.clone(), from..range.end));
+            tx.defer(Deferred::Data(stream.clone(), from..range.end));
         }
         Ok(from)
     }
@@ -329,7 +329,7 @@ impl Ffs {
         let mut at = range.start;
         while at < end {
             let stop = end.min(at.saturating_add(FILL_BYTES));
-            let filled = self.volume.transact_at_length(&mut *state, |tx, state| {
+            let filled = self.volume.transact_in_parts(&mut *state, |tx, state| {
                 let reached = self.fill_part(tx, inode, &mut state.di, at..stop, final_size, by)?;
                 self.store_modified(tx, inode, state)?;
                 if reached < stop {
@@ -401,7 +401,7 @@ impl Ffs {
     fn cut_back(&self, inode: &Inode, state: &mut State, size: u64) -> Result<()> {
         loop {
             let content = content(inode, &state.di);
-            let cut = self.volume.transact_at_length(&mut *state, |tx, state| {
+            let cut = self.volume.transact_in_parts(&mut *state, |tx, state| {
                 let cut = self.shrink(tx, inode.ino, &mut state.di, size, content)?;
                 self.store_modified(tx, inode, state)?;
                 Ok(cut)
@@ -427,7 +427,7 @@ impl Ffs {
         let content = Content::Data(&inode.stream);
         let mut end = whole.end;
         while end > whole.start {
-            let freed = self.volume.transact_at_length(&mut *state, |tx, state| {
+            let freed = self.volume.transact_in_parts(&mut *state, |tx, state| {
                 let (di, blocks) = (&mut state.di, whole.start..end);
                 let freed_from = self.free_blocks(tx, inode.ino, di, di.size, blocks, content)?;
                 self.store_modified(tx, inode, state)?;

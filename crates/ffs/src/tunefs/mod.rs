@@ -253,8 +253,8 @@ fn written_bytes(superblock: &Superblock, device: &dyn Device) -> usize {
     (superblock.layout.fs_sbsize as usize).next_multiple_of(sector).min(SBLOCKSIZE)
 }
 
-/// A layout can leave no room for a replica before the group block, or have it where the standard
-/// superblock is.
+/// Checks that there is room for the replicas: a layout can leave none before the group block, or
+/// have it where the standard superblock is.
 fn check_room(superblock: &Superblock, device: &dyn Device) -> Result<()> {
     let layout = &superblock.layout;
     let bytes = written_bytes(superblock, device) as u64;

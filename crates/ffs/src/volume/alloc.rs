@@ -18,7 +18,7 @@ use crate::format::units::Frag;
 use crate::volume::policy::{directory_group, group_order, optimization};
 use crate::volume::search::{find_block, find_run};
 use crate::volume::summary::Summaries;
-use crate::volume::tx::{GivenUp, Taken, Tx};
+use crate::volume::tx::{Allocated, Deferred, MapSector, Tx};
 use spindle_cache::{Buffer, BufferMut, Seal};
 use spindle_clock::{Mutex, Work};
 use spindle_ondisk::{Endian, Field};
@@ -158,7 +158,7 @@ impl Volume {
                 (cgx == self.layout.dtog(preferred) && preferred.0 > 0).then(|| self.layout.dtogd(preferred));
             if let Some(bno) = self.alloc_in_group(tx, cgx, frags, near)? {
                 let at = self.layout.cgbase(cgx) + u64::from(bno);
-                tx.took(Taken::Fragments(at, frags.into()));
+                tx.note_allocated(Allocated::Fragments(at, frags.into()));
                 return Ok(at);
             }
         }
@@ -203,7 +203,7 @@ impl Volume {
             |group, ()| (group.take_frags(bno + old, new - old), ()),
         )?;
         if grown.is_some() {
-            tx.took(Taken::Fragments(at + u64::from(old), (new - old).into()));
+            tx.note_allocated(Allocated::Fragments(at + u64::from(old), (new - old).into()));
         }
         Ok(grown.is_some())
     }
@@ -232,7 +232,7 @@ impl Volume {
             |group, ()| (group.take_block(bno), ()),
         )?;
         taken.ok_or(Error::NoSpace)?;
-        tx.took(Taken::Fragments(at, self.layout.fs_frag.into()));
+        tx.note_allocated(Allocated::Fragments(at, self.layout.fs_frag.into()));
         Ok(at)
     }
 
@@ -260,7 +260,7 @@ impl Volume {
     pub(crate) fn free(&self, tx: &Tx<'_>, at: Frag, count: u64) -> Result<()> {
         self.check_used(tx, at, count)?;
         self.claim_to_free(tx, at, count)?;
-        tx.give_up(GivenUp::Fragments(at, count));
+        tx.defer(Deferred::Fragments(at, count));
         Ok(())
     }
 
@@ -269,7 +269,7 @@ impl Volume {
     pub(crate) fn free_metadata(&self, tx: &Tx<'_>, at: Frag, count: u64) -> Result<()> {
         self.check_used(tx, at, count)?;
         self.claim_to_free(tx, at, count)?;
-        tx.give_up(GivenUp::Metadata(at, count));
+        tx.defer(Deferred::Metadata(at, count));
         Ok(())
     }
 
@@ -385,7 +385,7 @@ impl Volume {
                 continue;
             }
             if let Some(ino) = self.alloc_inode_in(tx, cgx, directory)? {
-                tx.took(Taken::Inode(ino, directory));
+                tx.note_allocated(Allocated::Inode(ino, directory));
                 return Ok(ino);
             }
         }
@@ -430,7 +430,7 @@ impl Volume {
         if !self.view_group(cgx, |group| isset(group.inosused(), n))? {
             return Err(Error::corrupt("freeing a free inode", format!("inode {ino}")));
         }
-        tx.give_up(GivenUp::Inode(ino, directory));
+        tx.defer(Deferred::Inode(ino, directory));
         Ok(())
     }
 
@@ -456,15 +456,6 @@ impl Volume {
         )?;
         Ok(())
     }
-}
-
-/// A sector that changes when space is freed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum MapSector {
-    /// Of the block of a group.
-    Group(u32, usize),
-    /// Of the summaries.
-    Summary(usize),
 }
 
 /// Bytes at the start of a group's block that have its counts.

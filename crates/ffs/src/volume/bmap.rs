@@ -23,7 +23,7 @@ pub(crate) struct Run {
 
 /// Where the pointer to a block stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PointerPlace {
     /// In the inode.
     Direct(usize),
     /// Behind `levels` indirect blocks (1 to 3), the first of them `di_ib[levels - 1]`; the indices
@@ -33,11 +33,11 @@ pub(crate) enum Place {
 
 impl Volume {
     /// Returns where the pointer to block `lbn` stands.
-    pub(crate) fn place_of(&self, lbn: Lbn) -> Result<Place> {
+    pub(crate) fn place_of(&self, lbn: Lbn) -> Result<PointerPlace> {
         if let Ok(direct) = usize::try_from(lbn.0)
             && direct < NDADDR
         {
-            return Ok(Place::Direct(direct));
+            return Ok(PointerPlace::Direct(direct));
         }
         let n = u64::from(self.layout.fs_nindir);
         let mut rest = lbn.0 - NDADDR as u64;
@@ -45,7 +45,7 @@ impl Volume {
         for levels in 1..=NIADDR {
             if rest < span {
                 let path = [index(rest / (n * n) % n), index(rest / n % n), index(rest % n)];
-                return Ok(Place::Indirect { levels, path });
+                return Ok(PointerPlace::Indirect { levels, path });
             }
             rest -= span;
             span *= n;
@@ -82,7 +82,7 @@ impl Volume {
     /// where its indirect block does.
     pub(crate) fn bmap(&self, ino: u32, di: &Dinode, lbn: Lbn, most: u64) -> Result<Run> {
         match self.place_of(lbn)? {
-            Place::Direct(first) => {
+            PointerPlace::Direct(first) => {
                 let most = most.min((NDADDR - first) as u64);
                 self.run_of(
                     ino,
@@ -91,7 +91,7 @@ impl Volume {
                     |i| self.layout.numfrags(self.layout.blksize(di.size, lbn + i)).max(1),
                 )
             }
-            Place::Indirect { levels, path } => {
+            PointerPlace::Indirect { levels, path } => {
                 let n = u64::from(self.layout.fs_nindir);
                 let depth = |levels: usize| n.pow(u32::try_from(levels).unwrap_or(0));
                 // How far into the blocks behind one pointer, with so many levels below it, the

@@ -11,8 +11,9 @@
 //! Without a log none of this is kept, and what survives a crash is for a checker to find out.
 
 use super::Volume;
-use super::alloc::{MapSector, Part};
+use super::alloc::Part;
 use super::intervals::Intervals;
+use super::tx::MapSector;
 use crate::format::units::Frag;
 use crate::log::wapbl::OrphanChanges;
 use spindle_cache::Resume;
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the present epoch has done that its commit needs.
 #[derive(Default)]
-pub(crate) struct Pending {
+pub(crate) struct PendingCommit {
     freed: Mutex<Freed>,
     freed_frags: AtomicU64,
     orphans: Mutex<Orphans>,
@@ -46,7 +47,7 @@ struct Orphans {
     changes: OrphanChanges,
 }
 
-impl Pending {
+impl PendingCommit {
     /// Returns the fragments that are free once the epoch is committed.
     pub(crate) fn frags(&self) -> u64 {
         self.freed_frags.load(Ordering::Relaxed)

@@ -24,7 +24,7 @@ use crate::format::layout::Layout;
 use crate::format::superblock::{CheckHashes, Superblock};
 use crate::log::wapbl::{Stamp, Wapbl};
 use alloc::Groups;
-use commit::Pending;
+use commit::PendingCommit;
 use policy::Placement;
 use rand::rngs::StdRng;
 use runs::Allocation;
@@ -53,7 +53,7 @@ pub(crate) struct Volume {
     /// The log, if changes go through one.
     pub(crate) log: Option<Arc<Wapbl>>,
     /// What the present epoch has done that its commit needs.
-    pub(crate) pending: Pending,
+    pub(crate) pending: PendingCommit,
     minfree: AtomicU32,
     condition: Condition,
 }
@@ -89,7 +89,7 @@ impl Volume {
             groups: Groups::new(&layout, hashes.groups),
             random: Mutex::new(random),
             log: None,
-            pending: Pending::default(),
+            pending: PendingCommit::default(),
             minfree: AtomicU32::new(superblock.fs.fs_minfree.clamp(0, 99).cast_unsigned()),
             condition: Condition::new(read_only),
             superblock: Mutex::new(superblock),

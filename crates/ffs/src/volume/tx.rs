@@ -14,7 +14,6 @@ use super::Volume;
 use crate::format::dinode::Dinode;
 use crate::format::units::Frag;
 use crate::log::OPERATION_SECTORS;
-use crate::volume::alloc::MapSector;
 use crate::volume::intervals::Intervals;
 use spindle_cache::{Restore, Savepoint, Stream};
 use spindle_vfs::{Error, Result};
@@ -31,14 +30,14 @@ pub(crate) const POINTER_SECTORS: usize = 2;
 /// An open transaction.
 pub struct Tx<'a> {
     cache: spindle_cache::Tx<'a>,
-    work: RefCell<Work>,
+    effects: RefCell<Effects>,
 }
 
 /// What a transaction has done besides changing bytes.
 #[derive(Default)]
-struct Work {
-    taken: Vec<Taken>,
-    given_up: Vec<GivenUp>,
+struct Effects {
+    allocated: Vec<Allocated>,
+    deferred: Vec<Deferred>,
     /// The fragments among it.
     freed: Intervals,
     /// Sectors of the maps that will change when it is entered there.
@@ -47,7 +46,7 @@ struct Work {
 
 /// Something taken from the maps.
 #[derive(Clone, Copy)]
-pub(crate) enum Taken {
+pub(crate) enum Allocated {
     /// So many fragments.
     Fragments(Frag, u64),
     /// An inode, for a directory or not.
@@ -55,7 +54,7 @@ pub(crate) enum Taken {
 }
 
 /// Something given up with the transaction.
-pub(crate) enum GivenUp {
+pub(crate) enum Deferred {
     /// The data of a file in these blocks.
     Data(Arc<Stream>, Range<u64>),
     /// The end of the buffer at this address, which then has this length, in bytes.
@@ -70,11 +69,20 @@ pub(crate) enum GivenUp {
     LastName(u32, u16),
 }
 
+/// A sector of the maps that changes when space is freed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum MapSector {
+    /// A sector of the block of a cylinder group: the number of the group, and of the sector.
+    Group(u32, usize),
+    /// A sector of the summaries, by number.
+    Summary(usize),
+}
+
 /// A moment in a transaction that it can be rolled back to.
 pub(crate) struct Mark {
     cache: Savepoint,
-    taken: usize,
-    given_up: usize,
+    allocated: usize,
+    deferred: usize,
 }
 
 impl<'a> Deref for Tx<'a> {
@@ -86,13 +94,13 @@ impl<'a> Deref for Tx<'a> {
 
 impl Tx<'_> {
     /// Notes what was taken from the maps.
-    pub(crate) fn took(&self, what: Taken) {
-        self.work.borrow_mut().taken.push(what);
+    pub(crate) fn note_allocated(&self, what: Allocated) {
+        self.effects.borrow_mut().allocated.push(what);
     }
 
     /// Notes fragments that are freed; returns false if they were freed before.
     pub(crate) fn frees(&self, at: Frag, count: u64) -> bool {
-        let freed = &mut self.work.borrow_mut().freed;
+        let freed = &mut self.effects.borrow_mut().freed;
         let first = !freed.overlaps(at, count);
         if first {
             freed.insert(at, count);
@@ -101,25 +109,29 @@ impl Tx<'_> {
     }
 
     /// Gives something up when the operation has succeeded.
-    pub(crate) fn give_up(&self, what: GivenUp) {
-        self.work.borrow_mut().given_up.push(what);
+    pub(crate) fn defer(&self, what: Deferred) {
+        self.effects.borrow_mut().deferred.push(what);
     }
 
     /// Claims room in the log for sectors that change when the operation has succeeded.
     pub(crate) fn claim(&self, sectors: Vec<MapSector>) {
-        self.work.borrow_mut().claimed.extend(sectors);
+        self.effects.borrow_mut().claimed.extend(sectors);
     }
 
     /// Returns true if so many more sectors of the log can be changed.
     pub(crate) fn has_room(&self, volume: &Volume, sectors: usize) -> bool {
-        let claimed = self.work.borrow().claimed.len();
+        let claimed = self.effects.borrow().claimed.len();
         self.room() >= (claimed + sectors) * volume.sector()
     }
 
     /// Returns the present moment.
     pub(crate) fn mark(&self) -> Mark {
-        let work = self.work.borrow();
-        Mark { cache: self.cache.savepoint(), taken: work.taken.len(), given_up: work.given_up.len() }
+        let effects = self.effects.borrow();
+        Mark {
+            cache: self.cache.savepoint(),
+            allocated: effects.allocated.len(),
+            deferred: effects.deferred.len(),
+        }
     }
 }
 
@@ -183,24 +195,24 @@ impl Volume {
     /// [`Self::transact`] for an operation that may need more of the log than others. If it does
     /// not get to its end it is taken back, and tried again with as much as an epoch can have; what
     /// is not done then is for a further transaction.
-    pub(crate) fn transact_at_length<R: Restore, T>(
+    pub(crate) fn transact_in_parts<R: Restore, T>(
         &self,
         touched: R,
         change: impl FnMut(&Tx<'_>, &mut R) -> Result<Progress<T>>,
     ) -> Result<Progress<T>> {
-        self.run_at_length(Kind::Other, touched, change)
+        self.run_in_parts(Kind::Other, touched, change)
     }
 
-    /// [`Self::transact_at_length`] for an operation on names.
-    pub(crate) fn transact_naming_at_length<R: Restore, T>(
+    /// [`Self::transact_in_parts`] for an operation on names.
+    pub(crate) fn transact_naming_in_parts<R: Restore, T>(
         &self,
         touched: R,
         change: impl FnMut(&Tx<'_>, &mut R) -> Result<Progress<T>>,
     ) -> Result<Progress<T>> {
-        self.run_at_length(Kind::Naming, touched, change)
+        self.run_in_parts(Kind::Naming, touched, change)
     }
 
-    fn run_at_length<R: Restore, T>(
+    fn run_in_parts<R: Restore, T>(
         &self,
         kind: Kind,
         mut touched: R,
@@ -256,7 +268,7 @@ impl Volume {
                 Kind::Other => self.cache.begin(log_bytes)?,
             };
             if let Some(cache) = begun {
-                return Ok(Tx { cache, work: RefCell::default() });
+                return Ok(Tx { cache, effects: RefCell::default() });
             }
             self.commit()?;
         }
@@ -291,17 +303,17 @@ impl Volume {
     /// When the device fails; nothing is changed any more after that.
     pub(crate) fn roll_back(&self, tx: &Tx<'_>, to: &Mark) -> Result<()> {
         tx.cache.roll_back(to.cache)?;
-        let mut work = tx.work.borrow_mut();
-        let Work { given_up, freed, .. } = &mut *work;
-        for what in given_up.drain(to.given_up..) {
-            if let GivenUp::Fragments(at, _) | GivenUp::Metadata(at, _) = what {
+        let mut effects = tx.effects.borrow_mut();
+        let Effects { deferred, freed, .. } = &mut *effects;
+        for what in deferred.drain(to.deferred..) {
+            if let Deferred::Fragments(at, _) | Deferred::Metadata(at, _) = what {
                 freed.remove(at);
             }
         }
-        for taken in work.taken.drain(to.taken..).rev() {
-            match taken {
-                Taken::Fragments(at, count) => self.free_in_map(&tx.cache, at, count),
-                Taken::Inode(ino, directory) => self.free_inode_in_map(&tx.cache, ino, directory),
+        for allocation in effects.allocated.drain(to.allocated..).rev() {
+            match allocation {
+                Allocated::Fragments(at, count) => self.free_in_map(&tx.cache, at, count),
+                Allocated::Inode(ino, directory) => self.free_inode_in_map(&tx.cache, ino, directory),
             }
             .map_err(|error| self.half_done(error))?;
         }
@@ -310,13 +322,13 @@ impl Volume {
 
     /// Ends a transaction that has done all it should: gives up what it gave up.
     fn finish(&self, tx: Tx<'_>) -> Result<()> {
-        let Work { given_up, .. } = tx.work.take();
+        let Effects { deferred, .. } = tx.effects.take();
         // First what may still be under way to space that others may have next.
-        for what in &given_up {
+        for what in &deferred {
             match what {
-                GivenUp::Data(stream, blocks) => self.cache.discard(stream, blocks.clone())?,
-                GivenUp::Tail(at, len) => self.cache.resize(*at, *len, &tx.cache)?,
-                GivenUp::Metadata(at, count) => {
+                Deferred::Data(stream, blocks) => self.cache.discard(stream, blocks.clone())?,
+                Deferred::Tail(at, len) => self.cache.resize(*at, *len, &tx.cache)?,
+                Deferred::Metadata(at, count) => {
                     let byte = self.layout.byte(*at);
                     self.cache.forget(byte);
                     self.cache.revoke(&tx.cache, byte..byte + (count << self.layout.fs_fshift));
@@ -324,18 +336,18 @@ impl Volume {
                 _ => {}
             }
         }
-        for what in given_up {
+        for what in deferred {
             match what {
-                GivenUp::Metadata(at, count) | GivenUp::Fragments(at, count) => {
+                Deferred::Metadata(at, count) | Deferred::Fragments(at, count) => {
                     self.free_with(&tx.cache, at, count);
                 }
-                GivenUp::Inode(ino, directory) => {
+                Deferred::Inode(ino, directory) => {
                     let freed = self.free_inode_in_map(&tx.cache, ino, directory);
                     self.note_lost(freed, || format!("inode {ino}"));
                     self.pending.forget_orphan(ino);
                 }
-                GivenUp::LastName(ino, mode) => self.pending.add_orphan(ino, mode),
-                GivenUp::Data(..) | GivenUp::Tail(..) => {}
+                Deferred::LastName(ino, mode) => self.pending.add_orphan(ino, mode),
+                Deferred::Data(..) | Deferred::Tail(..) => {}
             }
         }
         tx.cache.commit();

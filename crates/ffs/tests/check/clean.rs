@@ -79,7 +79,7 @@ fn makefs_images() {
     }
 }
 
-/// As [`expect_clean`], and without notes.
+/// Checks as [`expect_clean`], and that there are no notes.
 fn expect_nothing(name: &str, device: &MemoryDevice) -> Report {
     let report = expect_clean(name, device);
     let found: Vec<_> = report.findings.iter().map(ToString::to_string).collect();

@@ -263,7 +263,7 @@ const SUN: &[(&str, Plant)] = &[("an access control list with too many links", |
 
 /// Returns a file at the first free inode of group 0 that no name leads to; the group's accounts do
 /// not know it.
-fn nameless(i: &mut Image) -> u32 {
+fn file_without_name(i: &mut Image) -> u32 {
     let ino = i.find_inode(3, |i, at| i.get::<u16>(at) == 0);
     i.put(i.inode(ino), 0o100_600_u16);
     i.put(i.inode(ino) + 2, 1_u16);
@@ -273,18 +273,18 @@ fn nameless(i: &mut Image) -> u32 {
 /// NetBSD's files without names: what is wrong is only that the maps do not have them.
 const NETBSD: &[(&str, Plant)] = &[
     ("a file without a name", |i| {
-        let ino = nameless(i);
+        let ino = file_without_name(i);
         with(json!({"finding": "UnreferencedFile", "ino": ino}), UNCOUNTED)
     }),
     ("the journal", |i| {
-        let ino = nameless(i);
+        let ino = file_without_name(i);
         i.put(i.sb() + 864, 1_u8);
         i.put(i.sb() + 865, 2_u8);
         i.put(i.sb() + 896, u64::from(ino));
         with(json!({"finding": "InodesMarkedFree", "ino": ino}), &["GroupCounts", "SummaryCounts", "Totals"])
     }),
     ("the quotas of users", |i| {
-        let ino = nameless(i);
+        let ino = file_without_name(i);
         i.put(i.sb() + 904, 0xb746_915e_u32);
         i.put(i.sb() + 912, u64::from(ino));
         with(json!({"finding": "InodesMarkedFree", "ino": ino}), &["GroupCounts", "SummaryCounts", "Totals"])

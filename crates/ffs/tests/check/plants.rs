@@ -33,7 +33,7 @@ const SPACE: &[&str] = &[
 /// What follows from a name that is lost.
 const LOST: &[&str] = &["UnreferencedFile"];
 
-/// Plants damage and tells what it must give.
+/// Plants damage and returns what the check must find.
 pub type Plant = fn(&mut Image) -> Want;
 
 /// What follows from the loss of the root.

@@ -42,13 +42,13 @@ fn notes_are_no_damage() {
     assert!(report.is_clean() && !report.marked_clean);
 }
 
-/// Promise: every phase tells its progress, in order, and never more done than there is.
+/// Promise: every phase reports its progress, in order, and never more done than there is.
 #[test]
 fn progress_goes_through_the_phases() {
     let image = new();
     let mut seen = Vec::new();
-    let mut tell = |progress: Progress| seen.push(progress);
-    check(&MemoryDevice::from_bytes(&image.bytes), &Options::default(), &mut tell).unwrap();
+    let mut progress = |progress: Progress| seen.push(progress);
+    check(&MemoryDevice::from_bytes(&image.bytes), &Options::default(), &mut progress).unwrap();
     assert!(seen.is_sorted_by_key(|p| p.phase) && seen.iter().all(|p| p.done < p.total));
     for phase in [Phase::Inodes, Phase::Names, Phase::Connectivity, Phase::Links, Phase::Groups] {
         assert!(seen.iter().any(|p| p.phase == phase), "{phase}");

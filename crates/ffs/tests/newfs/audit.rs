@@ -36,7 +36,7 @@ fn bit(map: &[u8], n: u32) -> bool {
     map[n as usize / 8] & (1 << (n % 8)) != 0
 }
 
-/// Every account of the file system, recomputed from the maps alone.
+/// Recomputes every count of the file system from the maps alone.
 pub fn audit(device: &dyn Device, superblock: &Superblock, what: &str) {
     let layout = &superblock.layout;
     assert_eq!(superblock.objections(device).unwrap(), [], "{what}");
@@ -147,7 +147,7 @@ fn audit_clusters(superblock: &Superblock, block: &[u8], map: &GroupMap, free: &
     assert_eq!(marked, free, "{what}: cluster map");
 }
 
-/// The position by the arithmetic of the paper's time, on whole sectors.
+/// Computes the rotational positions by the arithmetic of the paper's time, on whole sectors.
 fn audit_rotation(superblock: &Superblock, block: &[u8], map: &GroupMap, free: &[u32], what: &str) {
     let layout = &superblock.layout;
     let (Some(r), Some((btot, b))) = (&layout.rotation, &map.rotational) else { return };
@@ -179,7 +179,7 @@ fn audit_copy(device: &dyn Device, superblock: &Superblock, cgx: u32, what: &str
     }
 }
 
-/// What FreeBSD 15 demands of a superblock before it mounts it (`ffs_subr.c`).
+/// Checks what FreeBSD 15 demands of a superblock before it mounts it (`ffs_subr.c`).
 fn audit_as_freebsd(superblock: &Superblock, what: &str) {
     let fs = &superblock.fs;
     let layout = &superblock.layout;

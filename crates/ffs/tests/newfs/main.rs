@@ -1,4 +1,4 @@
-//! newfs: what it makes is consistent in every account, whoever reads it, and like what the real
+//! newfs: what it makes is consistent in every count, for every reader, and like what the real
 //! ones make.
 
 mod audit;

@@ -79,7 +79,7 @@ impl Tree for V7 {
     type Derived = ();
     type Tx<'a> = Tx<'a>;
     /// Byte offset of a free entry.
-    type Room = u64;
+    type EntrySpace = u64;
 
     const ROOT: u16 = ROOT_INO;
 

@@ -359,7 +359,7 @@ impl FsLog {
 }
 
 structure! {
-    /// Whose newfs has been followed, where the dialect's own fields do not tell: in a word that is
+    /// Whose newfs has been followed, where the dialect's own fields do not say: in a word that is
     /// spare in every dialect but the oldest.
     pub struct FsMark: 1376 {
         /// [`FsMark::NETBSD`], or anything else.

@@ -118,9 +118,9 @@ pub struct Stamp {
 
 /// What a superblock is to the log that belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum SuperblockState {
     /// As we have written it.
-    Settled,
+    Ours,
     /// Some sectors as we were going to write them last, and the others as before.
     Torn,
     /// Written by another system since: nothing in the log holds any more.
@@ -136,17 +136,17 @@ impl Stamp {
     /// Anything else was written by another system, whatever time it says: NetBSD does not set the
     /// time with each write.
     #[must_use]
-    pub fn standing(&self, found: Identity) -> Standing {
+    pub fn state_of(&self, found: Identity) -> SuperblockState {
         let Self { before, after } = self;
         if found == *after {
-            return Standing::Settled;
+            return SuperblockState::Ours;
         }
         let same_size = found.sectors == before.sectors && found.sectors == after.sectors;
         let ours = found.sums.iter().zip(before.sums.iter().zip(&after.sums));
         if same_size && ours.clone().all(|(sum, (before, after))| sum == before || sum == after) {
-            Standing::Torn
+            SuperblockState::Torn
         } else {
-            Standing::Foreign
+            SuperblockState::Foreign
         }
     }
 }
@@ -170,7 +170,7 @@ impl WcHeader {
         ours.then(|| Stamp { before: identity(self.stamp_before), after: identity(self.stamp_after) })
     }
 
-    /// CRC-32C of all fields before it.
+    /// Returns the CRC-32C of all fields before it.
     fn hash(&self) -> u32 {
         let mut bytes = [0; Self::SIZE];
         self.encode(&mut bytes, Endian::Little);

@@ -273,19 +273,19 @@ fn orphans_are_not_listed_again() {
 /// but one sector.
 #[test]
 fn whose_superblock() {
-    use super::Standing;
+    use super::SuperblockState;
     let (before, after) = ([1; 1376], [2; 1376]);
     let stamp = Stamp { before: Identity::of(&before), after: Identity::of(&after) };
-    let standing = |bytes: &[u8]| stamp.standing(Identity::of(bytes));
-    assert_eq!(standing(&after), Standing::Settled);
-    assert_eq!(standing(&before), Standing::Torn);
+    let state_of = |bytes: &[u8]| stamp.state_of(Identity::of(bytes));
+    assert_eq!(state_of(&after), SuperblockState::Ours);
+    assert_eq!(state_of(&before), SuperblockState::Torn);
     let mut torn = after;
     torn[512..1024].copy_from_slice(&before[512..1024]);
-    assert_eq!(standing(&torn), Standing::Torn);
+    assert_eq!(state_of(&torn), SuperblockState::Torn);
     for at in [0, 600, 1375] {
         let mut foreign = after;
         foreign[at] = 3;
-        assert_eq!(standing(&foreign), Standing::Foreign, "{at}");
+        assert_eq!(state_of(&foreign), SuperblockState::Foreign, "{at}");
     }
-    assert_eq!(standing(&after[..1024]), Standing::Foreign);
+    assert_eq!(state_of(&after[..1024]), SuperblockState::Foreign);
 }

@@ -1,8 +1,8 @@
 //! Writing a log: commits, and giving up what was checkpointed.
 //!
-//! Two barriers per commit and no others: before the header, so that it never tells of what is not
-//! there, and after it, so that the commit is durable. Space is used again only once a durable
-//! header has given it up.
+//! Two barriers per commit and no others: before the header, so that it never covers records that
+//! are not there, and after it, so that the commit is durable. Space is used again only once a
+//! durable header has given it up.
 //!
 //! The list of orphans is a record of its own. A commit adds to it what the epoch has orphaned; it
 //! is written anew as a whole only when a checkpoint is going to give up the record that has it, or
@@ -444,7 +444,7 @@ impl Records {
         }
     }
 
-    /// A list of inodes; with `whole` it takes the place of all lists before it.
+    /// Adds a list of inodes; with `whole` it takes the place of all lists before it.
     fn inodes(&mut self, inodes: &BTreeMap<u32, u16>, whole: bool) {
         let all: Vec<_> = inodes.iter().collect();
         let most = self.most(INODE_ENTRY);

@@ -1,7 +1,7 @@
 //! What each system's newfs leaves in the fields that say nothing of where things are.
 //!
-//! The kernels agree on the geometry and hardly look at the rest; their checkers do, and tell by it
-//! whose file system it is. So the differences are a table, one row for each system: see
+//! The kernels agree on the geometry and hardly look at the rest; their checkers do, and conclude
+//! from it whose file system it is. So the differences are a table, one row for each system: see
 //! `docs/DIALECTS.md`.
 
 use crate::format::dialect::Dialect;
@@ -9,7 +9,7 @@ use crate::format::ondisk::{FS_44INODEFMT, FsMark};
 
 /// The fields in which the systems differ.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Habits {
+pub(super) struct Conventions {
     /// `fs_old_flags` says that the flags have moved to `fs_flags` (`FS_FLAGS_UPDATED`).
     pub flags_updated: bool,
     /// `fs_maxbsize` is filled in.
@@ -24,7 +24,7 @@ pub(super) struct Habits {
     pub mark: Option<u32>,
 }
 
-impl Habits {
+impl Conventions {
     /// Returns the row of a system.
     pub const fn of(dialect: Dialect) -> Self {
         let newer = Self {
