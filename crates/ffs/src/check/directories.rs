@@ -24,7 +24,7 @@ const SMALL_SET: usize = 4096;
 /// Bytes read at once where directories lie close together.
 const RUN_BYTES: usize = 64 << 10;
 
-/// What is seen of one directory while it is read.
+/// State of reading one directory.
 struct Scan {
     row: usize,
     ino: u32,

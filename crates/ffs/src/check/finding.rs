@@ -1,4 +1,4 @@
-//! What a check can find: one variant for each kind of damage, with the data that a repair needs.
+//! The findings of a check: one variant for each kind of damage, with the data that a repair needs.
 //!
 //! A finding says where (inode, fragment, group, byte of a directory) and what stands there against
 //! what should. It is made by the phase named beside it and never changed. The text follows the
@@ -9,7 +9,7 @@ use super::terms::{BadAddress, BlockPlace, Counts, Entry, EntryDamage, RootProbl
 spindle_tree::findings! {
     /// The superblock at its standard place cannot be used; a replica is.
     SuperblockUnusable: Setup, Damage {
-        /// What is wrong with it.
+        /// The reason why it cannot be used.
         why: String,
         /// Byte of the replica that was used.
         replica: u64,
@@ -19,9 +19,9 @@ spindle_tree::findings! {
     SuperblockField: Setup, Damage {
         /// Its name.
         field: &'static str,
-        /// What it says.
+        /// The value found.
         found: i64,
-        /// What it can be.
+        /// The possible values.
         expected: String,
     } "IMPOSSIBLE {field}={found} IN SUPERBLOCK, SHOULD BE {expected}";
 
@@ -41,9 +41,9 @@ spindle_tree::findings! {
         byte: u64,
         /// Name of the field.
         field: &'static str,
-        /// What the replica says.
+        /// The value in the replica.
         found: i64,
-        /// What the superblock says.
+        /// The value in the superblock.
         expected: i64,
     } "CG {cgx}: VALUES IN SUPER BLOCK DISAGREE WITH THOSE IN ALTERNATE AT BYTE {byte}: {field} IS {found}, NOT {expected}";
 
@@ -53,9 +53,9 @@ spindle_tree::findings! {
         cgx: u32,
         /// Byte on the device.
         byte: u64,
-        /// What is recorded.
+        /// The hash recorded.
         found: u32,
-        /// What its bytes give.
+        /// The hash of its bytes.
         expected: u32,
     } "CG {cgx}: ALTERNATE SUPERBLOCK AT BYTE {byte}: BAD CHECK-HASH {found:#x} vs {expected:#x}";
 
@@ -63,9 +63,9 @@ spindle_tree::findings! {
     RecoveryRecord: Setup, Damage {
         /// Name of the field.
         field: &'static str,
-        /// What the record says.
+        /// The value in the record.
         found: i64,
-        /// What the superblock says.
+        /// The value in the superblock.
         expected: i64,
     } "RECOVERY RECORD DISAGREES WITH SUPERBLOCK: {field} IS {found}, NOT {expected}";
 
@@ -91,7 +91,7 @@ spindle_tree::findings! {
         byte: u64,
         /// Bytes.
         bytes: u64,
-        /// What the device says.
+        /// The device's error.
         why: String,
     } "CANNOT READ {bytes} BYTES AT {byte}: {why}";
 
@@ -139,7 +139,7 @@ spindle_tree::findings! {
         ino: u32,
         /// Number of the pointer: direct ones first, then indirect ones.
         index: u32,
-        /// What it holds.
+        /// The pointer.
         pointer: u64,
     } "UNKNOWN FILE TYPE I={ino}: POINTER {index} IS {pointer} BEYOND ITS SIZE";
 
@@ -151,7 +151,7 @@ spindle_tree::findings! {
         frag: u64,
         /// First such pointer.
         index: u32,
-        /// How many there are.
+        /// Number of such pointers.
         pointers: u32,
     } "PARTIALLY TRUNCATED INODE I={ino}: {pointers} POINTERS FROM {index} IN INDIRECT BLOCK {frag}";
 
@@ -165,7 +165,7 @@ spindle_tree::findings! {
         frag: u64,
         /// Fragments it claims there.
         frags: u32,
-        /// Why that is wrong.
+        /// The reason.
         why: BadAddress,
     } "{frag} BAD I={ino} ({place}: {frags} fragments {why})";
 
@@ -217,9 +217,9 @@ spindle_tree::findings! {
     InodeCheckHash: Inodes, Damage, at (*ino) {
         /// Inode.
         ino: u32,
-        /// What is recorded.
+        /// The hash recorded.
         found: u32,
-        /// What its bytes give.
+        /// The hash of its bytes.
         expected: u32,
     } "INODE CHECK-HASH FAILED I={ino} ({found:#x} vs {expected:#x})";
 
@@ -239,7 +239,7 @@ spindle_tree::findings! {
         ino: u32,
         /// Number of the pointer.
         index: u32,
-        /// What it holds.
+        /// The pointer.
         pointer: u64,
     } "EXTENDED ATTRIBUTES OF I={ino}: POINTER {index} IS {pointer} BEYOND THEIR SIZE";
 
@@ -267,9 +267,9 @@ spindle_tree::findings! {
     FreeInodeCheckHash: Inodes, Note {
         /// Inode.
         ino: u32,
-        /// What is recorded.
+        /// The hash recorded.
         found: u32,
-        /// What its bytes give.
+        /// The hash of its bytes.
         expected: u32,
     } "FREE INODE I={ino} HAS CHECK-HASH {found:#x}, NOT {expected:#x}";
 
@@ -323,7 +323,7 @@ spindle_tree::findings! {
         offset: u64,
         /// Bytes to the end of the chunk.
         bytes: u32,
-        /// What is wrong.
+        /// The problem.
         why: EntryDamage,
     } "DIRECTORY CORRUPTED I={ino} AT BYTE {offset}: {why}, {bytes} BYTES UNREADABLE";
 
@@ -331,7 +331,7 @@ spindle_tree::findings! {
     BadDot: Names, Damage, at (*ino) {
         /// The directory.
         ino: u32,
-        /// What it names.
+        /// The inode that it names.
         found: u32,
     } "BAD INODE NUMBER FOR '.' I={ino} (IS {found})";
 
@@ -345,7 +345,7 @@ spindle_tree::findings! {
     BadDotdot: Names, Damage, at (*ino) {
         /// The directory.
         ino: u32,
-        /// What it names.
+        /// The inode that it names.
         found: u32,
         /// The parent.
         parent: u32,
@@ -417,7 +417,7 @@ spindle_tree::findings! {
     UnreferencedDirectory: Connectivity, Damage, at (*ino) {
         /// The directory.
         ino: u32,
-        /// What its ".." names, 0 for none.
+        /// The inode that its ".." names, 0 for none.
         dotdot: u32,
     } "UNREF DIR I={ino} (PARENT WAS I={dotdot})";
 
@@ -459,7 +459,7 @@ spindle_tree::findings! {
     GroupUnusable: Groups, Damage {
         /// Group.
         cgx: u32,
-        /// What is wrong.
+        /// The problem.
         why: String,
     } "CG {cgx}: BAD CYLINDER GROUP: {why}";
 
@@ -469,9 +469,9 @@ spindle_tree::findings! {
         cgx: u32,
         /// Its name.
         field: &'static str,
-        /// What it says.
+        /// The value found.
         found: i64,
-        /// What it should say, or its upper bound.
+        /// The right value, or its upper bound.
         expected: i64,
     } "CG {cgx}: {field} IS {found}, SHOULD BE {expected}";
 
@@ -479,9 +479,9 @@ spindle_tree::findings! {
     GroupCheckHash: Groups, Damage {
         /// Group.
         cgx: u32,
-        /// What is recorded.
+        /// The hash recorded.
         found: u32,
-        /// What its bytes give.
+        /// The hash of its bytes.
         expected: u32,
     } "CG {cgx}: BAD CHECK-HASH {found:#x} vs {expected:#x}";
 
@@ -521,9 +521,9 @@ spindle_tree::findings! {
     GroupCounts: Groups, Damage {
         /// Group.
         cgx: u32,
-        /// What it says.
+        /// The value found.
         found: Counts,
-        /// What there is.
+        /// The value counted.
         expected: Counts,
     } "CG {cgx}: SUMMARY INFORMATION BAD ({found}; SHOULD BE {expected})";
 
@@ -533,9 +533,9 @@ spindle_tree::findings! {
         cgx: u32,
         /// Length of the runs.
         frags: u32,
-        /// What it says.
+        /// The value found.
         found: u32,
-        /// What there is.
+        /// The value counted.
         expected: u32,
     } "CG {cgx}: {found} FREE RUNS OF {frags} FRAGS, SHOULD BE {expected}";
 
@@ -555,9 +555,9 @@ spindle_tree::findings! {
         cgx: u32,
         /// Length of the clusters.
         blocks: u32,
-        /// What it says.
+        /// The value found.
         found: u32,
-        /// What there is.
+        /// The value counted.
         expected: u32,
     } "CG {cgx}: {found} FREE CLUSTERS OF {blocks} BLOCKS, SHOULD BE {expected}";
 
@@ -567,9 +567,9 @@ spindle_tree::findings! {
         cgx: u32,
         /// Cylinder in the group.
         cylinder: u32,
-        /// What it says.
+        /// The value found.
         found: i32,
-        /// What there is.
+        /// The value counted.
         expected: i32,
     } "CG {cgx}: {found} FREE BLOCKS IN CYLINDER {cylinder}, SHOULD BE {expected}";
 
@@ -581,9 +581,9 @@ spindle_tree::findings! {
         cylinder: u32,
         /// Rotational position.
         position: u32,
-        /// What it says.
+        /// The value found.
         found: i32,
-        /// What there is.
+        /// The value counted.
         expected: i32,
     } "CG {cgx}: {found} FREE BLOCKS IN CYLINDER {cylinder} AT POSITION {position}, SHOULD BE {expected}";
 
@@ -591,9 +591,9 @@ spindle_tree::findings! {
     SummaryCounts: Groups, Damage {
         /// Group.
         cgx: u32,
-        /// What it says.
+        /// The value found.
         found: Counts,
-        /// What there is.
+        /// The value counted.
         expected: Counts,
     } "FREE BLK COUNT(S) WRONG IN SUPERBLK: CG {cgx} HAS {found}, SHOULD BE {expected}";
 
@@ -609,18 +609,18 @@ spindle_tree::findings! {
 
     /// The counts of the whole file system.
     Totals: Groups, Damage {
-        /// What the superblock says.
+        /// The value in the superblock.
         found: Counts,
-        /// What there is.
+        /// The value counted.
         expected: Counts,
     } "SUMMARY BLK COUNT(S) WRONG IN SUPERBLK ({found}; SHOULD BE {expected})";
 
     /// The counts where systems before UFS2 look for them, in a file system whose writer counts
     /// elsewhere.
     OldTotals: Groups, Note {
-        /// What they say.
+        /// The values found.
         found: Counts,
-        /// What there is.
+        /// The value counted.
         expected: Counts,
     } "SUMMARY BLK COUNT(S) FOR OLDER SYSTEMS ARE OUT OF DATE ({found}; SHOULD BE {expected})";
 }

@@ -19,7 +19,7 @@ use crate::format::units::Frag;
 /// Bytes of summaries read at once.
 const RUN_BYTES: usize = 1 << 20;
 
-/// What a group block should hold.
+/// The contents that a group block should have.
 struct Expected {
     inosused: Vec<u8>,
     blksfree: Vec<u8>,

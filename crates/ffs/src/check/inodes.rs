@@ -371,7 +371,8 @@ fn impossible(layout: &Layout, ino: u32, node: &Node) -> Option<Finding> {
     })
 }
 
-/// Why no file can hold `frags` fragments at `frag`, if so (`chkrange` of fsck).
+/// Returns the reason why no file can hold `frags` fragments at `frag`, if there is one (`chkrange`
+/// of fsck).
 pub(super) fn bad_address(layout: &Layout, frag: u64, frags: u32) -> Option<BadAddress> {
     if !layout.contains(Frag(frag), frags.into()) {
         return Some(BadAddress::OutOfRange);

@@ -44,7 +44,7 @@ use spindle_vfs::Result;
 use state::State;
 use std::fmt;
 
-/// How to check.
+/// Settings of a check.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Use the superblock replica at this byte instead of the standard one.
@@ -59,7 +59,7 @@ impl Default for Options {
     }
 }
 
-/// How far a check is.
+/// Progress of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The phase.
@@ -70,7 +70,7 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// What the file system holds, as found by the check.
+/// The contents of the file system, as counted by the check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Usage {
     /// Inodes in use.
@@ -104,10 +104,10 @@ impl fmt::Display for Usage {
     }
 }
 
-/// The outcome of a check.
+/// The result of a check.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was found, in the order of the phases.
+    /// The findings, in the order of the phases.
     pub findings: Vec<Found>,
     /// Findings beyond [`Options::limit`], which are not listed.
     pub unlisted: u64,
@@ -117,7 +117,7 @@ pub struct Report {
     pub marked_clean: bool,
     /// Byte of the replica that stood in for the superblock.
     pub replica: Option<u64>,
-    /// What the file system holds.
+    /// The contents of the file system.
     pub usage: Usage,
     /// Bytes read from the device.
     pub bytes_read: u64,
@@ -173,7 +173,7 @@ struct Checker<'a> {
     inode_reader: Reader<'a>,
     state: State,
     findings: Findings,
-    /// What phase 5 counted.
+    /// The counts of phase 5.
     free: Counts,
     progress: &'a mut dyn FnMut(Progress),
 }

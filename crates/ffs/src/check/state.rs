@@ -1,4 +1,4 @@
-//! What a check knows of the file system: the state that each phase adds to and the next ones read.
+//! The state of a check: the state that each phase adds to and the next ones read.
 //!
 //! Everything grows with the file system only, never with a number that was merely read: a bit for
 //! each fragment, eight bytes for each initialised inode, a row for each directory and each block
@@ -70,17 +70,17 @@ pub(super) struct Directory {
     /// The directory that names it and where, 0 for none.
     pub(super) parent: u32,
     pub(super) entry_at: u64,
-    /// What its ".." names; 0 for none.
+    /// Inode that its ".." names; 0 for none.
     pub(super) dotdot: u32,
     pub(super) link: Link,
 }
 
-/// Whether a directory hangs from the root.
+/// Connection of a directory with the root.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Link {
     Unknown,
     Climbing,
-    /// So many steps from it.
+    /// Connected, with this number of steps.
     Reached(u32),
     /// The top of a tree that does not.
     Orphan,

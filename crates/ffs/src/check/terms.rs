@@ -94,7 +94,7 @@ impl fmt::Display for BlockPlace {
     }
 }
 
-/// Why an address cannot be a file's.
+/// The reason why an address cannot be a file's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BadAddress {
@@ -116,13 +116,13 @@ impl fmt::Display for BadAddress {
     }
 }
 
-/// What is wrong with the root.
+/// The problem of the root directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RootProblem {
     /// Its inode is free.
     Unallocated,
-    /// It is something else.
+    /// It is not a directory.
     NotDirectory,
     /// Its inode must be cleared.
     Damaged,
@@ -138,7 +138,7 @@ impl fmt::Display for RootProblem {
     }
 }
 
-/// What is wrong with the structure of an entry.
+/// The problem of the structure of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryDamage {

@@ -13,7 +13,7 @@ use crate::format::units::{Frag, Lbn};
 use spindle_device::Error;
 use spindle_ondisk::Field;
 
-/// What the walk comes upon.
+/// A step of the walk.
 pub(super) enum Step<'a> {
     /// A pointer.
     Block(Piece),
@@ -31,7 +31,7 @@ pub(super) struct Piece {
     pub(super) frags: u32,
 }
 
-/// What the caller wants next.
+/// The answer of the caller to a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     Continue,

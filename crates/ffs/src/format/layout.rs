@@ -35,7 +35,7 @@ pub enum Version {
     Ufs2,
 }
 
-/// How a UFS1 inode keeps owners, and directories their names' kinds.
+/// Format of the owners in a UFS1 inode, and of the types of names in directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub enum InodeFormat {
     /// 16-bit owners, 16-bit name lengths (4.2BSD, 4.3BSD).

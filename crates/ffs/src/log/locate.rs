@@ -4,7 +4,7 @@
 //! The superblock leads to the log: on NetBSD's dialect through its own fields, elsewhere through
 //! spare ones ([`FsLog`]). Its space belongs to a file, so that every other system leaves it alone.
 //!
-//! Whether what it holds may be replayed is decided by the *stamp* in its header. We never write
+//! The *stamp* in its header decides whether its contents may be replayed. We never write
 //! the superblock before the header says what each of its sectors will be, and was
 //! ([`crate::log::wapbl::Stamp`]). A superblock with a sector that is neither was written by
 //! another system since, and the log is not believed. One of either state that is clean needs no

@@ -6,7 +6,7 @@
 pub(crate) mod locate;
 pub(crate) mod wapbl;
 
-/// Whether changes go through a log, which makes them survive a crash in order and whole.
+/// Use of the log, which makes changes survive a crash in order and whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogUse {
     /// Through the one that is there. Without one, nothing is promised after a crash.

@@ -14,7 +14,7 @@ use crate::format::rotation::Rotation;
 use spindle_ondisk::{Endian, Field};
 use std::collections::BTreeMap;
 
-/// What the first group holds besides its structures.
+/// Contents of the first cylinder group besides its structures.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Used {
     /// Fragments in use: address and length.
@@ -24,7 +24,8 @@ pub(super) struct Used {
     pub directories: u32,
 }
 
-/// What makes groups differ: first or not, shift of the structures, fragments.
+/// The properties in which cylinder groups differ: first or not, shift of the structures,
+/// fragments.
 type Kind = (bool, u64, u32);
 
 #[derive(Clone, Debug)]

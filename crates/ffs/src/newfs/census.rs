@@ -1,4 +1,4 @@
-//! How much space a tree of files will take, and the smallest file system that holds it.
+//! The space that a tree of files will take, and the smallest file system that holds it.
 //!
 //! A [`Census`] gets every object in the order in which they will be created and does what
 //! the allocator will do with them: whole blocks, indirect blocks, and the last pieces of small
@@ -17,7 +17,7 @@ const DIRBLKSIZ: u64 = 512;
 /// Solaris keeps shorter links in the inode.
 const SUN_SYMLINKLEN: u64 = 57;
 
-/// What a tree needs in a file system of certain block and fragment sizes.
+/// The space that a tree needs in a file system of certain block and fragment sizes.
 #[derive(Clone, Debug)]
 pub struct Census {
     bsize: u64,

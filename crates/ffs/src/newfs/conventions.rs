@@ -1,4 +1,4 @@
-//! What each system's newfs leaves in the fields that say nothing of where things are.
+//! The values that each system's newfs leaves in fields that do not affect the layout.
 //!
 //! The kernels agree on the geometry and hardly look at the rest; their checkers do, and conclude
 //! from it whose file system it is. So the differences are a table, one row for each system: see
@@ -20,7 +20,7 @@ pub(super) struct Conventions {
     pub ufs2_inodefmt: i32,
     /// `cg_ncyl` of the last group of UFS1 whose groups are cylinders of a fake disk.
     pub last_ncyl: i16,
-    /// What the superblock says of whom it was made for, where nothing else does.
+    /// Mark of the system for which it was made, where no other field says so.
     pub mark: Option<u32>,
 }
 

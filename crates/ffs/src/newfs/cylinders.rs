@@ -55,7 +55,7 @@ impl Tables {
     }
 }
 
-/// What the geometry contributes to the superblock.
+/// The fields of the superblock that come from the geometry.
 #[derive(Clone, Debug)]
 pub(super) struct Cylinders {
     pub rotation: Rotation,

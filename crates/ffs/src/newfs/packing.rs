@@ -22,7 +22,7 @@ const SMALL_GROUPS: u64 = 16;
 struct Packing<'a> {
     frame: &'a Frame,
     ufs1: bool,
-    /// So many inodes for so many fragments.
+    /// Inodes for a number of fragments.
     inodes: u64,
     per_frags: u64,
 }

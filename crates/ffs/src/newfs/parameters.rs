@@ -1,4 +1,4 @@
-//! What a user may ask of newfs, and what each system takes where nothing was asked.
+//! The parameters of newfs, and each system's defaults.
 //!
 //! [`Parameters`] are wishes: everything that is `None` gets the default of the dialect's own
 //! newfs. [`Parameters::resolve`] checks each wish by itself; whether they fit together is the
@@ -19,9 +19,9 @@ pub const DEV_BSIZE: u32 = 512;
 pub struct ParameterError {
     /// Name of the parameter.
     pub parameter: &'static str,
-    /// What was asked for, or came out.
+    /// The value that was asked for, or computed.
     pub value: String,
-    /// What is possible.
+    /// The possible values.
     pub allowed: String,
 }
 
@@ -118,7 +118,7 @@ pub struct Parameters {
     pub maxbpg: Option<u32>,
     /// Largest extent in bytes (`fs_maxbsize`).
     pub maxbsize: Option<u32>,
-    /// What to save.
+    /// Optimise for time or for space.
     pub optimization: Option<Optimization>,
     /// Expected size of a file in bytes.
     pub avgfilesize: Option<u32>,

@@ -34,7 +34,7 @@ pub struct Plan {
     pub layout: Layout,
     /// Whose rules it follows.
     pub dialect: Dialect,
-    /// What was changed or left out on the way, for the user to read.
+    /// Notes for the user: what was changed or left out.
     pub notes: Vec<String>,
 }
 

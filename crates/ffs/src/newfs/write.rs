@@ -32,7 +32,7 @@ const DI_GEN_UFS2: usize = 80;
 /// Requests kept under way.
 const IN_FLIGHT: usize = 8;
 
-/// What is settled when writing starts.
+/// Values that are fixed when writing starts.
 struct Stamp {
     now: Timestamp,
     id: i32,

@@ -31,8 +31,8 @@ pub(crate) struct Entry {
     pub(crate) namlen: usize,
     /// Its kind, where the format says.
     pub(crate) kind: Option<FileKind>,
-    /// What is wrong with it, if nobody can use it: it keeps its space and is otherwise passed
-    /// over.
+    /// The problem that makes it unusable, if there is one: it keeps its space and is otherwise
+    /// passed over.
     pub(crate) damage: Option<&'static str>,
 }
 

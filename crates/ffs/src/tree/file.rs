@@ -21,7 +21,7 @@ use spindle_vfs::{Error, Privilege, Result, Seek};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What the blocks of a file hold, which decides how their bytes are reached.
+/// The content of the blocks of a file, which decides how their bytes are accessed.
 #[derive(Clone, Copy)]
 pub(crate) enum Content<'a> {
     /// File data: the file's stream.
@@ -34,7 +34,7 @@ pub(crate) enum Content<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Placed {
     pub(crate) at: Frag,
-    /// It was allocated just now and holds nothing of the file.
+    /// The block was allocated just now and holds nothing of the file.
     pub(crate) fresh: bool,
 }
 
@@ -133,7 +133,7 @@ impl Ffs {
         }
     }
 
-    /// [`Self::place`], which leaves nothing behind if it fails.
+    /// Does what [`Self::place`] does, and rolls back if it fails.
     fn place_or_roll_back(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request<'_>) -> Result<Placed> {
         let (mark, before) = (tx.mark(), di.clone());
         self.place(tx, di, request).or_else(|error| {

@@ -18,10 +18,10 @@ pub(crate) const LINK_MAX: u16 = 32767;
 
 /// An inode in memory.
 pub(crate) type Inode = spindle_tree::InodeOf<Ffs>;
-/// What the lock of an inode protects.
+/// The state of an inode, which its lock protects.
 pub(crate) type State = spindle_tree::StateOf<Ffs>;
 
-/// What is derived from an inode.
+/// State derived from an inode and kept with it in memory.
 pub struct Derived {
     /// The epoch that last changed where its data is, or its size.
     pub(crate) mapped_in: Epoch,

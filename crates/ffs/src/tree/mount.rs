@@ -22,26 +22,26 @@ use spindle_tree::{Nodes, NodesOf, Operations};
 use spindle_vfs::{AtimePolicy, Error, FileKind, Objection, Result};
 use std::sync::Arc;
 
-/// How to open a file system.
+/// Settings for opening a file system.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
-    /// Change nothing at all.
+    /// Write nothing to the device.
     pub read_only: bool,
     /// Write in spite of objections that can be overridden.
     pub force: bool,
-    /// Take it for this dialect, whatever it looks like.
+    /// The dialect; detected if `None`.
     pub dialect: Option<Dialect>,
-    /// When reading changes the access time.
+    /// Rule by which reads change access times.
     pub atime: AtimePolicy,
-    /// Start value of random numbers; from the system without one.
+    /// Seed of the random numbers; from the system if `None`.
     pub seed: Option<u64>,
-    /// How much metadata to keep in memory.
+    /// Settings of the cache.
     pub cache: Settings,
-    /// Where files go on when the block behind their last one is taken.
+    /// Allocation policy when the block behind the last one of a file is in use.
     pub allocation: Allocation,
-    /// Whether changes go through a log.
+    /// Use of the log.
     pub log: LogUse,
-    /// Bytes of a log that is made; a share of the file system without it.
+    /// Size of a new log in bytes; a share of the file system if `None`.
     pub log_bytes: Option<u64>,
 }
 

@@ -42,7 +42,7 @@ pub struct Change {
     pub new: Value,
 }
 
-/// What to change; `None` leaves it as it is.
+/// Changes to make; `None` leaves a parameter as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
     /// Blocks in a cluster: 1 to [`MAX_CLUSTER_BYTES`].
@@ -55,7 +55,7 @@ pub struct Tuning {
     pub avgfilesize: Option<u32>,
     /// The reserve in percent: 0 to 99.
     pub minfree: Option<u32>,
-    /// What to save.
+    /// Optimise for time or for space.
     pub optimization: Option<Optimization>,
     /// Expected files in a directory: at least 1.
     pub avgfpdir: Option<u32>,
@@ -183,7 +183,7 @@ impl Tuning {
     }
 }
 
-/// How to write.
+/// Settings for writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Write in spite of objections that can be overridden.
@@ -192,14 +192,14 @@ pub struct Options {
     pub replicas: bool,
 }
 
-/// What was done.
+/// The changes that were made.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Each parameter asked for, with what it was and is.
     pub changes: Vec<Change>,
-    /// What goes badly together, as sentences' parts.
+    /// Advice about settings that go badly together, as parts of sentences.
     pub notes: Vec<String>,
-    /// How many replicas were written.
+    /// Number of replicas written.
     pub replicas: u32,
     /// The superblock as it is on the device now.
     pub superblock: Superblock,

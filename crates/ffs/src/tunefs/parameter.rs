@@ -1,4 +1,5 @@
-//! What can be tuned: names, units, which formats have it, and where each keeps it.
+//! The parameters that can be tuned: names, units, which formats have them, and where each keeps
+//! them.
 
 use crate::format::dialect::Dialect;
 use crate::format::ondisk::{FS_OPTSPACE, FS_OPTTIME, flags};
@@ -106,7 +107,8 @@ pub fn settings(superblock: &Superblock) -> Vec<(Parameter, Value)> {
         .collect()
 }
 
-/// Why this format does not have the parameter, as the rest of a sentence; `None` if it has it.
+/// Returns the reason why this format does not have the parameter, as the rest of a sentence;
+/// `None` if it has it.
 pub(super) fn lacks(superblock: &Superblock, parameter: Parameter) -> Option<String> {
     let (dialect, newer) = (superblock.dialect, superblock.has_new_fields());
     match parameter {

@@ -5,7 +5,7 @@
 //! transaction. A group's lock is the last one taken; nothing is waited for under it but the
 //! group's own block.
 //!
-//! What is taken is noted in the transaction, which gives it back if it fails. What is freed is
+//! The transaction notes what is allocated, and gives it back if it fails. What is freed is
 //! only noted there, after a look at the maps: it is entered into them when the transaction has
 //! succeeded, and with a log when its epoch is committed ([`crate::volume::commit`]).
 

@@ -22,7 +22,7 @@ use spindle_vfs::{Error, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the present epoch has done that its commit needs.
+/// Frees and orphans of the present epoch, which its commit enters.
 #[derive(Default)]
 pub(crate) struct PendingCommit {
     freed: Mutex<Freed>,
@@ -30,7 +30,7 @@ pub(crate) struct PendingCommit {
     orphans: Mutex<Orphans>,
 }
 
-/// What was freed, and not entered into the maps yet.
+/// Space that was freed and is not entered into the maps yet.
 #[derive(Default)]
 struct Freed {
     runs: Intervals,
@@ -43,7 +43,7 @@ struct Freed {
 struct Orphans {
     /// All of them, with their modes.
     all: BTreeMap<u32, u16>,
-    /// What has changed since the last commit.
+    /// Changes since the last commit.
     changes: OrphanChanges,
 }
 

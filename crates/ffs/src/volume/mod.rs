@@ -52,7 +52,7 @@ pub(crate) struct Volume {
     random: Mutex<StdRng>,
     /// The log, if changes go through one.
     pub(crate) log: Option<Arc<Wapbl>>,
-    /// What the present epoch has done that its commit needs.
+    /// Frees and orphans of the present epoch.
     pub(crate) pending: PendingCommit,
     minfree: AtomicU32,
     condition: Condition,

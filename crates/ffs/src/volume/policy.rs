@@ -36,7 +36,7 @@ pub enum Preference {
     NewGroup(u32),
 }
 
-/// What [`block_preference`] is asked about.
+/// The block that [`block_preference`] is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct NextBlock {
     /// Number of the block in its file.
@@ -52,7 +52,7 @@ pub struct NextBlock {
     pub contiguous: u32,
 }
 
-/// What [`block_preference`] goes by.
+/// The settings that [`block_preference`] follows.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement {
     /// Direct pointers: where these end, a file first leaves its group.

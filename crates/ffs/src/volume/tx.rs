@@ -7,7 +7,7 @@
 //! file data in it, names that were the last ones. Inodes in memory that an operation changes are
 //! kept as they were ([`Restore`]).
 //!
-//! What the caller must do: name in [`Volume::transact`] each inode whose state it changes, and
+//! The caller must name in [`Volume::transact`] each inode whose state it changes, and
 //! write over data that was there before only when nothing else can fail.
 
 use super::Volume;
@@ -33,7 +33,7 @@ pub struct Tx<'a> {
     effects: RefCell<Effects>,
 }
 
-/// What a transaction has done besides changing bytes.
+/// The effects of a transaction other than changed bytes.
 #[derive(Default)]
 struct Effects {
     allocated: Vec<Allocated>,
@@ -44,24 +44,25 @@ struct Effects {
     claimed: HashSet<MapSector>,
 }
 
-/// Something taken from the maps.
+/// Something allocated in the maps.
 #[derive(Clone, Copy)]
 pub(crate) enum Allocated {
-    /// So many fragments.
+    /// Fragments: the first, and their number.
     Fragments(Frag, u64),
     /// An inode, for a directory or not.
     Inode(u32, bool),
 }
 
-/// Something given up with the transaction.
+/// Something that happens when the transaction has succeeded: space, an inode or a name is given
+/// up.
 pub(crate) enum Deferred {
     /// The data of a file in these blocks.
     Data(Arc<Stream>, Range<u64>),
     /// The end of the buffer at this address, which then has this length, in bytes.
     Tail(u64, usize),
-    /// The buffer of so many fragments, and its space.
+    /// The buffer at a fragment, of this number of fragments, and its space.
     Metadata(Frag, u64),
-    /// So many fragments.
+    /// Fragments: the first, and their number.
     Fragments(Frag, u64),
     /// An inode, of a directory or not.
     Inode(u32, bool),
@@ -93,7 +94,7 @@ impl<'a> Deref for Tx<'a> {
 }
 
 impl Tx<'_> {
-    /// Notes what was taken from the maps.
+    /// Notes what was allocated in the maps.
     pub(crate) fn note_allocated(&self, what: Allocated) {
         self.effects.borrow_mut().allocated.push(what);
     }
@@ -108,7 +109,7 @@ impl Tx<'_> {
         first
     }
 
-    /// Gives something up when the operation has succeeded.
+    /// Has something done when the operation has succeeded.
     pub(crate) fn defer(&self, what: Deferred) {
         self.effects.borrow_mut().deferred.push(what);
     }
@@ -145,7 +146,7 @@ impl Restore for Dinode {
     }
 }
 
-/// How far an operation has got that may need more of the log than there is.
+/// Progress of an operation that may need more of the log than there is.
 pub(crate) enum Progress<T> {
     /// To its end.
     Done(T),
@@ -163,7 +164,7 @@ impl<T> Progress<T> {
     }
 }
 
-/// How a transaction is begun.
+/// Kind of a transaction.
 #[derive(Clone, Copy)]
 enum Kind {
     /// For an operation on names, whose order on the device matters where the mount is synchronous.
@@ -192,7 +193,7 @@ impl Volume {
         self.run(self.begin(Kind::Naming, OPERATION_SECTORS * self.sector())?, touched, change)
     }
 
-    /// [`Self::transact`] for an operation that may need more of the log than others. If it does
+    /// Does what [`Self::transact`] does for an operation that may need more of the log. If it does
     /// not get to its end it is taken back, and tried again with as much as an epoch can have; what
     /// is not done then is for a further transaction.
     pub(crate) fn transact_in_parts<R: Restore, T>(
@@ -320,7 +321,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Ends a transaction that has done all it should: gives up what it gave up.
+    /// Ends a transaction that has succeeded: does what was deferred.
     fn finish(&self, tx: Tx<'_>) -> Result<()> {
         let Effects { deferred, .. } = tx.effects.take();
         // First what may still be under way to space that others may have next.
@@ -354,7 +355,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Notes that something was given up and could not be entered into the maps: no file has it any
+    /// Notes that something was freed and could not be entered into the maps: no file has it any
     /// more, and a check will find it.
     pub(crate) fn note_lost(&self, freed: Result<()>, what: impl FnOnce() -> String) {
         if let Err(error) = freed {

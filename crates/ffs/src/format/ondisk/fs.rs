@@ -318,7 +318,7 @@ impl Fs {
 }
 
 structure! {
-    /// What NetBSD keeps in the middle of the superblock (`sys/ufs/ffs/fs.h` of NetBSD).
+    /// The fields that NetBSD keeps in the middle of the superblock (`sys/ufs/ffs/fs.h` of NetBSD).
     pub struct FsNetBsd: 1376 {
         /// WAPBL version, 1.
         864 fs_journal_version: u8,
@@ -373,8 +373,8 @@ impl FsMark {
 }
 
 structure! {
-    /// What Solaris keeps at the end of the superblock (`ufs_fs.h`; on x86 `fs_state` stands at
-    /// 132).
+    /// The fields that Solaris keeps at the end of the superblock (`ufs_fs.h`; on x86 `fs_state`
+    /// stands at 132).
     pub struct FsSun: 1376 {
         /// Flags of reclaiming threads.
         1328 fs_reclaim: i32,
@@ -388,7 +388,7 @@ structure! {
 }
 
 impl FsSun {
-    /// What `fs_state` and `fs_time` add up to when `fs_clean` can be believed.
+    /// The sum of `fs_state` and `fs_time` when `fs_clean` can be believed.
     pub const FSOKAY: i32 = 0x7c26_9d38;
     /// `fs_clean`: in use.
     pub const FSACTIVE: i8 = 0;
@@ -401,8 +401,8 @@ impl FsSun {
 }
 
 structure! {
-    /// What newfs leaves in front of a UFS2 superblock so that its replicas can be found (`struct
-    /// fsrecovery`).
+    /// The record that newfs leaves in front of a UFS2 superblock so that its replicas can be found
+    /// (`struct fsrecovery`).
     pub struct FsRecovery: 20 {
         /// `fs_magic`.
         0 fsr_magic: i32,

@@ -83,7 +83,7 @@ structure! {
 /// Sectors of [`DEV_BSIZE`] in the largest superblock (`SBLOCKSIZE`).
 pub const SUPERBLOCK_SECTORS: usize = 16;
 
-/// What a superblock is known by: the CRC-32C of each of its sectors of [`DEV_BSIZE`], the last one
+/// The identity of a superblock: the CRC-32C of each of its sectors of [`DEV_BSIZE`], the last one
 /// filled up with zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -107,7 +107,8 @@ impl Identity {
     }
 }
 
-/// What ties a log to the superblock: the two states that our last write of it can have left.
+/// The link between a log and its superblock: the two states that our last write of it can have
+/// left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Before the superblock was written last.
@@ -116,7 +117,7 @@ pub struct Stamp {
     pub after: Identity,
 }
 
-/// What a superblock is to the log that belongs to it.
+/// The state of a superblock as its log sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SuperblockState {
     /// As we have written it.

@@ -31,12 +31,12 @@ pub(crate) struct Wapbl {
     clock: Arc<dyn Clock>,
     ring: Ring,
     endian: Endian,
-    /// Who replays it wants the list of orphans to be exact.
+    /// True if the system that may replay it wants the list of orphans to be exact (NetBSD).
     exact_orphans: bool,
     state: Mutex<State>,
 }
 
-/// How the orphans have changed since the last commit.
+/// Changes of the orphans since the last commit.
 #[derive(Debug, Default)]
 pub(crate) struct OrphanChanges {
     /// New ones, with their modes.
@@ -66,7 +66,7 @@ struct Orphans {
     all: BTreeMap<u32, u16>,
     /// Those that no record lists yet.
     unlisted: BTreeMap<u32, u16>,
-    /// How many are listed and are none any more.
+    /// Number of listed inodes that are not orphans any more.
     stale: usize,
     /// Bytes of the record of all of them, if it is the last one before the head; 0 if it is not.
     last: u64,
