@@ -20,7 +20,7 @@ pub use spec::{
     Controller, Flash as FlashSpec, Forwarding, Geometry, ReadBuffer, Seek, Spec, WriteCache, Zone,
 };
 
-use crate::preset::Error;
+use crate::error::Error;
 use crate::queue::Transfer;
 use crate::time::Time;
 

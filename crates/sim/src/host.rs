@@ -1,7 +1,8 @@
 //! The processor of a host, as a price list: what each piece of work that a file system and its
 //! driver do costs.
 
-use crate::preset::{Error, figure};
+use crate::error::Error;
+use crate::figure::figure;
 use crate::time::Time;
 use serde::Deserialize;
 use spindle_clock::Work;

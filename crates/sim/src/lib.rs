@@ -7,6 +7,8 @@
 mod clock;
 mod device;
 pub mod disk;
+mod error;
+mod figure;
 pub mod host;
 pub mod preset;
 mod queue;

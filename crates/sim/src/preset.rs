@@ -18,64 +18,14 @@
 //! The presets that come with Spindle are in `presets/`, and are examples for others. They describe
 //! disks and hosts and nothing else: no figure is there to make a file system look good.
 
-mod figure;
-
-pub use figure::{Figure, Sureness};
-pub(crate) use figure::{figure, figure_or_none};
+pub use crate::error::Error;
+pub use crate::figure::{Figure, Sureness};
 
 use crate::disk::{self, Disk};
 use crate::host::{self, Host};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
-/// What is wrong with a preset.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A file or directory cannot be read.
-    #[error("{}: {source}", path.display())]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A file is not TOML, or has fields that are wrong, missing or unknown; the message shows the
-    /// line.
-    #[error("{name}: {source}")]
-    Syntax {
-        /// The preset.
-        name: String,
-        /// What and where.
-        source: Box<toml::de::Error>,
-    },
-    /// A figure cannot be.
-    #[error("{field} {problem}")]
-    Invalid {
-        /// Its place in the file.
-        field: String,
-        /// What it should be.
-        problem: String,
-    },
-    /// A figure of this preset cannot be.
-    #[error("{name}: {source}")]
-    In {
-        /// The preset.
-        name: String,
-        /// What is wrong.
-        source: Box<Error>,
-    },
-    /// There is no such preset.
-    #[error("there is no {kind} `{name}`; there are {known}")]
-    Unknown {
-        /// Disk or host.
-        kind: &'static str,
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
-}
+use std::path::Path;
 
 /// The presets that come with Spindle.
 const BUILT_IN: &[(&str, &str)] = &[
@@ -147,7 +97,7 @@ impl Preset {
         };
         let file: File = toml::from_str(text).map_err(syntax)?;
         let table: toml::Table = toml::from_str(text).map_err(syntax)?;
-        let figures = figure::collect(&table, &file.sources).map_err(inside)?;
+        let figures = crate::figure::collect(&table, &file.sources).map_err(inside)?;
         let model = match (file.disk, file.host) {
             (Some(disk), None) => {
                 Disk::new(&disk).map_err(inside)?;

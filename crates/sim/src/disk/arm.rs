@@ -7,7 +7,7 @@ use super::geometry::{Geometry, Pass, Track};
 use super::invalid;
 use super::seek::Curve;
 use super::spec;
-use crate::preset::Error;
+use crate::error::Error;
 use crate::time::Time;
 use spindle_device::Op;
 

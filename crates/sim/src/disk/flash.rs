@@ -8,7 +8,7 @@
 
 use super::spec::{self, Spec};
 use super::{Service, invalid};
-use crate::preset::Error;
+use crate::error::Error;
 use crate::queue::Transfer;
 use crate::time::Time;
 use spindle_device::Op;

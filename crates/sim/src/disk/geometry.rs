@@ -10,7 +10,7 @@
 
 use super::invalid;
 use super::spec;
-use crate::preset::Error;
+use crate::error::Error;
 use crate::time::Time;
 
 /// The largest disk.

@@ -9,7 +9,7 @@ use super::read_buffer::{Held, ReadBuffer};
 use super::spec::{self, Forwarding, Spec};
 use super::write_cache::WriteCache;
 use super::{Service, invalid};
-use crate::preset::Error;
+use crate::error::Error;
 use crate::queue::Transfer;
 use crate::time::Time;
 use spindle_device::Op;

@@ -6,7 +6,7 @@
 //! the mean of √d is 8/15·√N, that of d N/3.
 
 use super::invalid;
-use crate::preset::Error;
+use crate::error::Error;
 use crate::time::Time;
 
 /// Seek time by distance.

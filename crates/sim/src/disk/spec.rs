@@ -1,6 +1,6 @@
 //! What a preset file says of a disk, as numbers. Every figure carries its unit in its name.
 
-use crate::preset::{figure, figure_or_none};
+use crate::figure::{figure, figure_or_none};
 use serde::Deserialize;
 
 /// A disk with its controller and bus: a rotating one, or flash.

@@ -3,7 +3,7 @@
 use super::ondisk::{DiskInode, NADDR, get_addr, put_addr};
 use spindle_clock::Timestamp;
 use spindle_ondisk::Endian;
-use spindle_vfs::{FileKind, Rdev};
+use spindle_vfs::{Error, FileKind, Rdev, Result};
 use std::sync::OnceLock;
 
 /// What an inode holds.
@@ -98,6 +98,16 @@ impl Dinode {
             _ => Rdev::default(),
         }
     }
+}
+
+/// Returns a time as the disk can keep it.
+pub(crate) fn storable(time: Timestamp) -> Timestamp {
+    Timestamp::new(seconds(time).into(), 0)
+}
+
+/// Returns an owner as the disk can keep it.
+pub(crate) fn id(id: u32) -> Result<u16> {
+    u16::try_from(id).map_err(|_| Error::Overflow)
 }
 
 /// Returns the seconds of a time, moved into the range of the disk.

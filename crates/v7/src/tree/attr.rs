@@ -1,9 +1,8 @@
 //! What an inode says of itself, and how that is changed.
 
-use crate::format::dinode::{Dinode, seconds};
+use crate::format::dinode::{Dinode, id, storable};
 use crate::tree::inode::{Inode, State};
 use crate::tree::mount::V7;
-use spindle_clock::Timestamp;
 use spindle_tree::{Operations, Tree};
 use spindle_vfs::{Attr, Error, FileKind, Ino, Result, SetAttr, SetTime};
 
@@ -72,16 +71,6 @@ impl V7 {
             Ok(self.attributes_of(&inode, state))
         })
     }
-}
-
-/// Returns a time as the disk can keep it.
-pub(crate) fn storable(time: Timestamp) -> Timestamp {
-    Timestamp::new(seconds(time).into(), 0)
-}
-
-/// Returns an owner as the disk can keep it.
-pub(crate) fn id(id: u32) -> Result<u16> {
-    u16::try_from(id).map_err(|_| Error::Overflow)
 }
 
 /// Refuses what has no bytes of its own.

@@ -1,9 +1,8 @@
 //! The inodes of the old file system under the operations that all file systems share
 //! ([`spindle_tree`]).
 
-use super::attr::id;
 use super::mount::V7;
-use crate::format::dinode::Dinode;
+use crate::format::dinode::{Dinode, id, storable};
 use crate::format::layout::ROOT_INO;
 use crate::format::ondisk::DIRSIZ;
 use crate::volume::tx::Tx;
@@ -106,7 +105,7 @@ impl Tree for V7 {
     }
 
     fn now(&self) -> Timestamp {
-        super::attr::storable(self.volume.clock.now())
+        storable(self.volume.clock.now())
     }
 
     fn note<R>(&self, result: Result<R>) -> Result<R> {

@@ -1,6 +1,6 @@
 //! A figure of a preset: a plain number, or one with its origin.
 
-use super::Error;
+use crate::error::Error;
 use serde::de::{Deserialize, Deserializer, Error as _, IntoDeserializer, MapAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
