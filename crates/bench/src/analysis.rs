@@ -40,7 +40,7 @@ pub fn all(settings: &Settings, table: &mut Table) -> Result<()> {
     std::fs::remove_file(&path).map_err(Failure::of(path.display()))
 }
 
-/// The processor's time that some work takes: all of it is one thread's.
+/// Measures the processor's time that some work of one thread takes.
 fn cpu<E: std::fmt::Display>(
     name: &str,
     work: impl FnOnce() -> std::result::Result<(), E>,

@@ -69,7 +69,7 @@ impl Measured {
     }
 }
 
-/// CPU time of all processes that were waited for.
+/// Returns the CPU time of all processes that were waited for.
 fn cpu() -> Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).map_err(Failure::of("getrusage"))?;
     let microseconds = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
@@ -157,7 +157,7 @@ fn compare(row: &str, ours: f64, theirs: Option<f64>, equal: bool) -> Result<()>
     Ok(())
 }
 
-/// What a measured process of ours does: `TRACE POLICY SIZE,…`, or `TRACE curve ONE_IN`.
+/// Does what a measured process of ours does: `TRACE POLICY SIZE,…`, or `TRACE curve ONE_IN`.
 pub fn child(mut arguments: impl Iterator<Item = OsString>) -> Result<()> {
     let trace = PathBuf::from(arguments.next().unwrap_or_default());
     let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();

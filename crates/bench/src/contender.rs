@@ -24,7 +24,7 @@ impl Contender {
     /// All, the one that the others are compared with first.
     pub const ALL: [Self; 4] = [Self::Ext4, Self::Fuse2fs, Self::Spindle, Self::SpindleWriteback];
 
-    /// As the table names it.
+    /// Returns the name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ext4 => "ext4",
@@ -78,7 +78,7 @@ impl Medium {
     /// Both.
     pub const ALL: [Self; 2] = [Self::File, Self::Loop];
 
-    /// As the table names it.
+    /// Returns the name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::File => "file",

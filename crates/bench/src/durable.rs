@@ -103,7 +103,7 @@ impl Race<'_> {
         Ok(())
     }
 
-    /// Many changes of names, made durable at the end.
+    /// Measures many changes of names, made durable at the end.
     fn storms(&self, table: &mut Table) -> Result<()> {
         let (files, directories) = (self.settings.scaled(10_000), self.settings.scaled(4000));
         let path = |mounted: &Mounted<'_>, n: u64, name: &str| -> PathBuf {
@@ -131,7 +131,7 @@ impl Race<'_> {
         storm("create empty files", files, &|mounted, n| File::create(path(mounted, n, "empty")).map(drop))
     }
 
-    /// Each write made durable by itself.
+    /// Measures writes that are made durable one by one.
     fn single_files(&self, table: &mut Table) -> Result<()> {
         let count = self.settings.scaled(500);
         let block = [5; 4 << 10];
@@ -158,7 +158,7 @@ impl Race<'_> {
         })
     }
 
-    /// A real tree, until it is durable, and until it is unmounted.
+    /// Measures unpacking a real tree, until it is durable, and until it is unmounted.
     fn untar(&self, table: &mut Table) -> Result<()> {
         let archive = sources(self.settings)?;
         let listed = run(command("tar").arg("-tf").arg(&archive))?;

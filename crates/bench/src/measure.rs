@@ -5,7 +5,7 @@ use std::time::Duration;
 use spindle_clock::{Clock, SystemClock};
 use spindle_interop::{Failure, Result};
 
-/// How long `work` takes.
+/// Measures how long `work` takes.
 pub fn time<E: std::fmt::Display>(
     row: &str,
     work: impl FnOnce() -> std::result::Result<(), E>,

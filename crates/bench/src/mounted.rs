@@ -129,7 +129,7 @@ impl Bench<'_> {
         fs::remove_dir_all(&top).map_err(Failure::of(top.display()))
     }
 
-    /// The sources of the crates that are built with, as many as wanted.
+    /// Measures a tree of the sources of the crates that are built with, as many as wanted.
     fn tree(&self, table: &mut Table) -> Result<()> {
         let archive = sources(self.settings)?;
         let top = self.mounted.directory().join("tree");
@@ -144,7 +144,7 @@ impl Bench<'_> {
         self.row(table, "remove tree", entries, || shell(command("rm").arg("-rf").arg(&top)))
     }
 
-    /// A million names in one directory, made and looked up at random.
+    /// Measures a million names in one directory, made and looked up at random.
     fn names(&self, table: &mut Table) -> Result<()> {
         let top = self.mounted.directory().join("names");
         let names = self.settings.scaled(1_000_000);
@@ -170,7 +170,7 @@ fn read_through(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What `ls -lR` asks for.
+/// Reads what `ls -lR` asks for.
 fn list_all(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;

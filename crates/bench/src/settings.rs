@@ -62,7 +62,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// `full` scaled down, at least 1.
+    /// Returns `full` scaled down, at least 1.
     pub fn scaled(&self, full: u64) -> u64 {
         (full * self.scale_percent / 100).max(1)
     }

@@ -13,7 +13,7 @@ use spindle_interop::{Failure, Result};
 pub const OBJECTS: u32 = 1_000_000;
 
 /// Writes it as oracleGeneral: records of time, object, size (1) and next request for the object
-/// (not told).
+/// (left out).
 pub fn write(path: &Path, requests: u64) -> Result<()> {
     let fail = |error| Failure::of(path.display())(error);
     let mut sum = 0.0;

@@ -4,9 +4,9 @@ use crate::experiments;
 use crate::{Outcome, Result};
 use spindle_report::render;
 
-/// Told how far an experiment is. Called from any thread.
+/// Receives the progress of an experiment, from any thread.
 pub trait Progress: Sync {
-    /// `done` of `total` equal steps are behind, and `what` is under way.
+    /// Notes that `done` of `total` equal steps are done, and that `what` has begun.
     fn at(&self, done: u64, total: u64, what: &str);
 }
 

@@ -1,6 +1,6 @@
 //! The clock of a simulated host: virtual time, and one processor that work occupies.
 //!
-//! Work takes the processor in the order in which it arrives; an interrupt takes it from whoever
+//! Work takes the processor in the order in which it arrives; an interrupt delays the work that
 //! comes next. Time that nobody waits for does not pass.
 
 use crate::scheduler::{Core, Simulation};

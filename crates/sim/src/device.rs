@@ -152,7 +152,7 @@ impl Drive {
         }
     }
 
-    /// Plans what the drive does at `at`, if it still exists then.
+    /// Schedules what the drive does at `at`, if it still exists then.
     fn plan(self: &Arc<Self>, at: Time, call: impl FnOnce(&Arc<Self>) + Send + 'static) {
         let drive = Arc::downgrade(self);
         self.core.plan(at, move || {
@@ -162,7 +162,7 @@ impl Drive {
         });
     }
 
-    /// The drive has done its part.
+    /// Notes that the drive has done its part of a request.
     fn interrupt(self: &Arc<Self>, id: u64) {
         let served = self.clock.interrupt();
         if served <= self.core.now() {
@@ -172,7 +172,7 @@ impl Drive {
         }
     }
 
-    /// The processor has taken the interrupt.
+    /// Completes a request after the processor has taken the interrupt.
     fn complete(self: &Arc<Self>, id: u64) {
         let mut state = self.state.lock();
         state.in_service -= 1;

@@ -1,6 +1,6 @@
 //! Models of disks.
 //!
-//! A [`Disk`] is a pure state machine: it is told when a transfer starts and says when it is
+//! A [`Disk`] is a pure state machine: it gets the start of a transfer and returns when it is
 //! complete on the side of the host. It moves no data, owns no queue and knows no file system.
 //!
 //! Caller's duties: times never go back from call to call; transfers lie inside the disk; no more
@@ -86,7 +86,7 @@ impl Disk {
         }))
     }
 
-    /// Capacity in sectors.
+    /// Returns the capacity in sectors.
     #[must_use]
     pub fn capacity_sectors(&self) -> u64 {
         match &self.0 {
@@ -149,8 +149,8 @@ impl Disk {
         }
     }
 
-    /// When everything that has been acknowledged is on the medium, if a flush begins at `now` with
-    /// nothing in service.
+    /// Returns when everything that has been acknowledged is on the medium, if a flush begins at
+    /// `now` with nothing in service.
     pub fn flush(&mut self, now: Time) -> Time {
         match &mut self.0 {
             Kind::Rotating(disk) => disk.flush(now),

@@ -30,7 +30,7 @@ pub struct Spec {
     /// Handing a transfer to the driver, in microseconds.
     #[serde(deserialize_with = "figure")]
     pub request_us: f64,
-    /// The interrupt at its end, with the change to whoever waits for it, in microseconds.
+    /// The interrupt at its end, with the switch to the process that waits for it, in microseconds.
     #[serde(deserialize_with = "figure")]
     pub interrupt_us: f64,
     /// A page fault on a mapped file that ends in the cache, in microseconds.

@@ -72,8 +72,8 @@ impl Core {
         }
     }
 
-    /// Waits until `done` says so; whoever makes it so wakes `key`. Outside the clients events
-    /// happen until then.
+    /// Waits until `done` returns true; the code that makes it true wakes `key`. Outside the
+    /// clients events happen until then.
     pub(crate) fn wait_until(&self, key: usize, done: impl Fn() -> bool) {
         if CLIENT.get().is_some() {
             while !done() {
@@ -163,7 +163,7 @@ impl Core {
         }
     }
 
-    /// What client number `own` does from its first turn to its end.
+    /// Runs client number `own` from its first turn to its end.
     fn client(self: &Arc<Self>, own: usize, work: impl FnOnce()) {
         let token = self.state.lock().threads[own].token.clone();
         token.take();
@@ -181,7 +181,7 @@ impl Core {
         }
     }
 
-    /// Client `own` has come to its end and passes the baton on.
+    /// Ends client `own`, and passes the baton on.
     fn leave(&self, own: usize) {
         let mut state = self.state.lock();
         if !state.threads[own].background {

@@ -11,20 +11,20 @@ impl Time {
     /// Now at the start of a simulation, or no time at all.
     pub const ZERO: Self = Self(0);
 
-    /// From seconds.
+    /// Converts seconds.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Negative and absurd lengths become the nearest that exists.
     pub fn from_secs_f64(secs: f64) -> Self {
         Self((secs * 1e9).round() as u64)
     }
 
-    /// From milliseconds.
+    /// Converts milliseconds.
     #[must_use]
     pub fn from_ms_f64(ms: f64) -> Self {
         Self::from_secs_f64(ms / 1e3)
     }
 
-    /// In seconds.
+    /// Returns the time in seconds.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // Exact up to a hundred days.
     pub fn as_secs_f64(self) -> f64 {

@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 use spindle_sim::disk::{Disk, Spec};
 use spindle_sim::{Time, Transfer};
 
-/// KiB per second of transfers that follow each other with a pause, after the first.
+/// Returns the KiB per second of transfers that follow each other with a pause, after the first.
 fn kib_per_second(disk: &mut Disk, transfers: &[Transfer], pause: Time) -> f64 {
     let first = disk.start(Time::ZERO, &transfers[0]).done;
     let mut now = first;

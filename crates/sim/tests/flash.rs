@@ -10,7 +10,7 @@ use spindle_sim::{Time, Transfer};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Random 4 KiB transfers per second with `depth` of them always under way.
+/// Returns the random 4 KiB transfers per second with `depth` of them always under way.
 fn iops(name: &str, op: Op, depth: usize) -> f64 {
     const COUNT: u32 = 50_000;
     let mut random = SmallRng::seed_from_u64(SEED);

@@ -20,7 +20,8 @@ struct Run {
     worst: f64,
 }
 
-/// `count` random blocks arrive as a Poisson process at a mean distance of `distance_ms`.
+/// Runs `count` requests of random blocks that arrive as a Poisson process at a mean distance of
+/// `distance_ms`.
 fn poisson(name: &str, discipline: Discipline, distance_ms: f64, count: u32) -> Run {
     let mut random = SmallRng::seed_from_u64(SEED);
     let mut disk = disk(name);

@@ -81,7 +81,7 @@ fn seek_times() {
     }
 }
 
-/// Rate in bytes per second of one transfer of many tracks.
+/// Returns the rate in bytes per second of one transfer of many tracks.
 fn rate(disk: &mut Disk, now: Time, transfer: &Transfer) -> f64 {
     let service = disk.start(now, transfer);
     f64::from(transfer.sectors) * f64::from(disk.sector_bytes()) / service.transfer.as_secs_f64()

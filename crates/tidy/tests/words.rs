@@ -44,14 +44,6 @@ fn comments_and_documents_are_no_wider_than_100_columns() {
     assert!(wrong.is_empty(), "wider than {COLUMNS} columns: {}", wrong.join(", "));
 }
 
-/// What does not keep the rules below yet.
-const NOT_YET: &[&str] =
-    &["crates/bench/", "crates/interop/", "crates/lab/", "crates/sim/", "crates/torture/", "crates/v7/"];
-
-fn is_left(file: &str) -> bool {
-    NOT_YET.iter().any(|left| file.starts_with(left))
-}
-
 /// Plurals that a comment could begin with in the place of a verb.
 const NOUNS: &[&str] = &[
     "Addresses",
@@ -94,7 +86,7 @@ fn begins_with_a_verb(comment: &str) -> bool {
 #[test]
 fn comments_of_functions_begin_with_a_verb() {
     let mut wrong = Vec::new();
-    for file in files().iter().filter(|file| is(file, "rs") && !is_left(file)) {
+    for file in files().iter().filter(|file| is(file, "rs")) {
         let text = text(file);
         let lines: Vec<_> = text.lines().map(str::trim_start).collect();
         for (n, line) in lines.iter().enumerate() {
@@ -131,7 +123,7 @@ fn refused_words_are_not_used() {
     assert!(refused.len() > 10, "the table is not read");
     let mut wrong = Vec::new();
     let readable = |file: &String| ["rs", "md", "sh", "toml"].iter().any(|kind| is(file, kind));
-    for file in files().iter().filter(|file| readable(file) && !is_left(file)) {
+    for file in files().iter().filter(|file| readable(file)) {
         if file == "docs/GLOSSARY.md" || file == "crates/tidy/tests/words.rs" {
             continue;
         }

@@ -26,8 +26,8 @@ impl Old {
         Self::with(format, Settings::default())
     }
 
-    /// With the buffer cache of its days: a few blocks, written behind one by one and read one
-    /// ahead.
+    /// Makes a file system with the buffer cache of its days: a few blocks, written behind one by
+    /// one and read one ahead.
     fn small(format: Format) -> Box<dyn Harness> {
         let data = DataSettings::old(format.bsize as usize, 32 << 10);
         Self::with(

@@ -23,7 +23,7 @@ fn found(device: &dyn Device) -> Option<Format> {
     }
 }
 
-/// Promise: every format is told from all others by what a new file system of it holds.
+/// Promise: every format is distinguished from all others by what a new file system of it holds.
 #[test]
 fn each_format_is_found() {
     let v7 = [Endian::Pdp, Endian::Little, Endian::Big].map(|endian| Format { endian, ..Format::V7 });
@@ -95,7 +95,7 @@ fn cut_off() {
     bytes.truncate(512 << 10);
     let device = Arc::new(MemoryDevice::from_bytes(&bytes));
     let fs = V7::open(device, victim.clock.clone(), &OpenOptions::default()).unwrap();
-    let told = fs.read_only_reasons()[0].clone();
-    assert!(fs.read_only() && told.remedy.contains("1048576"), "{told:?}");
+    let reason = fs.read_only_reasons()[0].clone();
+    assert!(fs.read_only() && reason.remedy.contains("1048576"), "{reason:?}");
     fs.lookup(fs.root(), b"other").unwrap();
 }

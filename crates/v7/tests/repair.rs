@@ -1,4 +1,4 @@
-//! Damage of every kind is found, told, and repaired.
+//! Damage of every kind is found, reported, and repaired.
 
 mod support;
 

@@ -17,7 +17,7 @@ pub const BLOCK: u32 = BLOCKS[0];
 pub const WRITES: [Write; 3] = [Write::Through, Write::Flush(Duration::from_secs(30)), Write::Delayed];
 /// What a cache counted under each of [`WRITES`].
 pub type Counted = [Counts; WRITES.len()];
-/// Disk accesses, with those that blocks still modified at the end will need.
+/// Returns the disk accesses, with those that blocks still modified at the end will need.
 pub fn disk(counts: &Counts) -> u64 {
     counts.ios() + counts.left
 }
@@ -30,7 +30,7 @@ pub const ENOUGH: f64 = 0.9;
 /// go home.
 const WINDOW: i64 = 30 * 1_000_000_000;
 
-/// How many users, programs and directories are told of.
+/// Number of users, programs and directories to report.
 const TOP: usize = 10;
 
 /// Opens the trace anew.
@@ -99,15 +99,15 @@ impl Cache {
 }
 
 impl Measured {
-    /// Reads the trace three times. `progress` is told how much of a reading is done, and which it
-    /// is.
+    /// Reads the trace three times. `progress` is called with the name of a reading and the
+    /// part of it that is done.
     ///
     /// # Errors
     /// Those of the source.
     pub fn of(open: Open<'_>, progress: &dyn Fn(&'static str, Option<f64>)) -> Result<Self> {
         let mut watched = Watched { inner: open()?, watch: Watch::default() };
-        let told = |done| progress("how files are used", done);
-        let findings = analyze_by(&mut watched, &Dimension::ALL, TOP, told)?;
+        let report = |done| progress("how files are used", done);
+        let findings = analyze_by(&mut watched, &Dimension::ALL, TOP, report)?;
         let Watch { names, sizes, .. } = watched.watch;
 
         let lane = |block, sizes, ages| CacheGrid {

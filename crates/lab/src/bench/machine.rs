@@ -71,7 +71,7 @@ impl Machine {
         self.simulation.spawn_background(name, program);
     }
 
-    /// Does `work`, which moves `bytes`, and tells how fast.
+    /// Does `work`, which moves `bytes`, and returns how fast it was.
     ///
     /// # Errors
     /// The work's.
@@ -108,7 +108,7 @@ impl Rate {
         self.bytes as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// Part of the time that the processor worked, in percent.
+    /// Returns the part of the time that the processor worked, in percent.
     pub fn percent_busy(&self) -> f64 {
         100.0 * self.busy.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9)
     }

@@ -56,7 +56,7 @@ struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// One operation is done.
+    /// Counts an operation as done.
     fn done(&mut self) -> Result<()> {
         self.operations += 1;
         if self.machine.clock.monotonic() >= self.updated + UPDATE {

@@ -69,7 +69,7 @@ impl Streaming {
     }
 }
 
-/// A whole file must come back.
+/// Checks that the whole file was read.
 fn check(read: u64, written: u64) -> Result<()> {
     if read == written {
         Ok(())

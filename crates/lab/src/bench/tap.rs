@@ -1,18 +1,18 @@
-//! A device that tells of every request.
+//! A device that reports every request.
 
 use spindle_device::{AlignedBuf, Device, Info, Op, Request, Result, Ticket};
 use std::sync::Arc;
 
 type Listener = dyn Fn(Op, u64, usize) + Send + Sync;
 
-/// A device over a device, and somebody who listens: told direction, offset and length in bytes.
+/// A device over a device, and a listener that gets direction, offset and length in bytes.
 pub struct Tap {
     below: Arc<dyn Device>,
     listener: Box<Listener>,
 }
 
 impl Tap {
-    /// Tells `listener` of every request to `below` before it is started.
+    /// Returns a device that reports every request to `listener` before it starts on `below`.
     pub fn new(below: Arc<dyn Device>, listener: impl Fn(Op, u64, usize) + Send + Sync + 'static) -> Self {
         Self { below, listener: Box::new(listener) }
     }

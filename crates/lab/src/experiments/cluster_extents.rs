@@ -21,9 +21,9 @@ const BEST_BYTES: u64 = 13 << 20;
 const WORST_BYTES: u64 = 16 << 20;
 /// 85 % of all space, of which 10 % are reserved.
 const LEVEL: f64 = 0.85 / 0.9;
-const BEST_NOTE: &str = "An extent ends where a cylinder group does or has its inodes; how large the groups were is not told. The table \
+const BEST_NOTE: &str = "An extent ends where a cylinder group does or has its inodes; how large the groups were is not reported. The table \
     below has other sizes.";
-const WORST_NOTE: &str = "How long and by whom /home had been used is not told; the longer, the smaller.";
+const WORST_NOTE: &str = "How long and by whom /home had been used is not reported; the longer, the smaller.";
 /// Days of use until a /home is "heavily fragmented", and the days between two looks at it.
 const DAYS: u32 = 364;
 const LOOK: u32 = 28;

@@ -131,7 +131,7 @@ pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
     };
     let findings = [
         "With the published sizes alone (column \"no large files\") every row wastes about 1.35 times what the paper says: \
-         its files were larger on average, and how large is what the paper leaves unknown. Its second row tells: so many \
+         its files were larger on average, and how large is what the paper leaves unknown. Its second row says it: so many \
          files lose 4.2 % at their ends. The population therefore has that many files of published sizes, and the rest of \
          the data in files of a megabyte. That row is no result of ours; all the others are.",
         "The paper gives no figures for the new file system: it calls 4096/512 and 4096/1024 about as wasteful as the old \
@@ -187,7 +187,7 @@ fn kind(organisation: Organisation) -> Option<Kind> {
     }
 }
 
-/// Makes a file system, writes the files, and tells how much less is free.
+/// Makes a file system, writes the files, and returns how much less is free.
 fn filled(kind: &Kind, directories: &[Vec<u64>]) -> Result<u64> {
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(SAMPLE_DISK));
     kind.make(&*device)?;

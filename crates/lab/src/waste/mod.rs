@@ -1,7 +1,7 @@
 //! Table 1 of the 1984 paper: what an organisation of the disk costs for a given population of
 //! files.
 //!
-//! A [`Survey`] is told of every object and adds up, for each [`Organisation`], what its data takes
+//! A [`Survey`] gets every object and adds up, for each [`Organisation`], what its data takes
 //! in whole blocks or fragments, its inodes and its indirect blocks. What the paper counts, as far
 //! as it says: space used over space in which files stand end to end; the waste in percent of the
 //! latter (807.8 over 775.2 is its 4.2 %).

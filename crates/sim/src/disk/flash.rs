@@ -43,7 +43,7 @@ pub struct Flash {
     queue_depth: u32,
     read: Way,
     write: Way,
-    /// When each die has done what it has been told.
+    /// Time at which each die is free again.
     dies: Vec<Time>,
     stripe_bytes: u64,
     die_read: Time,
@@ -126,7 +126,7 @@ impl Flash {
         })
     }
 
-    /// Capacity in sectors.
+    /// Returns the capacity in sectors.
     pub const fn sectors(&self) -> u64 {
         self.sectors
     }

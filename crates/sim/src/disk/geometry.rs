@@ -184,8 +184,8 @@ impl Geometry {
         Track { cylinder, head, zone, turn: turn % of.per_track }
     }
 
-    /// When `count` sectors of a track, from number `index` on, pass a head that is there from
-    /// `from` on.
+    /// Returns when `count` sectors of a track, from number `index` on, pass a head that is there
+    /// from `from` on.
     #[must_use]
     pub fn pass(&self, track: Track, index: u64, count: u64, from: Time) -> Pass {
         let zone = &self.zones[track.zone];

@@ -97,7 +97,7 @@ impl ReadBuffer {
         if end <= segment.end { Held::All } else { Held::Beginning { next: segment.end } }
     }
 
-    /// The host took the sectors up to `end` at `now`, which makes room to read on behind them.
+    /// Notes that the host took the sectors up to `end` at `now`, which makes room to read on.
     pub fn taken(&mut self, end: u64, now: Time) {
         let Some(stream) = &mut self.stream else { return };
         let segment = &self.segments[stream.segment];
@@ -110,8 +110,8 @@ impl ReadBuffer {
         }
     }
 
-    /// The sectors from `start` to `end` have passed under the heads, the last one at `at`; the
-    /// drive reads on.
+    /// Notes that the sectors from `start` to `end` have passed under the heads, the last one at
+    /// `at`; the drive reads on.
     pub fn filled(&mut self, start: u64, end: u64, at: Time, arm: Arm) {
         let extends =
             |segment: &Segment| segment.start < segment.end && (segment.start..=segment.end).contains(&start);

@@ -33,7 +33,7 @@ pub struct Rotating {
     arm: Arm,
     /// The sector after the last one transferred.
     head: u64,
-    /// When the heads have done what they were last told.
+    /// Time at which the heads are free again.
     free_at: Time,
     /// Before this, only a lack of room makes the drive empty its write cache.
     quiet_until: Time,
@@ -105,7 +105,7 @@ impl Rotating {
         })
     }
 
-    /// Capacity in sectors.
+    /// Returns the capacity in sectors.
     pub const fn sectors(&self) -> u64 {
         self.mechanism.geometry.sectors()
     }
@@ -325,7 +325,7 @@ impl Rotating {
         self.written = (start, end);
     }
 
-    /// What the read buffer has of these sectors at `now` is stale.
+    /// Drops these sectors from the read buffer at `now`, because they are stale.
     fn forget(&mut self, start: u64, end: u64, now: Time) {
         let Some(buffer) = &mut self.buffer else { return };
         if let Some(arm) = buffer.invalidate(&self.mechanism, start, end, now) {

@@ -6,7 +6,7 @@
 //! until nothing more can be done.
 //!
 //! Images are hostile. Memory is bounded by the size of the device and time is in proportion to it:
-//! each block is entered once, whoever points at it, and the list of findings is cut off at a
+//! each block is entered once, whatever points at it, and the list of findings is cut off at a
 //! limit.
 
 mod finding;
@@ -199,7 +199,8 @@ impl<'a> Checker<'a> {
         bytes
     }
 
-    /// Phase 5: the free list against what phase 1 found in use; the number of blocks in it.
+    /// Checks the free list against what phase 1 found in use (phase 5). Returns the number of
+    /// blocks in it.
     fn check_free_list(&mut self) -> u32 {
         let (layout, head) = (self.layout.clone(), &self.superblock.head);
         let (free, walked) = walk(&layout, head, |block| {

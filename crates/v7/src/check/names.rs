@@ -49,7 +49,7 @@ impl Checker<'_> {
         } else {
             match self.inodes[usize::from(ino)].kind {
                 None => {
-                    // What phase 1 has said of this inode can be told with a path.
+                    // Findings of phase 1 about this inode can be shown with a path.
                     self.inodes[usize::from(ino)].name.get_or_insert((dir, direct.d_name));
                     Some(EntryDamage::Unallocated)
                 }

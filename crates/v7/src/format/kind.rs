@@ -10,8 +10,8 @@ use std::str::FromStr;
 /// Whose super-block it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
-    /// The Seventh Edition, and whoever kept to it: longs on two-byte borders, 512-byte blocks, no
-    /// magic number.
+    /// The Seventh Edition, and systems that kept to it: longs on two-byte borders, 512-byte
+    /// blocks, no magic number.
     V7,
     /// 32V to 4.1BSD on the VAX: longs on four-byte borders, no magic number.
     Bsd,
@@ -40,13 +40,13 @@ impl Format {
     /// 4.0BSD and 4.1BSD: the "old file system" of the fast file system's paper.
     pub const BSD41: Self = Self { family: Family::Bsd, bsize: 1024, endian: Endian::Little };
 
-    /// System V with 1024-byte blocks in the byte order given.
+    /// Returns System V with 1024-byte blocks in the byte order given.
     #[must_use]
     pub const fn sysv(endian: Endian) -> Self {
         Self { family: Family::SysV, bsize: 1024, endian }
     }
 
-    /// The formats without a magic number, which have to be told by what they hold.
+    /// The formats without a magic number, which are detected by their contents.
     pub(crate) const UNMARKED: [Self; 5] = [
         Self::V7,
         Self { endian: Endian::Little, ..Self::V7 },
@@ -158,7 +158,7 @@ impl Format {
 }
 
 impl fmt::Display for Format {
-    /// `v7-512-pdp`, as [`FromStr`] reads it.
+    /// Writes the name, as `v7-512-pdp`, in the form that [`FromStr`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let family = match self.family {
             Family::V7 => "v7",

@@ -70,7 +70,7 @@ impl Layout {
         self.format.bsize as usize
     }
 
-    /// Addresses in an indirect block.
+    /// Returns the number of addresses in an indirect block.
     #[must_use]
     pub const fn nindir(&self) -> usize {
         self.bsize() / 4
@@ -127,7 +127,8 @@ impl Layout {
         Lbn((1..levels).fold(NDIRECT as u64, |first, level| first + self.span(level)))
     }
 
-    /// Largest file in bytes: what the addresses reach and a signed long counts.
+    /// Returns the size of the largest file in bytes: what the addresses reach and a signed long
+    /// counts.
     #[must_use]
     pub fn file_size_max(&self) -> u64 {
         let blocks = (1..=NADDR - NDIRECT).fold(NDIRECT as u64, |sum, levels| sum + self.span(levels));

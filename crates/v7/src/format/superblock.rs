@@ -1,4 +1,4 @@
-//! The super-block: finding it, telling the format, and what speaks against writing.
+//! The super-block: finding it, detecting the format, and what speaks against writing.
 //!
 //! System V marks its super-block with a magic number and says whether it is clean. The others have
 //! neither: what they hold has to look like a file system in every respect that can be seen, down

@@ -90,8 +90,8 @@ impl Tree for V7 {
         DIRSIZ
     }
 
-    /// The inode counts to 32767, but `dcheck` counts names in a signed byte; System V stops at its
-    /// `MAXLINK`.
+    /// Returns the limit of links. The inode counts to 32767, but `dcheck` counts names in a signed
+    /// byte; System V stops at its `MAXLINK`.
     fn link_max(&self) -> u16 {
         if self.layout().format.is_sysv() { 1000 } else { 127 }
     }

@@ -96,7 +96,8 @@ impl V7 {
         Ok(v7)
     }
 
-    /// Why it was opened read-only although writing was asked for; also what was overridden.
+    /// Returns the reasons why it was opened read-only although writing was asked for; also those
+    /// that were overridden.
     #[must_use]
     pub fn read_only_reasons(&self) -> &[Objection] {
         &self.objections

@@ -8,7 +8,7 @@
 //! which they went, and new files are scattered over the disk: that is what the paper on the fast
 //! file system measures.
 //!
-//! The list cannot tell a block that is freed twice, so a map of the free blocks, made at mount,
+//! The list cannot show that a block is freed twice, so a map of the free blocks, made at mount,
 //! stands beside it in memory.
 
 use super::Volume;
