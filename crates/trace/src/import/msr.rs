@@ -138,6 +138,10 @@ pub(super) mod tests {
     fn errors_name_the_place() {
         for (line, what) in [
             ("1,usr,0,Read,0,512", "line 4: 6 columns instead of 7"),
+            (
+                "128166372003061629,usr,0,Read,18446744073709551615,512,1",
+                "line 4: 512 bytes at offset 18446744073709551615 are out of range",
+            ),
             ("x,usr,0,Read,0,512,1", "line 4: Timestamp is \"x\", not a number that fits"),
             ("1,usr,0,Trim,0,512,1", "line 4: Type is \"Trim\", neither Read nor Write"),
             ("128166372003061629,usr,0,Read,-1,512,1", "line 4: Offset is \"-1\", not a number that fits"),

@@ -1,7 +1,7 @@
 //! Formats of fixed-size records.
 
 use super::input::Input;
-use super::text::BATCH;
+use super::text::{BATCH, check_positions};
 use crate::{Batch, Error, Info, Result, Source};
 
 /// Decodes the records of a format.
@@ -48,9 +48,13 @@ impl<D: Decode> Source for Records<D> {
                 self.ended = true;
                 break;
             }
-            self.decode.record(&self.record, batch).map_err(|what| {
-                Error::malformed(self.input.path(), format!("offset {}", self.offset), what)
-            })?;
+            let before = batch.events.len();
+            self.decode
+                .record(&self.record, batch)
+                .and_then(|()| check_positions(&batch.events[before..]))
+                .map_err(|what| {
+                    Error::malformed(self.input.path(), format!("offset {}", self.offset), what)
+                })?;
             self.offset += self.record.len() as u64;
         }
         Ok(!batch.events.is_empty())

@@ -1,7 +1,7 @@
 //! Formats of lines of text.
 
 use super::input::Input;
-use crate::{Batch, Error, Info, Result, Source};
+use crate::{Batch, Error, Event, Info, Result, Source};
 
 /// Number of events returned at a time, or a few more.
 pub(super) const BATCH: usize = 1 << 13;
@@ -55,8 +55,10 @@ impl<D: Decode> Source for Lines<D> {
             }
             self.number += 1;
             let line = String::from_utf8_lossy(&self.line);
+            let before = batch.events.len();
             self.decode
                 .line(&line, batch)
+                .and_then(|()| check_positions(&batch.events[before..]))
                 .map_err(|what| Error::malformed(self.input.path(), format!("line {}", self.number), what))?;
         }
         Ok(!batch.events.is_empty())
@@ -64,6 +66,17 @@ impl<D: Decode> Source for Lines<D> {
 
     fn progress(&self) -> Option<f64> {
         self.input.progress()
+    }
+}
+
+/// Refuses events whose bytes lie beyond what a file can have: sums over them could overflow.
+pub(super) fn check_positions(events: &[Event]) -> std::result::Result<(), String> {
+    match events.iter().find(|event| i64::try_from(event.end()).is_err()) {
+        None => Ok(()),
+        Some(event) => {
+            let bytes = event.read.saturating_add(event.written);
+            Err(format!("{bytes} bytes at offset {} are out of range", event.position))
+        }
     }
 }
 
