@@ -279,7 +279,7 @@ impl Anatomy {
         self.structures.iter().map(|s| s.fields.len()).sum()
     }
 
-    /// Field `n` of all fields: its structure and row.
+    /// Returns field `n` of all fields: its structure and row.
     ///
     /// # Panics
     /// If there are not so many.

@@ -68,18 +68,18 @@ pub fn run(bases: &[Base], seed: u64, id: u64) -> Result<Outcome, Failure> {
     let (base, turn) = base_of(bases, id);
     let Mutant { device, story, field } = mutate(base, turn, &mut rng);
     let mut trial =
-        Trial { device: Arc::new(device), story, outcome: Outcome { field, ..Outcome::default() } };
+        CaseRun { device: Arc::new(device), story, outcome: Outcome { field, ..Outcome::default() } };
     trial.judge(&mut rng)?;
     Ok(trial.outcome)
 }
 
-struct Trial {
+struct CaseRun {
     device: Arc<Overlay>,
     story: String,
     outcome: Outcome,
 }
 
-impl Trial {
+impl CaseRun {
     fn judge(&mut self, rng: &mut SmallRng) -> Result<(), Failure> {
         self.phase("partitions", |device| drop(partitions(&**device)))?;
         self.outcome.opened = self.phase("open and walk, read-only", |device| {

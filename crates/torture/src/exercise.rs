@@ -135,7 +135,7 @@ pub fn change(fs: &dyn FileSystem, mut nodes: Vec<Node>, rng: &mut SmallRng) {
     let _ = fs.sync();
 }
 
-/// Every operation once, on files of its own.
+/// Runs every operation once, on files of its own.
 fn basics(fs: &dyn FileSystem, rng: &mut SmallRng) {
     let root = fs.root();
     let by = Privilege::Root;

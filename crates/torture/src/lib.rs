@@ -1,11 +1,11 @@
 //! Hostile images: whatever bytes a disk holds, Spindle neither panics nor hangs nor runs out of
 //! memory.
 //!
-//! A case is a good image ([`base`]), a mutation of it ([`mutate`], told by [`anatomy`] where the
-//! fields are) on an [`overlay`], and then everything that people do with an image ([`exercise`]):
-//! list its partitions, open it read-only and look at all of it, check it, open it for writing
-//! whatever it says of itself, change it, unmount it, and check it again. [`case`] runs one and
-//! judges it, [`campaign`] runs many ([`workers`]).
+//! A case is a good image ([`base`]), a mutation of it ([`mutate`], which asks [`anatomy`] where
+//! the fields are) on an [`overlay`], and then everything that people do with an image
+//! ([`exercise`]): list its partitions, open it read-only and look at all of it, check it, open it
+//! for writing whatever it says of itself, change it, unmount it, and check it again. [`case`] runs
+//! one and judges it, [`campaign`] runs many ([`workers`]).
 //!
 //! A case is repeated by its seed and number alone.
 //!

@@ -82,7 +82,7 @@ pub fn mutate(base: &Base, turn: usize, rng: &mut SmallRng) -> Mutant {
 }
 
 impl<'a> Surgery<'a> {
-    /// On the first `size` bytes of a base.
+    /// Returns a mutation of the first `size` bytes of a base.
     fn new(base: &'a Base, size: usize, rng: &'a mut SmallRng) -> Self {
         Self {
             anatomy: &base.anatomy,

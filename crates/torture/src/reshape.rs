@@ -8,7 +8,7 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 use spindle_ffs::ondisk::{FS_UFS1_MAGIC, Fs};
 
-/// The number of groups that the size and the size of a group make.
+/// Sets the number of cylinder groups that follows from the size and that of a group.
 fn recount(fs: &mut Fs) {
     let size = if fs.fs_magic == FS_UFS1_MAGIC { fs.fs_old_size.into() } else { fs.fs_size };
     let groups = size.max(0).cast_unsigned().div_ceil(fs.fs_fpg.max(1).cast_unsigned().into());

@@ -1,7 +1,7 @@
 //! Many cases: numbered, on all processors, until the budget ends, with a watchdog.
 //!
-//! A case that panics is told of by where it did ([`Done::place`]); one that hangs ends the
-//! process, after the command that repeats it.
+//! A case that panics is reported with the place of the panic ([`Done::place`]); one that hangs
+//! ends the process, after the command that repeats it.
 
 use spindle_clock::{Clock, Condvar, Mutex, SystemClock};
 use std::cell::RefCell;
@@ -48,8 +48,8 @@ thread_local! {
     static POST: RefCell<Option<Arc<Post>>> = const { RefCell::new(None) };
 }
 
-/// Tells the watchdog that the case of this thread goes on: a long one calls it after each of its
-/// steps.
+/// Notes for the watchdog that the case of this thread goes on: a long one calls it after each of
+/// its steps.
 pub fn pulse() {
     POST.with_borrow(|post| {
         if let Some((_, since)) =

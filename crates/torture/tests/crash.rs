@@ -1,9 +1,9 @@
 //! Loss of power at every write.
 //!
-//! `SPINDLE_CRASH` repeats one state, or a whole workload, and tells what is done; `SPINDLE_BUDGET`
-//! is for how many seconds workloads are tried (those of one and two operations are all done,
-//! however long it takes); `SPINDLE_CASES` tries so many; without any, a sample. `SPINDLE_SEED` is
-//! the seed of what is sampled.
+//! `SPINDLE_CRASH` repeats one state, or a whole workload, and prints what is done;
+//! `SPINDLE_BUDGET` is the number of seconds for which workloads are tried (those of one and two
+//! operations are all done, however long it takes); `SPINDLE_CASES` is the number of workloads;
+//! without any, a sample. `SPINDLE_SEED` is the seed of what is sampled.
 
 use rand::rngs::SmallRng;
 use rand::{RngCore, SeedableRng};
@@ -36,7 +36,7 @@ fn torture_crash() {
         let id: Id = id.parse().unwrap_or_else(|e| panic!("SPINDLE_CRASH: {e}"));
         let report = explorer.repeat(&id);
         println!("{report}");
-        assert!(report.violations.is_empty(), "\n{}\n{report}", report.told());
+        assert!(report.violations.is_empty(), "\n{}\n{report}", report.listed());
         return;
     }
     let seed = number("SPINDLE_SEED").unwrap_or_else(|| SmallRng::from_os_rng().next_u64());
@@ -48,7 +48,7 @@ fn torture_crash() {
     };
     let report = explorer.explore(seed, budget);
     println!("{report}");
-    assert!(report.violations.is_empty(), "\n{}\n{report}", report.told());
+    assert!(report.violations.is_empty(), "\n{}\n{report}", report.listed());
 }
 
 /// Promise: without a log the explorer sees violations: it can fail. What was unmounted is good all

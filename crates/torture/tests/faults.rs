@@ -23,8 +23,8 @@ fn number(name: &str) -> Option<u64> {
 
 /// Promise: a failed read harms nothing; after a failed write or flush nothing is changed or
 /// acknowledged any more, reading goes on, and all that was acknowledged is there when the medium
-/// is opened by a healthy device; what a device does without telling brings no panic, no endless
-/// loop and no unbounded memory.
+/// is opened by a healthy device; what a device does without reporting it brings no panic, no
+/// endless loop and no unbounded memory.
 #[test]
 fn torture_faults() {
     let campaign = Campaign::new(LogUse::Wanted);
@@ -41,7 +41,7 @@ fn torture_faults() {
         };
         campaign.run(seed, budget)
     };
-    print!("{}", report.told());
+    print!("{}", report.listed());
     println!("{report}");
     assert!(report.violations.is_empty(), "{} violations, listed above", report.violations.len());
 }

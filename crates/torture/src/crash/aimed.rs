@@ -12,7 +12,7 @@ pub enum Aim {
     IndirectReused,
     /// The same of directories.
     DirectoryReused,
-    /// Epochs go around the log, over records that the header on the medium still tells of, while
+    /// Epochs go around the log, over records that the header on the medium still covers, while
     /// an unlinked file is open; then its inode becomes another file's.
     LogWraps,
     /// Epochs that change the same buffers; there is no room for one in the log until those before
@@ -93,7 +93,7 @@ fn reuse(made: Vec<Op>, gone: Vec<Op>) -> Vec<Vec<Op>> {
     [made, gone].into_iter().chain(data).collect()
 }
 
-/// So many files with nothing in them.
+/// Returns the names of `count` empty files.
 fn files(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|n| format!("file{n:02}"))
 }

@@ -6,7 +6,7 @@ use super::images::{Image, shapes};
 use super::operation;
 use super::record::{Recording, message};
 use super::recorder::Recorder;
-use super::trial::{Findings, Point, Trial};
+use super::trial::{CrashStateChecker, Findings, Point};
 use super::workload::{Name, Workload, catalogue};
 use crate::overlay::Usage;
 use crate::workers::{self, Done, work};
@@ -29,14 +29,14 @@ const PROGRESS: Duration = Duration::from_secs(5);
 /// How much to do.
 #[derive(Clone, Copy, Debug)]
 pub enum Budget {
-    /// So many workloads, by lot from all kinds.
+    /// This many workloads, at random from all kinds.
     Sample(usize),
     /// All sequences of one operation on each format and of two on the first, then others until so
     /// much time has passed.
     Time(Duration),
 }
 
-/// The number of a state, as a message tells it.
+/// The identity of a state, as messages print it.
 #[derive(Clone, Debug)]
 pub struct Id {
     /// The format.
@@ -126,10 +126,11 @@ impl Report {
 
     /// Returns the broken promises, with the commands that repeat them.
     #[must_use]
-    pub fn told(&self) -> String {
-        let told = self.violations.iter();
-        let told = told.map(|(id, what, states)| format!("after {states} states: {}\n{what}\n", repeat(id)));
-        told.collect::<Vec<_>>().join("\n")
+    pub fn listed(&self) -> String {
+        let listed = self.violations.iter();
+        let listed =
+            listed.map(|(id, what, states)| format!("after {states} states: {}\n{what}\n", repeat(id)));
+        listed.collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -159,18 +160,18 @@ impl Base {
         Self { image, idle: Mutex::new(Vec::new()) }
     }
 
-    /// Returns a workload's findings; `story` is told what happens.
-    fn run(&self, name: &Name, only: Option<&[Point]>, tell: bool) -> Findings {
+    /// Returns a workload's findings, and prints what happens if `verbose`.
+    fn run(&self, name: &Name, only: Option<&[Point]>, verbose: bool) -> Findings {
         let idle = self.idle.lock().pop();
         let device = idle.unwrap_or_else(|| Arc::new(self.image.recorder()));
         let run = || {
             let workload = Workload::new(name.clone(), &self.image.limits);
             match Recording::of(&self.image, &workload, &device) {
                 Ok(recording) => {
-                    if tell {
+                    if verbose {
                         println!("{}", recording.story(&workload));
                     }
-                    Trial::new(&recording, name, device.clone()).explore(only)
+                    CrashStateChecker::new(&recording, name, device.clone()).explore(only)
                 }
                 Err(what) => Findings::broken(what),
             }
@@ -220,8 +221,8 @@ impl Explorer {
         fixed
     }
 
-    /// Returns a workload by lot.
-    fn lot(&self, rng: &mut SmallRng) -> (usize, Name) {
+    /// Returns a random workload.
+    fn random_workload(&self, rng: &mut SmallRng) -> (usize, Name) {
         let format = if rng.random() { 0 } else { rng.random_range(0..self.formats.len()) };
         let entries = catalogue(&self.formats[format].logged.image.limits).len();
         let mut entry = || (rng.random_range(0..entries), rng.random_range(0..operation::Sync::ALL.len()));
@@ -240,7 +241,7 @@ impl Explorer {
         if matches!(name, Name::FirstMount(..)) { &format.plain } else { &format.logged }
     }
 
-    /// Explores; what was done is told on standard error now and then.
+    /// Explores, and prints progress on standard error now and then.
     ///
     /// # Panics
     /// If a thread cannot be started.
@@ -260,7 +261,7 @@ impl Explorer {
             Budget::Time(time) => workers::Budget::Time(time),
         };
         let mut report = Report::default();
-        let mut told = Duration::ZERO;
+        let mut printed = Duration::ZERO;
         let total = fixed.len() as u64;
         let mut each = |case: &(dyn Fn(u64) -> (usize, Name) + Sync), rounds| {
             let run = |id| {
@@ -271,8 +272,8 @@ impl Explorer {
                 let (format, name) = case(done.id);
                 report.add(self.name(format), &name, done.result, done.place);
                 report.time = since();
-                if report.time > told + PROGRESS {
-                    told = report.time;
+                if report.time > printed + PROGRESS {
+                    printed = report.time;
                     eprintln!("{report}; {} of {total} fixed workloads", report.workloads.min(total));
                 }
                 if report.violations.len() < ENOUGH {
@@ -293,7 +294,7 @@ impl Explorer {
             workers::Budget::Time(time) => workers::Budget::Time(time.saturating_sub(since())),
             other => other,
         };
-        each(&|id| self.lot(&mut SmallRng::seed_from_u64(seed.rotate_left(32) ^ id)), lots);
+        each(&|id| self.random_workload(&mut SmallRng::seed_from_u64(seed.rotate_left(32) ^ id)), lots);
         report.time = since();
         report
     }
@@ -302,7 +303,7 @@ impl Explorer {
         self.formats[format].logged.image.name
     }
 
-    /// Repeats a state, or a whole workload, and tells what is done.
+    /// Repeats a state, or a whole workload, and prints what is done.
     ///
     /// # Panics
     /// If there is no such format.

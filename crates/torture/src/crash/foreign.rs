@@ -117,7 +117,7 @@ impl fmt::Display for System {
 /// # Errors
 /// What went wrong on the way, which is no fault of what is looked at.
 pub fn session(device: &Arc<Recorder>, system: System) -> Result<Option<Tree>, String> {
-    let told = |e: spindle_vfs::Error| format!("{system}: {e}");
+    let message = |e: spindle_vfs::Error| format!("{system}: {e}");
     let Ok(mut found) = Superblock::open(&**device) else { return Ok(None) };
     if !system.mounts(found.dialect) {
         return Ok(None);
@@ -127,15 +127,15 @@ pub fn session(device: &Arc<Recorder>, system: System) -> Result<Option<Tree>, S
     }
     let mut was_clean = found.is_clean();
     if found.dialect == Dialect::NetBsd
-        && let FoundLog::Recovery(replay) = FoundLog::look(&**device, &found).map_err(told)?
+        && let FoundLog::Recovery(replay) = FoundLog::look(&**device, &found).map_err(message)?
     {
         // The others would not see that there is a log. NetBSD frees its orphans, which is not
         // modelled.
         if !matches!(system, System::NetBsd | System::NetBsdReset) || replay.orphans().next().is_some() {
             return Ok(None);
         }
-        replay.replay(&**device).map_err(told)?;
-        found = Superblock::open(&**device).map_err(told)?;
+        replay.replay(&**device).map_err(message)?;
+        found = Superblock::open(&**device).map_err(message)?;
         was_clean = true;
     }
     if is_damaged(&**device) {
@@ -146,17 +146,17 @@ pub fn session(device: &Arc<Recorder>, system: System) -> Result<Option<Tree>, S
         if Superblock::open(&**device).is_err() { Ok(None) } else { work(device, system).map(Some) }
     })?;
     let Some(tree) = tree else { return Ok(None) };
-    leave(device, system, &found, was_clean).map_err(told)?;
+    leave(device, system, &found, was_clean).map_err(message)?;
     Ok(Some(tree))
 }
 
 /// Returns a session of NetBSD with the log in its place. Its log is ours but for the stamp, which
 /// it does not know.
 fn logged(device: &Arc<Recorder>, system: System, place: Option<LogPlace>) -> Result<Tree, String> {
-    let told = |e: spindle_vfs::Error| format!("{system}: {e}");
+    let message = |e: spindle_vfs::Error| format!("{system}: {e}");
     let clock = images::clock();
     clock.advance(500);
-    let fs = images::open(device.clone(), clock, LogUse::IfThere).map_err(told)?;
+    let fs = images::open(device.clone(), clock, LogUse::IfThere).map_err(message)?;
     if fs.read_only() {
         return Err(format!("{system}: {:?}", fs.read_only_reasons()));
     }
@@ -164,10 +164,10 @@ fn logged(device: &Arc<Recorder>, system: System, place: Option<LogPlace>) -> Re
     for (n, op) in system.operations().iter().enumerate() {
         let _ = driver.apply(op, (1 << 40) + n as u64, usize::MAX);
     }
-    fs.sync().map_err(told)?;
+    fs.sync().map_err(message)?;
     let tree = Tree::of(&fs, std::iter::empty()).map_err(|e| format!("{system}: {e}"))?;
     if system == System::NetBsdLogged {
-        fs.unmount().map_err(told)?;
+        fs.unmount().map_err(message)?;
     }
     drop(fs);
     let Some(LogPlace { at, .. }) = place else { return Ok(tree) };
@@ -204,7 +204,7 @@ fn without_log<T>(
 
 /// Does what the system does to files.
 fn work(device: &Arc<Recorder>, system: System) -> Result<Tree, String> {
-    let told = |e: spindle_vfs::Error| format!("{system}: {e}");
+    let message = |e: spindle_vfs::Error| format!("{system}: {e}");
     let clock = images::clock();
     clock.advance(500);
     let options = OpenOptions {
@@ -214,14 +214,14 @@ fn work(device: &Arc<Recorder>, system: System) -> Result<Tree, String> {
         log: LogUse::Never,
         ..OpenOptions::default()
     };
-    let fs = Ffs::open(device.clone(), clock, &options).map_err(told)?;
+    let fs = Ffs::open(device.clone(), clock, &options).map_err(message)?;
     let mut driver = Driver::new(&fs);
     for (n, op) in system.operations().iter().enumerate() {
         // Where what it works on is not there, or there is no space, it does something else.
         let _ = driver.apply(op, (1 << 40) + n as u64, usize::MAX);
     }
     let tree = Tree::of(&fs, std::iter::empty()).map_err(|e| format!("{system}: {e}"))?;
-    fs.unmount().map_err(told)?;
+    fs.unmount().map_err(message)?;
     Ok(tree)
 }
 

@@ -1,5 +1,5 @@
 //! The file systems that crash: small, one of each format, filled with junk once so that stale
-//! bytes are told from zeros, and then with the tree that all workloads start from.
+//! bytes differ from zeros, and then with the tree that all workloads start from.
 
 use super::operation::{Driver, Op};
 use super::oracle::Tree;
@@ -41,13 +41,13 @@ pub enum Mounting {
     /// As on an image file, where large writes go straight to the device; straight are all of this
     /// many bytes. All operations are done within one tick of the clock.
     Straight(usize),
-    /// Data goes to the device as soon as there is more than a little of it, whoever asks next.
+    /// Data goes to the device as soon as there is more than a little of it.
     /// All operations are done within one tick of the clock.
     Eager,
 }
 
 impl Mounting {
-    /// Returns what the cache is told.
+    /// Returns the settings of the cache.
     fn settings(self) -> Settings {
         let plain = Settings { capacity_bytes: 1 << 20, dirty_limit_bytes: 256 << 10, ..Settings::default() };
         match self {

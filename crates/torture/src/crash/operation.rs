@@ -1,7 +1,7 @@
 //! Operations by path, and the driver that carries them out on any file system.
 //!
 //! Each write has a serial number, and its bytes depend on it and on nothing else, so that bytes
-//! found after a crash tell which write they are of.
+//! found after a crash show which write they are of.
 
 use super::oracle::Tree;
 use spindle_vfs::{

@@ -6,8 +6,8 @@
 //! owners, link counts, sizes, targets, extended attributes. Times are not looked at. Each byte of
 //! a file must be what it was at some version from `k` on, because data written over blocks that a
 //! file had goes in place; so zeros that nobody wrote, another file's bytes and a former file's are
-//! told from data. A promise about one file (`fsync`) asks the same of that file from the version
-//! of the promise on.
+//! distinguished from data. A promise about one file (`fsync`) asks the same of that file from the
+//! version of the promise on.
 
 use spindle_vfs::{self as vfs, FileKind, FileSystem, Ino};
 use std::collections::HashMap;
@@ -42,7 +42,7 @@ pub struct Node {
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// What tells a file from all others that a file system has had: inode number and generation.
+/// The identity of a file among all that a file system has had: inode number and generation.
 pub type Identity = (Ino, u64);
 
 /// A whole tree at one moment.
@@ -52,7 +52,7 @@ pub struct Tree {
     pub nodes: Vec<Node>,
     /// Whose they are.
     pub identities: Vec<Identity>,
-    /// The bytes of regular files, also of nameless ones that are open.
+    /// The bytes of regular files, also of orphans.
     pub contents: HashMap<Identity, Arc<[u8]>>,
 }
 
@@ -350,7 +350,7 @@ impl History {
         ))
     }
 
-    /// Whose bytes these are, for a message.
+    /// Returns the origin of bytes, for a message.
     fn origin(&self, bytes: &[u8]) -> String {
         let sample = &bytes[..bytes.len().min(8)];
         if sample.iter().all(|&byte| byte == 0) {

@@ -141,7 +141,7 @@ impl Recorder {
         self.state.lock().put(offset, bytes.into());
     }
 
-    /// Returns a number that tells contents apart which were reached from the same start.
+    /// Returns a number that differs for different contents that were reached from the same start.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.state.lock().fingerprint

@@ -27,7 +27,7 @@ pub enum Part {
     Even,
     /// Every other sector from the second.
     Odd,
-    /// Half of the sectors, by lot.
+    /// Half of the sectors, at random.
     Lot(u64),
 }
 

@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Violations after which a workload has nothing more to tell.
+/// Violations after which a workload is given up.
 const MOST_OF_ONE: usize = 3;
 
 /// How closely a workload is looked at.
@@ -136,14 +136,14 @@ struct Scene<'a> {
 }
 
 /// A recording on the device that it was made on.
-pub struct Trial<'a> {
+pub struct CrashStateChecker<'a> {
     recording: &'a Recording,
     device: Arc<Recorder>,
     depth: Depth,
     seed: u64,
 }
 
-impl<'a> Trial<'a> {
+impl<'a> CrashStateChecker<'a> {
     /// Returns a trial of the run of the workload `name`.
     #[must_use]
     pub fn new(recording: &'a Recording, name: &Name, device: Arc<Recorder>) -> Self {
@@ -224,7 +224,7 @@ impl<'a> Trial<'a> {
         scene: &Scene<'_>,
         outer: &[Point],
         findings: &mut Findings,
-        tell: bool,
+        verbose: bool,
     ) -> Option<Recovered> {
         workers::pulse();
         let here = self.device.position();
@@ -249,7 +249,7 @@ impl<'a> Trial<'a> {
                 let points = outer.iter().copied().chain([scene.point]).collect();
                 findings.violations.push((points, format!("{}\n{what}", place())));
             }
-            Ok(version) if tell => println!("{}: version {version} was recovered", place()),
+            Ok(version) if verbose => println!("{}: version {version} was recovered", place()),
             Ok(_) => {}
         }
         recovered.ok()

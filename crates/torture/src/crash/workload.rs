@@ -3,8 +3,7 @@
 //! every way to make each of them durable, and a sample of longer ones.
 //!
 //! Where an operation needs what an earlier one has taken away, it is made first; where something
-//! is in the way, it is renamed aside. A workload is told by its name alone, and is the same each
-//! time.
+//! is in the way, it is renamed aside. A workload is determined by its name alone.
 
 use super::aimed::Aim;
 use super::images;

@@ -1,6 +1,6 @@
 //! Many workloads, each struck at every request, on all processors until the budget ends.
 
-use super::trial::{Case, Trial};
+use super::trial::{Case, FaultTest};
 use crate::crash::images::{Image, shapes};
 use crate::crash::operation::Sync;
 use crate::crash::workload::{Name, Workload, catalogue};
@@ -19,7 +19,7 @@ use std::time::Duration;
 const MOST_REQUESTS: usize = 40;
 /// Violations that end a campaign.
 const ENOUGH: usize = 20;
-/// Violations after which a workload has nothing more to tell.
+/// Violations after which a workload is given up.
 const MOST_OF_ONE: usize = 3;
 /// Between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(5);
@@ -93,10 +93,11 @@ impl Report {
 
     /// Returns the broken promises, with the commands that repeat them.
     #[must_use]
-    pub fn told(&self) -> String {
-        let told = self.violations.iter();
-        let told = told.map(|(id, what, faults)| format!("after {faults} faults\n{}\n{what}\n", id.repeat()));
-        told.collect::<Vec<_>>().concat()
+    pub fn listed(&self) -> String {
+        let listed = self.violations.iter();
+        let listed =
+            listed.map(|(id, what, faults)| format!("after {faults} faults\n{}\n{what}\n", id.repeat()));
+        listed.collect::<Vec<_>>().concat()
     }
 }
 
@@ -130,11 +131,11 @@ impl Campaign {
         (image, name)
     }
 
-    /// Strikes each request of one workload; `at` is told of each case before it runs.
+    /// Strikes each request of one workload; `at` is called with each case before it runs.
     fn strike(image: &Image, name: &Name, seed: u64, at: impl Fn(Id)) -> (u64, Vec<(Id, String)>) {
         let id = |case| Id { format: image.name.into(), workload: name.clone(), case };
         at(id(None));
-        let trial = match Trial::new(image, Workload::new(name.clone(), &image.limits)) {
+        let trial = match FaultTest::new(image, Workload::new(name.clone(), &image.limits)) {
             Ok(trial) => trial,
             Err(what) => return (0, vec![(id(None), what)]),
         };
@@ -153,8 +154,8 @@ impl Campaign {
         (faults, violations)
     }
 
-    /// Runs workloads by lot, `seed` saying which; tells on standard error now and then what was
-    /// done. A case that hangs ends the process, after the command that repeats it.
+    /// Runs random workloads, which `seed` determines, and prints progress on standard error now and
+    /// then. A case that hangs ends the process, after the command that repeats it.
     ///
     /// # Panics
     /// If a thread cannot be started.
@@ -162,7 +163,7 @@ impl Campaign {
     pub fn run(&self, seed: u64, budget: Budget) -> Report {
         let start = SystemClock.monotonic();
         let mut report = Report::default();
-        let mut told = start;
+        let mut printed = start;
         let present: Mutex<BTreeMap<u64, Id>> = Mutex::default();
         let run = |number| {
             let (image, name) = self.lot(seed, number);
@@ -176,8 +177,8 @@ impl Campaign {
             report.add(faults, violations);
             let now = SystemClock.monotonic();
             report.time = now.saturating_sub(start);
-            if now.saturating_sub(told) > PROGRESS {
-                told = now;
+            if now.saturating_sub(printed) > PROGRESS {
+                printed = now;
                 eprintln!("{report}");
             }
             if report.violations.len() < ENOUGH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -198,7 +199,7 @@ impl Campaign {
         let (faults, violations) = match &id.case {
             None => Self::strike(image, &id.workload, 0, |_| ()),
             Some(case) => {
-                let trial = Trial::new(image, Workload::new(id.workload.clone(), &image.limits));
+                let trial = FaultTest::new(image, Workload::new(id.workload.clone(), &image.limits));
                 match trial.and_then(|trial| trial.strike(case, true)) {
                     Ok(struck) => (u64::from(struck > 0), Vec::new()),
                     Err(what) => (0, vec![(id.clone(), what)]),

@@ -7,7 +7,7 @@
 //!
 //! Beyond an allowance of requests everything fails, which ends an endless loop that heeds errors.
 
-use super::plan::{Among, Fault, Plan, Told};
+use super::plan::{Among, Fault, Plan, ReportedAt};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::Mutex;
@@ -39,8 +39,8 @@ pub struct Counts {
     pub flushes: u64,
     /// Requests that a fault has happened to.
     pub struck: u64,
-    /// Writes and flushes among them whose failure has been told.
-    pub told: u64,
+    /// Writes and flushes among them whose failure has been reported.
+    pub errors_reported: u64,
 }
 
 impl Counts {
@@ -84,10 +84,10 @@ struct Write {
 }
 
 impl State {
-    /// Notes that whoever asked knows how a request ended.
+    /// Notes that the result of a request was returned.
     fn end(&mut self, op: Op, ticket: u64, well: bool) {
         if op == Op::Write {
-            self.counts.told += u64::from(!well);
+            self.counts.errors_reported += u64::from(!well);
             for write in self.unflushed.iter_mut().filter(|write| write.ticket == Some(ticket)) {
                 write.ticket = None;
             }
@@ -261,7 +261,7 @@ impl Device for FaultyDevice {
                 self.write(state, fault, offset, &request.buf)
             }
         };
-        if let (Err(error), Told::AtSubmit) = (&result, self.plan.told) {
+        if let (Err(error), ReportedAt::AtSubmit) = (&result, self.plan.reported) {
             state.end(op, state.tickets, false);
             return Err(error.clone());
         }
@@ -288,7 +288,7 @@ impl Device for FaultyDevice {
             }
             Some(Fault::IdleFlush) => Ok(()),
             Some(fault) => {
-                state.counts.told += 1;
+                state.counts.errors_reported += 1;
                 if fault == Fault::FlushError {
                     // The system above drops what it could not write, and the next flush knows
                     // nothing of it.
@@ -301,8 +301,8 @@ impl Device for FaultyDevice {
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        // What was discarded may read as before, which is the hardest case for whoever relied on
-        // anything else.
+        // What was discarded may read as before, which is the hardest case for a caller that relies
+        // on anything else.
         self.info.check(Op::Write, offset, usize::try_from(len).unwrap_or(usize::MAX))
     }
 

@@ -91,17 +91,17 @@ impl Fault {
         }
     }
 
-    /// Returns true if whoever asked is told. Then nothing may be lost that was acknowledged; else
-    /// only sanity is asked for.
+    /// Returns true if the device reports the fault. Then nothing that was acknowledged may be
+    /// lost; otherwise only sanity is demanded.
     #[must_use]
     pub const fn is_reported(self) -> bool {
         !matches!(self, Self::FlippedRead | Self::LostWrite | Self::MisdirectedWrite | Self::IdleFlush)
     }
 }
 
-/// When the device tells of an error.
+/// The moment at which the device reports an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ReportedAt {
     /// When the request is handed over.
     AtSubmit,
     /// When its end is waited for.
@@ -115,13 +115,13 @@ pub struct Plan {
     pub fault: Fault,
     /// The requests it happens to, counted from zero among those that it can happen to.
     pub requests: Range<u64>,
-    /// When an error is told of.
-    pub told: Told,
+    /// When an error is reported.
+    pub reported: ReportedAt,
 }
 
 impl Plan {
     /// No fault at all.
-    pub const NONE: Self = Self { fault: Fault::Dead, requests: 0..0, told: Told::AtSubmit };
+    pub const NONE: Self = Self { fault: Fault::Dead, requests: 0..0, reported: ReportedAt::AtSubmit };
 }
 
 impl fmt::Display for Plan {
@@ -130,7 +130,7 @@ impl fmt::Display for Plan {
         if self.requests.end != u64::MAX {
             write!(f, "-{}", self.requests.end)?;
         }
-        f.write_str(if self.told == Told::AtWait { "w" } else { "s" })
+        f.write_str(if self.reported == ReportedAt::AtWait { "w" } else { "s" })
     }
 }
 
@@ -143,9 +143,9 @@ impl FromStr for Plan {
         let wrong = || format!("{text:?} is no plan like torn-write@7-8w");
         let (name, when) = text.split_once('@').ok_or_else(wrong)?;
         let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name).ok_or_else(wrong)?;
-        let (when, told) = match (when.strip_suffix('s'), when.strip_suffix('w')) {
-            (Some(when), _) => (when, Told::AtSubmit),
-            (_, Some(when)) => (when, Told::AtWait),
+        let (when, reported) = match (when.strip_suffix('s'), when.strip_suffix('w')) {
+            (Some(when), _) => (when, ReportedAt::AtSubmit),
+            (_, Some(when)) => (when, ReportedAt::AtWait),
             _ => return Err(wrong()),
         };
         let number = |text: &str| text.parse().map_err(|_| wrong());
@@ -153,7 +153,7 @@ impl FromStr for Plan {
             Some((first, end)) => number(first)?..number(end)?,
             None => number(when)?..u64::MAX,
         };
-        Ok(Self { fault, requests, told })
+        Ok(Self { fault, requests, reported })
     }
 }
 
@@ -165,8 +165,8 @@ mod tests {
     #[test]
     fn text_repeats_a_plan() {
         for fault in Fault::ALL {
-            for (requests, told) in [(7..8, Told::AtWait), (0..u64::MAX, Told::AtSubmit)] {
-                let plan = Plan { fault, requests, told };
+            for (requests, reported) in [(7..8, ReportedAt::AtWait), (0..u64::MAX, ReportedAt::AtSubmit)] {
+                let plan = Plan { fault, requests, reported };
                 assert_eq!(plan.to_string().parse(), Ok(plan));
             }
         }

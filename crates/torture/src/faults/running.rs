@@ -1,8 +1,8 @@
-//! A workload on a device whose faults are told of, judged while it runs.
+//! A workload on a device that reports its faults, checked while it runs.
 
 use super::device::FaultyDevice;
 use super::plan::{Among, Plan};
-use super::trial::{Reached, Trial};
+use super::trial::{FaultTest, Reached};
 use crate::crash::images;
 use crate::crash::operation::{Driver, Op, Sync};
 use crate::crash::oracle::Tree;
@@ -29,20 +29,20 @@ pub(super) struct Running<'a> {
     device: &'a Arc<FaultyDevice>,
     plan: &'a Plan,
     tries: u64,
-    /// What is done is told.
-    tell: bool,
+    /// True if what is done is printed.
+    verbose: bool,
 }
 
 impl<'a> Running<'a> {
-    pub(super) fn new(device: &'a Arc<FaultyDevice>, plan: &'a Plan, tell: bool) -> Self {
+    pub(super) fn new(device: &'a Arc<FaultyDevice>, plan: &'a Plan, verbose: bool) -> Self {
         let length = plan.requests.end - plan.requests.start;
-        Self { device, plan, tries: length.saturating_add(1).min(MOST_TRIES), tell }
+        Self { device, plan, tries: length.saturating_add(1).min(MOST_TRIES), verbose }
     }
 
-    /// Returns true once nothing may be changed any more: a write or a flush has failed and we were
-    /// told.
+    /// Returns true once nothing may be changed any more: a write or a flush has failed and the
+    /// device has reported it.
     fn latched(&self) -> bool {
-        self.device.counts().told > 0
+        self.device.counts().errors_reported > 0
     }
 
     /// Tries until it succeeds, as long as only reads have failed.
@@ -55,7 +55,7 @@ impl<'a> Running<'a> {
         loop {
             tries -= 1;
             let result = call();
-            if self.tell {
+            if self.verbose {
                 let outcome = result.as_ref().err().map_or("done".into(), ToString::to_string);
                 println!("{what}: {outcome}, after {:?}", self.device.counts());
             }
@@ -84,7 +84,7 @@ impl<'a> Running<'a> {
     ///
     /// # Errors
     /// The first promise that is broken.
-    pub(super) fn run(&self, trial: &Trial, unmount: bool) -> Result<Reached, String> {
+    pub(super) fn run(&self, trial: &FaultTest, unmount: bool) -> Result<Reached, String> {
         let clock = images::clock();
         let mut reached = Reached { promises: trial.promises[0], version: 0 };
         let fs =
@@ -121,8 +121,7 @@ impl<'a> Running<'a> {
             }
         }
         if matches!(self.plan.fault.among(), Among::Writes | Among::Flushes) {
-            // Who reads what has just failed to be written may be told, as long as the device
-            // fails.
+            // A read of what has just failed to be written may fail, as long as the device fails.
             let read = || Tree::of(&fs, driver.held());
             let retry = |result: Result<_, _>, _| result.or_else(|_: String| read());
             (0..self.tries).fold(read(), retry).map_err(|e| format!("reading on: {e}"))?;
@@ -154,12 +153,12 @@ impl<'a> Running<'a> {
 
     /// Returns how the tree in memory differs from what it was before operation `n`, which has
     /// failed; bytes that it was going to write are not looked at.
-    fn unlike(&self, driver: &Driver<'_>, trial: &Trial, n: usize) -> Option<String> {
+    fn unlike(&self, driver: &Driver<'_>, trial: &FaultTest, n: usize) -> Option<String> {
         let op = &trial.workload.steps[n].op;
         let written = matches!(op, Op::Write(..)).then(|| driver.subject(op).ok()).flatten();
         match driver.tree() {
             Ok(tree) => trial.history.differs(&tree, n, written),
-            // Reading is told here that a write under way has failed.
+            // The read reports here that a write under way has failed.
             Err(_) if self.latched() => None,
             Err(error) => Some(error),
         }
@@ -167,7 +166,13 @@ impl<'a> Running<'a> {
 
     /// Carries out the `n`th operation, which `changes` something or not, and writes so many bytes;
     /// false if the device did not let it.
-    fn step(&self, driver: &mut Driver<'_>, trial: &Trial, n: usize, changes: bool) -> Result<bool, String> {
+    fn step(
+        &self,
+        driver: &mut Driver<'_>,
+        trial: &FaultTest,
+        n: usize,
+        changes: bool,
+    ) -> Result<bool, String> {
         let (op, written) = (&trial.workload.steps[n].op, trial.written[n]);
         let latched = self.latched();
         let mut unlike = None;

@@ -2,14 +2,14 @@
 //!
 //! A healthy run beside the model gives the versions and the promises ([`History`]) and counts the
 //! requests, so that each can be struck. A case then runs the same steps on a faulty device.
-//! Whoever is told of a failed read tries again, as programs do; so a fault that passes changes
+//! A failed read is tried again, as programs do; so a fault that passes changes
 //! nothing in the end, and a refused operation that had changed something is seen.
 //!
 //! After a failed write or flush every change and every `sync` must be refused, and reading must go
 //! on. In the end the medium is opened on a healthy device and judged as after a crash.
 
 use super::device::{Counts, FaultyDevice, Unflushed};
-use super::plan::{Fault, Plan, Told};
+use super::plan::{Fault, Plan, ReportedAt};
 use super::running::{Refusal, Running};
 use crate::crash::images::{self, Image};
 use crate::crash::operation::Driver;
@@ -86,7 +86,7 @@ impl FromStr for Case {
 }
 
 /// A workload on an image, ready to be struck.
-pub struct Trial {
+pub struct FaultTest {
     pub(super) workload: Workload,
     medium: MemoryDevice,
     pub(super) history: History,
@@ -110,7 +110,7 @@ pub(super) struct Reached {
     pub(super) version: usize,
 }
 
-impl Trial {
+impl FaultTest {
     /// Runs the workload on healthy devices, up to the first step that is refused for want of
     /// space.
     ///
@@ -158,8 +158,8 @@ impl Trial {
                         2 => first + rng.random_range(2..6),
                         _ => u64::MAX,
                     };
-                    let told = if rng.random() { Told::AtSubmit } else { Told::AtWait };
-                    let plan = Plan { fault, requests: first..end, told };
+                    let reported = if rng.random() { ReportedAt::AtSubmit } else { ReportedAt::AtWait };
+                    let plan = Plan { fault, requests: first..end, reported };
                     let unflushed = ENDS[rng.random_range(0..ENDS.len())].0;
                     cases.push(Case { phase, plan, unflushed });
                 }
@@ -168,11 +168,12 @@ impl Trial {
         cases
     }
 
-    /// Runs one case, telling what is done if asked to; gives the requests that it has struck.
+    /// Runs one case, and prints what is done if `verbose`. Returns the number of requests that it
+    /// has struck.
     ///
     /// # Errors
     /// The first promise that is broken.
-    pub fn strike(&self, case: &Case, tell: bool) -> Result<u64, String> {
+    pub fn strike(&self, case: &Case, verbose: bool) -> Result<u64, String> {
         let mut hasher = DefaultHasher::new();
         (&self.workload.name, case.to_string()).hash(&mut hasher);
         let seed = hasher.finish();
@@ -180,7 +181,7 @@ impl Trial {
         let device = Arc::new(FaultyDevice::new(medium, case.plan.clone(), seed));
         let work = || {
             if case.plan.fault.is_reported() {
-                self.honest(case, &device, seed, tell)
+                self.honest(case, &device, seed, verbose)
             } else {
                 self.silent(case, &device, seed);
                 Ok(())
@@ -197,12 +198,18 @@ impl Trial {
         Ok(device.counts().struck)
     }
 
-    /// A fault that is told of: nothing that was acknowledged may be lost.
-    fn honest(&self, case: &Case, device: &Arc<FaultyDevice>, seed: u64, tell: bool) -> Result<(), String> {
+    /// Tests a fault that the device reports: nothing that was acknowledged may be lost.
+    fn honest(
+        &self,
+        case: &Case,
+        device: &Arc<FaultyDevice>,
+        seed: u64,
+        verbose: bool,
+    ) -> Result<(), String> {
         let reached = match case.phase {
-            Phase::Run => Running::new(device, &case.plan, tell).run(self, seed.is_multiple_of(2))?,
+            Phase::Run => Running::new(device, &case.plan, verbose).run(self, seed.is_multiple_of(2))?,
             Phase::Recovery => {
-                let running = Running::new(device, &case.plan, tell);
+                let running = Running::new(device, &case.plan, verbose);
                 // That it fails is no fault; what it leaves is judged.
                 if let Err(Refusal::Other(error)) = running.tried(&"recovery", || mounted(device)) {
                     return Err(format!("recovery: {error}"));
@@ -216,7 +223,7 @@ impl Trial {
         Ok(())
     }
 
-    /// A fault that nobody is told of: everything comes back, with whatever result.
+    /// Tests a fault that the device does not report: every call returns, with whatever result.
     fn silent(&self, case: &Case, device: &Arc<FaultyDevice>, seed: u64) {
         let clock = images::clock();
         if case.phase == Phase::Recovery {

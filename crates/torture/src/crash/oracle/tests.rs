@@ -43,7 +43,7 @@ fn edit(tree: &mut Tree, path: &str, edit: impl FnOnce(&mut [u8])) {
 
 /// Promise: every version is known for what it is, within the range and not outside.
 #[test]
-fn versions_are_told_apart() {
+fn versions_are_distinguished() {
     let ops = [Op::Create("new".into(), FileKind::Regular), write("new", 0, 700), Op::Unlink("foo".into())];
     let (mut history, _) = history(&ops);
     for k in 0..=3 {

@@ -30,7 +30,7 @@ fn a_flush_makes_durable() {
     assert_eq!((read(&device, 1).unwrap(), read(&device, 2).unwrap()), (70, 80));
     assert_eq!(found(&device, Unflushed::Lost)[..4], [0, 70, 2, 3]);
     assert_eq!(found(&device, Unflushed::Kept)[..4], [0, 70, 80, 3]);
-    assert_eq!(device.counts(), Counts { reads: 2, writes: 2, flushes: 1, struck: 0, told: 0 });
+    assert_eq!(device.counts(), Counts { reads: 2, writes: 2, flushes: 1, struck: 0, errors_reported: 0 });
 }
 
 /// Promise: a flush does not make durable what nobody has waited for, and the next one does.
@@ -77,7 +77,7 @@ fn a_plan_is_followed() {
     assert!(device.submit(request(9)).is_err());
     let ticket = device.submit(request(8)).unwrap();
     device.wait(ticket).unwrap();
-    assert_eq!((read(&device, 0).unwrap(), device.counts().told), (8, 1));
+    assert_eq!((read(&device, 0).unwrap(), device.counts().errors_reported), (8, 1));
 }
 
 /// Promise: a dead device does nothing and says so, and one that comes back works.
@@ -92,7 +92,7 @@ fn dead_devices_do_nothing() {
     assert_eq!(found(&device, Unflushed::Lost)[..2], [0, 1]);
     device.flush().unwrap();
     assert_eq!(found(&device, Unflushed::Lost)[..2], [90, 1]);
-    assert_eq!((device.counts().struck, device.counts().told), (3, 2));
+    assert_eq!((device.counts().struck, device.counts().errors_reported), (3, 2));
 }
 
 /// Promise: partial transfers do a part and fail; silent faults succeed.
