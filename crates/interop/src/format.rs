@@ -1,5 +1,5 @@
 //! What an image says it is: version, byte order and the few superblock fields on which a reader's
-//! support depends. Told from raw bytes, because a test of Spindle's superblock code may not lean
+//! support depends. Read from raw bytes, because a test of Spindle's superblock code may not lean
 //! on it.
 //!
 //! Offsets are those of `struct fs` in FreeBSD's `sys/ufs/ffs/fs.h`.

@@ -1,9 +1,9 @@
 //! GRUB's reader, through `grub-fstest` (Debian's `grub-common`).
 //!
-//! It tells directories from the rest, and of the rest the length and content that opening them
-//! gives, the time of last change in whole seconds (right only before March 2100, which it takes
-//! for a leap year), and nothing else. Opening follows symbolic links, and what does not open is
-//! not listed, so only regular files and directories can be looked for.
+//! It distinguishes directories from other files, and gives of those the length, the content, the
+//! time of last change in whole seconds (right only before March 2100, which it takes for a leap
+//! year), and nothing else. Opening follows symbolic links, and what does not open is not listed,
+//! so only regular files and directories can be looked for.
 
 use std::path::Path;
 
@@ -70,7 +70,7 @@ fn seconds(digits: &str) -> Option<i64> {
     Some(((days * 24 + part(8..10)?) * 60 + part(10..12)?) * 60 + part(12..14)?)
 }
 
-/// `grub-fstest` exits with 0 even when it cannot read the image, so what it says on standard error
+/// Runs `grub-fstest`. It exits with 0 even when it cannot read the image, so its standard error
 /// decides.
 fn fstest(image: &Path, words: &[&str], path: &[u8]) -> Result<Vec<u8>> {
     use std::os::unix::ffi::OsStrExt;

@@ -12,8 +12,8 @@
 //!   formats each of them reads; one module for each.
 //! - [`linux`]: listings that Linux's own drivers made of real images, and those images.
 //! - [`simh`]: the Seventh Edition itself; [`oldunix`]: a reader of its formats and their like.
-//! - [`wapbl`]: NetBSD's log, written and carried out as NetBSD does it.
-//! - [`mod@format`]: what an image says it is, told without Spindle's code.
+//! - [`wapbl`]: NetBSD's log, written and replayed as NetBSD does it.
+//! - [`mod@format`]: what an image says it is, read without Spindle's code.
 //! - [`spindle`]: Spindle's own command line, its mounts included.
 //! - [`workload`]: programs that work on a mounted directory and know whether what they see is
 //!   right.

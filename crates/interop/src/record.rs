@@ -31,7 +31,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// From the type bits of a mode, as every Unix has them.
+    /// Converts the type bits of a mode, as every Unix has them.
     #[must_use]
     pub fn of_mode(mode: u32) -> Option<Self> {
         Some(match mode & 0o170_000 {
@@ -46,7 +46,7 @@ impl Kind {
         })
     }
 
-    /// From the letter `ls -l` prints (`-` or `r` for a regular file).
+    /// Converts the letter that `ls -l` prints (`-` or `r` for a regular file).
     #[must_use]
     pub fn of_letter(letter: u8) -> Option<Self> {
         Some(match letter {

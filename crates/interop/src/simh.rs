@@ -22,7 +22,7 @@ use crate::{Failure, Result};
 
 /// Bytes of an RP06: SIMH wants its disks whole.
 const RP06_BYTES: u64 = 340_670 * 512;
-/// How long the machine may take for what it is told.
+/// Longest time that the machine may take for a command.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Boots the Seventh Edition from `root`, a copy of its root disk, and has its shell run `job`. The
@@ -49,13 +49,13 @@ pub fn run(root: &Path, disk: &Path, job: &str) -> Result<String> {
 
     let mut console = Console::switch_on(root, disk)?;
     console.wait("Disabling XQ")?;
-    console.tell("boot\r", "Boot\n\r: ")?;
-    console.tell("hp(0,0)unix\r", "# ")?;
+    console.type_in("boot\r", "Boot\n\r: ")?;
+    console.type_in("hp(0,0)unix\r", "# ")?;
     // The terminal shows capitals only, and the quotes are in its echo.
-    console.tell("sh /job; echo f'i'n\r", "\nFIN")?;
-    console.tell("sync\r", "# ")?;
-    console.tell("\u{5}", "sim> ")?;
-    console.tell("quit\r", "")?;
+    console.type_in("sh /job; echo f'i'n\r", "\nFIN")?;
+    console.type_in("sync\r", "# ")?;
+    console.type_in("\u{5}", "sim> ")?;
+    console.type_in("quit\r", "")?;
     console.child.wait().map_err(Failure::of("the simulator"))?;
 
     let said = spindle(["cat", &format!("{}:/output", root.display())])?;
@@ -126,7 +126,7 @@ impl Console {
     }
 
     /// Types something, slowly enough for a bootstrap without interrupts, and waits for the answer.
-    fn tell(&mut self, keys: &str, answer: &str) -> Result<()> {
+    fn type_in(&mut self, keys: &str, answer: &str) -> Result<()> {
         SystemClock.sleep(Duration::from_millis(500));
         for key in keys.as_bytes() {
             self.keys.write_all(&[*key]).and_then(|()| self.keys.flush()).map_err(Failure::of("console"))?;

@@ -66,7 +66,7 @@ pub fn list(image: &Path) -> Result<Listing> {
     Ok(listing)
 }
 
-/// Path (with target), inode and mode string of a line of the form
+/// Returns path (with target), inode and mode string of a line of the form
 /// `0|/path|inode|mode|uid|gid|size|atime|mtime|ctime|crtime`.
 fn entry(line: &[u8]) -> Option<(&[u8], u64, &[u8])> {
     let line = line.strip_prefix(b"0|/")?;
@@ -106,8 +106,8 @@ fn id(printed: i64) -> Option<u32> {
     u32::try_from(printed).ok().or_else(|| i32::try_from(printed).ok().map(i32::cast_unsigned))
 }
 
-/// `None` where The Sleuth Kit is known to fail: on files that reach the second indirect block
-/// through holes.
+/// Returns the content; `None` where The Sleuth Kit is known to fail: on files that reach the
+/// second indirect block through holes.
 fn content(image: &Path, inode: u64) -> Option<Content> {
     let content = Content::of(
         run(command("icat").args(TYPE).arg(image).arg(inode.to_string())).map(|bytes| Digest::of(&bytes)),

@@ -150,12 +150,12 @@ pub(crate) fn umount(path: &Path) -> Result<()> {
     result.map(drop)
 }
 
-/// Takes away what is mounted on `path`, whoever uses it.
+/// Unmounts `path` even if it is in use.
 pub(crate) fn cut_off(path: &Path) -> Result<()> {
     run(command("umount").args(["--force", "--lazy"]).arg(path)).map(drop)
 }
 
-/// Cuts a mount off that hangs, so that whoever waits for it gets an error.
+/// Cuts a mount off that hangs, so that processes that wait for it get an error.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     /// True when it need not watch any more.

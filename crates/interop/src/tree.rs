@@ -103,8 +103,8 @@ impl Planter<'_> {
         self.make(path, |full| fs::write(full, &bytes))
     }
 
-    /// Every border of size: of each fragment of a block, of the direct blocks, of two indirect
-    /// ones.
+    /// Makes files at every border of size: of each fragment of a block, of the direct blocks, of
+    /// two indirect ones.
     fn sizes(&mut self) -> Result<()> {
         let (bsize, fsize) = (u64::from(self.shape.bsize), u64::from(self.shape.fsize));
         let borders = (1..=bsize / fsize).map(|fragments| fragments * fsize);
@@ -138,7 +138,7 @@ impl Planter<'_> {
         Ok(())
     }
 
-    /// A file of `size` bytes with 100 bytes of data at each of `places` (less at the end).
+    /// Makes a file of `size` bytes with 100 bytes of data at each of `places` (less at the end).
     fn holey(&mut self, path: &str, size: u64, places: &[u64]) -> Result<()> {
         let mut data = [0; 100];
         self.rng.fill_bytes(&mut data);
@@ -151,8 +151,8 @@ impl Planter<'_> {
         })
     }
 
-    /// Hard links within and across directories; symbolic links on both sides of every length at
-    /// which they move out of the inode.
+    /// Makes hard links within and across directories; symbolic links on both sides of every length
+    /// at which they move out of the inode.
     fn links(&mut self) -> Result<()> {
         self.directory("links")?;
         self.directory("links/other")?;
@@ -176,9 +176,9 @@ impl Planter<'_> {
         Ok(())
     }
 
-    /// Names of every length that matters and with every byte that somebody treats in a special
-    /// way. No line feeds and no ` -> `: the foreign tools' own output cannot tell these from what
-    /// they mean in it.
+    /// Makes names of every length that matters and with every byte that some program treats in a
+    /// special way. No line feeds and no ` -> `: in the output of the foreign tools these are
+    /// ambiguous.
     fn names(&mut self) -> Result<()> {
         self.directory("names")?;
         for length in [1, 2, 3, 4, 5, 6, 7, 8, 127, 128, 254, 255] {
@@ -212,7 +212,7 @@ impl Planter<'_> {
         Ok(())
     }
 
-    /// A directory of several blocks.
+    /// Makes a directory of several blocks.
     fn many(&mut self) -> Result<()> {
         self.directory("many")?;
         for number in 0..self.shape.names {
@@ -233,7 +233,7 @@ impl Planter<'_> {
         Ok(())
     }
 
-    /// One file for each mode that has a meaning of its own; their modes come from their names.
+    /// Makes a file for each mode that has a meaning of its own; their modes are in their names.
     fn modes(&mut self) -> Result<()> {
         self.directory("modes")?;
         for mode in ["0000", "0400", "0644", "0666", "0777", "1755", "2755", "4755", "6711", "7777"] {
@@ -261,7 +261,7 @@ impl Planter<'_> {
         Ok(())
     }
 
-    /// Files whose time of last change is their name: seconds, a point, nanoseconds.
+    /// Makes files whose time of last change is their name: seconds, a point, nanoseconds.
     fn times(&mut self) -> Result<()> {
         self.directory("times")?;
         let always = ["0.0", "0.1", "1.999999999", "1000000000.123456789", "2147483647.5"];

@@ -15,7 +15,7 @@ const SCRIPT: &str = include_str!("wapbl.py");
 
 /// Where a log is in an image, in bytes, and whether its machine is big-endian.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct LogLocation {
     /// Where it begins.
     pub at: u64,
     /// Its length.
@@ -45,7 +45,7 @@ fn script() -> Result<NamedTempFile> {
 ///
 /// # Errors
 /// When it is no log, or its records cannot be followed.
-pub fn replay(image: &Path, place: Place) -> Result<Vec<(u32, u32)>> {
+pub fn replay(image: &Path, place: LogLocation) -> Result<Vec<(u32, u32)>> {
     let script = script()?;
     let text = run(arguments("replay", script.path(), image, place).stdin(Stdio::null()))?;
     let text = String::from_utf8(text).map_err(Failure::of("wapbl.py"))?;
@@ -64,7 +64,7 @@ pub fn replay(image: &Path, place: Place) -> Result<Vec<(u32, u32)>> {
 ///
 /// # Errors
 /// When the image cannot be written.
-pub fn write(image: &Path, place: Place, transactions: &[Transaction]) -> Result<()> {
+pub fn write(image: &Path, place: LogLocation, transactions: &[Transaction]) -> Result<()> {
     let mut plan = String::new();
     for transaction in transactions {
         for (daddr, bytes) in &transaction.blocks {
@@ -89,7 +89,7 @@ pub fn write(image: &Path, place: Place, transactions: &[Transaction]) -> Result
     run(arguments("write", script.path(), image, place).stdin(file)).map(drop)
 }
 
-fn arguments(what: &str, script: &Path, image: &Path, place: Place) -> std::process::Command {
+fn arguments(what: &str, script: &Path, image: &Path, place: LogLocation) -> std::process::Command {
     let mut command = command("python3");
     command.arg(script).arg(what).arg(image);
     command.args([place.at.to_string(), place.bytes.to_string()]);

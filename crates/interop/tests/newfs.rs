@@ -56,7 +56,8 @@ fn show(parameters: &Parameters) -> usize {
 }
 
 /// Promise: in every version, byte order and dialect, and with every block size, what newfs makes
-/// is a file system to whoever reads that format, and every reader has formats that it reads.
+/// is a file system to all programs that read that format, and every reader has formats that it
+/// reads.
 #[test]
 fn every_reader_finds_the_root() {
     let mut shown = 0;

@@ -44,7 +44,7 @@ fn check_real(names: &[&'static str]) -> Result<()> {
     RealImage::unpack(names)?.iter().try_for_each(|real| check(&real.path(), &real.listing))
 }
 
-/// UFS1 with these block and fragment sizes and room for 4 MiB more.
+/// Returns UFS1 with these block and fragment sizes and room for 4 MiB more.
 fn ufs1(bsize: u32, fsize: u32) -> Makefs {
     Makefs { bsize, fsize, free_bytes: 4 << 20, ..Makefs::default() }
 }

@@ -13,8 +13,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Returns what a trace tells: kind, size, bytes read and written, and the name.
-fn told(trace: &Path) -> Vec<(Kind, u64, u64, u64, String)> {
+/// Returns the events of a trace: kind, size, bytes read and written, and the name.
+fn events_of(trace: &Path) -> Vec<(Kind, u64, u64, u64, String)> {
     let mut source = open(trace, Columns::ALL).unwrap();
     let (mut all, mut batch) = (Vec::new(), Batch::default());
     while source.next(&mut batch).unwrap() {
@@ -24,8 +24,9 @@ fn told(trace: &Path) -> Vec<(Kind, u64, u64, u64, String)> {
     all
 }
 
-/// Promise: a mount with `trace=` tells who opened, wrote, renamed and removed what, with the bytes
-/// that reached the file system, and its trace is complete when `spindle umount` has returned.
+/// Promise: a mount with `trace=` records who opened, wrote, renamed and removed what, with the
+/// bytes that reached the file system, and its trace is complete when `spindle umount` has
+/// returned.
 #[test]
 fn a_mount_records_its_use() -> Result<()> {
     let dir = tempfile::tempdir().map_err(Failure::of("temporary directory"))?;
@@ -44,13 +45,13 @@ fn a_mount_records_its_use() -> Result<()> {
     mounted.unmount()?;
 
     let below = |path: &str| path.strip_prefix(&format!("{}/", at.display())).unwrap_or(path).to_owned();
-    let (closed, others): (Vec<_>, Vec<_>) = told(&trace)
+    let (closed, others): (Vec<_>, Vec<_>) = events_of(&trace)
         .into_iter()
         .map(|(kind, size, _, written, path)| (kind, size, written, below(&path)))
         .partition(|(kind, ..)| *kind == Kind::Close);
     let expected = [(Kind::Mkdir, 0, 0, "d"), (Kind::Create, 0, 0, "d/a"), (Kind::Rename, 0, 0, "d/a")];
     assert_eq!(others, expected.map(|(kind, size, written, path)| (kind, size, written, path.to_owned())));
-    // The kernel does not wait for a close to be told, so a rename may overtake it.
+    // The kernel does not wait for the reply to a close, so a rename may overtake it.
     let names = ["d/a", "b"].map(|name| vec![(Kind::Close, 70_000, 70_000, name.to_owned())]);
     assert!(names.contains(&closed), "{closed:?}");
 
@@ -58,7 +59,7 @@ fn a_mount_records_its_use() -> Result<()> {
     let mounted = Mounted::new(&image, &format!("trace={}", trace.display()))?;
     assert_eq!(fs::read(mounted.path().join("b")).unwrap().len(), 70_000);
     mounted.unmount()?;
-    let all = told(&trace);
+    let all = events_of(&trace);
     let read: u64 = all.iter().map(|(_, _, read, ..)| read).sum();
     assert_eq!(read, 70_000, "{all:?}");
     assert_eq!(all.first().map(|(kind, size, ..)| (*kind, *size)), Some((Kind::Open, 70_000)));
@@ -79,10 +80,10 @@ fn the_trace_of_a_killed_mount() -> Result<()> {
         fs::create_dir(made(number)).map_err(Failure::of("mkdir"))?;
         number += 1;
         SystemClock.sleep(Duration::from_millis(100));
-        seen = told(&trace);
+        seen = events_of(&trace);
     }
     daemon.kill()?;
-    let found = told(&trace);
+    let found = events_of(&trace);
     assert!(!seen.is_empty() && found.starts_with(&seen), "{seen:?} and then {found:?}");
     for (number, (kind, .., path)) in found.iter().enumerate() {
         assert_eq!((*kind, path.ends_with(&format!("/d{number}"))), (Kind::Mkdir, true), "{path}");

@@ -60,8 +60,8 @@ fn others_find_what_was_set() -> Result<()> {
     let image_word = image.to_str().expect("a path in UTF-8");
     spindle(["newfs", "--force", image_word])?;
     spindle(["tunefs", "-L", "Volume-7", "-n", "enable", image_word])?;
-    let told = run(command("fsstat").args(["-f", "ufs2"]).arg(&image))?;
-    let told = String::from_utf8_lossy(&told);
-    assert!(told.contains("Volume Name: Volume-7\n") && told.contains("Soft Dependencies"), "{told}");
+    let shown = run(command("fsstat").args(["-f", "ufs2"]).arg(&image))?;
+    let shown = String::from_utf8_lossy(&shown);
+    assert!(shown.contains("Volume Name: Volume-7\n") && shown.contains("Soft Dependencies"), "{shown}");
     Ok(())
 }

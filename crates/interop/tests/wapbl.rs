@@ -9,7 +9,7 @@ use spindle_ffs::check::{self, Severity, check};
 use spindle_ffs::newfs::{self, Parameters, Plan};
 use spindle_ffs::{Dialect, Ffs, FoundLog, LogPlace, LogUse, OpenOptions, Replay, Superblock};
 use spindle_interop::Result;
-use spindle_interop::wapbl::{Place, Transaction, replay, write};
+use spindle_interop::wapbl::{LogLocation, Transaction, replay, write};
 use spindle_ondisk::Endian;
 use spindle_vfs::{Error, FileKind, FileSystem, NewNode, Privilege, Rdev};
 use std::collections::BTreeMap;
@@ -71,11 +71,11 @@ fn work(device: &Arc<MemoryDevice>, seed: u64) -> Arc<MemoryDevice> {
     Arc::new(device.branch())
 }
 
-fn place(device: &MemoryDevice) -> (LogPlace, Place) {
+fn place(device: &MemoryDevice) -> (LogPlace, LogLocation) {
     let superblock = Superblock::open(device).unwrap();
     let place = superblock.log_place().unwrap();
     let big_endian = superblock.layout.endian == Endian::Big;
-    (place, Place { at: place.at, bytes: place.len, big_endian })
+    (place, LogLocation { at: place.at, bytes: place.len, big_endian })
 }
 
 fn stored(device: &MemoryDevice) -> NamedTempFile {
@@ -117,7 +117,8 @@ fn pending(device: &MemoryDevice) -> Replay {
     }
 }
 
-/// Big-endian file systems get no log: NetBSD's kernels do not agree on its order of bytes.
+/// Returns the formats with a log. Big-endian file systems get none: NetBSD's kernels do not agree
+/// on its order of bytes.
 fn formats() -> [(Endian, bool); 2] {
     [(Endian::Little, false), (Endian::Little, true)]
 }

@@ -80,7 +80,7 @@ impl Daemon {
         self.child.id()
     }
 
-    /// Kills the daemon and takes its mount away. Whoever still works in it fails from now on.
+    /// Kills the daemon and takes its mount away. Processes that still work in it fail from now on.
     ///
     /// # Errors
     /// When the system refuses.

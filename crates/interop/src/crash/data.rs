@@ -251,7 +251,7 @@ mod tests {
     /// Promise: what was synced must be there, what was not may be there, in part, and nothing
     /// else.
     #[test]
-    fn tells_what_can_be() {
+    fn knows_what_can_be() {
         let mut model =
             Model { name: Name::New, synced: Vec::new(), changes: vec![Change::Write(0, b"abcdef".into())] };
         for bytes in [&b""[..], b"abc", b"abcdef", b"a\0c"] {

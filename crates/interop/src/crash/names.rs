@@ -26,7 +26,7 @@ use crate::{Failure, Result};
 /// Names that a thread has at most.
 const NAMES: usize = 80;
 /// Files in use without a name at most, for each thread.
-const NAMELESS: usize = 5;
+const UNLINKED: usize = 5;
 /// Bytes in a file at most; less than a block, so that one write is one change.
 const FILL_LIMIT: usize = 4000;
 
@@ -171,7 +171,7 @@ impl Tree {
     }
 }
 
-/// What is in `directory` and below it.
+/// Notes what is in `directory` and below it.
 fn look(directory: &Path, path: &str, found: &mut BTreeMap<String, Look>) -> io::Result<()> {
     for entry in fs::read_dir(directory.join(path))? {
         let entry = entry?;
@@ -197,7 +197,7 @@ struct Worker<'a> {
     directory: &'a Path,
     rng: SmallRng,
     tree: Tree,
-    nameless: Vec<File>,
+    unlinked: Vec<File>,
     made: u64,
 }
 
@@ -211,8 +211,8 @@ impl Worker<'_> {
             && matches!(self.tree.nodes.get(path), Some(Node::File(_)))
             && self.rng.random_ratio(1, 4)
         {
-            self.nameless.truncate(NAMELESS - 1);
-            self.nameless.insert(0, File::open(self.directory.join(path))?);
+            self.unlinked.truncate(UNLINKED - 1);
+            self.unlinked.insert(0, File::open(self.directory.join(path))?);
         }
         let moment = || self.names.moments.fetch_add(1, Ordering::SeqCst);
         let timed = Timed { operation: operation.clone(), begun: moment(), ended: None };
@@ -318,7 +318,7 @@ impl Load for Names {
                 directory: &directory,
                 rng,
                 tree,
-                nameless: Vec::new(),
+                unlinked: Vec::new(),
                 made: 0,
             };
             while !over.is_set() {

@@ -29,7 +29,7 @@ const ACCOUNTS: u64 = 50;
 const DATABASE: &str = "database";
 
 impl Database {
-    /// With this `journal_mode` and this setting of `synchronous`.
+    /// Returns a database with this `journal_mode` and this setting of `synchronous`.
     #[must_use]
     pub fn new(journal: &'static str, synchronous: &'static str) -> Self {
         Self { journal, synchronous, committed: Mutex::new(0) }

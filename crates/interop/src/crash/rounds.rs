@@ -60,15 +60,15 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// On a clean, empty file system in `image`, a file or a block device; when to kill follows
-    /// from the seed, as far as it goes.
+    /// Returns rounds on a clean, empty file system in `image`, a file or a block device. The seed
+    /// determines when to kill, as far as that is possible.
     #[must_use]
     pub fn new(image: &Path, options: &'static str, seed: u64) -> Self {
         let rng = SmallRng::seed_from_u64(seed);
         Self { image: image.into(), options, rng, number: 0, earlier: Vec::new(), tally: Tally::default() }
     }
 
-    /// One round.
+    /// Runs one round.
     ///
     /// # Errors
     /// What is not as was promised.

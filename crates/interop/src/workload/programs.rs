@@ -1,4 +1,4 @@
-//! Programs of daily use, each with its own way to tell that nothing was lost.
+//! Programs of daily use, each with its own way to show that nothing was lost.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -111,7 +111,7 @@ impl Worker {
         Ok(self.listing())
     }
 
-    /// One operation.
+    /// Does one operation.
     fn step(&mut self) -> io::Result<()> {
         let full = self.names.len() >= NAMES;
         let chosen = (!self.names.is_empty()).then(|| self.rng.random_range(0..self.names.len()));
@@ -193,7 +193,7 @@ impl Worker {
         Ok(())
     }
 
-    /// The name at `place` is gone.
+    /// Forgets the name at `place`.
     fn forget(&mut self, place: usize) {
         if let (_, Node::File(file)) = self.names.swap_remove(place) {
             let model = &mut self.files[file];
@@ -245,7 +245,7 @@ impl Worker {
         Ok(())
     }
 
-    /// To a new name, or over another name where both are files.
+    /// Renames to a new name, or over another name where both are files.
     fn rename(&mut self, place: usize) -> io::Result<()> {
         let over = self.rng.random_range(0..self.names.len());
         match (&self.names[place].1, &self.names[over].1) {
@@ -263,7 +263,7 @@ impl Worker {
         Ok(())
     }
 
-    /// To the directory that all threads share, and back.
+    /// Moves a file to the directory that all threads share, and back.
     fn through_shared(&mut self, place: usize) -> io::Result<()> {
         let there = self.shared.join(format!("{}-{}", self.name, self.names[place].0));
         fs::rename(self.path(place), &there)?;

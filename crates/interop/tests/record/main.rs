@@ -102,7 +102,7 @@ os.close(f)",
     );
 }
 
-/// Promise: what closes a file without being asked is seen, and told as implicit: another
+/// Promise: what closes a file without being asked is seen, and recorded as implicit: another
 /// descriptor over it, the end of the process, another program. `close_range` is asked.
 #[test]
 fn implicit_closes() {
@@ -221,8 +221,8 @@ os.close(a); os.close(b)",
     );
 }
 
-/// Promise: the end of names and of data is told: with the size, and whether it was the last name;
-/// a replaced file first of all; an open file's data goes with its last close.
+/// Promise: the end of names and of data is recorded: with the size, and whether it was the last
+/// name; a replaced file first of all; an open file's data goes with its last close.
 #[test]
 fn names_that_go() {
     expect(
@@ -253,8 +253,8 @@ os.mkdir('e'); os.rename('e', 'g'); os.rmdir('g')",
     );
 }
 
-/// Promise: a file without a name is told as that; opening that cuts a file tells what it had;
-/// `truncate` by name and by descriptor; directories; names relative to a descriptor.
+/// Promise: a file without a name is recorded as such; an open that truncates records the former
+/// size; `truncate` by name and by descriptor; directories; names relative to a descriptor.
 #[test]
 fn kinds_of_open() {
     expect(
@@ -304,8 +304,8 @@ os.close(f)",
     assert_eq!(shared.len(), 3, "{shared:?}");
 }
 
-/// Promise: a file that the command was given open is told as such, from where it stood, and what
-/// was done with it, too.
+/// Promise: a file that was open when the command began is recorded as such, from where it stood,
+/// and what was done with it, too.
 #[test]
 fn open_before() {
     let directory = TempDir::new().unwrap();

@@ -164,7 +164,7 @@ fn mount() {
 }
 
 /// Promise: `--path` is the name of a directory or file, and no mere beginning of names; a rename
-/// from there or to there is told.
+/// from there or to there is recorded.
 #[test]
 fn path() {
     let script = format!(
@@ -240,7 +240,7 @@ fn signals_beside_a_command() {
 }
 
 /// Promise: what was recorded is readable some seconds later, while the recorder is at work and
-/// when it has been killed, and whoever reads it is told that its end is missing.
+/// when it has been killed, and its readers see that its end is missing.
 #[test]
 fn killed() {
     let mut recorder = Recorder::start(&[]);

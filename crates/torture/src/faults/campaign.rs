@@ -154,8 +154,8 @@ impl Campaign {
         (faults, violations)
     }
 
-    /// Runs random workloads, which `seed` determines, and prints progress on standard error now and
-    /// then. A case that hangs ends the process, after the command that repeats it.
+    /// Runs random workloads, which `seed` determines, and prints progress on standard error now
+    /// and then. A case that hangs ends the process, after the command that repeats it.
     ///
     /// # Panics
     /// If a thread cannot be started.
