@@ -3,8 +3,10 @@
 //! [`model`] is the file system that is obviously right: everything in memory, the shortest code.
 //! [`suite`] holds the behaviours that all file systems share, one test each. [`random`] compares a
 //! file system with the model over random operations. A file system under test provides a
-//! [`suite::Harness`] and calls [`conformance_tests!`].
+//! [`suite::Harness`] and calls [`conformance_tests!`]. [`reluctant`] is a device for tests of
+//! failures.
 
 pub mod model;
 pub mod random;
+pub mod reluctant;
 pub mod suite;

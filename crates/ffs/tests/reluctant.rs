@@ -4,50 +4,19 @@
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::ManualClock;
-use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request, Result, Ticket};
+use spindle_conformance::reluctant::Reluctant;
+use spindle_device::MemoryDevice;
 use spindle_ffs::check::{self, check};
 use spindle_ffs::newfs::{self, Parameters, Plan};
 use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions};
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// A device that may refuse to read.
-struct Reluctant {
-    inner: MemoryDevice,
-    refuses: AtomicBool,
-}
-
-impl Device for Reluctant {
-    fn info(&self) -> &Info {
-        self.inner.info()
-    }
-
-    fn submit(&self, request: Request) -> Result<Ticket> {
-        if request.op == Op::Read && self.refuses.load(Ordering::Relaxed) {
-            return Err(Error::io(&self.info().name, "read", std::io::Error::other("it does not want to")));
-        }
-        self.inner.submit(request)
-    }
-
-    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
-        self.inner.wait(ticket)
-    }
-
-    fn flush(&self) -> Result<()> {
-        self.inner.flush()
-    }
-
-    fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        self.inner.discard(offset, len)
-    }
-}
 
 fn format(parameters: &Parameters, clock: &ManualClock) -> Arc<Reluctant> {
     let inner = MemoryDevice::new(parameters.size_bytes);
     let plan = Plan::new(parameters).unwrap();
     newfs::write(&plan, &inner, clock, &mut StdRng::seed_from_u64(1), &mut |_, _| ()).unwrap();
-    Arc::new(Reluctant { inner, refuses: AtomicBool::new(false) })
+    Arc::new(Reluctant::new(Arc::new(inner)))
 }
 
 fn create(fs: &Ffs, name: &str) -> Ino {
@@ -82,9 +51,9 @@ fn space_is_regained() {
         let next = create(&fs, "next");
         let found = fs.lookup(fs.root(), b"large").unwrap();
         fs.forget(found.ino, 1);
-        device.refuses.store(true, Ordering::Relaxed);
+        device.refuse(true);
         fs.unlink(fs.root(), b"large").unwrap();
-        device.refuses.store(false, Ordering::Relaxed);
+        device.refuse(false);
         let bytes = vec![9; usize::try_from(len / 2).unwrap()];
         assert_eq!(fs.write(next, 0, &bytes, Privilege::User).unwrap(), bytes.len(), "{log:?}");
         fs.forget(next, 1);
@@ -108,10 +77,10 @@ fn a_commit_is_tried_again() {
         fs.write(gone, 0, &[7; 4096], Privilege::User).unwrap();
         fs.unlink(fs.root(), b"gone").unwrap();
         fs.forget(gone, 1);
-        device.refuses.store(true, Ordering::Relaxed);
+        device.refuse(true);
         let refused = fs.sync();
         assert!(matches!(refused, Ok(()) | Err(spindle_vfs::Error::Device(_))), "{dialect:?}: {refused:?}");
-        device.refuses.store(false, Ordering::Relaxed);
+        device.refuse(false);
         fs.sync().unwrap_or_else(|error| panic!("{dialect:?}: {error}"));
         assert_eq!(fs.statfs().unwrap().bfree, free, "{dialect:?}");
         fs.unmount().unwrap();

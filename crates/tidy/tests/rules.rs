@@ -10,7 +10,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("spindle-device", &["clock", "ondisk"]),
     ("spindle-cache", &["clock", "device"]),
     ("spindle-vfs", &["clock", "device"]),
-    ("spindle-conformance", &["clock", "vfs"]),
+    ("spindle-conformance", &["clock", "device", "vfs"]),
     ("spindle-tree", &["clock", "cache", "vfs"]),
     ("spindle-ffs", &["clock", "ondisk", "device", "cache", "vfs", "tree"]),
     ("spindle-v7", &["clock", "ondisk", "device", "cache", "vfs", "tree"]),
