@@ -52,7 +52,6 @@ const NOT_YET: &[&str] = &[
     "crates/lab/",
     "crates/sim/",
     "crates/torture/",
-    "crates/v7/",
 ];
 
 fn is_left(file: &str) -> bool {

@@ -1,4 +1,4 @@
-//! What an inode says of itself, and how that is changed.
+//! The attributes of inodes.
 
 use crate::format::dinode::{Dinode, seconds};
 use crate::tree::inode::{Inode, State};
@@ -31,7 +31,7 @@ impl V7 {
         }
     }
 
-    /// Changes attributes, all or none.
+    /// Changes attributes: all of them, or none.
     pub(crate) fn set_attributes(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
         let inode = self.iget_ino(ino)?;
         let mut state = inode.state.write();
@@ -74,17 +74,17 @@ impl V7 {
     }
 }
 
-/// Returns a time as the disk can keep it.
+/// Returns a time as the disk can store it.
 pub(crate) fn storable(time: Timestamp) -> Timestamp {
     Timestamp::new(seconds(time).into(), 0)
 }
 
-/// Returns an owner as the disk can keep it.
+/// Converts the number of a user or group to its width on the disk.
 pub(crate) fn id(id: u32) -> Result<u16> {
     u16::try_from(id).map_err(|_| Error::Overflow)
 }
 
-/// Refuses what has no bytes of its own.
+/// Checks that an inode is a regular file.
 pub(crate) fn check_regular(di: &Dinode) -> Result<()> {
     match di.kind() {
         Some(FileKind::Regular) => Ok(()),
