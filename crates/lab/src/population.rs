@@ -4,7 +4,7 @@ use rand::Rng;
 
 /// Percent of files smaller than 2^n bytes, n from 0: the files of the computer science department
 /// of the Vrije Universiteit in 1984 (Mullender and Tanenbaum, "Immediate Files", 1984; the table
-/// as told again by Tanenbaum, Herder and Bos, "File size distribution on UNIX systems: then and
+/// as quoted by Tanenbaum, Herder and Bos, "File size distribution on UNIX systems: then and
 /// now", 2006). Their median is 1080 bytes.
 const SMALLER_1984: [f64; 20] = [
     1.79, 1.88, 2.01, 2.31, 3.32, 5.13, 8.71, 14.73, 23.09, 34.44, 48.05, 60.87, 75.31, 84.97, 92.53, 97.21,

@@ -49,7 +49,6 @@ const NOT_YET: &[&str] = &[
     "crates/bench/",
     "crates/ffs/",
     "crates/interop/",
-    "crates/lab/",
     "crates/sim/",
     "crates/torture/",
 ];

@@ -95,7 +95,7 @@ fn cut_off() {
     bytes.truncate(512 << 10);
     let device = Arc::new(MemoryDevice::from_bytes(&bytes));
     let fs = V7::open(device, victim.clock.clone(), &OpenOptions::default()).unwrap();
-    let told = fs.read_only_reasons()[0].clone();
-    assert!(fs.read_only() && told.remedy.contains("1048576"), "{told:?}");
+    let objection = fs.read_only_reasons()[0].clone();
+    assert!(fs.read_only() && objection.remedy.contains("1048576"), "{objection:?}");
     fs.lookup(fs.root(), b"other").unwrap();
 }

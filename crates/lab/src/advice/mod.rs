@@ -14,31 +14,31 @@ pub use measured::{Cache, Measured, Names, Open};
 use serde::Serialize;
 use spindle_report::{Outcome, Section};
 
-/// An answer to a question that whoever builds storage asks.
+/// One advice for the design of storage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Advice {
-    /// What it is about.
+    /// The topic.
     pub topic: &'static str,
-    /// What to do.
+    /// The advice.
     pub advice: String,
-    /// What was measured that says so.
+    /// The measurements that are the reason for it.
     pub because: String,
 }
 
-/// Returns all that the trace says.
+/// Returns all advice that the trace supports.
 #[must_use]
 pub fn advise(measured: &Measured) -> Vec<Advice> {
     rules::ALL.iter().filter_map(|rule| rule(measured)).collect()
 }
 
-/// Advice as a section of a report.
+/// Returns the advice as a section of a report.
 #[must_use]
 pub fn section(advice: &[Advice]) -> Section {
-    let told = |Advice { topic, advice, because }: &Advice| format!("{topic}: {advice} ({because})");
+    let sentence = |Advice { topic, advice, because }: &Advice| format!("{topic}: {advice} ({because})");
     let findings = if advice.is_empty() {
         vec!["The trace is too small to say anything.".into()]
     } else {
-        advice.iter().map(told).collect()
+        advice.iter().map(sentence).collect()
     };
     Section {
         id: "advice".into(),

@@ -8,7 +8,7 @@ use spindle_cachesim::{Ages, Counts};
 use spindle_report::number::{bytes, real, share};
 use spindle_trace::Kind;
 
-/// All, in the order in which they are told.
+/// All rules, in the order of the report.
 pub(super) const ALL: [fn(&Measured) -> Option<Advice>; 7] =
     [blocks, fragments, memory, writing, clusters, control, log];
 
@@ -34,7 +34,7 @@ fn percent(part: u64, whole: u64) -> f64 {
     100.0 * share(part, whole).unwrap_or(0.0)
 }
 
-/// Counts under delayed writes: what a cache can do at best.
+/// Returns the counts with delayed writes, the best that a cache can do.
 const fn delayed(counts: &Counted) -> &Counts {
     &counts[WRITES.len() - 1]
 }
@@ -47,7 +47,7 @@ fn enough(measured: &Measured) -> Option<(&Cache, u64, &Counted)> {
     (counts[0].accesses() > 0).then_some((cache, *size, counts))
 }
 
-/// How sizes of blocks compare.
+/// A comparison of block sizes.
 struct Blocks {
     /// The smallest that is nearly as good as the best: it wastes less, and moves less.
     chosen: u32,
@@ -68,14 +68,14 @@ fn compared(measured: &Measured) -> Option<Blocks> {
 
 fn blocks(measured: &Measured) -> Option<Advice> {
     let Blocks { chosen: block, cache: size, ios: all } = compared(measured)?;
-    let told: Vec<_> = all.iter().map(|&(block, ios)| format!("{} {ios}", bytes(block.into()))).collect();
+    let listed: Vec<_> = all.iter().map(|&(block, ios)| format!("{} {ios}", bytes(block.into()))).collect();
     Some(Advice {
         topic: "block size",
         advice: format!("blocks of {}", bytes(block.into())),
         because: format!(
             "disk accesses with a cache of {} and blocks of {}; the smallest within {:.0} % of the best",
             bytes(size),
-            told.join(", "),
+            listed.join(", "),
             NEARLY * 100.0
         ),
     })
@@ -127,10 +127,10 @@ fn writing(measured: &Measured) -> Option<Advice> {
         return None;
     }
     let least = disk(delayed(counts));
-    // From the safest on.
+    // The safest first.
     let nearly = |counts: &Counts| real(disk(counts)) <= real(least) * (1.0 + NEARLY);
     let chosen = counts.iter().position(nearly)?;
-    let told: Vec<_> =
+    let listed: Vec<_> =
         WRITES.iter().zip(counts).map(|(write, counts)| format!("{write} {}", disk(counts))).collect();
     let risk = measured.dirty.get(chosen).filter(|dirty| !dirty.is_empty()).map(|dirty| {
         let over = |seconds| Ages::OVER.iter().position(|&s| s == seconds).map_or(0.0, |which| 100.0 * dirty.over(which));
@@ -142,7 +142,7 @@ fn writing(measured: &Measured) -> Option<Advice> {
         because: format!(
             "disk accesses with {}: {}; the safest within {:.0} % of the best{}",
             bytes(size),
-            told.join(", "),
+            listed.join(", "),
             NEARLY * 100.0,
             risk.unwrap_or_default()
         ),

@@ -53,7 +53,7 @@ struct Live {
     number: u64,
 }
 
-/// What becomes of a file when it has been written.
+/// The fate of a file after it has been written.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Stays(Live),
@@ -117,7 +117,7 @@ impl Ageing {
         }
     }
 
-    /// From now on use goes up to this level.
+    /// Sets the level up to which the disk is filled from now on.
     pub const fn set_level(&mut self, level: f64) {
         self.level = level;
     }
@@ -137,7 +137,7 @@ impl Ageing {
         Ok(())
     }
 
-    /// A day of use.
+    /// Simulates a day of use.
     ///
     /// # Errors
     /// As the file system, except for want of space, which ends the file being written.
@@ -181,7 +181,7 @@ impl Ageing {
         self.sizes.draw(&mut self.random)
     }
 
-    /// A file that stays, new or in place of another.
+    /// Starts to write a file that stays, new or in place of another.
     fn start_daily(&mut self, fs: &dyn FileSystem) -> Result<()> {
         if self.live.is_empty() || !self.random.random_bool(OVERWRITTEN) {
             return self.start_staying(fs);
@@ -196,7 +196,7 @@ impl Ageing {
         Ok(())
     }
 
-    /// A new file that stays, in a directory that is made if there are not enough.
+    /// Starts to write a new file that stays, in a directory that is made if there are not enough.
     fn start_staying(&mut self, fs: &dyn FileSystem) -> Result<()> {
         let size = self.size();
         self.names += 1;
@@ -250,7 +250,7 @@ impl Ageing {
         Ok(())
     }
 
-    /// One writer writes a block; who is done leaves.
+    /// Has one writer write a block, and removes it when its file is complete.
     fn step(&mut self, fs: &dyn FileSystem) -> Result<()> {
         self.steps += 1;
         if self.steps.is_multiple_of(SYNC_EVERY) {
@@ -352,7 +352,7 @@ fn name(number: u64) -> String {
     format!("f{number}")
 }
 
-/// Returns the part that is in use of the space that users may use, as `df` tells it.
+/// Returns the part that is in use of the space that users may use, as `df` prints it.
 ///
 /// # Errors
 /// As the file system.

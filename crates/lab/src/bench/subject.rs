@@ -95,8 +95,8 @@ impl Kind {
         }
     }
 
-    /// UFS of `SunOS` 4.1: blocks of 8192 bytes in fragments of 1024, a reserve of 10 %. Clusters
-    /// have `maxcontig` blocks.
+    /// Returns the UFS of `SunOS` 4.1: blocks of 8192 bytes in fragments of 1024, a reserve of 10
+    /// %. Clusters have `maxcontig` blocks.
     pub fn sunos(disk: Disk, maxcontig: u32, rotdelay_ms: u32) -> Self {
         Self::Fast(Box::new(Parameters {
             format: Format::Ufs1,
@@ -165,7 +165,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// As everybody sees it.
+    /// Returns it as a `FileSystem`.
     pub fn fs(&self) -> &dyn FileSystem {
         match self {
             Self::Old(fs) => &**fs,
@@ -184,7 +184,7 @@ impl Subject {
         }
     }
 
-    /// Returns where a file lies.
+    /// Returns the extents of a file.
     ///
     /// # Errors
     /// As the file system.

@@ -75,7 +75,7 @@ pub const ALL: &[Experiment] = &[
         title: "transfer rates with and without clusters",
         paper: CLUSTERING_1991,
         section: "figures 9 to 11",
-        stand_in: "for IObench, which was internal to Sun, and of which the paper tells the names of the columns: a program that \
+        stand_in: "for IObench, which was internal to Sun, and of which the paper gives the names of the columns: a program that \
                    visits each block of a file of 16 MB (the size in figure 12, twice the memory) once, in requests of 8 KB, in \
                    order or shuffled, after the machine came up, until all that it wrote is on the disk; 5 of the 8 MB of \
                    memory hold pages; for the 400 MB IBM disk: the 0661-467, with the file on its outer cylinders",

@@ -90,11 +90,7 @@ impl Tx<'_> {
     /// Returns a savepoint.
     pub(crate) fn savepoint(&self) -> Mark {
         let effects = self.effects.borrow();
-        Mark {
-            cache: self.cache.savepoint(),
-            allocated: effects.allocated.len(),
-            freed: effects.freed.len(),
-        }
+        Mark { cache: self.cache.savepoint(), allocated: effects.allocated.len(), freed: effects.freed.len() }
     }
 }
 
