@@ -49,6 +49,7 @@ const NOT_YET: &[&str] = &[
     "crates/bench/",
     "crates/ffs/",
     "crates/interop/",
+    "crates/lab/",
     "crates/sim/",
     "crates/torture/",
 ];

@@ -6,8 +6,8 @@ use spindle_cache::{DataSettings, Naming, Settings};
 /// 6: 200 to 400 KB).
 pub const VAX_BUFFERS: usize = 200 << 10;
 
-/// 4.1BSD and 4.2BSD: blocks of `bsize` bytes move one by one, one is read ahead, names are written
-/// at once.
+/// Returns the settings of 4.1BSD and 4.2BSD: blocks of `bsize` bytes move one by one, one is read
+/// ahead, names are written at once.
 pub fn bsd(bsize: usize) -> Settings {
     Settings {
         capacity_bytes: VAX_BUFFERS,
