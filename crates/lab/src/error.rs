@@ -1,4 +1,4 @@
-//! Why an experiment could not be carried out.
+//! The errors of experiments.
 
 /// Result of an experiment or a part of it.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -21,7 +21,7 @@ pub enum Error {
     /// A trace could not be made or used.
     #[error(transparent)]
     Trace(#[from] spindle_trace::Error),
-    /// What was measured contradicts itself.
+    /// The measurements contradict each other.
     #[error("{0}")]
     Contradiction(String),
 }

@@ -4,13 +4,13 @@ use crate::experiments;
 use crate::{Outcome, Result};
 use spindle_report::render;
 
-/// Receives the progress of an experiment, from any thread.
+/// The listener for the progress of an experiment. It is called from any thread.
 pub trait Progress: Sync {
-    /// Notes that `done` of `total` equal steps are done, and that `what` has begun.
+    /// Reports that `done` of `total` equal steps are finished, and that `what` is running.
     fn at(&self, done: u64, total: u64, what: &str);
 }
 
-/// Nobody watches.
+/// A listener that does nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -20,21 +20,21 @@ impl Progress for Silent {
 
 /// One result of a paper, rerun.
 pub struct Experiment {
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub id: &'static str,
-    /// What it shows, in a line.
+    /// Title, one line.
     pub title: &'static str,
     /// Authors, name and year of the paper.
     pub paper: &'static str,
-    /// Where in it.
+    /// Section of the paper.
     pub section: &'static str,
-    /// What stands in for inputs that are lost, and for machines that are gone.
+    /// The replacements for inputs and machines that no longer exist.
     pub stand_in: &'static str,
     pub(crate) run: fn(&dyn Progress) -> Result<Outcome>,
 }
 
 impl Experiment {
-    /// Returns what it is, and what came out, as text.
+    /// Returns the description and the results of an experiment as text.
     #[must_use]
     pub fn text(&self, outcome: &Outcome) -> String {
         let Self { id, title, paper, section, stand_in, .. } = self;
@@ -42,7 +42,7 @@ impl Experiment {
         format!("{id}: {title}\n{paper}, {section}\n{stand_ins}\n{}", render::text(outcome))
     }
 
-    /// Carries it out.
+    /// Runs the experiment.
     ///
     /// # Errors
     /// [`crate::Error`] when a file system under test fails where it should not.

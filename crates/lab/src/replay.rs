@@ -1,9 +1,9 @@
 //! Traces replayed on the shipped file systems, on modelled disks.
 //!
-//! The one idea: [`Files`] is a [`Target`] over any [`FileSystem`], with a clock that hears of
-//! each call, so that a replay on a modelled machine takes the time that the machine would have
-//! taken. [`on_disk`] puts a file system on a preset's disk, makes what was there before the trace,
-//! and lets the copies run as clients of one simulation.
+//! [`Files`] is a [`Target`] over any [`FileSystem`], with a clock that learns of each call, so
+//! that a replay on a modelled machine takes the time that the machine would have taken.
+//! [`on_disk`] puts a file system on a preset's disk, makes what was there before the trace, and
+//! lets the copies run as clients of one simulation.
 
 use crate::bench::era;
 use crate::bench::machine::Machine;
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Files<'_> {
     }
 }
 
-fn error_of(name: Name, error: &spindle_vfs::Error) -> spindle_trace::Error {
+fn named(name: Name, error: &spindle_vfs::Error) -> spindle_trace::Error {
     let path = Path::new(&name.directory()).join(name.leaf());
     spindle_trace::Error::io(path, std::io::Error::from_raw_os_error(error.errno()))
 }
@@ -96,15 +96,15 @@ impl<'a> Files<'a> {
         Ok(ino)
     }
 
-    /// Returns a call of a program about a file by its name.
+    /// Makes a call of a program about a file with a name.
     fn call<R>(
         &mut self,
         name: Name,
         work: impl FnOnce(&dyn FileSystem, Ino) -> spindle_vfs::Result<R>,
     ) -> spindle_trace::Result<R> {
         self.clock.work(Work::Call);
-        let directory = self.directory(name).map_err(|e| error_of(name, &e))?;
-        work(self.fs, directory).map_err(|e| error_of(name, &e))
+        let directory = self.directory(name).map_err(|e| named(name, &e))?;
+        work(self.fs, directory).map_err(|e| named(name, &e))
     }
 }
 
@@ -135,7 +135,7 @@ impl Target for Files<'_> {
         self.clock.work(Work::Call);
         self.buffer.resize(self.buffer.len().max(bytes), b'x');
         let read =
-            self.fs.read(open.0, position, &mut self.buffer[..bytes]).map_err(|e| error_of(open.1, &e))?;
+            self.fs.read(open.0, position, &mut self.buffer[..bytes]).map_err(|e| named(open.1, &e))?;
         self.clock.work(Work::Copy { bytes: read as u64 });
         Ok(read)
     }
@@ -145,14 +145,14 @@ impl Target for Files<'_> {
         self.clock.work(Work::Copy { bytes: bytes as u64 });
         self.buffer.resize(self.buffer.len().max(bytes), b'x');
         match self.fs.write(open.0, position, &self.buffer[..bytes], Privilege::User) {
-            Ok(written) if written < bytes => Err(error_of(open.1, &spindle_vfs::Error::NoSpace)),
-            done => done.map(drop).map_err(|e| error_of(open.1, &e)),
+            Ok(written) if written < bytes => Err(named(open.1, &spindle_vfs::Error::NoSpace)),
+            done => done.map(drop).map_err(|e| named(open.1, &e)),
         }
     }
 
     fn sync(&mut self, open: &mut (Ino, Name)) -> spindle_trace::Result<()> {
         self.clock.work(Work::Call);
-        self.fs.fsync(open.0, false).map_err(|e| error_of(open.1, &e))
+        self.fs.fsync(open.0, false).map_err(|e| named(open.1, &e))
     }
 
     fn close(&mut self, open: (Ino, Name)) -> spindle_trace::Result<()> {
@@ -252,7 +252,8 @@ impl On {
     }
 }
 
-/// Replays a trace in virtual time; gives tables of service times, rates, and what the disk did.
+/// Replays a trace in virtual time; returns tables of service times, rates, and
+/// the work of the disk.
 ///
 /// # Errors
 /// When there are no such presets, the disk is too small, the trace cannot be read, or the file
@@ -349,8 +350,8 @@ mod tests {
     const FLAT: replay::Settings =
         replay::Settings { pace: Pace::FullSpeed, request: 4096, shift: Duration::from_secs(1) };
 
-    /// Promise: after a replay on the model file system, its files and their sizes are those that
-    /// the trace gives.
+    /// Promise: after a replay on the model file system, its files and their sizes are those of
+    /// the trace.
     #[test]
     fn files_are_those_of_the_trace() {
         let (mut sizes, mut order): (HashMap<FileId, Option<u64>>, Vec<FileId>) = Default::default();

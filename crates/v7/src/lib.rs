@@ -1,13 +1,13 @@
 //! The old UNIX file system: the Seventh Edition, 32V to 4.1BSD, and System V.
 //!
-//! The one idea: everything is found from a super-block of a few hundred bytes. Inodes stand in a
-//! row behind it, an inode leads to the blocks of its file, a directory is a file of names; which
-//! block a file gets next is whatever is on top of the free list ([`freelist`](self)). This is the
+//! A super-block of a few hundred bytes describes the file system, and the inodes follow it in one
+//! table. An inode has the addresses of the blocks of its file, and a directory is a file of names.
+//! A file gets the block that is on top of the free list next (`volume::free_list`). This is the
 //! file system that the fast file system was measured against.
 //!
-//! [`V7::open`] gives a [`spindle_vfs::FileSystem`]; [`newfs`] makes one, [`check`] checks and
-//! repairs one. The caller asks [`V7::read_only_reasons`] why it could not write, gives back the
-//! references it was given, and calls `unmount` in the end.
+//! [`V7::open`] returns a [`spindle_vfs::FileSystem`]; [`newfs`] makes one, [`check`] checks and
+//! repairs one. The caller asks [`V7::read_only_reasons`] why it cannot write, releases the
+//! references that it got, and calls `unmount` at the end.
 //!
 //! Read in this order: `format` ([`ondisk`], the structures; `kind` and `superblock`, which of them
 //! it is; `layout`, where everything is), `volume` (`free_list` and `ilist`, what is free; `bmap`,

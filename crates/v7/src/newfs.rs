@@ -14,19 +14,19 @@ use spindle_clock::Clock;
 use spindle_device::Device;
 use spindle_vfs::{Error, Result};
 
-/// What may be asked for. [`Parameters::new`] leaves all but format and size to the defaults of the
-/// system's own mkfs.
+/// The parameters of a new file system. [`Parameters::new`] takes the defaults of the system's own
+/// mkfs for all but format and size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// The format.
     pub format: Format,
-    /// Size in bytes; what is not a whole block is left over.
+    /// Size in bytes; a partial block at the end is not used.
     pub size_bytes: u64,
-    /// Inodes, rounded up to whole blocks of them. By default, one block in 25 holds inodes; in
-    /// System V there is an inode for every four blocks.
+    /// Number of inodes, rounded up to whole blocks of them. By default, one block in 25 holds
+    /// inodes; in System V there is an inode for every four blocks.
     pub inodes: Option<u32>,
-    /// Order of the free list: `m` blocks from each to the next, round and round in cylinders of
-    /// `n`. By default 3 and 500; 7 and 400 in System V.
+    /// Order of the free list: each block is `m` blocks after the one before, within cylinders
+    /// of `n` blocks. By default 3 and 500; 7 and 400 in System V.
     pub interleave: Option<(u16, u16)>,
     /// Name of the file system, up to six bytes.
     pub name: Vec<u8>,
@@ -42,10 +42,10 @@ impl Parameters {
     }
 }
 
-/// A file system that can be made.
+/// The checked layout of a file system to be made.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where everything will be.
+    /// The geometry.
     pub layout: Layout,
     /// Order of the free list: `m` and `n`.
     pub interleave: (u16, u16),
@@ -54,20 +54,20 @@ pub struct Plan {
 
 /// Longest cylinder of the interleave (`MAXFN`).
 const MAXFN: u16 = 500;
-/// Bytes at the start of the device in which other file systems have super-blocks that would be
-/// found again.
+/// Bytes at the start of the device that are zeroed, because a superblock of another file system
+/// there would be found again.
 const FOREIGN_BYTES: u64 = 272 << 10;
 
 impl Plan {
-    /// Checks the wishes.
+    /// Checks the parameters and computes the layout.
     ///
     /// # Errors
-    /// [`Error::Unsupported`], naming what cannot be had and what can.
+    /// [`Error::Unsupported`], which names what is refused and what is possible.
     pub fn new(parameters: &Parameters) -> Result<Self> {
         let refuse = |what: String, allowed: &str| Err(Error::unsupported(format!("newfs: {what}"), allowed));
         let Parameters { format, size_bytes, inodes, interleave, ref name, ref pack } = *parameters;
         if !format.is_possible() {
-            return refuse(format!("format {format}"), "there never was such a file system");
+            return refuse(format!("format {format}"), "no system made such a file system");
         }
         let blocks = size_bytes / u64::from(format.bsize);
         let inopb = format.inopb();
@@ -102,7 +102,7 @@ impl Plan {
     }
 }
 
-/// Returns a super-block's head with nothing in it.
+/// Returns the head of a super-block with all fields zero.
 const fn empty_head() -> Filsys {
     Filsys {
         s_isize: 0,
@@ -122,7 +122,7 @@ const fn empty_head() -> Filsys {
 /// Makes the file system on a device, whose contents are lost.
 ///
 /// # Errors
-/// When the device is too small for the plan, or fails.
+/// If the device is too small for the plan, or fails.
 pub fn write(plan: &Plan, device: &dyn Device, clock: &dyn Clock) -> Result<()> {
     let Plan { layout, interleave, names } = plan;
     let format = layout.format;
@@ -165,7 +165,7 @@ pub fn write(plan: &Plan, device: &dyn Device, clock: &dyn Clock) -> Result<()> 
     let times = Dinode { atime: now, mtime: now, ctime: now, ..Dinode::default() };
     let mut addr = [0; NADDR];
     addr[0] = root_block.0;
-    // The first inode was meant for bad blocks: a file without names.
+    // Inode 1 was meant for bad blocks: a file without a name.
     let bad = Dinode { mode: 0o100_000, ..times.clone() };
     let root = Dinode { mode: 0o040_755, nlink: 2, size: 2 * ENTRY_SIZE as u64, addr, ..times };
     for (ino, inode) in [(1, bad), (ROOT_INO, root)] {

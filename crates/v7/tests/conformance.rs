@@ -26,8 +26,8 @@ impl Old {
         Self::with(format, Settings::default())
     }
 
-    /// Makes a file system with the buffer cache of its days: a few blocks, written behind one by
-    /// one and read one ahead.
+    /// Makes one with the buffer cache of its time: a few blocks, written one by one and read one
+    /// ahead.
     fn small(format: Format) -> Box<dyn Harness> {
         let data = DataSettings::old(format.bsize as usize, 32 << 10);
         Self::with(

@@ -1,4 +1,4 @@
-//! What is taken for an old file system, and what is not.
+//! The recognition of old file systems.
 
 mod support;
 
@@ -23,7 +23,7 @@ fn found(device: &dyn Device) -> Option<Format> {
     }
 }
 
-/// Promise: every format is distinguished from all others by what a new file system of it holds.
+/// Promise: every format is recognised from the contents of a new file system.
 #[test]
 fn each_format_is_found() {
     let v7 = [Endian::Pdp, Endian::Little, Endian::Big].map(|endian| Format { endian, ..Format::V7 });
@@ -34,8 +34,8 @@ fn each_format_is_found() {
     }
 }
 
-/// Promise: no disk is taken for an old file system that holds none: empty, noise, too short for
-/// one, or with a damaged root.
+/// Promise: a disk without an old file system is not taken for one: empty, noise, too short, or
+/// with a damaged root.
 #[test]
 fn nothing_else_is_found() {
     let seed = seed();
@@ -47,7 +47,7 @@ fn nothing_else_is_found() {
     for _ in 0..200 {
         let mut noise = vec![0; 16 << 10];
         rng.fill_bytes(&mut noise);
-        // Small numbers are likelier to make sense.
+        // Small numbers are more often valid.
         noise.chunks_mut(2).for_each(|word| word[1] &= 3);
         assert_eq!(found(&MemoryDevice::from_bytes(&noise)), None);
     }
@@ -58,13 +58,13 @@ fn nothing_else_is_found() {
     V7::open(victim.device.clone(), victim.clock.clone(), &named).unwrap();
 }
 
-/// Promise: what could be read in two formats is not written until one is named.
+/// Promise: a file system that could be read in two formats is not written until one is named.
 #[test]
 fn ambiguous() {
     let format = Format { endian: Endian::Little, ..Format::V7 };
     let victim = Victim::new(format);
-    // Where longs stand on four-byte borders, these three addresses make a size, and the first of
-    // them an empty free list.
+    // Where longs are aligned to four bytes, these three addresses are read as a size, and the
+    // first of them as an empty free list.
     victim.change_superblock(|superblock| {
         superblock.head.s_free.copy_within(47.., 0);
         superblock.head.s_free[0] = 0;
@@ -95,7 +95,7 @@ fn cut_off() {
     bytes.truncate(512 << 10);
     let device = Arc::new(MemoryDevice::from_bytes(&bytes));
     let fs = V7::open(device, victim.clock.clone(), &OpenOptions::default()).unwrap();
-    let reason = fs.read_only_reasons()[0].clone();
-    assert!(fs.read_only() && reason.remedy.contains("1048576"), "{reason:?}");
+    let objection = fs.read_only_reasons()[0].clone();
+    assert!(fs.read_only() && objection.remedy.contains("1048576"), "{objection:?}");
     fs.lookup(fs.root(), b"other").unwrap();
 }

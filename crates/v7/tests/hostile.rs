@@ -1,5 +1,5 @@
-//! Images with random damage: everything ends, nothing panics, and a repair leaves nothing that a
-//! check complains of but what it cannot mend.
+//! Images with random damage: every operation ends, nothing panics, and a repair leaves no finding
+//! but those that it cannot repair.
 
 mod support;
 
@@ -18,18 +18,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::Victim;
 
-/// Requests that one phase may make of a device of a megabyte.
+/// Greatest number of requests in one phase, on a device of a megabyte.
 const MOST_REQUESTS: u64 = 40_000;
 const CASES: u64 = 300;
 
-/// A device that counts what is asked of it.
+/// A device that counts requests.
 struct Counting {
     inner: Arc<MemoryDevice>,
     requests: AtomicU64,
 }
 
 impl Counting {
-    /// Ends a phase.
+    /// Checks the number of requests at the end of a phase.
     fn within_bounds(&self, phase: &str) {
         let requests = self.requests.swap(0, Ordering::Relaxed);
         assert!(requests < MOST_REQUESTS, "{phase} made {requests} requests");
@@ -59,8 +59,7 @@ impl Device for Counting {
     }
 }
 
-/// Damages a few words, mostly in blocks where they matter, mostly with numbers that nearly make
-/// sense.
+/// Damages a few words, mostly in blocks of metadata, mostly with numbers that are nearly valid.
 fn damage(victim: &Victim, rng: &mut StdRng) {
     let layout = &victim.layout;
     let mut blocks = vec![layout.superblock_at().0, layout.inode_at(2).0, layout.inode_at(9).0];
@@ -127,9 +126,9 @@ fn work(fs: &V7, victim: &Victim) {
     fs.forget(file, 10);
 }
 
-/// Promise: no damage makes anything panic or go on without end; reading writes nothing; after a
-/// repair there is nothing to complain of but files and directories for which there was no
-/// `lost+found`, and what the repair says it cannot mend.
+/// Promise: no damage causes a panic or an endless loop; reading writes nothing; after a repair the
+/// only findings are files and directories for which there was no `lost+found`, and what the repair
+/// reports as beyond it.
 #[test]
 fn damaged_at_random() {
     let seed = seed();
@@ -182,11 +181,10 @@ fn damaged_at_random() {
     }
 }
 
-/// Promise: a superblock that says more free inodes than it has room for does not keep a file from
-/// being made.
+/// Promise: a file can be made although the superblock's number of free inodes exceeds its array.
 #[test]
 fn a_damaged_count_of_free_inodes() {
-    // Behind `s_isize`, `s_fsize`, `s_nfree` and `s_free`.
+    // After `s_isize`, `s_fsize`, `s_nfree` and `s_free`.
     const S_NINODE: usize = 2 + 4 + 2 + 50 * 4;
     for count in [-1, 101, 1421, i16::MAX] {
         let victim = Victim::new(Format::V7);

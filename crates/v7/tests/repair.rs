@@ -23,7 +23,7 @@ fn mend(victim: &Victim) -> Repaired {
     repair(&*victim.device, &*victim.clock, &options(victim), false, &mut |_| ()).unwrap()
 }
 
-/// Puts inode numbers into a text.
+/// Replaces the names in a text by inode numbers.
 fn numbered(victim: &Victim, text: &str) -> String {
     let Victim { dir, sub, file, other, .. } = victim;
     [("{dir}", dir), ("{sub}", sub), ("{file}", file), ("{other}", other)]
@@ -33,7 +33,7 @@ fn numbered(victim: &Victim, text: &str) -> String {
 
 type Plant = (&'static str, fn(&Victim));
 
-/// What the check says first, and the damage.
+/// The damages, each with the finding that the check reports first.
 const PLANTS: &[Plant] = &[
     ("UNKNOWN FILE TYPE I={other} MODE=50007 (/other)", |v| {
         v.change_inode(v.other, |i| i.di_mode = 0o050_007);
@@ -78,8 +78,8 @@ const PLANTS: &[Plant] = &[
     ("1 BLK(S) MISSING", |v| v.change_superblock(|s| s.head.s_nfree -= 1)),
 ];
 
-/// Promise: the check finds each kind of damage without writing anything, the repair mends it, and
-/// what was not hit by it is still there; a file that had lost its name is in `lost+found`.
+/// Promise: the check finds each kind of damage without writing anything, the repair removes it,
+/// and everything else is still there; a file that had lost its name is in `lost+found`.
 #[test]
 fn every_damage_is_found_and_repaired() {
     for format in FORMATS {
@@ -111,7 +111,7 @@ fn every_damage_is_found_and_repaired() {
     }
 }
 
-/// Promise: without a `lost+found` a file without a name is left, and so is the complaint;
+/// Promise: without a `lost+found`, a file without a name stays, and so does its finding;
 /// everything else is repaired.
 #[test]
 fn nowhere_to_put_a_file() {
@@ -125,8 +125,7 @@ fn nowhere_to_put_a_file() {
     assert!(after.findings[0].to_string().starts_with("UNREF FILE"));
 }
 
-/// Promise: a repair that may only do what is harmless makes nothing of serious damage, and repairs
-/// the rest.
+/// Promise: a repair that is limited to harmless damage changes nothing if there is serious damage.
 #[test]
 fn only_what_is_harmless() {
     let harmless = |victim: &Victim| {
@@ -142,8 +141,8 @@ fn only_what_is_harmless() {
     assert!(!changed && !after.is_clean() && victim.device.to_bytes() == bytes);
 }
 
-/// Promise: what was not unmounted is opened read-only with the remedy, until it has been checked:
-/// System V says so itself, and of the others we say it of our own mounts.
+/// Promise: a file system that was not unmounted is opened read-only, with the remedy, until it has
+/// been checked: System V marks this itself, and in the others Spindle marks its own mounts.
 #[test]
 fn not_unmounted() {
     for format in FORMATS {

@@ -1,4 +1,4 @@
-//! What advice rests on.
+//! The measurements on which advice is based.
 
 use crate::waste::{Object, Organisation, Survey};
 use spindle_analyze::{Caches, Dimension, Findings, Show, analyze_by};
@@ -26,29 +26,29 @@ pub fn disk(counts: &Counts) -> u64 {
 const CACHES: std::ops::RangeInclusive<u32> = 40..=80;
 /// A cache is large enough when it saves this part of what the largest would.
 pub const ENOUGH: f64 = 0.9;
-/// For how long changes of names are counted together, in ns: as long as a log may wait for them to
-/// go home.
+/// For how long changes of names are counted together, in ns: as long as a log may wait with its
+/// checkpoint.
 const WINDOW: i64 = 30 * 1_000_000_000;
 
-/// Number of users, programs and directories to report.
+/// Number of users, programs and directories that are listed.
 const TOP: usize = 10;
 
 /// Opens the trace anew.
 pub type Open<'a> = &'a dyn Fn() -> Result<Box<dyn Source>>;
 
-/// What a trace says, and what was simulated with it.
+/// The findings of a trace, and the results of simulations with it.
 #[derive(Debug)]
 pub struct Measured {
     /// How files are used.
     pub findings: Findings,
     /// Changes of names.
     pub names: Names,
-    /// What the files that are left take in file systems of [`BLOCKS`], with fragments and without;
-    /// none if no file's size is known.
+    /// Space of the remaining files in file systems of [`BLOCKS`], with fragments and without;
+    /// `None` if no file's size is known.
     pub population: Option<Survey>,
     /// LRU caches, for each of [`BLOCKS`].
     pub caches: Vec<Cache>,
-    /// What Table I of the 1985 paper says of caches.
+    /// The caches of Table I of the 1985 paper.
     selected: Caches,
     /// The caches of the usual block as a table and curves.
     shown: Outcome,
@@ -99,15 +99,15 @@ impl Cache {
 }
 
 impl Measured {
-    /// Reads the trace three times. `progress` is called with the name of a reading and the
-    /// part of it that is done.
+    /// Reads the trace three times. `progress` is called with the reading and the part of it that
+    /// is done.
     ///
     /// # Errors
-    /// Those of the source.
+    /// Errors of the source.
     pub fn of(open: Open<'_>, progress: &dyn Fn(&'static str, Option<f64>)) -> Result<Self> {
         let mut watched = Watched { inner: open()?, watch: Watch::default() };
-        let report = |done| progress("how files are used", done);
-        let findings = analyze_by(&mut watched, &Dimension::ALL, TOP, report)?;
+        let on_progress = |done| progress("how files are used", done);
+        let findings = analyze_by(&mut watched, &Dimension::ALL, TOP, on_progress)?;
         let Watch { names, sizes, .. } = watched.watch;
 
         let lane = |block, sizes, ages| CacheGrid {
@@ -204,7 +204,7 @@ fn survey(sizes: &HashMap<FileId, u64>) -> Option<Survey> {
     (survey.bytes() > 0).then_some(survey)
 }
 
-/// What is watched while the trace passes by.
+/// The counts that are kept while the trace is read.
 #[derive(Default)]
 struct Watch {
     names: Names,

@@ -14,18 +14,18 @@ pub use measured::{Cache, Measured, Names, Open};
 use serde::Serialize;
 use spindle_report::{Outcome, Section};
 
-/// An answer to a question that builders of storage ask.
+/// One advice for the design of storage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Advice {
-    /// What it is about.
+    /// The topic.
     pub topic: &'static str,
-    /// What to do.
+    /// The advice.
     pub advice: String,
-    /// What was measured that says so.
+    /// The measurements that are the reason for it.
     pub because: String,
 }
 
-/// Returns all that the trace says.
+/// Returns all advice that the trace supports.
 #[must_use]
 pub fn advise(measured: &Measured) -> Vec<Advice> {
     rules::ALL.iter().filter_map(|rule| rule(measured)).collect()

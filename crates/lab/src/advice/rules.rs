@@ -34,7 +34,7 @@ fn percent(part: u64, whole: u64) -> f64 {
     100.0 * share(part, whole).unwrap_or(0.0)
 }
 
-/// Counts under delayed writes: what a cache can do at best.
+/// Returns the counts with delayed writes, the best that a cache can do.
 const fn delayed(counts: &Counted) -> &Counts {
     &counts[WRITES.len() - 1]
 }
@@ -47,7 +47,7 @@ fn enough(measured: &Measured) -> Option<(&Cache, u64, &Counted)> {
     (counts[0].accesses() > 0).then_some((cache, *size, counts))
 }
 
-/// How sizes of blocks compare.
+/// A comparison of block sizes.
 struct Blocks {
     /// The smallest that is nearly as good as the best: it wastes less, and moves less.
     chosen: u32,
@@ -127,7 +127,7 @@ fn writing(measured: &Measured) -> Option<Advice> {
         return None;
     }
     let least = disk(delayed(counts));
-    // From the safest on.
+    // The safest first.
     let nearly = |counts: &Counts| real(disk(counts)) <= real(least) * (1.0 + NEARLY);
     let chosen = counts.iter().position(nearly)?;
     let listed: Vec<_> =

@@ -1,4 +1,4 @@
-//! Tests of advice: small worlds of which everybody knows what they need.
+//! Tests of advice, on small traces for which the right advice is obvious.
 
 use super::*;
 use spindle_trace::{Batch, Event, FileId, Flags, Info, Kind, Source};

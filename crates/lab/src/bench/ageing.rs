@@ -53,7 +53,7 @@ struct Live {
     number: u64,
 }
 
-/// What becomes of a file when it has been written.
+/// The fate of a file after it has been written.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Stays(Live),
@@ -137,7 +137,7 @@ impl Ageing {
         Ok(())
     }
 
-    /// Uses the file system for a day.
+    /// Simulates a day of use.
     ///
     /// # Errors
     /// As the file system, except for want of space, which ends the file being written.
@@ -181,7 +181,7 @@ impl Ageing {
         self.sizes.draw(&mut self.random)
     }
 
-    /// Starts a file that stays, new or in place of another.
+    /// Starts to write a file that stays, new or in place of another.
     fn start_daily(&mut self, fs: &dyn FileSystem) -> Result<()> {
         if self.live.is_empty() || !self.random.random_bool(OVERWRITTEN) {
             return self.start_staying(fs);
@@ -196,7 +196,7 @@ impl Ageing {
         Ok(())
     }
 
-    /// Starts a new file that stays, in a directory that is made if there are not enough.
+    /// Starts to write a new file that stays, in a directory that is made if there are not enough.
     fn start_staying(&mut self, fs: &dyn FileSystem) -> Result<()> {
         let size = self.size();
         self.names += 1;
@@ -250,7 +250,7 @@ impl Ageing {
         Ok(())
     }
 
-    /// Has one writer write a block, and removes it if its file is complete.
+    /// Has one writer write a block, and removes it when its file is complete.
     fn step(&mut self, fs: &dyn FileSystem) -> Result<()> {
         self.steps += 1;
         if self.steps.is_multiple_of(SYNC_EVERY) {

@@ -46,7 +46,7 @@ impl Machine {
         Ok(Self { simulation, clock, drive: Arc::new(drive), daemon })
     }
 
-    /// Runs a program on it until it ends, and gives what it returned.
+    /// Runs a program on it until it ends, and returns its result.
     ///
     /// # Errors
     /// The program's.
@@ -71,7 +71,7 @@ impl Machine {
         self.simulation.spawn_background(name, program);
     }
 
-    /// Does `work`, which moves `bytes`, and returns how fast it was.
+    /// Runs `work`, which moves `bytes`, and returns its rate.
     ///
     /// # Errors
     /// The work's.
@@ -88,7 +88,7 @@ impl Machine {
     }
 }
 
-/// How fast something went.
+/// The rate of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
     /// Bytes moved.
@@ -97,7 +97,7 @@ pub struct Rate {
     pub elapsed: Time,
     /// Processor time in it.
     pub busy: Time,
-    /// What of that was the page daemon's.
+    /// The page daemon's part of the processor time.
     pub daemon: Time,
 }
 
@@ -108,7 +108,7 @@ impl Rate {
         self.bytes as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// Returns the part of the time that the processor worked, in percent.
+    /// Returns the part of the time in which the processor worked, in percent.
     pub fn percent_busy(&self) -> f64 {
         100.0 * self.busy.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9)
     }

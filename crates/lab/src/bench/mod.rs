@@ -1,5 +1,5 @@
-//! What experiments are made of: devices to look at and to branch off, months of use, programs, and
-//! measures.
+//! The parts of experiments: devices that can be observed and copied, months of use, programs, and
+//! measurements.
 
 pub mod ageing;
 pub mod best;

@@ -1,5 +1,5 @@
-//! A program: calls to a file system, with the work that entering the system and moving bytes is
-//! for the host.
+//! A program: calls to a file system, with the processor time that the host needs to enter the
+//! system and to move bytes.
 
 use crate::Result;
 use spindle_clock::{Clock, Work};
@@ -49,7 +49,7 @@ impl<'a> Process<'a> {
         Ok(self.fs.unlink(dir, name.as_bytes())?)
     }
 
-    /// Cuts a file to nothing.
+    /// Truncates a file to zero bytes.
     ///
     /// # Errors
     /// As the file system.
@@ -73,7 +73,7 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// Reads one request at `offset`; gives the bytes read.
+    /// Reads one request at `offset` and returns the number of bytes read.
     ///
     /// # Errors
     /// As the file system.
@@ -93,8 +93,8 @@ impl<'a> Process<'a> {
         Ok(self.fs.fsync(ino, true)?)
     }
 
-    /// Touches all pages of a request's length at `offset` in a mapped file; gives the bytes
-    /// touched.
+    /// Touches all pages of a request's length at `offset` in a mapped file and returns
+    /// the number of bytes touched.
     ///
     /// # Errors
     /// As the file system.

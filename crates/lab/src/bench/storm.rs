@@ -35,18 +35,18 @@ pub enum Storm {
     RemoveTree,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Weathered {
     /// Calls that changed something.
     pub operations: u32,
-    /// Until everything was on the disk.
+    /// Time until everything was on the disk.
     pub elapsed: Time,
     /// Writes that the disk did.
     pub writes: u64,
 }
 
-/// A program and its clock, and when it last brought everything to the disk.
+/// A program, its clock, and the time of its last sync.
 struct Program<'a> {
     machine: &'a Machine,
     fs: &'a dyn FileSystem,
@@ -56,7 +56,7 @@ struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// Counts an operation as done.
+    /// Counts an operation, and syncs if it is time.
     fn done(&mut self) -> Result<()> {
         self.operations += 1;
         if self.machine.clock.monotonic() >= self.updated + UPDATE {

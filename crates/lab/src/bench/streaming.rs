@@ -23,7 +23,7 @@ pub struct Streaming {
     pub request: usize,
 }
 
-/// What came out.
+/// The results.
 #[derive(Clone, Copy, Debug)]
 pub struct Streamed {
     /// The file written for the first time.
@@ -69,7 +69,7 @@ impl Streaming {
     }
 }
 
-/// Checks that the whole file was read.
+/// Checks that a whole file was read.
 fn check(read: u64, written: u64) -> Result<()> {
     if read == written {
         Ok(())

@@ -165,7 +165,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Returns the file system.
+    /// Returns it as a `FileSystem`.
     pub fn fs(&self) -> &dyn FileSystem {
         match self {
             Self::Old(fs) => &**fs,
@@ -184,7 +184,7 @@ impl Subject {
         }
     }
 
-    /// Returns where a file lies.
+    /// Returns the extents of a file.
     ///
     /// # Errors
     /// As the file system.

@@ -1,18 +1,19 @@
-//! A device that reports every request.
+//! A device that reports every request to a listener.
 
 use spindle_device::{AlignedBuf, Device, Info, Op, Request, Result, Ticket};
 use std::sync::Arc;
 
 type Listener = dyn Fn(Op, u64, usize) + Send + Sync;
 
-/// A device over a device, and a listener that gets direction, offset and length in bytes.
+/// A device over another one, with a listener that is called with the direction, the offset and the
+/// length in bytes of each request.
 pub struct Tap {
     below: Arc<dyn Device>,
     listener: Box<Listener>,
 }
 
 impl Tap {
-    /// Returns a device that reports every request to `listener` before it starts on `below`.
+    /// Makes a device that calls `listener` with every request to `below` before it starts.
     pub fn new(below: Arc<dyn Device>, listener: impl Fn(Op, u64, usize) + Send + Sync + 'static) -> Self {
         Self { below, listener: Box::new(listener) }
     }

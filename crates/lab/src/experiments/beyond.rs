@@ -195,7 +195,7 @@ pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
 fn carry_out(scale: Scale, progress: &dyn Progress) -> Result<Outcome> {
     const STEPS: u64 = 20;
     let mut step = 0;
-    let mut next_step = |what: &str| {
+    let mut report = |what: &str| {
         progress.at(step, STEPS, what);
         step += 1;
     };
@@ -216,10 +216,10 @@ fn carry_out(scale: Scale, progress: &dyn Progress) -> Result<Outcome> {
     );
     storms.columns[4].decimals = 1;
     for subject in &SUBJECTS {
-        let delivered = subject.deliver(scale, &mut next_step)?;
+        let delivered = subject.deliver(scale, &mut report)?;
         tables.push(subject.table(&delivered));
         figures.push(subject.figure(&delivered));
-        next_step("storms of small files");
+        report("storms of small files");
         subject.storms(scale, &mut storms)?;
     }
     tables.push(storms);

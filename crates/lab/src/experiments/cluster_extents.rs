@@ -21,9 +21,9 @@ const BEST_BYTES: u64 = 13 << 20;
 const WORST_BYTES: u64 = 16 << 20;
 /// 85 % of all space, of which 10 % are reserved.
 const LEVEL: f64 = 0.85 / 0.9;
-const BEST_NOTE: &str = "An extent ends where a cylinder group does or has its inodes; how large the groups were is not reported. The table \
+const BEST_NOTE: &str = "An extent ends where a cylinder group does or has its inodes; how large these were is not stated. The table \
     below has other sizes.";
-const WORST_NOTE: &str = "How long and by whom /home had been used is not reported; the longer, the smaller.";
+const WORST_NOTE: &str = "How long and by whom /home had been used is not stated; the longer, the smaller.";
 /// Days of use until a /home is "heavily fragmented", and the days between two looks at it.
 const DAYS: u32 = 364;
 const LOOK: u32 = 28;
@@ -51,7 +51,7 @@ fn write(subject: &Subject, bytes: u64) -> Result<Ino> {
 }
 
 /// Returns the mean extent of the largest file on a partition of its own, with so many cylinders to
-/// a group; 0 for newfs's own choice.
+/// a cylinder group; 0 for newfs's own choice.
 fn best(cylinders_per_group: u32) -> Result<f64> {
     let Kind::Fast(mut parameters) = Kind::sunos(disk(EMPTY_CYLINDERS), 15, 0) else { return Ok(0.0) };
     parameters.geometry.cpg = Some(cylinders_per_group).filter(|&cpg| cpg > 0);

@@ -26,7 +26,7 @@ const UNSORTED: &str = "How random requests are drawn and sorted the paper does 
     240 KB in the queue made no difference; here they are sorted. The shape is the paper's: fairness costs random updates, and \
     D is ahead of A.";
 /// On what the page daemon costs.
-const DAEMON: &str = "The paper says no more of the page daemon than that it was \"hogging the machine\". Ours takes the processor for each \
+const DAEMON: &str = "About the page daemon the paper says only that it was \"hogging the machine\". Ours takes the processor for each \
     page, which overlaps with the disk's work; the paper's also holds the program up.";
 /// Figure 10 in KB/s, by run.
 const PAPER: [[f64; 5]; 4] = [

@@ -28,7 +28,7 @@ const FULL_DAYS: u32 = 49;
 const FULL_LEVEL: f64 = 0.985;
 const FULL_FILE: u64 = 1 << 20;
 
-/// A file system, and what became of it.
+/// A file system, and its rates over time.
 struct Life {
     name: &'static str,
     empty: Streamed,
@@ -36,7 +36,7 @@ struct Life {
     full: Option<Streamed>,
 }
 
-/// Lets a file system live, and looks at it.
+/// Simulates the use of a file system, and measures it on some days.
 fn live(
     name: &'static str,
     kind: &Kind,
@@ -144,7 +144,7 @@ pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
     Ok(Outcome { tables: vec![compared(&lives), over_time(&lives)], figures, findings: findings() })
 }
 
-/// Returns what the paper says in its text.
+/// Returns a table of the figures in the paper's text.
 fn compared(lives: &[Life]) -> Table {
     let (old, new) = (&lives[0], &lives[1]);
     let mut table = Table::new("What the paper says", ["", "figure"].map(|name| Column::new(name, 2)));

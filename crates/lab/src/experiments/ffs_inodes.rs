@@ -32,7 +32,7 @@ const CACHE: usize = 400 << 10;
 const PAPER: [f64; 2] = [2.0, 8.0];
 const NOTE: &str = "The paper says neither how many entries were listed, nor the block size, nor how much memory buffers had.";
 
-/// How the entries came to be.
+/// The days on which the entries are made.
 #[derive(Clone, Copy, Debug)]
 enum History {
     /// All on the last day.
@@ -54,8 +54,8 @@ impl History {
     }
 }
 
-/// Accesses to inodes for the list of a directory of directories and of one of files, for each
-/// history.
+/// Counts the accesses to inodes for the list of a directory of directories and of one of files,
+/// for each history.
 fn accesses(kind: &Kind, progress: &mut dyn FnMut(u32)) -> Result<Vec<[u64; 2]>> {
     let device = Arc::new(MemoryDevice::new(DISK.bytes()));
     kind.make(&*device)?;
@@ -86,8 +86,8 @@ fn accesses(kind: &Kind, progress: &mut dyn FnMut(u32)) -> Result<Vec<[u64; 2]>>
     counts.collect()
 }
 
-/// Lists a directory with all attributes on a file system opened for that; gives the accesses to
-/// inodes.
+/// Lists a directory with all attributes on a file system opened for that, and returns the number
+/// of accesses to inodes.
 fn list(kind: &Kind, device: &MemoryDevice, dir: Ino) -> Result<u64> {
     let clock = Arc::new(ManualClock::at(0));
     let fork: Arc<dyn Device> = Arc::new(device.branch());

@@ -25,7 +25,7 @@ const ENDS: u64 = 32_600_000;
 /// What the paper wastes in percent, in the order of [`ORGANISATIONS`]; after its own rows what it
 /// calls about the same.
 const PAPER: [f64; 8] = [0.0, 4.2, 6.9, 11.8, 22.4, 45.6, 6.9, 11.8];
-/// The row that was used to know the number of files.
+/// The row from which the number of files is computed.
 const CALIBRATED: usize = 1;
 const ABOUT: &str = "The paper gives no figure here; it says \"about the same\" as the old file system's.";
 /// Bytes of a file too large for the published sizes, which end at 512 KiB.
@@ -35,8 +35,8 @@ const LARGE: u64 = (1 << 20) + 12_345;
 const SAMPLE: u64 = 6_000_000;
 const SAMPLE_DISK: u64 = 64 << 20;
 
-/// Directories, each with the sizes of the files in it, until `enough` of the data and of what the
-/// files' ends waste.
+/// Returns directories, each with the sizes of its files, until `enough` accepts the bytes of data
+/// and the bytes wasted at the ends of files.
 fn population(enough: impl Fn(u64, u64) -> bool) -> Vec<Vec<u64>> {
     let mut random = StdRng::seed_from_u64(SEED);
     let mut directories: Vec<Vec<u64>> = Vec::new();
@@ -131,7 +131,7 @@ pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
     };
     let findings = [
         "With the published sizes alone (column \"no large files\") every row wastes about 1.35 times what the paper says: \
-         its files were larger on average, and how large is what the paper leaves unknown. Its second row says it: so many \
+         its files were larger on average, and how large is what the paper leaves unknown. Its second row shows it: so many \
          files lose 4.2 % at their ends. The population therefore has that many files of published sizes, and the rest of \
          the data in files of a megabyte. That row is no result of ours; all the others are.",
         "The paper gives no figures for the new file system: it calls 4096/512 and 4096/1024 about as wasteful as the old \
@@ -174,7 +174,7 @@ fn made() -> Result<Table> {
     Ok(table)
 }
 
-/// Returns the file system of an organisation, if there ever was one.
+/// Returns the file system of an organisation, if one exists.
 fn kind(organisation: Organisation) -> Option<Kind> {
     match organisation {
         Organisation::Old { block: 512 } => {

@@ -45,7 +45,7 @@ const OLD_NOTE: &str = "The paper gives neither the seek times of this disk nor 
     another disk stand in, after three months of use; how far the sorted queue shortens the seeks of writing follows from them. It \
     still writes faster than it reads, for the reason that the paper gives.";
 const UNIBUS_4096: &str = "Writing at 142 KB/s leaves the paper's processor idle for 57 % of the time and its disk, which reads the same \
-    blocks at 221, for a third: what else writes of 4096 bytes on this controller wait for is not reported, and Berkeley's hints \
+    blocks at 221, for a third: what else writes of 4096 bytes on this controller wait for is not stated, and Berkeley's hints \
     say no more than that most UNIBUS controllers lose revolutions with transfers of 4 to 8 KB. Writing is no slower than \
     reading here, because nothing known makes it so.";
 const FACTORS_NOTE: &str =

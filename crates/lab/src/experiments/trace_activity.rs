@@ -80,9 +80,9 @@ const TABLE_4: [Row; 7] = [
         None,
     ),
 ];
-const BYTES: &str = "The shares of bytes hang on the few files that are larger than 25 KB, of which the paper gives that they make 30 to 40 % of \
+const BYTES: &str = "The shares of bytes hang on the few files that are larger than 25 KB, of which the paper says that they make 30 to 40 % of \
     all bytes, but not how they are read and written.";
-const MIX: &str = "The paper says in a sentence each what E3 and C4 did otherwise than A5; their models are that of A5 with other users \
+const MIX: &str = "What E3 and C4 did differently from A5 the paper says in a sentence each; their models are that of A5 with other users \
     and other shares of the same commands.";
 const TABLE_5: [Row; 7] = [
     (

@@ -14,10 +14,10 @@ const NOTES: [(&str, &str); 3] =
     [("blocks that stay", NIGHTS), ("16 kbytes", LARGE_BLOCKS), ("32 kbytes", LARGE_BLOCKS)];
 /// Why blocks stay longer.
 const NIGHTS: &str = "The day of the model is quieter at night than by day by a factor that was chosen, and blocks stay through the night; the \
-    paper gives the mean of active users, and nothing by the hour.";
+    paper gives the mean number of active users, and nothing about hours.";
 /// Why large blocks are off.
 const LARGE_BLOCKS: &str = "With blocks of 16 and 32 KB nearly every block is a file of its own, and what counts is how many other files are used between \
-    two uses of one. The paper says nothing of that, and the model knows one law for each class of files. The best size of block is the \
+    two uses of one. The paper says nothing about that, and the model knows one law for each class of files. The best size of block is the \
     paper's with 400 KB (8 KB) and with 8 MB (16 KB); with 4 MB it is 8 KB here, by 5 %, and 16 KB there.";
 
 /// Runs them.
@@ -26,11 +26,11 @@ pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
     let length = Length::Hours(model.hours);
     let mut source = Synthesis::new(model, length, SEED);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A part of a thousand.
-    let report = |done: Option<f64>| {
+    let on_progress = |done: Option<f64>| {
         let part = (done.unwrap_or(0.0) * f64::from(STEPS)) as u64;
         progress.at(part, u64::from(STEPS), "caches");
     };
-    let mut outcome = paper::outcome(&simulate(&mut source, &paper::grids(), &report)?, true);
+    let mut outcome = paper::outcome(&simulate(&mut source, &paper::grids(), &on_progress)?, true);
     for row in outcome.tables.iter_mut().flat_map(|table| &mut table.rows) {
         let outside = row.cells.iter().any(|cell| row.verdict(cell) == Some(Verdict::Outside));
         let Some(Cell::Text(name)) = row.cells.first() else { continue };

@@ -1,7 +1,7 @@
 //! Table 1 of the 1984 paper: what an organisation of the disk costs for a given population of
 //! files.
 //!
-//! A [`Survey`] gets every object and adds up, for each [`Organisation`], what its data takes
+//! A [`Survey`] counts every object and adds up, for each [`Organisation`], what its data takes
 //! in whole blocks or fragments, its inodes and its indirect blocks. What the paper counts, as far
 //! as it says: space used over space in which files stand end to end; the waste in percent of the
 //! latter (807.8 over 775.2 is its 4.2 %).
@@ -21,7 +21,7 @@ use std::ops::Range;
 /// Bytes of a directory entry of the old file system.
 const OLD_ENTRY: u64 = 16;
 
-/// Something that takes space.
+/// An object that takes space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object<'a> {
     /// A regular file without holes, of so many bytes.
@@ -57,7 +57,7 @@ impl Usage {
     }
 }
 
-/// What a population takes in each organisation.
+/// The space that a population takes in each organisation.
 #[derive(Clone, Debug)]
 pub struct Survey {
     objects: u64,
@@ -85,7 +85,7 @@ impl Survey {
         }
     }
 
-    /// Objects counted.
+    /// Returns the number of objects counted.
     #[must_use]
     pub const fn objects(&self) -> u64 {
         self.objects
@@ -97,7 +97,7 @@ impl Survey {
         self.bytes
     }
 
-    /// Returns what each organisation takes, in the order they were asked for.
+    /// Returns the space that each organisation takes, in the order given to `new`.
     pub fn usage(&self) -> impl Iterator<Item = (Organisation, Usage)> + '_ {
         self.usage.iter().map(|&(organisation, usage)| (organisation, organisation.with_maps(usage)))
     }

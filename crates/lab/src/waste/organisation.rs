@@ -75,8 +75,8 @@ impl fmt::Display for Organisation {
 }
 
 impl Organisation {
-    /// Returns what to ask of newfs for such a file system on a disk of `size_bytes`; none for what
-    /// is not of the new kind.
+    /// Returns the parameters of newfs for such a file system on a disk of `size_bytes`; `None` for
+    /// organisations other than [`Self::Fast`].
     #[must_use]
     pub fn parameters(&self, size_bytes: u64) -> Option<Parameters> {
         let &Self::Fast { bsize, fsize, ufs2, short_links } = self else { return None };
@@ -94,7 +94,7 @@ impl Organisation {
         })
     }
 
-    /// Adds what an object takes.
+    /// Adds the space that an object takes.
     pub(super) fn add(&self, object: Object<'_>, usage: &mut Usage) {
         let Some(shape) = Shape::of(self) else {
             let to = if let Self::Aligned { to } = self { *to } else { 1 };
@@ -129,7 +129,7 @@ impl Organisation {
     }
 }
 
-/// The sizes that matter.
+/// The sizes that determine the use of space.
 struct Shape {
     bsize: u64,
     fsize: u64,
@@ -238,7 +238,7 @@ impl Pointers {
     }
 }
 
-/// Chunks of a directory with names of these lengths, in the order in which they were made.
+/// Returns the number of chunks of a directory with names of these lengths, in order of creation.
 fn chunks(names: &[usize]) -> u64 {
     let entry = |len: usize| (8 + len as u64 + 1).next_multiple_of(4);
     let (mut chunks, mut used) = (1, 2 * entry(1));

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::fmt;
 
-/// Where a block pointer stands.
+/// The location of a block pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pointer {
@@ -30,14 +30,14 @@ impl fmt::Display for Pointer {
     }
 }
 
-/// A name in a directory, and where it stands.
+/// A name in a directory, and its location.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
     /// The directory.
     pub dir: u16,
     /// Byte offset in the directory.
     pub offset: u64,
-    /// The block with it.
+    /// The block that contains it.
     pub block: u32,
     /// The name; bytes that are not UTF-8 are replaced.
     pub name: String,
@@ -52,7 +52,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// What is wrong with a name.
+/// The damage of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryDamage {
@@ -66,7 +66,7 @@ pub enum EntryDamage {
     Duplicate,
     /// The directory that it names has a name already.
     SecondParent,
-    /// It closes a ring of directories that the root does not lead to.
+    /// It closes a cycle of directories that cannot be reached from the root.
     Ring,
 }
 
@@ -99,11 +99,11 @@ spindle_tree::findings! {
     Unreadable: Setup, Damage {
         /// The block.
         block: u32,
-        /// What the device says.
+        /// The device's error.
         why: String,
     } "CANNOT READ BLOCK {block}: {why}";
 
-    /// A mode that is no kind of file.
+    /// A mode that names no kind of file.
     BadMode: Inodes, Damage, at (*ino) {
         /// Inode.
         ino: u16,
@@ -121,7 +121,7 @@ spindle_tree::findings! {
         most: u64,
     } "FILE SIZE ERROR I={ino}: SIZE {size} BEYOND {most}";
 
-    /// A pointer that leads out of the data.
+    /// A pointer that leads out of the data area.
     BadBlock: Inodes, Damage, at (*ino) {
         /// Inode.
         ino: u16,
@@ -131,7 +131,7 @@ spindle_tree::findings! {
         block: u32,
     } "{block} BAD I={ino} ({pointer})";
 
-    /// A pointer to a block that was held already.
+    /// A pointer to a block that another pointer has already.
     DupBlock: Inodes, Damage, at (*ino) {
         /// Inode.
         ino: u16,
@@ -149,10 +149,10 @@ spindle_tree::findings! {
         blocks: u64,
     } "POSSIBLE FILE SIZE ERROR I={ino}: {blocks} BLOCKS BEYOND ITS SIZE";
 
-    /// The root is no directory.
+    /// The root is not a directory.
     NoRoot: Inodes, Damage {} "ROOT INODE IS NOT A DIRECTORY";
 
-    /// A name that cannot stay.
+    /// A name that must be removed.
     BadEntry: Names, Damage, at (entry.dir) {
         /// The name.
         entry: Entry,
@@ -160,7 +160,7 @@ spindle_tree::findings! {
         damage: EntryDamage,
     } "{damage} {entry}";
 
-    /// `.` or `..` leads elsewhere.
+    /// `.` or `..` leads to the wrong inode.
     BadDots: Names, Damage, at (entry.dir) {
         /// The name.
         entry: Entry,
@@ -168,7 +168,7 @@ spindle_tree::findings! {
         expected: u16,
     } "BAD INODE NUMBER: {entry}, SHOULD BE {expected}";
 
-    /// `.` or `..` is not there.
+    /// `.` or `..` is missing.
     MissingDots: Names, Damage, at (*dir) {
         /// The directory.
         dir: u16,
@@ -210,13 +210,13 @@ spindle_tree::findings! {
         expected: u16,
     } "LINK COUNT I={ino} COUNT {nlink} SHOULD BE {expected}";
 
-    /// The free list leads astray.
+    /// The free list is damaged.
     BadFreeList: FreeList, Damage {
-        /// How.
+        /// The damage.
         why: String,
     } "BAD FREE LIST: {why}";
 
-    /// Blocks that are in the free list and in files.
+    /// Blocks that are both in the free list and in files.
     FreeInUse: FreeList, Damage {
         /// How many.
         blocks: u32,

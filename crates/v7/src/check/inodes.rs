@@ -7,7 +7,7 @@ use crate::format::ondisk::{INODE_SIZE, NDIRECT};
 use spindle_ondisk::Field;
 use spindle_vfs::FileKind;
 
-/// What is counted of one inode.
+/// The blocks counted for one inode.
 #[derive(Default)]
 struct Claimed {
     /// Blocks of data, with their numbers in the file, if it is a directory.
@@ -71,7 +71,7 @@ impl Checker<'_> {
             InodeState { kind: Some(kind), nlink: di.nlink, size: di.size, ..InodeState::default() };
     }
 
-    /// Claims what is behind a pointer with so many levels of indirect blocks, the first of which
+    /// Claims the blocks below a pointer with `levels` levels of indirect blocks; the first of them
     /// is block `first` of the file.
     fn claim(
         &mut self,

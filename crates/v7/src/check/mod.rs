@@ -1,13 +1,12 @@
 //! The check of a whole file system, in the phases of the classic checker, and its repair.
 //!
-//! The idea is that of `icheck`, `dcheck` and fsck: what the inodes and directories say is the
-//! truth, and everything else (the free list, counts) is computed from it again and compared.
-//! [`check`] only reads; a repair ([`repair`]) carries out what the findings say and checks again,
-//! until nothing more can be done.
+//! As in `icheck`, `dcheck` and fsck, the inodes and directories are trusted, and everything else
+//! (the free list, the counts) is computed from them and compared.
+//! [`check`] only reads; a repair ([`repair`]) repairs each finding and checks again, until nothing
+//! more can be done.
 //!
-//! Images are hostile. Memory is bounded by the size of the device and time is in proportion to it:
-//! each block is entered once, whatever points at it, and the list of findings is cut off at a
-//! limit.
+//! Images are hostile. Memory and time are bounded by the size of the device: each block is
+//! visited once, however many pointers lead to it, and the list of findings has a limit.
 
 mod finding;
 mod inodes;
@@ -18,7 +17,7 @@ pub use finding::{Entry, EntryDamage, Finding, Pointer};
 pub use repair::{Repaired, repair};
 pub use spindle_tree::check::{Phase, Severity};
 
-/// A finding with the path that shows a user where it is.
+/// A finding with the path of its file.
 pub type Found = spindle_tree::check::Found<Finding>;
 type Findings = spindle_tree::check::Findings<Finding>;
 
@@ -34,12 +33,12 @@ use spindle_vfs::{FileKind, Result};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How to check.
+/// Options of a check.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Take it for this format, whatever it looks like.
+    /// Use this format, without recognising it.
     pub format: Option<Format>,
-    /// Findings to list; what is beyond is only counted.
+    /// Number of findings to list; further ones are only counted.
     pub limit: usize,
 }
 
@@ -49,7 +48,7 @@ impl Default for Options {
     }
 }
 
-/// What the file system holds, as found by the check.
+/// The contents of the file system, counted by the check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
     /// Inodes with names.
@@ -75,17 +74,17 @@ impl fmt::Display for Usage {
 pub struct Report {
     /// The format, by name.
     pub format: String,
-    /// What was found, in the order of the phases.
+    /// The findings, in the order of the phases.
     pub findings: Vec<Found>,
     /// Findings beyond [`Options::limit`], which are not listed.
     pub unlisted: u64,
-    /// All damage, listed or not, harmless or not.
+    /// Number of all damages, listed or not, harmless or not.
     pub damages: u64,
-    /// Damage among it whose repair may lose something.
+    /// Number of damages whose repair may lose something.
     pub serious: u64,
-    /// True unless it says of itself that it was not unmounted cleanly.
+    /// False if the superblock says that it was not unmounted cleanly.
     pub marked_clean: bool,
-    /// What it holds.
+    /// The contents.
     pub usage: Usage,
 }
 
@@ -100,8 +99,7 @@ impl Report {
 /// Checks the file system on `device` without changing it, calling `progress` when a phase begins.
 ///
 /// # Errors
-/// When there is no super-block to start from ([`Superblock::open`]). What goes wrong later is a
-/// finding.
+/// If there is no super-block to start from ([`Superblock::open`]). Later errors become findings.
 pub fn check(device: &dyn Device, options: &Options, progress: &mut dyn FnMut(Phase)) -> Result<Report> {
     let detected = Superblock::open(device, options.format)?;
     Ok(Checker::run(device, &detected, options.limit, progress)?.0)
@@ -116,7 +114,7 @@ struct InodeState {
     size: u64,
     /// Names found that are not dots.
     names: u16,
-    /// The first of them: in which directory, and the name.
+    /// The first of them: the directory, and the name.
     name: Option<(u16, [u8; DIRSIZ])>,
 }
 
@@ -131,7 +129,7 @@ struct Directory {
     dots: [Option<Entry>; 2],
 }
 
-/// A check under way: what each phase adds to and the next ones read.
+/// The state of a check, which the phases share.
 struct Checker<'a> {
     device: &'a dyn Device,
     layout: Layout,
@@ -145,7 +143,7 @@ struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    /// Runs all phases; the report, and the blocks that are in use.
+    /// Runs all phases, and returns the report and the blocks that are in use.
     fn run(
         device: &'a dyn Device,
         detected: &'a Detected,
@@ -199,8 +197,8 @@ impl<'a> Checker<'a> {
         bytes
     }
 
-    /// Checks the free list against what phase 1 found in use (phase 5). Returns the number of
-    /// blocks in it.
+    /// Carries out phase 5: compares the free list with the blocks that phase 1 found in use, and
+    /// returns the number of blocks in it.
     fn check_free_list(&mut self) -> u32 {
         let (layout, head) = (self.layout.clone(), &self.superblock.head);
         let (free, walked) = walk(&layout, head, |block| {
@@ -237,7 +235,7 @@ impl<'a> Checker<'a> {
         free.len()
     }
 
-    /// Returns the path of an inode, if one leads to it.
+    /// Returns the path of an inode, if it has one.
     fn path(&self, mut ino: u16) -> Option<String> {
         let mut names = Vec::new();
         while ino != crate::format::layout::ROOT_INO {

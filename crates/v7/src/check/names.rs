@@ -8,7 +8,7 @@ use spindle_vfs::FileKind;
 use std::collections::BTreeSet;
 
 impl Checker<'_> {
-    /// Phase 2.
+    /// Carries out phase 2: checks all names.
     pub(super) fn check_names(&mut self) {
         let dirs: Vec<u16> = self.dirs.keys().copied().collect();
         for dir in dirs {
@@ -39,7 +39,7 @@ impl Checker<'_> {
         } else if !seen.insert(name.to_vec()) {
             Some(EntryDamage::Duplicate)
         } else if let Some(dots) = [&b"."[..], b".."].iter().position(|dots| *dots == name) {
-            // Whether they lead where they should is settled when the parents are known.
+            // Their inodes are checked when the parents are known.
             if let Some(directory) = self.dirs.get_mut(&dir) {
                 directory.dots[dots] = Some(entry);
             }
@@ -49,7 +49,7 @@ impl Checker<'_> {
         } else {
             match self.inodes[usize::from(ino)].kind {
                 None => {
-                    // Findings of phase 1 about this inode can be shown with a path.
+                    // The findings of phase 1 about this inode can be reported with a path.
                     self.inodes[usize::from(ino)].name.get_or_insert((dir, direct.d_name));
                     Some(EntryDamage::Unallocated)
                 }
@@ -72,7 +72,7 @@ impl Checker<'_> {
         inode.name.get_or_insert((dir, direct.d_name));
     }
 
-    /// Phase 3.
+    /// Carries out phase 3: checks that every directory can be reached from the root.
     pub(super) fn check_connectivity(&mut self) {
         let mut reached = BTreeSet::from([ROOT_INO]);
         let dirs: Vec<u16> = self.dirs.keys().copied().collect();
@@ -88,7 +88,8 @@ impl Checker<'_> {
                 }
             }
             if climbed.contains(&at) && parent(self, at).is_some() {
-                // Where the climb came back to is in the ring; its name goes, and with it the ring.
+                // The directory that the climb came back to is in the cycle: removing its name
+                // breaks it.
                 let entry = self.dirs.get_mut(&at).and_then(|directory| directory.named_by.take());
                 if let Some(entry) = entry {
                     self.inodes[usize::from(at)].names = 0;
@@ -120,7 +121,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Phase 4.
+    /// Carries out phase 4: checks the counts of names.
     pub(super) fn check_links(&mut self) {
         let mut below = vec![0_u16; self.inodes.len()];
         for parent in self.dirs.values().filter_map(|directory| directory.named_by.as_ref()).map(|e| e.dir) {

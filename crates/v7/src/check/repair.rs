@@ -1,8 +1,8 @@
-//! Repair: what each finding asks for, until a check finds nothing more that can be done.
+//! The repair of the findings, until a check finds nothing more that can be repaired.
 //!
-//! As little as possible is lost: a pointer that cannot be right becomes a hole, a name that leads
-//! nowhere goes, a file without a name gets one in `lost+found`. The free list is made anew from
-//! what is in use (`fsck -s`), after everything else.
+//! As little as possible is lost: an invalid pointer becomes a hole, a name without an inode is
+//! removed, and a file without a name gets one in `lost+found`. The free list is rebuilt last, from
+//! the blocks that are not in use (`fsck -s`).
 
 use super::{Checker, Finding, Options, Phase, Pointer, Report};
 use crate::format::dinode::{Dinode, seconds};
@@ -16,15 +16,15 @@ use spindle_device::Device;
 use spindle_ondisk::Field;
 use spindle_vfs::{Error, Result};
 
-/// Checks before a repair is given up: each repairs all that the one before has found.
+/// Greatest number of rounds of a repair; each repairs all that a check has found.
 const MOST_ROUNDS: usize = 16;
 
 /// The outcome of a repair.
 #[derive(Clone, Debug)]
 pub struct Repaired {
-    /// What was found at first.
+    /// The report before the repair.
     pub before: Report,
-    /// What is left.
+    /// The report after the repair.
     pub after: Report,
     /// True if anything was changed.
     pub changed: bool,
@@ -34,8 +34,8 @@ pub struct Repaired {
 /// whose repair may lose something. `progress` is called when a phase of a check begins.
 ///
 /// # Errors
-/// As [`super::check`]; [`Error::Unsupported`] when its format is not certain, the device ends
-/// before the file system or cannot read a block, and when the device fails.
+/// As [`super::check`]; [`Error::Unsupported`] if its format is not certain, the device ends
+/// before the file system or cannot read a block, and errors of the device.
 pub fn repair(
     device: &dyn Device,
     clock: &dyn Clock,
@@ -124,13 +124,13 @@ impl Image<'_> {
         self.change(block, |bytes| superblock.encode(&mut bytes[offset..]))
     }
 
-    /// Makes the entry at byte `offset` of a directory, which is in `block`, mean another inode.
+    /// Points the entry at byte `offset` of a directory, which is in `block`, to another inode.
     fn point(&self, block: u32, offset: u64, ino: u16) -> Result<bool> {
         let (_, start) = self.layout.split(offset);
         self.change(Block(block), |bytes| ino.put(&mut bytes[start..], self.layout.format.endian))
     }
 
-    /// Does what a finding asks for; false where nothing can be done, or where it is left to
+    /// Repairs a finding. Returns false if nothing can be done, or if it is left to
     /// [`Self::salvage`].
     fn fix(&self, finding: &Finding) -> Result<bool> {
         match finding {
@@ -173,8 +173,8 @@ impl Image<'_> {
         }
     }
 
-    /// Returns the places for entries in the blocks that the inode of a directory names itself:
-    /// block, offset, what is there; also those behind its end.
+    /// Returns the entries in the direct blocks of a directory, each with its block and offset;
+    /// also those beyond its size.
     fn places(&self, di: &Dinode) -> Result<Vec<(Block, u64, Direct)>> {
         let mut places = Vec::new();
         for (n, &raw) in di.addr[..NDIRECT].iter().enumerate() {
@@ -203,7 +203,7 @@ impl Image<'_> {
         Ok(self.inode(ino)?.is_directory().then_some(ino))
     }
 
-    /// Enters a name into a directory where its blocks have a place for it.
+    /// Enters a name into a directory if its blocks have a free entry.
     fn enter(&self, dir: u16, name: &[u8], ino: u16) -> Result<bool> {
         let mut di = self.inode(dir)?;
         let places = self.places(&di)?;
@@ -226,8 +226,8 @@ impl Image<'_> {
         Ok(true)
     }
 
-    /// Makes the free list anew of all blocks that are not in use, in the order of the interleave
-    /// that the super-block names.
+    /// Rebuilds the free list from all blocks that are not in use, in the order of the
+    /// super-block's interleave.
     fn salvage(&self, superblock: &mut Superblock, report: &Report, used: &BlockMap) -> Result<()> {
         let tail = &mut superblock.tail;
         let interleave = if (1..=500).contains(&tail.s_n) && (1..=tail.s_n).contains(&tail.s_m) {
@@ -242,7 +242,7 @@ impl Image<'_> {
             |block, link| self.change(block, |bytes| self.layout.format.encode_link(link, bytes)).map(drop),
         )?;
         (superblock.head.s_nfree, superblock.head.s_free) = list;
-        // The kernel goes through the inodes again when it remembers none.
+        // The kernel searches the inodes when this list is empty.
         superblock.head.s_ninode = 0;
         tail.s_tfree = count;
         tail.s_tinode = u16::try_from(report.usage.free_inodes).unwrap_or(u16::MAX);

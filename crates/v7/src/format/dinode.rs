@@ -1,4 +1,4 @@
-//! An inode as the disk has it, in one shape.
+//! An inode, decoded from any of the formats.
 
 use super::ondisk::{DiskInode, NADDR, get_addr, put_addr};
 use spindle_clock::Timestamp;
@@ -6,7 +6,7 @@ use spindle_ondisk::Endian;
 use spindle_vfs::{Error, FileKind, Rdev, Result};
 use std::sync::OnceLock;
 
-/// What an inode holds.
+/// The contents of an inode.
 #[derive(Clone, Debug, Default)]
 pub struct Dinode {
     pub(crate) mode: u16,
@@ -14,14 +14,14 @@ pub struct Dinode {
     pub(crate) uid: u16,
     pub(crate) gid: u16,
     pub(crate) size: u64,
-    /// Block addresses; of a device node, the first is its number.
+    /// Block addresses; the first one of a device node is its device number.
     pub(crate) addr: [u32; NADDR],
-    /// The byte behind the addresses, which is somebody else's.
+    /// The byte after the addresses, which other systems may use; it is kept.
     pub(crate) spare: u8,
     pub(crate) atime: Timestamp,
     pub(crate) mtime: Timestamp,
     pub(crate) ctime: Timestamp,
-    /// Blocks held, indirect ones included, once somebody has counted them: the disk does not say.
+    /// Blocks of the file with its indirect blocks, once counted: the disk does not store it.
     pub(crate) held: OnceLock<u64>,
 }
 
@@ -64,7 +64,8 @@ impl Dinode {
         .encode(bytes, endian);
     }
 
-    /// Returns what it is; the Seventh Edition's multiplexed devices pass for ordinary ones.
+    /// Returns the kind of file; the Seventh Edition's multiplexed devices count as ordinary
+    /// devices.
     pub(crate) fn kind(&self) -> Option<FileKind> {
         match self.mode & 0o170_000 {
             0o030_000 => Some(FileKind::CharDevice),
@@ -77,19 +78,19 @@ impl Dinode {
         self.kind() == Some(FileKind::Directory)
     }
 
-    /// Returns true if its addresses are those of blocks.
+    /// Returns true if its addresses are addresses of blocks.
     pub(crate) fn has_blocks(&self) -> bool {
         matches!(self.kind(), Some(FileKind::Regular | FileKind::Directory | FileKind::Symlink))
     }
 
-    /// Adds to the blocks held, if they have been counted.
+    /// Adds to the number of blocks of the file, if they have been counted.
     pub(crate) fn account(&mut self, blocks: i64) {
         if let Some(held) = self.held.get_mut() {
             *held = held.saturating_add_signed(blocks);
         }
     }
 
-    /// Returns the device that a device node names: a byte for the driver, one for the unit.
+    /// Returns the device number of a device node: a byte for the driver, one for the unit.
     pub(crate) fn rdev(&self) -> Rdev {
         match self.kind() {
             Some(FileKind::BlockDevice | FileKind::CharDevice) => {
@@ -100,17 +101,7 @@ impl Dinode {
     }
 }
 
-/// Returns a time as the disk can keep it.
-pub(crate) fn storable(time: Timestamp) -> Timestamp {
-    Timestamp::new(seconds(time).into(), 0)
-}
-
-/// Returns an owner as the disk can keep it.
-pub(crate) fn id(id: u32) -> Result<u16> {
-    u16::try_from(id).map_err(|_| Error::Overflow)
-}
-
-/// Returns the seconds of a time, moved into the range of the disk.
+/// Returns the seconds of a time, clamped to the range that the disk can store.
 pub(crate) fn seconds(time: Timestamp) -> i32 {
     i32::try_from(time.secs).unwrap_or(if time.secs < 0 { i32::MIN } else { i32::MAX })
 }

@@ -7,7 +7,7 @@ pub(crate) fn name_of(d_name: &[u8]) -> &[u8] {
     d_name.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// An entry as it stands in its block: most are looked at only to be passed over.
+/// An entry as it stands in its block, not decoded because a search skips most of them.
 pub(crate) struct Entry<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) endian: Endian,
@@ -29,7 +29,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Returns true for what can be a name.
+/// Returns true if `name` is possible as a name.
 pub(crate) fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && !name.contains(&b'/')
 }

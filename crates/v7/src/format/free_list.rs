@@ -1,15 +1,15 @@
-//! The chain of the free list as the disk has it: following it, and making a new one.
+//! The chain of the free list on the disk: following it, and making a new one.
 
 use super::layout::{Block, BlockMap, Layout};
 use super::ondisk::{Filsys, NICFREE};
 use super::superblock::{free_addresses, holder};
 use spindle_vfs::{Error, Result};
 
-/// What a link of the chain holds: how many addresses, and the addresses.
+/// The contents of a link of the chain: the number of addresses, and the addresses.
 pub(crate) type Link = (i16, [u32; NICFREE]);
 
-/// Follows the chain from the super-block to its end: the blocks in it, and what is wrong with it,
-/// if anything. Each block can be in it only once, so it has an end.
+/// Follows the chain from the super-block to its end. Returns the blocks in it, and an error if it
+/// is damaged. A block that appears twice is an error, so this ends.
 pub(crate) fn walk(
     layout: &Layout,
     head: &Filsys,
@@ -28,7 +28,7 @@ pub(crate) fn walk(
                 }
                 let block = layout
                     .data_block(raw)
-                    .ok_or_else(|| damaged(format!("address {raw} leads outside the data")))?;
+                    .ok_or_else(|| damaged(format!("address {raw} is outside the data")))?;
                 if !free.enter(block) {
                     return Err(damaged(format!("block {raw} is in it twice")));
                 }
@@ -46,8 +46,8 @@ pub(crate) fn walk(
 }
 
 /// Makes a free list of the blocks for which `is_free` holds, in the order of mkfs and of the old
-/// checkers' `-s`: in cylinders of `n` blocks, from each block to the next `m` further on. Gives
-/// what goes into the super-block and the number of blocks.
+/// checkers' `-s`: in cylinders of `n` blocks, from each block to the next `m` further on. Returns
+/// the link for the super-block and the number of blocks.
 pub(crate) fn interleaved(
     layout: &Layout,
     (m, n): (u16, u16),

@@ -1,4 +1,4 @@
-//! Which of the old file systems it is: whose super-block, what blocks, what byte order.
+//! The formats of the old file system: family, block size and byte order.
 
 use crate::format::ondisk::{
     AlignedFblk, AlignedFilsys, Filsys, FilsysTail, INODE_SIZE, NICFREE, PackedFblk, PackedFilsys, SysVTail,
@@ -7,24 +7,24 @@ use spindle_ondisk::Endian;
 use std::fmt;
 use std::str::FromStr;
 
-/// Whose super-block it is.
+/// The family of systems that made a super-block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
-    /// The Seventh Edition, and systems that kept to it: longs on two-byte borders, 512-byte
+    /// The Seventh Edition and systems that kept its format: longs aligned to two bytes, 512-byte
     /// blocks, no magic number.
     V7,
-    /// 32V to 4.1BSD on the VAX: longs on four-byte borders, no magic number.
+    /// 32V to 4.1BSD on the VAX: longs aligned to four bytes, no magic number.
     Bsd,
-    /// System V on 32-bit machines: longs on four-byte borders.
+    /// System V on 32-bit machines: longs aligned to four bytes.
     SysV,
-    /// System V on 16-bit machines and the 68000: longs on two-byte borders.
+    /// System V on 16-bit machines and the 68000: longs aligned to two bytes.
     SysV16,
 }
 
-/// A format: all that is needed to read the bytes.
+/// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Format {
-    /// Whose super-block it is.
+    /// The family of its super-block.
     pub family: Family,
     /// Block size in bytes.
     pub bsize: u32,
@@ -40,13 +40,13 @@ impl Format {
     /// 4.0BSD and 4.1BSD: the "old file system" of the fast file system's paper.
     pub const BSD41: Self = Self { family: Family::Bsd, bsize: 1024, endian: Endian::Little };
 
-    /// Returns System V with 1024-byte blocks in the byte order given.
+    /// Returns System V's format with 1024-byte blocks in the given byte order.
     #[must_use]
     pub const fn sysv(endian: Endian) -> Self {
         Self { family: Family::SysV, bsize: 1024, endian }
     }
 
-    /// The formats without a magic number, which are detected by their contents.
+    /// The formats without a magic number, which must be recognised by their contents.
     pub(crate) const UNMARKED: [Self; 5] = [
         Self::V7,
         Self { endian: Endian::Little, ..Self::V7 },
@@ -61,7 +61,7 @@ impl Format {
         matches!(self.family, Family::SysV | Family::SysV16)
     }
 
-    /// Returns true if anyone ever made such a file system, as far as we know.
+    /// Returns true if a system is known to have made such file systems.
     #[must_use]
     pub const fn is_possible(self) -> bool {
         match self.family {
@@ -72,14 +72,14 @@ impl Format {
         }
     }
 
-    /// Returns the byte at which the super-block stands: in block 1, but System V has it behind 512
-    /// bytes for booting.
+    /// Returns the byte offset of the super-block: that of block 1, and in System V 512, after the
+    /// boot block.
     #[must_use]
     pub const fn superblock_byte(self) -> u64 {
         if self.is_sysv() { 512 } else { self.bsize as u64 }
     }
 
-    /// Returns the inodes in a block.
+    /// Returns the number of inodes in a block.
     pub(crate) const fn inopb(self) -> u32 {
         const { assert!(INODE_SIZE == 1 << 6) };
         self.bsize >> 6
@@ -111,7 +111,7 @@ impl Format {
         }
     }
 
-    /// Reads what follows the head; of System V's, the part that the Seventh Edition has too.
+    /// Reads what follows the head; in System V, only the fields that the Seventh Edition also has.
     pub(crate) fn decode_tail(self, bytes: &[u8]) -> FilsysTail {
         let bytes = &bytes[self.head_size()..];
         if self.is_sysv() {
@@ -123,7 +123,7 @@ impl Format {
         }
     }
 
-    /// Writes what follows the head, leaving alone what of it only System V has.
+    /// Writes what follows the head, except for the fields that only System V has.
     pub(crate) fn encode_tail(self, tail: &FilsysTail, bytes: &mut [u8]) {
         let bytes = &mut bytes[self.head_size()..];
         if self.is_sysv() {
@@ -136,7 +136,7 @@ impl Format {
         }
     }
 
-    /// Reads a link of the free list: how many addresses, and the addresses.
+    /// Reads a link of the free list: the number of addresses, and the addresses.
     pub(crate) fn decode_link(self, bytes: &[u8]) -> (i16, [u32; NICFREE]) {
         if self.packed() {
             let PackedFblk { df_nfree, df_free } = PackedFblk::decode(bytes, self.endian);
@@ -158,7 +158,7 @@ impl Format {
 }
 
 impl fmt::Display for Format {
-    /// Writes the name, as `v7-512-pdp`, in the form that [`FromStr`] reads.
+    /// Writes the name that [`FromStr`] reads, such as `v7-512-pdp`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let family = match self.family {
             Family::V7 => "v7",
@@ -178,8 +178,8 @@ impl fmt::Display for Format {
 impl FromStr for Format {
     type Err = String;
 
-    /// Reads `v7`, `32v`, `bsd`, `sysv` or `sysv16`, each with a block size and a byte order behind
-    /// it where they differ from the usual ones: `sysv-2048-be`, `v7-le`.
+    /// Reads `v7`, `32v`, `bsd`, `sysv` or `sysv16`, each followed by a block size and a byte order
+    /// if they differ from the usual ones: `sysv-2048-be`, `v7-le`.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut words = text.split('-');
         let mut format = match words.next() {
@@ -198,7 +198,7 @@ impl FromStr for Format {
                 _ => {
                     format.bsize = word
                         .parse()
-                        .map_err(|_| format!("{text}: {word} is no block size, le, be or pdp"))?;
+                        .map_err(|_| format!("{text}: {word} is not a block size, le, be or pdp"))?;
                 }
             }
         }
@@ -210,7 +210,7 @@ impl FromStr for Format {
 mod tests {
     use super::*;
 
-    /// Promise: every format reads back from its name, and what never was is refused.
+    /// Promise: every format reads back from its name, and an impossible one is refused.
     #[test]
     fn names_of_formats() {
         let sysv = Format { bsize: 2048, ..Format::sysv(Endian::Big) };

@@ -1,8 +1,7 @@
 //! Where everything is: a boot block, the super-block, the inodes from block 2, then data to the
 //! end.
 //!
-//! A [`Layout`] is made from a super-block by checks that leave nothing to doubt; every address
-//! comes from here.
+//! A [`Layout`] is made from a checked super-block; all addresses are computed here.
 
 use crate::format::kind::Format;
 use crate::format::ondisk::{Filsys, INODE_SIZE, NADDR, NDIRECT};
@@ -19,19 +18,19 @@ pub struct Lbn(pub u64);
 pub const ROOT_INO: u16 = 2;
 /// First block of the inodes.
 const FIRST_INODE_BLOCK: u32 = 2;
-/// Blocks that an address of three bytes can reach.
+/// Number of blocks that a three-byte address can reach.
 const MOST_BLOCKS: u32 = 1 << 24;
 
-/// Returns a number that fits memory, as an index: Spindle needs a machine with 64 bits.
+/// Converts a number to an index: Spindle needs a machine with 64 bits.
 #[allow(clippy::cast_possible_truncation)] // Asserted beside it.
 pub(crate) const fn index(n: u64) -> usize {
     const { assert!(size_of::<usize>() == size_of::<u64>()) };
     n as usize
 }
 
-/// Where the pointer to a block of a file stands.
+/// The location of the pointer to a block of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PointerAt {
     /// In the inode.
     Direct(usize),
     /// Behind `levels` (1 to 3) indirect blocks, the first of them address `NDIRECT + levels - 1`
@@ -47,7 +46,7 @@ pub struct Layout {
     pub format: Format,
     /// First block of data.
     pub s_isize: u32,
-    /// Blocks in all.
+    /// Blocks of the file system.
     pub s_fsize: u32,
 }
 
@@ -55,11 +54,11 @@ impl Layout {
     /// Returns the geometry that a super-block describes.
     ///
     /// # Errors
-    /// What contradicts the format.
+    /// A description of what contradicts the format.
     pub fn new(format: Format, head: &Filsys) -> Result<Self, String> {
         let (s_isize, s_fsize) = (u32::from(head.s_isize), head.s_fsize);
         if s_isize <= FIRST_INODE_BLOCK || s_isize >= s_fsize || s_fsize > MOST_BLOCKS {
-            return Err(format!("s_isize {s_isize} and s_fsize {s_fsize} cannot be"));
+            return Err(format!("s_isize {s_isize} and s_fsize {s_fsize} are impossible"));
         }
         Ok(Self { format, s_isize, s_fsize })
     }
@@ -82,7 +81,7 @@ impl Layout {
         u16::try_from((self.s_isize - FIRST_INODE_BLOCK) * self.format.inopb()).unwrap_or(u16::MAX)
     }
 
-    /// Returns the block of an inode, and its byte in there.
+    /// Returns the block of an inode, and its byte offset in the block.
     #[must_use]
     pub fn inode_at(&self, ino: u16) -> (Block, usize) {
         let n = u32::from(ino.max(1)) - 1;
@@ -95,7 +94,7 @@ impl Layout {
         u64::from(block.0) * u64::from(self.format.bsize)
     }
 
-    /// Returns the block of the super-block, and its byte in there.
+    /// Returns the block of the super-block, and its byte offset in the block.
     #[must_use]
     pub fn superblock_at(&self) -> (Block, usize) {
         let byte = index(self.format.superblock_byte());
@@ -108,14 +107,14 @@ impl Layout {
         self.s_fsize - self.s_isize
     }
 
-    /// Returns a pointer found on the disk, if it leads to a block of data.
+    /// Returns the block of a pointer on the disk, if it is in the data area.
     #[must_use]
     pub fn data_block(&self, raw: u32) -> Option<Block> {
         (self.s_isize..self.s_fsize).contains(&raw).then_some(Block(raw))
     }
 
-    /// Returns the blocks reached through an address of the inode with so many levels of indirect
-    /// blocks.
+    /// Returns the number of blocks reached through an address of the inode with `levels` levels of
+    /// indirect blocks.
     #[must_use]
     pub(crate) fn span(&self, levels: usize) -> u64 {
         (0..levels).fold(1, |span, _| span * self.nindir() as u64)
@@ -128,41 +127,41 @@ impl Layout {
     }
 
     /// Returns the size of the largest file in bytes: what the addresses reach and a signed long
-    /// counts.
+    /// holds.
     #[must_use]
     pub fn file_size_max(&self) -> u64 {
         let blocks = (1..=NADDR - NDIRECT).fold(NDIRECT as u64, |sum, levels| sum + self.span(levels));
         (blocks * u64::from(self.format.bsize)).min(0x7fff_ffff)
     }
 
-    /// Returns the block of a file that holds byte `at`, and the byte's place in it.
+    /// Returns the block of a file that holds byte `at`, and the offset in that block.
     #[must_use]
     pub fn split(&self, at: u64) -> (Lbn, usize) {
         let bsize = u64::from(self.format.bsize);
         (Lbn(at / bsize), index(at % bsize))
     }
 
-    /// Returns where the pointer to block `lbn` of a file stands; `None` beyond what the addresses
-    /// reach.
-    pub(crate) fn place_of(&self, lbn: Lbn) -> Option<Place> {
+    /// Returns the location of the pointer to block `lbn` of a file; `None` beyond what the
+    /// addresses reach.
+    pub(crate) fn pointer_at(&self, lbn: Lbn) -> Option<PointerAt> {
         if lbn.0 < NDIRECT as u64 {
-            return Some(Place::Direct(index(lbn.0)));
+            return Some(PointerAt::Direct(index(lbn.0)));
         }
         let n = self.nindir() as u64;
         (1..=NADDR - NDIRECT).find_map(|levels| {
             let rest = lbn.0 - self.first_behind(levels).0;
             let path = [index(rest / (n * n)), index(rest / n % n), index(rest % n)];
-            (rest < self.span(levels)).then_some(Place::Indirect { levels, path })
+            (rest < self.span(levels)).then_some(PointerAt::Indirect { levels, path })
         })
     }
 }
 
-/// A bit for each block.
+/// A set of blocks, one bit for each block.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockMap(Vec<u64>);
 
 impl BlockMap {
-    /// Returns no block of `layout`.
+    /// Returns an empty set for the blocks of `layout`.
     pub(crate) fn new(layout: &Layout) -> Self {
         Self(vec![0; layout.s_fsize.div_ceil(64) as usize])
     }
@@ -171,14 +170,14 @@ impl BlockMap {
         self.0[block.0 as usize / 64] >> (block.0 % 64) & 1 != 0
     }
 
-    /// Enters a block; false if it was there.
+    /// Adds a block; returns false if it was in the set.
     pub(crate) fn enter(&mut self, block: Block) -> bool {
         let fresh = !self.has(block);
         self.0[block.0 as usize / 64] |= 1 << (block.0 % 64);
         fresh
     }
 
-    /// Takes a block out; false if it was not there.
+    /// Removes a block; returns false if it was not in the set.
     pub(crate) fn take(&mut self, block: Block) -> bool {
         let had = self.has(block);
         self.0[block.0 as usize / 64] &= !(1 << (block.0 % 64));
@@ -194,23 +193,24 @@ impl BlockMap {
 mod tests {
     use super::*;
 
-    /// Promise: every block of a file has one place, in order, up to the largest file's last.
+    /// Promise: every block of a file has one pointer, in order, up to the last of the largest
+    /// file.
     #[test]
     fn places() {
         let layout = Layout { format: Format::V7, s_isize: 10, s_fsize: 1000 };
-        let at = |lbn| layout.place_of(Lbn(lbn));
-        assert_eq!(at(9), Some(Place::Direct(9)));
-        assert_eq!(at(10), Some(Place::Indirect { levels: 1, path: [0, 0, 0] }));
-        assert_eq!(at(10 + 127), Some(Place::Indirect { levels: 1, path: [0, 0, 127] }));
-        assert_eq!(at(10 + 128), Some(Place::Indirect { levels: 2, path: [0, 0, 0] }));
+        let at = |lbn| layout.pointer_at(Lbn(lbn));
+        assert_eq!(at(9), Some(PointerAt::Direct(9)));
+        assert_eq!(at(10), Some(PointerAt::Indirect { levels: 1, path: [0, 0, 0] }));
+        assert_eq!(at(10 + 127), Some(PointerAt::Indirect { levels: 1, path: [0, 0, 127] }));
+        assert_eq!(at(10 + 128), Some(PointerAt::Indirect { levels: 2, path: [0, 0, 0] }));
         let last = 10 + 128 + 128 * 128 + 128 * 128 * 128 - 1;
-        assert_eq!(at(last), Some(Place::Indirect { levels: 3, path: [127, 127, 127] }));
+        assert_eq!(at(last), Some(PointerAt::Indirect { levels: 3, path: [127, 127, 127] }));
         assert_eq!(at(last + 1), None);
         assert_eq!(layout.file_size_max(), (last + 1) * 512);
     }
 
     /// Promise: inode 1 is the first of block 2, sixteen or eight of them are in a block, and the
-    /// super-block of System V is behind 512 bytes.
+    /// super-block of System V is at byte 512.
     #[test]
     fn inodes_and_superblock() {
         let v7 = Layout { format: Format::V7, s_isize: 202, s_fsize: 5000 };

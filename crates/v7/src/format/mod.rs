@@ -1,4 +1,4 @@
-//! The format of the old file system on the device: structures, and where everything is.
+//! The format of the old file system on the device: structures and layout.
 
 pub(crate) mod dinode;
 pub(crate) mod entry;

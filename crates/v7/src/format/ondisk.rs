@@ -57,7 +57,7 @@ macro_rules! filsys {
                 $fmod s_fmod: u8,
                 /// Mounted read-only, in memory.
                 $ronly s_ronly: u8,
-                /// Last written.
+                /// Time of the last write, in seconds since 1970.
                 $time s_time: i32,
             }
         }
@@ -83,17 +83,17 @@ macro_rules! filsys {
 }
 
 filsys! {
-    /// The super-block's head where longs stand on two-byte borders.
+    /// The super-block's head where longs are aligned to two bytes.
     PackedFilsys: 418, 0 2 6 8 208 210 410 411 412 413 414
 }
 
 filsys! {
-    /// The super-block's head where longs stand on four-byte borders.
+    /// The super-block's head where longs are aligned to four bytes.
     AlignedFilsys: 424, 0 4 8 12 212 214 414 415 416 417 420
 }
 
-/// The head of the super-block, apart from any machine.
-#[allow(missing_docs)] // Said in `filsys!`.
+/// The head of the super-block, decoded from either alignment.
+#[allow(missing_docs)] // They are documented in `filsys!`.
 #[allow(clippy::struct_field_names)] // The source's names, prefix and all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filsys {
@@ -132,7 +132,7 @@ structure! {
 structure! {
     /// What follows the head in System V.
     pub struct SysVTail: 26 {
-        /// Interleave (`m`, `n`), and what drivers left here.
+        /// Interleave (`m`, `n`), and data of drivers.
         0 s_dinfo: [u16; 4],
         /// Free blocks.
         8 s_tfree: u32,

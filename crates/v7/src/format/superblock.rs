@@ -1,10 +1,10 @@
-//! The super-block: finding it, detecting the format, and what speaks against writing.
+//! The super-block: finding it, recognising its format, and the objections to writing.
 //!
-//! System V marks its super-block with a magic number and says whether it is clean. The others have
-//! neither: what they hold has to look like a file system in every respect that can be seen, down
-//! to the first two names of the root directory, and in one format only. Their kernels write
-//! `s_fmod` as 0 always; while we have such a file system mounted for writing it stands at 1, which
-//! disturbs no kernel, so that at least our own crashes show.
+//! System V's super-block has a magic number and a clean flag. The others have neither: their
+//! contents must look like a file system in all that can be checked, down to the first two names of
+//! the root directory, and in one format only. Their kernels always write `s_fmod` as 0. While
+//! Spindle has such a file system mounted for writing it is 1, which no kernel minds, so that at
+//! least Spindle's own crashes are recognised.
 
 use crate::format::kind::{Family, Format};
 use crate::format::layout::{Block, Layout, ROOT_INO, index};
@@ -16,10 +16,10 @@ use spindle_device::Device;
 use spindle_ondisk::Endian;
 use spindle_vfs::{Error, Objection, Result};
 
-/// Bytes that are its own where it stands.
+/// Size of the super-block in bytes.
 pub(crate) const SIZE: usize = 512;
 
-/// Bytes at the start of a device in which a super-block and the root's inode are, in any format.
+/// Bytes at the start of a device that contain the super-block and the root's inode in any format.
 const START_BYTES: usize = 8192;
 
 const CHECK: &str = "run spindle fsck on it, or insist with the option force";
@@ -31,7 +31,7 @@ pub struct Superblock {
     pub format: Format,
     /// Sizes, free list and free inodes.
     pub head: Filsys,
-    /// Counts, interleave and names. The Seventh Edition itself lets these grow old.
+    /// Counts, interleave and names. The Seventh Edition itself does not maintain them.
     pub tail: FilsysTail,
     /// `s_state` of System V.
     pub s_state: u32,
@@ -42,7 +42,7 @@ pub struct Superblock {
 pub struct Detected {
     /// The super-block.
     pub superblock: Superblock,
-    /// Other formats in which the device could be read as well.
+    /// Other formats in which the device could also be read.
     pub others: Vec<Format>,
 }
 
@@ -58,7 +58,7 @@ impl Superblock {
         }
     }
 
-    /// Writes it over the bytes of a super-block, leaving alone what it does not name.
+    /// Writes the super-block into `bytes`, and leaves fields that it does not know unchanged.
     pub fn encode(&self, bytes: &mut [u8]) {
         self.format.encode_head(&self.head, bytes);
         self.format.encode_tail(&self.tail, bytes);
@@ -69,10 +69,10 @@ impl Superblock {
         }
     }
 
-    /// Finds the super-block, in a given format or in the one that the device can only have.
+    /// Finds the super-block, in a given format or in the only one that is possible.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] when there is none, [`Error::Corrupt`] when its sizes are impossible.
+    /// [`Error::Unsupported`] if there is none, [`Error::Corrupt`] if its sizes are impossible.
     pub fn open(device: &dyn Device, format: Option<Format>) -> Result<Detected> {
         let mut start = vec![0; START_BYTES.min(index(device.info().size_bytes))];
         device.read_at(0, &mut start)?;
@@ -92,13 +92,13 @@ impl Superblock {
     /// Returns the checked geometry.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] when there can be none.
+    /// [`Error::Corrupt`] if its sizes are impossible.
     pub fn layout(&self) -> Result<Layout> {
         Layout::new(self.format, &self.head).map_err(|what| Error::corrupt(what, "super-block"))
     }
 
-    /// Returns true if this looks like a file system of its format in all that can be seen from
-    /// `start`, the start of the device.
+    /// Returns true if this looks like a file system of its format in all that `start`, the start
+    /// of the device, shows.
     fn is_likely(&self, device: &dyn Device, start: &[u8]) -> bool {
         let Ok(layout) = self.layout() else { return false };
         let head = &self.head;
@@ -114,7 +114,7 @@ impl Superblock {
         free_is_data && remembers_inodes && has_root(&layout, device, start).unwrap_or(false)
     }
 
-    /// Returns true if it says that it was unmounted, as far as its format can say.
+    /// Returns true if it is marked as unmounted, as far as its format has such a mark.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         if self.format.is_sysv() {
@@ -124,7 +124,7 @@ impl Superblock {
         }
     }
 
-    /// Says that it is in use, or was unmounted, at a time in seconds since 1970.
+    /// Marks it as in use or as unmounted, at a time in seconds since 1970.
     pub fn set_clean(&mut self, clean: bool, now: i32) {
         self.head.s_time = now;
         if !self.format.is_sysv() {
@@ -138,7 +138,7 @@ impl Superblock {
 }
 
 impl Detected {
-    /// Returns everything that speaks against writing, as far as the super-block shows.
+    /// Returns the objections to writing that the super-block shows.
     #[must_use]
     pub fn objections(&self, device: &dyn Device) -> Vec<Objection> {
         let mut found = Vec::new();
@@ -164,8 +164,7 @@ impl Detected {
     }
 }
 
-/// Returns the super-blocks, as `read` reads them, of all formats in which the device could be
-/// read.
+/// Returns the super-blocks, read by `read`, of all formats in which the device could be read.
 fn candidates(device: &dyn Device, start: &[u8], read: impl Fn(Format) -> Superblock) -> Vec<Superblock> {
     let marked = marked_formats(start);
     let formats = if marked.is_empty() { Format::UNMARKED.to_vec() } else { marked };
@@ -175,11 +174,11 @@ fn candidates(device: &dyn Device, start: &[u8], read: impl Fn(Format) -> Superb
         u64::from(found.head.s_fsize) * u64::from(found.format.bsize) <= device.info().size_bytes
     };
     if likely.iter().any(fits) {
-        // An image may be cut off, but what is whole is likelier.
+        // An image may be cut off, but a complete one is likelier.
         likely.retain(fits);
     }
     if likely.is_empty() {
-        // A damaged file system with a magic number is still one.
+        // A damaged file system with a magic number still counts.
         all.retain(|found| found.format.is_sysv());
         all.truncate(1);
         return all;
@@ -221,7 +220,7 @@ fn has_root(layout: &Layout, device: &dyn Device, start: &[u8]) -> Result<bool> 
     Ok(begins(0, b".\0\0") && begins(1, b"..\0"))
 }
 
-/// Returns the block of a link of the free list and what is in it.
+/// Returns the addresses in a link of the free list, or a description of an impossible count.
 pub(crate) fn free_addresses(count: i16, addresses: &[u32; NICFREE]) -> std::result::Result<&[u32], String> {
     usize::try_from(count)
         .ok()
@@ -229,7 +228,7 @@ pub(crate) fn free_addresses(count: i16, addresses: &[u32; NICFREE]) -> std::res
         .ok_or_else(|| format!("it says that it holds {count} of {NICFREE} addresses"))
 }
 
-/// Returns where a list of free blocks is held, for messages.
+/// Returns the location of a link of the free list, for messages.
 pub(crate) fn holder(link: Option<Block>) -> String {
     link.map_or_else(|| "super-block".to_owned(), |block| format!("free list, block {}", block.0))
 }

@@ -1,4 +1,4 @@
-//! What an inode says of itself, and how that is changed.
+//! The attributes of inodes.
 
 use crate::format::dinode::{Dinode, id, storable};
 use crate::tree::inode::{Inode, State};
@@ -30,7 +30,7 @@ impl V7 {
         }
     }
 
-    /// Changes attributes, all or none.
+    /// Changes attributes: all of them, or none.
     pub(crate) fn set_attributes(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
         let inode = self.iget_ino(ino)?;
         let mut state = inode.state.write();
@@ -73,7 +73,17 @@ impl V7 {
     }
 }
 
-/// Refuses what has no bytes of its own.
+/// Returns a time as the disk can store it.
+pub(crate) fn storable(time: Timestamp) -> Timestamp {
+    Timestamp::new(seconds(time).into(), 0)
+}
+
+/// Converts the number of a user or group to its width on the disk.
+pub(crate) fn id(id: u32) -> Result<u16> {
+    u16::try_from(id).map_err(|_| Error::Overflow)
+}
+
+/// Checks that an inode is a regular file.
 pub(crate) fn check_regular(di: &Dinode) -> Result<()> {
     match di.kind() {
         Some(FileKind::Regular) => Ok(()),

@@ -13,8 +13,8 @@ use spindle_vfs::{Error, Result};
 use std::ops::ControlFlow;
 
 impl V7 {
-    /// Passes every entry from byte `from` on, used or not, with its offset to `look` until that
-    /// breaks with something.
+    /// Calls `look` with every entry from byte `from` on, used or not, and its offset, until `look`
+    /// breaks with a value.
     pub(crate) fn each_entry<T>(
         &self,
         ino: u16,
@@ -55,7 +55,7 @@ impl V7 {
         })
     }
 
-    /// Finds a free entry, or adds one at the end, and gives its offset.
+    /// Finds a free entry, or adds one at the end, and returns its offset.
     pub(crate) fn reserve_entry(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode) -> Result<u64> {
         let free = self.each_entry(ino, di, 0, |place, entry| {
             if entry.ino() == 0 { ControlFlow::Break(place) } else { ControlFlow::Continue(()) }
@@ -92,7 +92,7 @@ impl V7 {
         Ok(())
     }
 
-    /// Enters a name at a place that [`Self::reserve_entry`] gave.
+    /// Enters a name at an offset that [`Self::reserve_entry`] returned.
     pub(crate) fn enter_entry(
         &self,
         tx: &Tx<'_>,
@@ -107,8 +107,8 @@ impl V7 {
         self.put_entry(tx, ino, di, place, Direct { d_ino: target, d_name })
     }
 
-    /// Makes the name at a place mean another inode, or with 0 nothing: the name itself stays on
-    /// the disk, as ever.
+    /// Points the name at an offset to another inode, or with 0 to none. The bytes of the name stay
+    /// on the disk, as in the old kernels.
     pub(crate) fn point_entry(
         &self,
         tx: &Tx<'_>,

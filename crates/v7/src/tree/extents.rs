@@ -1,4 +1,4 @@
-//! Where a file lies: for who measures layout, from outside.
+//! The extents of files, for measurements of layout.
 
 use crate::format::layout::Lbn;
 use crate::tree::attr::check_regular;
@@ -7,12 +7,12 @@ use spindle_tree::Operations;
 use spindle_vfs::{Extent, Ino, Result};
 
 impl V7 {
-    /// Returns the extents of a regular file, in its order, without its holes. Data that is not
-    /// placed yet is not among them: sync first.
+    /// Returns the extents of a regular file, in the order of the file, without holes. Sync first:
+    /// data without a block yet is not among them.
     ///
     /// # Errors
     /// [`spindle_vfs::Error::Stale`], [`spindle_vfs::Error::IsDirectory`] or
-    /// [`spindle_vfs::Error::Invalid`] for what is not a regular file, and the device's.
+    /// [`spindle_vfs::Error::Invalid`] if it is not a regular file, and errors of the device.
     pub fn extents(&self, ino: Ino) -> Result<Vec<Extent>> {
         let inode = self.iget_ino(ino)?;
         let state = inode.state.read();
@@ -33,7 +33,7 @@ mod tests {
     use spindle_vfs::{Error, FileKind, FileSystem, NewNode, Privilege, Rdev};
     use std::sync::Arc;
 
-    /// Promise: a file's bytes stand on the device where its extents say, and holes have none.
+    /// Promise: a file's bytes are on the device at its extents, and holes have none.
     #[test]
     fn lie_where_they_say() {
         let device = Arc::new(MemoryDevice::new(4 << 20));

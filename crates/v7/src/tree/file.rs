@@ -1,13 +1,13 @@
-//! The bytes of files: block by block, as this file system has always done it.
+//! The bytes of files, read and written block by block.
 //!
-//! Invariants: what of a file's last block is beyond its size is zero before the file grows over
-//! it; a block that is missing reads as zeros.
+//! Invariants: the part of the last block beyond the file's size is zero before the file grows over
+//! it; a missing block reads as zeros.
 
 use crate::format::dinode::Dinode;
 use crate::format::layout::{Block, Lbn, index};
 use crate::tree::inode::Inode;
 use crate::tree::mount::V7;
-use crate::volume::bmap::Placed;
+use crate::volume::bmap::Allocation;
 use crate::volume::tx::Tx;
 use spindle_cache::{Extent, Space};
 use spindle_vfs::{Error, FallocateMode, Result, Seek};
@@ -17,9 +17,9 @@ use std::ops::Range;
 /// The part of one block that a range of bytes covers.
 struct Piece {
     lbn: Lbn,
-    /// Bytes of the block.
+    /// Range of bytes in the block.
     within: Range<usize>,
-    /// Byte of the file behind it.
+    /// End of the piece, a byte offset in the file.
     end: u64,
 }
 
@@ -28,7 +28,7 @@ impl V7 {
         self.layout().format.bsize.into()
     }
 
-    /// Cuts a range of bytes at the borders of blocks.
+    /// Splits a range of bytes at the boundaries of blocks.
     fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = Piece> + use<> {
         let layout = self.layout().clone();
         let mut at = range.start;
@@ -44,7 +44,7 @@ impl V7 {
         })
     }
 
-    /// Reads from a file; short at its end.
+    /// Reads from a file and returns the number of bytes read, fewer at its end.
     pub(crate) fn read_file(&self, inode: &Inode, di: &Dinode, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let want = index(di.size.saturating_sub(offset).min(buf.len() as u64));
         self.volume.cache.read(&inode.stream, di.size, offset, &mut buf[..want], |block, _| {
@@ -54,8 +54,8 @@ impl V7 {
         Ok(want)
     }
 
-    /// Writes to a file, growing it as needed, and gives the bytes written: fewer only when space
-    /// ran out. The caller stores the inode.
+    /// Writes to a file, growing it as needed, and returns the number of bytes written, fewer only
+    /// if there is no space. The caller stores the inode.
     pub(crate) fn write_file(
         &self,
         tx: &Tx<'_>,
@@ -71,7 +71,7 @@ impl V7 {
         }
         let mut rest = data;
         for piece in self.pieces(offset..end) {
-            let (mark, before) = (tx.mark(), di.clone());
+            let (mark, before) = (tx.savepoint(), di.clone());
             let placed = match self.volume.place(tx, inode.ino, di, piece.lbn) {
                 Err(Error::NoSpace) if rest.len() < data.len() => {
                     *di = before;
@@ -88,13 +88,13 @@ impl V7 {
         Ok(data.len() - rest.len())
     }
 
-    /// Writes a part of a block; around it a fresh one gets zeros.
+    /// Writes a part of a block; the rest of a fresh block is filled with zeros.
     fn write_block(
         &self,
         tx: &Tx<'_>,
         inode: &Inode,
         lbn: Lbn,
-        placed: Placed,
+        placed: Allocation,
         start: usize,
         part: &[u8],
     ) -> Result<()> {
@@ -108,14 +108,14 @@ impl V7 {
         Ok(self.volume.cache.write(&inode.stream, tx, self.space_of(lbn, placed.at, start), part)?)
     }
 
-    /// Zeroes what is stored of a range.
+    /// Zeroes the stored parts of a range.
     fn zero_stored(&self, tx: &Tx<'_>, inode: &Inode, di: &Dinode, range: Range<u64>) -> Result<()> {
         self.zero_blocks(tx, inode, di, range, |_| true)
     }
 
-    /// Zeroes what is stored of a range in the `wanted` blocks. A block that is zeroed in part is
-    /// kept whole for a rollback, which must not have to read; such blocks come first, because only
-    /// they can fail.
+    /// Zeroes the stored parts of a range in the `wanted` blocks. A block that is zeroed in part is
+    /// read first and saved for a rollback, which must not need to read. Such blocks come first,
+    /// because only they can fail.
     fn zero_blocks(
         &self,
         tx: &Tx<'_>,
@@ -127,14 +127,14 @@ impl V7 {
         let mut whole = Vec::new();
         for Piece { lbn, within, .. } in self.pieces(range).filter(|piece| wanted(piece.lbn)) {
             let Some(at) = self.volume.bmap(inode.ino, di, lbn)?.at else { continue };
-            let placed = Placed { at, fresh: false };
+            let placed = Allocation { at, fresh: false };
             if within.len() == self.layout().bsize() {
                 whole.push((lbn, placed));
                 continue;
             }
             let space = self.space_of(lbn, at, 0);
             let mut former = vec![0; self.layout().bsize()];
-            // Also what is beyond the size, which reading would not give.
+            // Also the bytes beyond the size, which `read_file` would not return.
             self.volume.cache.read(&inode.stream, space.end, space.offset, &mut former, |_, _| {
                 Ok::<_, Error>(Extent { at: Some(space.at), blocks: 1 })
             })?;
@@ -155,10 +155,10 @@ impl V7 {
         }
     }
 
-    /// Zeroes what of the last block is beyond the size: after cutting, and before growing, because
-    /// other systems may have left something there.
+    /// Zeroes the last block beyond the size: after truncating, and before growing, because other
+    /// systems may have left data there.
     pub(crate) fn clear_tail(&self, tx: &Tx<'_>, inode: &Inode, di: &Dinode) -> Result<()> {
-        // The caller is going to store the inode: that must not fail when the bytes are gone.
+        // The caller will store the inode: that must not fail after the bytes are zeroed.
         self.volume.metadata(self.layout().inode_at(inode.ino).0)?;
         self.zero_stored(tx, inode, di, di.size..di.size.next_multiple_of(self.bsize64()))
     }
@@ -186,7 +186,7 @@ impl V7 {
         match mode {
             FallocateMode::PunchHole => self.punch(tx, inode, di, stored),
             FallocateMode::ZeroRange { keep_size } => {
-                // What is missing first: if there is no space, nothing has been zeroed.
+                // Allocate first: if there is no space, nothing has been zeroed.
                 let had = self.stored_blocks(inode, di, stored.clone())?;
                 self.fill(tx, inode, di, range, keep_size)?;
                 self.zero_blocks(tx, inode, di, stored, |lbn| had.contains(&lbn.0))
@@ -195,7 +195,7 @@ impl V7 {
         }
     }
 
-    /// Frees the whole blocks of a range within the file, and zeroes its ragged ends.
+    /// Frees the whole blocks of a range within the file, and zeroes the partial ones at its ends.
     fn punch(&self, tx: &Tx<'_>, inode: &Inode, di: &mut Dinode, range: Range<u64>) -> Result<()> {
         if range.is_empty() {
             return Ok(());
@@ -215,7 +215,7 @@ impl V7 {
         self.zero_stored(tx, inode, di, tail)
     }
 
-    /// Returns the numbers of the blocks of a range that have space.
+    /// Returns the numbers of the blocks of a range that are allocated.
     fn stored_blocks(&self, inode: &Inode, di: &Dinode, range: Range<u64>) -> Result<HashSet<u64>> {
         let mut stored = HashSet::new();
         for Piece { lbn, .. } in self.pieces(range) {
@@ -226,8 +226,8 @@ impl V7 {
         Ok(stored)
     }
 
-    /// Gives every missing block of a range space that reads as zeros. Space beyond the size would
-    /// be taken for damage by the old checkers.
+    /// Allocates every missing block of a range, filled with zeros. The old checkers would report
+    /// blocks beyond the size as damage.
     fn fill(
         &self,
         tx: &Tx<'_>,
@@ -265,8 +265,7 @@ impl V7 {
             return Err(Error::NoSuchOffset);
         }
         let mut at = offset;
-        // Pointers that lead to the same blocks over and over would take as long to follow as they
-        // please.
+        // A limit, because damaged pointers may lead to the same blocks again and again.
         let mut most = 2 * u64::from(self.layout().s_fsize) + 64;
         while at < di.size {
             most = most

@@ -1,5 +1,4 @@
-//! The inodes of the old file system under the operations that all file systems share
-//! ([`spindle_tree`]).
+//! The old file system's inodes, for the operations that all file systems share ([`spindle_tree`]).
 
 use super::mount::V7;
 use crate::format::dinode::{Dinode, id, storable};
@@ -14,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 /// An inode in memory.
 pub(crate) type Inode = spindle_tree::InodeOf<V7>;
-/// What the lock of an inode protects.
+/// The state that the lock of an inode protects.
 pub(crate) type State = spindle_tree::StateOf<V7>;
 
 impl spindle_tree::Dinode for Dinode {
@@ -45,7 +44,7 @@ impl spindle_tree::Dinode for Dinode {
 }
 
 impl V7 {
-    /// Returns the inode behind a new name, as it will be.
+    /// Returns the contents of a new inode.
     fn new_dinode(&self, node: &NewNode<'_>) -> Result<Dinode> {
         let mut di = Dinode::default();
         match node.kind {
@@ -90,8 +89,8 @@ impl Tree for V7 {
         DIRSIZ
     }
 
-    /// Returns the limit of links. The inode counts to 32767, but `dcheck` counts names in a signed
-    /// byte; System V stops at its `MAXLINK`.
+    /// Returns the greatest number of names: the inode counts to 32767, but `dcheck` counts in a
+    /// signed byte, and System V stops at its `MAXLINK`.
     fn link_max(&self) -> u16 {
         if self.layout().format.is_sysv() { 1000 } else { 127 }
     }

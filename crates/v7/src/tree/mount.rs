@@ -1,10 +1,10 @@
-//! A mounted file system: opening, transactions, making durable, closing.
+//! A mounted file system: opening, syncing and closing.
 //!
 //! The super-block says "in use" on the device before the first change is made to anything else,
 //! and "clean" after the last; a file system that was not clean when it was opened, or in which
-//! damage was met, is never called clean by us. What is not safe to write is opened read-only with
-//! the reasons ([`V7::read_only_reasons`]). A free list that leads astray is such a reason, because
-//! it decides where everything goes; it is followed to its end at every mount.
+//! damage was found, is never marked clean by Spindle. A file system that is not safe to write is
+//! opened read-only, with the reasons ([`V7::read_only_reasons`]). A damaged free list is such a
+//! reason, because all allocation depends on it; it is followed to its end at every mount.
 
 use crate::format::free_list::walk;
 use crate::format::kind::Format;
@@ -18,14 +18,14 @@ use spindle_tree::{Nodes, NodesOf, Operations, Tree};
 use spindle_vfs::{AtimePolicy, Error, Objection, Result};
 use std::sync::Arc;
 
-/// How to open a file system.
+/// Options for opening a file system.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     /// Change nothing at all.
     pub read_only: bool,
     /// Write in spite of objections that can be overridden.
     pub force: bool,
-    /// Take it for this format, whatever it looks like.
+    /// Use this format, without recognising it.
     pub format: Option<Format>,
     /// When reading changes the access time.
     pub atime: AtimePolicy,
@@ -45,8 +45,7 @@ impl V7 {
     /// Opens the file system on `device`.
     ///
     /// # Errors
-    /// When there is none that can be read ([`Superblock::open`]), or its device cannot be used for
-    /// it.
+    /// If there is none that can be read ([`Superblock::open`]), or if its device is unsuitable.
     pub fn open(device: Arc<dyn Device>, clock: Arc<dyn Clock>, options: &OpenOptions) -> Result<Self> {
         let detected = Superblock::open(&*device, options.format)?;
         Self::open_found(detected, device, clock, options)
@@ -55,7 +54,7 @@ impl V7 {
     /// Opens the file system whose super-block has just been read from `device`.
     ///
     /// # Errors
-    /// When it cannot be read, or its device cannot be used for it.
+    /// If it cannot be read, or if its device is unsuitable.
     pub fn open_found(
         detected: Detected,
         device: Arc<dyn Device>,
@@ -72,7 +71,7 @@ impl V7 {
         }
         let device_read_only = device.info().read_only;
         let cache = Cache::new(device, clock.clone(), options.cache);
-        // Past the cache, which has better things to keep.
+        // Not through the cache, which should keep other data.
         let mut bytes = vec![0; layout.bsize()];
         let (free, walked) = walk(&layout, &superblock.head, |block| {
             cache.device().read_at(layout.byte(block), &mut bytes)?;
@@ -96,8 +95,8 @@ impl V7 {
         Ok(v7)
     }
 
-    /// Returns the reasons why it was opened read-only although writing was asked for; also those
-    /// that were overridden.
+    /// Returns the reasons why it was opened read-only although writing was requested, and
+    /// objections that were overridden.
     #[must_use]
     pub fn read_only_reasons(&self) -> &[Objection] {
         &self.objections
@@ -109,7 +108,7 @@ impl V7 {
         &self.volume.layout
     }
 
-    /// Returns the super-block as it is now.
+    /// Returns the current super-block.
     #[must_use]
     pub fn superblock(&self) -> Superblock {
         self.volume.space.lock().current()
@@ -124,14 +123,14 @@ impl V7 {
         if self.volume.is_marked() { self.volume.write_superblock(false) } else { Ok(()) }
     }
 
-    /// Writes everything, marks the file system clean, and changes nothing any more.
+    /// Writes everything, marks the file system clean, and refuses all further changes.
     pub(crate) fn close(&self) -> Result<()> {
         if self.volume.is_read_only() {
             return Ok(());
         }
         // One file that cannot be freed must not keep the others' changes from the device.
         let mut freed = Ok(());
-        // What could not be freed before may have left memory.
+        // An inode that could not be freed before may no longer be in memory.
         for ino in self.nodes.unfreed() {
             match self.volume.note(self.iget(ino)) {
                 Ok(_) | Err(Error::Stale) => {}

@@ -1,8 +1,8 @@
 //! The operations: [`FileSystem`] for the old file system.
 //!
-//! Each one takes the locks of the inodes it touches in the order of [`spindle_tree`], looks,
-//! decides, begins a transaction, and changes; if any of it fails, everything is as it was
-//! ([`crate::volume::tx`]). There is no reserve, so it does not matter who asks.
+//! Each one takes the locks of the inodes it touches in the order of [`spindle_tree`], reads what
+//! it needs, begins a transaction, and makes its changes; if any of it fails, nothing has changed
+//! ([`crate::volume::tx`]). There is no reserve of space, so privileges do not matter for it.
 
 use crate::format::dinode::Dinode;
 use crate::format::entry::is_name;
@@ -19,7 +19,7 @@ use spindle_vfs::{
 };
 use std::ops::ControlFlow;
 
-/// Names that `readdir` reads under the lock at a time.
+/// Number of names that `readdir` reads under the lock at a time.
 const BATCH: usize = 256;
 
 /// Returns a regular file's inode, locked for change.
@@ -92,7 +92,7 @@ impl FileSystem for V7 {
         let dir = self.directory(dir)?;
         let mut at = from;
         loop {
-            // Some are copied and the lock released: the sink may call back.
+            // Copy some and release the lock: the sink may call back.
             let mut batch = Vec::new();
             let more = {
                 let state = dir.state.read();
@@ -156,7 +156,7 @@ impl FileSystem for V7 {
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
         let inode = self.iget_ino(ino)?;
         let state = inode.state.read();
-        // The last System V has symbolic links; they can be read, but not made.
+        // The last release of System V has symbolic links; they can be read, but not made.
         if state.di.kind() != Some(FileKind::Symlink) {
             return Err(Error::Invalid);
         }
@@ -205,7 +205,7 @@ impl FileSystem for V7 {
     }
 
     fn fsync(&self, _ino: Ino, _data_only: bool) -> Result<()> {
-        // One flush serves all: there is no order among changes but that of whole transactions.
+        // One flush is enough for all files: only whole transactions are ordered.
         Ok(self.volume.cache.sync()?)
     }
 
@@ -242,7 +242,7 @@ impl FileSystem for V7 {
 }
 
 impl V7 {
-    /// Writes to a regular file, and has `date` set its times.
+    /// Writes to a regular file, and sets its times with `date`.
     fn write_and(&self, ino: Ino, offset: u64, data: &[u8], date: impl Fn(&mut Dinode)) -> Result<usize> {
         self.changing(|| {
             let inode = self.iget_ino(ino)?;

@@ -1,4 +1,4 @@
-//! Giving blocks back: the ends of files, holes punched into them, whole inodes.
+//! Freeing blocks: at the ends of files, for punched holes, and of whole inodes.
 //!
 //! Blocks are freed from the last to the first, as `itrunc` does, so that the free list gives them
 //! out again in the order in which the file had them.
@@ -13,7 +13,7 @@ use spindle_vfs::Result;
 use std::ops::Range;
 
 impl V7 {
-    /// Frees the blocks of a range, and the indirect blocks that lead nowhere then. The caller
+    /// Frees the blocks of a range, and the indirect blocks without pointers after that. The caller
     /// stores the inode.
     pub(crate) fn free_blocks(
         &self,
@@ -46,8 +46,8 @@ impl V7 {
         Ok(())
     }
 
-    /// Frees what of a range is behind an indirect block, given with its levels and the first block
-    /// of the file behind it; true if it was freed itself.
+    /// Frees the part of a range below an indirect block with `levels` levels, which begins with
+    /// block `first` of the file. Returns true if the indirect block itself was freed.
     fn free_tree(
         &self,
         tx: &Tx<'_>,
@@ -82,7 +82,7 @@ impl V7 {
         Ok(true)
     }
 
-    /// Cuts a file back to `size` bytes.
+    /// Truncates a file to `size` bytes.
     pub(crate) fn shrink(&self, tx: &Tx<'_>, inode: &Inode, di: &mut Dinode, size: u64) -> Result<()> {
         di.size = size;
         self.free_blocks(tx, inode, di, size.div_ceil(self.layout().format.bsize.into())..u64::MAX)?;

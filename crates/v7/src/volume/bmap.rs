@@ -1,34 +1,34 @@
-//! From a block of a file to its place: ten addresses in the inode, then through one, two and three
-//! indirect blocks.
+//! The mapping from blocks of a file to blocks of the device: ten addresses in the inode, then
+//! one, two and three levels of indirect blocks.
 
 use super::Volume;
 use crate::format::dinode::Dinode;
-use crate::format::layout::{Block, Lbn, Place};
+use crate::format::layout::{Block, Lbn, PointerAt};
 use crate::format::ondisk::NDIRECT;
 use crate::volume::tx::Tx;
 use spindle_cache::BufferMut;
 use spindle_ondisk::Field;
 use spindle_vfs::{Error, Result};
 
-/// A run of blocks of a file: one block with its place, or as many as are missing in a row.
+/// One block of a file with its address, or a run of missing blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Where it is; `None` for a hole.
+    /// The address; `None` for a hole.
     pub(crate) at: Option<Block>,
-    /// Blocks.
+    /// Length in blocks.
     pub(crate) blocks: u64,
 }
 
-/// Space for a block of a file.
+/// The block that was found or allocated for a block of a file.
 #[derive(Clone, Copy)]
-pub(crate) struct Placed {
+pub(crate) struct Allocation {
     pub(crate) at: Block,
-    /// It was allocated just now and holds nothing of the file.
+    /// True if it was just allocated and holds no data of the file.
     pub(crate) fresh: bool,
 }
 
 impl Volume {
-    /// Pointer number `n` of an indirect block.
+    /// Returns pointer number `n` of an indirect block.
     pub(crate) fn get_pointer(&self, block: &[u8], n: usize) -> u32 {
         u32::get(&block[n * 4..], self.layout.format.endian)
     }
@@ -41,12 +41,12 @@ impl Volume {
     /// Returns where block `lbn` of a file is.
     ///
     /// # Errors
-    /// [`Error::TooBig`] beyond the last possible block, [`Error::Corrupt`] where a pointer leads
-    /// astray.
+    /// [`Error::TooBig`] beyond the last possible block, [`Error::Corrupt`] if a pointer is
+    /// invalid.
     pub(crate) fn bmap(&self, ino: u16, di: &Dinode, lbn: Lbn) -> Result<Run> {
-        let (levels, path) = match self.layout.place_of(lbn).ok_or(Error::TooBig)? {
-            Place::Direct(n) => return Ok(Run { at: self.pointer(di.addr[n], ino)?, blocks: 1 }),
-            Place::Indirect { levels, path } => (levels, path),
+        let (levels, path) = match self.layout.pointer_at(lbn).ok_or(Error::TooBig)? {
+            PointerAt::Direct(n) => return Ok(Run { at: self.pointer(di.addr[n], ino)?, blocks: 1 }),
+            PointerAt::Indirect { levels, path } => (levels, path),
         };
         let mut raw = di.addr[NDIRECT + levels - 1];
         for level in (0..=levels).rev() {
@@ -62,23 +62,23 @@ impl Volume {
         }
         Err(Error::corrupt("an indirect block without a level", format!("inode {ino}")))
     }
-    /// Finds or makes space for block `lbn` of a file, with the indirect blocks that lead to it:
-    /// all of them or none. The caller stores the inode, and fills a fresh block.
+    /// Finds or allocates block `lbn` of a file, with the indirect blocks that lead to it: all of
+    /// them or none. The caller stores the inode, and fills a fresh block.
     ///
     /// # Errors
     /// As [`Self::bmap`], and [`Error::NoSpace`].
-    pub(crate) fn place(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode, lbn: Lbn) -> Result<Placed> {
-        let (levels, path) = match self.layout.place_of(lbn).ok_or(Error::TooBig)? {
-            Place::Direct(n) => {
+    pub(crate) fn place(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode, lbn: Lbn) -> Result<Allocation> {
+        let (levels, path) = match self.layout.pointer_at(lbn).ok_or(Error::TooBig)? {
+            PointerAt::Direct(n) => {
                 if let Some(at) = self.pointer(di.addr[n], ino)? {
-                    return Ok(Placed { at, fresh: false });
+                    return Ok(Allocation { at, fresh: false });
                 }
                 let at = self.alloc(tx, 1)?[0];
                 di.addr[n] = at.0;
                 di.account(1);
-                return Ok(Placed { at, fresh: true });
+                return Ok(Allocation { at, fresh: true });
             }
-            Place::Indirect { levels, path } => (levels, path),
+            PointerAt::Indirect { levels, path } => (levels, path),
         };
         let top = NDIRECT + levels - 1;
         let mut raw = di.addr[top];
@@ -86,14 +86,14 @@ impl Volume {
         for level in (0..=levels).rev() {
             if let Some(at) = self.pointer(raw, ino)? {
                 if level == 0 {
-                    return Ok(Placed { at, fresh: false });
+                    return Ok(Allocation { at, fresh: false });
                 }
                 let n = path[path.len() - level];
                 raw = self.get_pointer(&self.metadata(at)?.read(), n);
                 held_by = Some((at, n));
                 continue;
             }
-            // From here on all is missing: so many indirect blocks, from the outermost in, and the
+            // All further blocks are missing: `level` indirect blocks, the outermost first, and the
             // block itself.
             let blocks = self.alloc(tx, level + 1)?;
             for (pair, level) in blocks.windows(2).zip((1..=level).rev()) {
@@ -105,13 +105,13 @@ impl Volume {
                 Some((at, n)) => self.put_pointer(&mut self.metadata(at)?.write(tx), n, blocks[0].0),
             }
             di.account(i64::try_from(blocks.len()).unwrap_or(0));
-            return Ok(Placed { at: blocks[level], fresh: true });
+            return Ok(Allocation { at: blocks[level], fresh: true });
         }
         Err(Error::corrupt("an indirect block without a level", format!("inode {ino}")))
     }
 
-    /// Returns the blocks that a file holds, indirect ones included; of a damaged file, those that
-    /// could be counted. The first call for an inode reads its indirect blocks.
+    /// Returns the number of blocks of a file with its indirect blocks; for a damaged file, of
+    /// those that could be counted. The first call for an inode reads its indirect blocks.
     pub(crate) fn blocks_held(&self, ino: u16, di: &Dinode) -> u64 {
         if !di.has_blocks() {
             return 0;
@@ -129,8 +129,7 @@ impl Volume {
         })
     }
 
-    /// Adds the blocks behind a pointer with so many levels below it, itself among them, to
-    /// `count`.
+    /// Adds to `count` the block of a pointer and the blocks of the `levels` levels below it.
     fn count_tree(&self, ino: u16, raw: u32, levels: usize, count: &mut u64) -> Result<()> {
         let Some(block) = self.pointer(raw, ino)? else { return Ok(()) };
         *count += 1;

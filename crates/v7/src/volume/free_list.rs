@@ -1,25 +1,24 @@
-//! The free list: which block a file gets next. It is the whole of this file system's layout
-//! policy.
+//! The free list: which block a file gets next. This is the only layout policy of this file system.
 //!
 //! The super-block holds up to [`NICFREE`] addresses, a stack. When it is full, a freed block takes
 //! the fifty in and becomes the only address on the stack, so the first address always leads to the
 //! next fifty; when that one is taken, what it holds becomes the stack. An address 0 ends the
-//! chain. After mkfs the list follows the interleave; as files come and go it becomes the order in
-//! which they went, and new files are scattered over the disk: that is what the paper on the fast
-//! file system measures.
+//! chain. After mkfs the list follows the interleave; as files are created and removed it takes the
+//! order of the removals, and new files are scattered over the disk, as the paper on the fast file
+//! system measures.
 //!
-//! The list cannot show that a block is freed twice, so a map of the free blocks, made at mount,
-//! stands beside it in memory.
+//! The list does not show when a block is freed twice, so a map of the free blocks is made at mount
+//! and kept in memory.
 
 use super::Volume;
 use crate::format::free_list::Link;
 use crate::format::layout::{Block, BlockMap};
 use crate::format::ondisk::NICFREE;
 use crate::format::superblock::{Superblock, free_addresses, holder};
-use crate::volume::tx::{Freed, Taken, Tx};
+use crate::volume::tx::{Allocated, Freed, Tx};
 use spindle_vfs::{Error, Result};
 
-/// The super-block in memory, with what it does not hold itself. Its lock is the last to be taken.
+/// The super-block in memory, with counts and a map that are not in it. Its lock is taken last.
 pub(crate) struct Space {
     pub(crate) superblock: Superblock,
     pub(crate) free: BlockMap,
@@ -28,7 +27,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// Returns the super-block with the counts of this moment.
+    /// Returns the super-block with the current counts.
     pub(crate) fn current(&self) -> Superblock {
         let mut superblock = self.superblock.clone();
         superblock.tail.s_tfree = self.free_blocks;
@@ -48,7 +47,7 @@ impl Volume {
     /// Takes blocks off the list, all or none.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] where there are not as many.
+    /// [`Error::NoSpace`] if there are fewer than `count`.
     pub(crate) fn alloc(&self, tx: &Tx<'_>, count: usize) -> Result<Vec<Block>> {
         let mut space = self.space.lock();
         if (space.free_blocks as usize) < count {
@@ -57,7 +56,7 @@ impl Volume {
         let mut blocks = Vec::with_capacity(count);
         for _ in 0..count {
             let block = self.pop(&mut space)?;
-            tx.took(Taken::Block(block));
+            tx.allocated(Allocated::Block(block));
             blocks.push(block);
         }
         self.put_superblock(tx, &space)?;
@@ -85,10 +84,10 @@ impl Volume {
         Ok(block)
     }
 
-    /// Gives a block back with the transaction, and its buffer if there is one.
+    /// Frees a block, and its buffer if there is one, when the transaction ends.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if it is free.
+    /// [`Error::Corrupt`] if it is free already.
     pub(crate) fn free(&self, tx: &Tx<'_>, block: Block) -> Result<()> {
         if self.space.lock().free.has(block) {
             return Err(Error::corrupt("a block is freed that is free", format!("block {}", block.0)));
@@ -96,7 +95,7 @@ impl Volume {
         tx.free(Freed::Block(block))
     }
 
-    /// Puts a block on the list. Nobody has a buffer of it any more.
+    /// Puts a block on the list. It must not have a buffer any more.
     pub(crate) fn enter_free(&self, tx: &spindle_cache::Tx<'_>, block: Block) -> Result<()> {
         let mut space = self.space.lock();
         if !space.free.enter(block) {

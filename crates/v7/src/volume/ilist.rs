@@ -1,27 +1,26 @@
 //! Free inodes: the super-block remembers up to [`NICINOD`] of them, a stack; when it is empty, the
-//! inodes are gone through from the first for more (`ialloc`, `ifree`). What the super-block
-//! remembers is only a hint: an inode is free when its mode is 0.
+//! inodes are searched from the first (`ialloc`, `ifree`). The numbers in the super-block are
+//! hints: an inode is free when its mode is 0.
 
 use super::Volume;
 use crate::format::dinode::Dinode;
 use crate::format::layout::ROOT_INO;
 use crate::format::ondisk::{DiskInode, INODE_SIZE, NICINOD};
 use crate::volume::free_list::Space;
-use crate::volume::tx::{Freed, Taken, Tx};
+use crate::volume::tx::{Allocated, Freed, Tx};
 use spindle_ondisk::Field;
 use spindle_vfs::{Error, Result};
 
 impl Volume {
-    /// Takes a free inode and makes it `di`.
+    /// Allocates a free inode and stores `di` in it.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] when there is none.
+    /// [`Error::NoSpace`] if there is none.
     pub(crate) fn alloc_inode(&self, tx: &Tx<'_>, di: &Dinode) -> Result<u16> {
         let mut space = self.space.lock();
         loop {
             let head = &mut space.superblock.head;
-            // A damaged count, of none or of more than there is room for, is as good as an empty
-            // list.
+            // A damaged count, negative or beyond the array, is treated as an empty list.
             let top = usize::try_from(head.s_ninode).ok().and_then(|count| count.checked_sub(1));
             let Some(top) = top.filter(|&top| top < NICINOD) else {
                 self.find_free_inodes(&mut space)?;
@@ -32,14 +31,14 @@ impl Volume {
             if (ROOT_INO + 1..=self.layout.last_ino()).contains(&ino) && self.is_free_inode(ino)? {
                 self.store(tx, ino, di)?;
                 space.free_inodes = space.free_inodes.saturating_sub(1);
-                tx.took(Taken::Inode(ino));
+                tx.allocated(Allocated::Inode(ino));
                 self.put_superblock(tx, &space)?;
                 return Ok(ino);
             }
         }
     }
 
-    /// Fills the super-block's numbers from the inodes.
+    /// Fills the super-block's list of free inodes by searching the inodes.
     fn find_free_inodes(&self, space: &mut Space) -> Result<()> {
         let head = &mut space.superblock.head;
         head.s_ninode = 0;
@@ -63,14 +62,14 @@ impl Volume {
         Ok(free)
     }
 
-    /// Gives an inode back with the transaction.
+    /// Frees an inode when the transaction ends.
     pub(crate) fn free_inode(&self, tx: &Tx<'_>, ino: u16) -> Result<()> {
-        // Its block is there when it is cleared, which must not fail.
+        // Read the block now: clearing the inode later must not fail.
         self.metadata(self.layout.inode_at(ino).0)?;
         tx.free(Freed::Inode(ino))
     }
 
-    /// Makes an inode a free one.
+    /// Clears an inode, which makes it free.
     pub(crate) fn clear_inode(&self, tx: &spindle_cache::Tx<'_>, ino: u16) -> Result<()> {
         let (block, offset) = self.layout.inode_at(ino);
         let buffer = self.metadata(block)?;
@@ -79,7 +78,7 @@ impl Volume {
         self.enter_free_inode(tx, ino)
     }
 
-    /// Notes in the super-block that an inode is free.
+    /// Adds an inode to the super-block's list of free ones.
     pub(crate) fn enter_free_inode(&self, tx: &spindle_cache::Tx<'_>, ino: u16) -> Result<()> {
         let mut space = self.space.lock();
         space.free_inodes += 1;
@@ -93,7 +92,7 @@ impl Volume {
         self.put_superblock(tx, &space)
     }
 
-    /// Counts the free inodes behind the root's.
+    /// Counts the free inodes after the root's.
     pub(crate) fn count_free_inodes(&self) -> Result<u32> {
         let first = self.layout.byte(self.layout.inode_at(1).0);
         let mut inodes = vec![0; usize::from(self.layout.last_ino()) * INODE_SIZE];

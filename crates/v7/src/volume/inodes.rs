@@ -1,4 +1,4 @@
-//! Inodes on the device, and where a pointer in one may lead.
+//! Inodes on the device, and the checks of their pointers.
 
 use super::Volume;
 use super::tx::Tx;
@@ -12,8 +12,8 @@ impl Volume {
     /// Reads an inode from its block.
     ///
     /// # Errors
-    /// [`Error::Stale`] if there is no such inode or it is free; [`Error::Corrupt`] if it cannot be
-    /// one.
+    /// [`Error::Stale`] if there is no such inode or it is free; [`Error::Corrupt`] if it is
+    /// invalid.
     pub(crate) fn read_dinode(&self, ino: u16) -> Result<Dinode> {
         if ino < ROOT_INO || ino > self.layout.last_ino() {
             return Err(Error::Stale);
@@ -34,7 +34,7 @@ impl Volume {
         Ok(di)
     }
 
-    /// Writes an inode's state into its block.
+    /// Writes an inode into its block.
     pub(crate) fn store(&self, tx: &Tx<'_>, ino: u16, di: &Dinode) -> Result<()> {
         let (block, offset) = self.layout.inode_at(ino);
         let range = offset..offset + INODE_SIZE;
@@ -42,15 +42,15 @@ impl Volume {
         Ok(())
     }
 
-    /// Returns the buffer of a block that holds something of the file system's own.
+    /// Returns the buffer of a block of metadata.
     pub(crate) fn metadata(&self, block: Block) -> Result<Buffer<'_>> {
         Ok(self.cache.get(self.layout.byte(block), self.layout.bsize(), None)?)
     }
 
-    /// Returns the block that a pointer found on the disk leads to; `None` for a hole.
+    /// Returns the block that a pointer on the disk leads to; `None` for a hole.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] where it leads out of the data or to a free block.
+    /// [`Error::Corrupt`] if it leads out of the data area or to a free block.
     pub(crate) fn pointer(&self, raw: u32, ino: u16) -> Result<Option<Block>> {
         if raw == 0 {
             return Ok(None);

@@ -1,8 +1,8 @@
 //! The volume: the blocks and inodes of an old file system, changed in transactions.
 //!
 //! The super-block says "in use" on the device before the first change is made to anything else
-//! ([`Volume::mark_in_use`], which every transaction calls), and "clean" only when the tree says so
-//! ([`Volume::write_superblock`]).
+//! ([`Volume::mark_in_use`], which every transaction calls), and "clean" only when the tree
+//! requests it ([`Volume::write_superblock`]).
 
 pub(crate) mod bmap;
 pub(crate) mod free_list;
@@ -38,7 +38,7 @@ impl Deref for Volume {
 }
 
 impl Volume {
-    /// Takes up the volume that `superblock` describes, with the blocks that are `free`.
+    /// Opens the volume that `superblock` describes, with the `free` blocks.
     ///
     /// # Errors
     /// Device errors while free inodes are counted.
@@ -57,18 +57,19 @@ impl Volume {
         Ok(volume)
     }
 
-    /// The device says "in use" before anything else is changed.
+    /// Marks the file system as in use on the device; the first change to anything else comes after
+    /// it.
     pub(crate) fn mark_in_use(&self) -> Result<()> {
         self.condition.mark_with(|| self.write_superblock(false))
     }
 
-    /// Begins a transaction of the cache; there is no log that it could have to wait for.
+    /// Begins a transaction of the cache; without a log it never waits.
     pub(crate) fn begin(&self) -> Result<spindle_cache::Tx<'_>> {
         let without_log = || Error::corrupt("a log where there is none", "cache");
         self.cache.begin(0)?.ok_or_else(without_log)
     }
 
-    /// Writes all that has changed, and the super-block saying whether all is done.
+    /// Writes all changes, and then the super-block, marked as `clean` says.
     pub(crate) fn write_superblock(&self, clean: bool) -> Result<()> {
         let tx = self.begin()?;
         let mut space = self.space.lock();

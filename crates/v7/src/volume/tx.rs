@@ -1,13 +1,13 @@
-//! The transactions of the old file system: an operation is done wholly, or not at all.
+//! The transactions of the old file system: an operation is done completely, or not at all.
 //!
-//! The cache takes back the bytes that a failed operation has changed
-//! ([`spindle_cache::Tx::roll_back`]). The free list and the counts in the super-block are
-//! everybody's: what was taken from them is noted here and given back after a failure, and what is
-//! freed is entered only when nothing can fail any more. Inodes in memory that an operation changes
-//! are kept as they were ([`Restore`]).
+//! The cache restores the bytes that a failed operation has changed
+//! ([`spindle_cache::Tx::roll_back`]). All operations share the free list and the counts in the
+//! super-block: a transaction records what it has allocated and frees it again after a failure, and
+//! what it frees becomes free only when nothing can fail any more. The inodes in memory that an
+//! operation changes are saved before ([`Restore`]).
 //!
-//! What the caller must do: name in [`Volume::transact`] each inode whose state it changes, and
-//! write over data that was there before only when nothing else can fail.
+//! The caller must name in [`Volume::transact`] each inode whose state it changes, and overwrite
+//! existing data only when nothing else can fail.
 
 use super::Volume;
 use crate::format::layout::Block;
@@ -21,28 +21,28 @@ use std::sync::Arc;
 /// An open transaction.
 pub struct Tx<'a> {
     cache: spindle_cache::Tx<'a>,
-    work: RefCell<Work>,
+    effects: RefCell<Effects>,
 }
 
-/// What a transaction has done besides changing bytes.
+/// The allocations and frees of a transaction.
 #[derive(Default)]
-struct Work {
-    taken: Vec<Taken>,
+struct Effects {
+    allocated: Vec<Allocated>,
     freed: Vec<Freed>,
     /// The blocks that are freed.
     blocks: HashSet<u32>,
 }
 
-/// Something taken from the super-block.
+/// A block or an inode that a transaction has allocated.
 #[derive(Clone, Copy)]
-pub(crate) enum Taken {
+pub(crate) enum Allocated {
     /// A block.
     Block(Block),
     /// An inode.
     Inode(u16),
 }
 
-/// Something that is freed with the transaction.
+/// Something that is freed when the transaction ends.
 pub(crate) enum Freed {
     /// The data of a file in these blocks.
     Data(Arc<Stream>, Range<u64>),
@@ -52,10 +52,10 @@ pub(crate) enum Freed {
     Inode(u16),
 }
 
-/// A moment in a transaction that it can be rolled back to.
+/// A savepoint: a moment in a transaction to which it can be rolled back.
 pub(crate) struct Mark {
     cache: Savepoint,
-    taken: usize,
+    allocated: usize,
     freed: usize,
 }
 
@@ -67,30 +67,30 @@ impl<'a> Deref for Tx<'a> {
 }
 
 impl Tx<'_> {
-    /// Notes what was taken.
-    pub(crate) fn took(&self, what: Taken) {
-        self.work.borrow_mut().taken.push(what);
+    /// Records an allocation.
+    pub(crate) fn allocated(&self, what: Allocated) {
+        self.effects.borrow_mut().allocated.push(what);
     }
 
-    /// Frees something when the operation has succeeded.
+    /// Frees something as soon as the operation has succeeded.
     ///
     /// # Errors
     /// [`Error::Corrupt`] for a block that was freed before.
     pub(crate) fn free(&self, what: Freed) -> Result<()> {
-        let mut work = self.work.borrow_mut();
+        let mut effects = self.effects.borrow_mut();
         if let Freed::Block(block) = what
-            && !work.blocks.insert(block.0)
+            && !effects.blocks.insert(block.0)
         {
             return Err(Error::corrupt("a block is freed twice", format!("block {}", block.0)));
         }
-        work.freed.push(what);
+        effects.freed.push(what);
         Ok(())
     }
 
-    /// Returns the present moment.
-    pub(crate) fn mark(&self) -> Mark {
-        let work = self.work.borrow();
-        Mark { cache: self.cache.savepoint(), taken: work.taken.len(), freed: work.freed.len() }
+    /// Returns a savepoint.
+    pub(crate) fn savepoint(&self) -> Mark {
+        let effects = self.effects.borrow();
+        Mark { cache: self.cache.savepoint(), allocated: effects.allocated.len(), freed: effects.freed.len() }
     }
 }
 
@@ -103,9 +103,9 @@ impl Volume {
         change: impl FnOnce(&Tx<'_>, &mut R) -> Result<T>,
     ) -> Result<T> {
         self.mark_in_use()?;
-        let tx = Tx { cache: self.begin()?, work: RefCell::default() };
+        let tx = Tx { cache: self.begin()?, effects: RefCell::default() };
         let saved = touched.save();
-        let beginning = tx.mark();
+        let beginning = tx.savepoint();
         let result = change(&tx, &mut touched);
         match result {
             Ok(value) => {
@@ -121,33 +121,33 @@ impl Volume {
         }
     }
 
-    /// Takes back what a transaction has done since `to`, but for inodes in memory.
+    /// Undoes what a transaction has done since `to`, except for inodes in memory.
     ///
     /// # Errors
-    /// When the device fails; nothing is changed any more after that.
+    /// If the device fails; no change is accepted after that.
     pub(crate) fn roll_back(&self, tx: &Tx<'_>, to: &Mark) -> Result<()> {
         tx.cache.roll_back(to.cache)?;
-        let mut work = tx.work.borrow_mut();
-        let Work { taken, freed, blocks } = &mut *work;
+        let mut effects = tx.effects.borrow_mut();
+        let Effects { allocated, freed, blocks } = &mut *effects;
         for what in freed.drain(to.freed..) {
             if let Freed::Block(block) = what {
                 blocks.remove(&block.0);
             }
         }
-        for what in taken.drain(to.taken..).rev() {
+        for what in allocated.drain(to.allocated..).rev() {
             match what {
-                Taken::Block(block) => self.enter_free(&tx.cache, block),
-                Taken::Inode(ino) => self.enter_free_inode(&tx.cache, ino),
+                Allocated::Block(block) => self.enter_free(&tx.cache, block),
+                Allocated::Inode(ino) => self.enter_free_inode(&tx.cache, ino),
             }
             .map_err(|error| self.half_done(error))?;
         }
         Ok(())
     }
 
-    /// Ends a transaction that has done all it should: frees what it freed.
+    /// Ends a successful transaction: carries out its frees.
     fn finish(&self, tx: Tx<'_>) -> Result<()> {
-        let Work { freed, .. } = tx.work.take();
-        // First what may still be under way to space that others may have next.
+        let Effects { freed, .. } = tx.effects.take();
+        // First wait for writes to space that another file may get next.
         for what in &freed {
             match what {
                 Freed::Data(stream, blocks) => self.cache.discard(stream, blocks.clone())?,
@@ -162,7 +162,7 @@ impl Volume {
                 Freed::Inode(ino) => self.clear_inode(&tx.cache, ino),
             };
             if let Err(error) = entered {
-                log::error!("something is not in use any more and cannot be entered as free: {error}");
+                log::error!("something was freed and cannot be marked as free: {error}");
                 self.note_damage();
             }
         }
@@ -170,7 +170,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Ends all changes because an operation can be neither finished nor taken back.
+    /// Refuses all further changes because an operation can be neither finished nor undone.
     fn half_done(&self, error: Error) -> Error {
         let failed = || std::io::Error::other(error.to_string());
         let name = self.cache.device().info().name.clone();

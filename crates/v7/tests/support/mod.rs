@@ -100,7 +100,7 @@ impl Victim {
         });
     }
 
-    /// Changes entry `n` of a directory; its name is left alone where it is `None`.
+    /// Changes entry `n` of a directory; its name stays if `name` is `None`.
     pub fn set_entry(&self, dir: u16, n: usize, d_ino: u16, name: Option<&[u8]>) {
         let endian = self.layout.format.endian;
         self.change(Block(self.addr(dir, 0)), |bytes| {
