@@ -44,14 +44,6 @@ fn comments_and_documents_are_no_wider_than_100_columns() {
     assert!(wrong.is_empty(), "wider than {COLUMNS} columns: {}", wrong.join(", "));
 }
 
-/// What does not keep the rules below yet.
-const NOT_YET: &[&str] =
-    &["crates/bench/", "crates/ffs/", "crates/interop/", "crates/lab/", "crates/sim/", "crates/torture/"];
-
-fn is_left(file: &str) -> bool {
-    NOT_YET.iter().any(|left| file.starts_with(left))
-}
-
 /// Plurals that a comment could begin with in the place of a verb.
 const NOUNS: &[&str] = &[
     "Addresses",

@@ -13,7 +13,7 @@ use crate::format::ondisk::{NDADDR, NIADDR};
 use crate::format::units::{Frag, Lbn, index};
 use crate::tree::mount::Ffs;
 use crate::volume::Volume;
-use crate::volume::bmap::PointerPlace;
+use crate::volume::bmap::PointerAt;
 use crate::volume::policy::{NextBlock, Preference, block_preference, group_with_room};
 use crate::volume::tx::{BLOCK_SECTORS, Progress, Tx};
 use spindle_cache::{Extent, Space, Stream};
@@ -135,7 +135,7 @@ impl Ffs {
 
     /// Does what [`Self::place`] does, and rolls back if it fails.
     fn place_or_roll_back(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request<'_>) -> Result<Placed> {
-        let (mark, before) = (tx.mark(), di.clone());
+        let (mark, before) = (tx.savepoint(), di.clone());
         self.place(tx, di, request).or_else(|error| {
             *di = before;
             self.volume.roll_back(tx, &mark)?;
@@ -171,8 +171,8 @@ impl Ffs {
         self.clear_tail(tx, di, request)?;
         self.complete_tail(tx, di, request)?;
         let lbn = request.lbn;
-        match self.volume.place_of(lbn)? {
-            PointerPlace::Direct(n) => {
+        match self.volume.pointer_at(lbn)? {
+            PointerAt::Direct(n) => {
                 let need = self.layout().blksize(request.final_size, lbn);
                 if let Some(at) = self.volume.pointer(di.db[n], 1, request.ino)? {
                     let have = self.layout().blksize(di.size, lbn);
@@ -194,7 +194,7 @@ impl Ffs {
                 Self::note_new_space(tx, request);
                 Ok(Placed { at, fresh: true })
             }
-            PointerPlace::Indirect { levels, path } => self.place_indirect(tx, di, request, levels, path),
+            PointerAt::Indirect { levels, path } => self.place_indirect(tx, di, request, levels, path),
         }
     }
 

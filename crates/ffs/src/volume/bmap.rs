@@ -23,7 +23,7 @@ pub(crate) struct Run {
 
 /// Where the pointer to a block stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PointerPlace {
+pub(crate) enum PointerAt {
     /// In the inode.
     Direct(usize),
     /// Behind `levels` indirect blocks (1 to 3), the first of them `di_ib[levels - 1]`; the indices
@@ -33,11 +33,11 @@ pub(crate) enum PointerPlace {
 
 impl Volume {
     /// Returns where the pointer to block `lbn` stands.
-    pub(crate) fn place_of(&self, lbn: Lbn) -> Result<PointerPlace> {
+    pub(crate) fn pointer_at(&self, lbn: Lbn) -> Result<PointerAt> {
         if let Ok(direct) = usize::try_from(lbn.0)
             && direct < NDADDR
         {
-            return Ok(PointerPlace::Direct(direct));
+            return Ok(PointerAt::Direct(direct));
         }
         let n = u64::from(self.layout.fs_nindir);
         let mut rest = lbn.0 - NDADDR as u64;
@@ -45,7 +45,7 @@ impl Volume {
         for levels in 1..=NIADDR {
             if rest < span {
                 let path = [index(rest / (n * n) % n), index(rest / n % n), index(rest % n)];
-                return Ok(PointerPlace::Indirect { levels, path });
+                return Ok(PointerAt::Indirect { levels, path });
             }
             rest -= span;
             span *= n;
@@ -81,8 +81,8 @@ impl Volume {
     /// Returns the run of at most `most` blocks that starts at `lbn`. A run ends at the latest
     /// where its indirect block does.
     pub(crate) fn bmap(&self, ino: u32, di: &Dinode, lbn: Lbn, most: u64) -> Result<Run> {
-        match self.place_of(lbn)? {
-            PointerPlace::Direct(first) => {
+        match self.pointer_at(lbn)? {
+            PointerAt::Direct(first) => {
                 let most = most.min((NDADDR - first) as u64);
                 self.run_of(
                     ino,
@@ -91,7 +91,7 @@ impl Volume {
                     |i| self.layout.numfrags(self.layout.blksize(di.size, lbn + i)).max(1),
                 )
             }
-            PointerPlace::Indirect { levels, path } => {
+            PointerAt::Indirect { levels, path } => {
                 let n = u64::from(self.layout.fs_nindir);
                 let depth = |levels: usize| n.pow(u32::try_from(levels).unwrap_or(0));
                 // How far into the blocks behind one pointer, with so many levels below it, the

@@ -126,7 +126,7 @@ impl Tx<'_> {
     }
 
     /// Returns the present moment.
-    pub(crate) fn mark(&self) -> Mark {
+    pub(crate) fn savepoint(&self) -> Mark {
         let effects = self.effects.borrow();
         Mark {
             cache: self.cache.savepoint(),
@@ -282,7 +282,7 @@ impl Volume {
         change: impl FnOnce(&Tx<'_>, &mut R) -> Result<T>,
     ) -> Result<T> {
         let saved = touched.save();
-        let beginning = tx.mark();
+        let beginning = tx.savepoint();
         let result = change(&tx, &mut touched);
         match result {
             Ok(value) => {

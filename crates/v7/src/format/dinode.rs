@@ -101,6 +101,16 @@ impl Dinode {
     }
 }
 
+/// Returns a time as the disk can store it.
+pub(crate) fn storable(time: Timestamp) -> Timestamp {
+    Timestamp::new(seconds(time).into(), 0)
+}
+
+/// Converts the number of a user or group to its width on the disk.
+pub(crate) fn id(id: u32) -> Result<u16> {
+    u16::try_from(id).map_err(|_| Error::Overflow)
+}
+
 /// Returns the seconds of a time, clamped to the range that the disk can store.
 pub(crate) fn seconds(time: Timestamp) -> i32 {
     i32::try_from(time.secs).unwrap_or(if time.secs < 0 { i32::MIN } else { i32::MAX })

@@ -73,16 +73,6 @@ impl V7 {
     }
 }
 
-/// Returns a time as the disk can store it.
-pub(crate) fn storable(time: Timestamp) -> Timestamp {
-    Timestamp::new(seconds(time).into(), 0)
-}
-
-/// Converts the number of a user or group to its width on the disk.
-pub(crate) fn id(id: u32) -> Result<u16> {
-    u16::try_from(id).map_err(|_| Error::Overflow)
-}
-
 /// Checks that an inode is a regular file.
 pub(crate) fn check_regular(di: &Dinode) -> Result<()> {
     match di.kind() {

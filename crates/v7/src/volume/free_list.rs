@@ -56,7 +56,7 @@ impl Volume {
         let mut blocks = Vec::with_capacity(count);
         for _ in 0..count {
             let block = self.pop(&mut space)?;
-            tx.allocated(Allocated::Block(block));
+            tx.note_allocated(Allocated::Block(block));
             blocks.push(block);
         }
         self.put_superblock(tx, &space)?;

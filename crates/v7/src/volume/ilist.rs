@@ -31,7 +31,7 @@ impl Volume {
             if (ROOT_INO + 1..=self.layout.last_ino()).contains(&ino) && self.is_free_inode(ino)? {
                 self.store(tx, ino, di)?;
                 space.free_inodes = space.free_inodes.saturating_sub(1);
-                tx.allocated(Allocated::Inode(ino));
+                tx.note_allocated(Allocated::Inode(ino));
                 self.put_superblock(tx, &space)?;
                 return Ok(ino);
             }

@@ -68,7 +68,7 @@ impl<'a> Deref for Tx<'a> {
 
 impl Tx<'_> {
     /// Records an allocation.
-    pub(crate) fn allocated(&self, what: Allocated) {
+    pub(crate) fn note_allocated(&self, what: Allocated) {
         self.effects.borrow_mut().allocated.push(what);
     }
 
