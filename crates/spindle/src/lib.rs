@@ -49,11 +49,11 @@
 //!
 //! # Stability
 //!
-//! The version follows Semantic Versioning; before 1.0 a new minor version may change the interface,
-//! which the changelog then says. It covers what this crate defines and what it re-exports by name
-//! ([`Spec`], [`Parameters`], …). The crates below it (`spindle_vfs`, `spindle_ffs` …) can change
-//! with every minor version. A file system that one version has written can be read and written by
-//! all later ones.
+//! The version follows Semantic Versioning; before 1.0 a new minor version may change the
+//! interface, which the changelog then says. It covers what this crate defines and what it
+//! re-exports by name ([`Spec`], [`Parameters`], …). The crates below it (`spindle_vfs`,
+//! `spindle_ffs` …) can change with every minor version. A file system that one version has written
+//! can be read and written by all later ones.
 
 pub mod check;
 pub mod detect;
