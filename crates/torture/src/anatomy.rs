@@ -1,8 +1,8 @@
-//! Where the structures of a good image stand, so that mutations can name what they hit.
+//! The places of all structures of a valid image, so that mutations can name the field that they
+//! change.
 //!
-//! The image is one that this crate has just made, so its pointers are followed as they are. Fields
-//! come from the `OFFSETS` of the declared structures: a field that is declared is a field that is
-//! mutated.
+//! This crate has just made the image, so its pointers are followed without checks. Fields come
+//! from the `OFFSETS` of the declared structures: every declared field is mutated.
 
 use spindle_ffs::ondisk::{
     Cg, Csum, DIRECT_HEADER, Dinode1, Dinode2, DirectHeader, Fs, FsNetBsd, FsRecovery, FsSun, OldCg,
@@ -15,32 +15,32 @@ use std::ops::Range;
 /// A field: name, byte offset in the structure, bytes.
 pub type Row = (&'static str, usize, usize);
 
-/// The head of an extended attribute (`sys/ufs/ufs/extattr.h`), which is read byte by byte.
+/// The header of an extended attribute (`sys/ufs/ufs/extattr.h`), which is read byte by byte.
 const EXTATTR: &[Row] =
     &[("ea_length", 0, 4), ("ea_namespace", 4, 1), ("ea_contentpadlen", 5, 1), ("ea_namelength", 6, 1)];
 const POINTER32: &[Row] = &[("pointer", 0, 4)];
 const POINTER64: &[Row] = &[("pointer", 0, 8)];
 
-/// One kind of structure, with its fields and every place where one stands.
+/// One kind of structure, with its fields and every place where it stands.
 #[derive(Clone, Debug)]
 pub struct Structure {
     /// The declaration's name.
     pub name: &'static str,
     /// Its fields.
     pub fields: &'static [Row],
-    /// Bytes on the device where one starts.
+    /// The bytes on the device where one starts.
     pub places: Vec<usize>,
 }
 
-/// What a good image is made of.
+/// All structures of a valid image.
 #[derive(Clone, Debug)]
 pub struct Anatomy {
-    /// The good superblock.
+    /// The superblock before any mutation.
     pub superblock: Superblock,
     /// The structures.
     pub structures: Vec<Structure>,
-    /// Bytes of metadata: superblock, groups, used inodes, directories, indirect blocks,
-    /// attributes.
+    /// Byte ranges of metadata: superblock, cylinder groups, used inodes, directories, indirect
+    /// blocks, extended attributes.
     pub metadata: Vec<Range<usize>>,
     /// Numbers of the inodes in use.
     pub inodes: Vec<u32>,
@@ -51,7 +51,8 @@ fn index(n: u64) -> usize {
     usize::try_from(n).expect("the image is in memory")
 }
 
-struct Dissection<'a> {
+/// The structures found so far.
+struct Scanner<'a> {
     bytes: &'a [u8],
     layout: Layout,
     entries: Vec<usize>,
@@ -60,7 +61,7 @@ struct Dissection<'a> {
     metadata: Vec<Range<usize>>,
 }
 
-/// The numbers of an inode that say where its parts are.
+/// The fields of an inode that locate its data.
 struct Node {
     mode: u16,
     size: usize,
@@ -70,7 +71,7 @@ struct Node {
     extb: Vec<u64>,
 }
 
-impl Dissection<'_> {
+impl Scanner<'_> {
     fn get<T: Field>(&self, at: usize) -> T {
         T::get(&self.bytes[at..], self.layout.endian)
     }
@@ -162,7 +163,7 @@ impl Dissection<'_> {
         self.metadata.push(block.clone());
         for at in block.clone().step_by(size) {
             let pointer: u64 = if size == 8 { self.get(at) } else { self.get::<u32>(at).into() };
-            // Of the holes the first stands for all.
+            // The first pointer stands for all holes of the block.
             if pointer != 0 || at == block.start {
                 self.pointers.push(at);
             }
@@ -174,15 +175,15 @@ impl Dissection<'_> {
 }
 
 impl Anatomy {
-    /// Dissects a good image.
+    /// Finds the structures of a valid image.
     ///
     /// # Panics
-    /// If it is not one.
+    /// If it is not valid.
     #[must_use]
     pub fn of(bytes: &[u8], superblock: Superblock) -> Self {
         let layout = superblock.layout.clone();
         let (sb, ufs2) = (index(layout.fs_sblockloc), layout.version == Version::Ufs2);
-        let mut d = Dissection {
+        let mut d = Scanner {
             bytes,
             layout: layout.clone(),
             entries: Vec::new(),
@@ -199,7 +200,7 @@ impl Anatomy {
         for ino in 2..layout.inodes() {
             let (block, offset) = layout.ino_to_fsba(ino);
             let at = d.byte(block.0) + offset;
-            // What was never initialised reads as zeros.
+            // An inode that was never initialised reads as zeros.
             if at + layout.inode_size() <= bytes.len() && d.get::<u16>(at) != 0 {
                 inodes.push(ino);
                 places.push(at);
@@ -254,7 +255,7 @@ impl Anatomy {
         Self { superblock, structures, metadata: d.metadata, inodes }
     }
 
-    /// Returns the good geometry.
+    /// Returns the geometry before any mutation.
     #[must_use]
     pub const fn layout(&self) -> &Layout {
         &self.superblock.layout
@@ -266,7 +267,7 @@ impl Anatomy {
         self.superblock.layout.endian
     }
 
-    /// Returns the byte of an inode.
+    /// Returns the byte offset of an inode.
     #[must_use]
     pub fn inode(&self, ino: u32) -> usize {
         let (block, offset) = self.layout().ino_to_fsba(ino);

@@ -1,5 +1,5 @@
-//! The good images that mutations start from: small, one of each format, each with every structure
-//! in it.
+//! The valid images that mutations start from: small, one of each format, each with every structure
+//! of the format in it.
 
 use crate::anatomy::Anatomy;
 use rand::SeedableRng;
@@ -12,21 +12,21 @@ use spindle_ondisk::Endian;
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, Result, XattrMode};
 use std::sync::Arc;
 
-/// When the images were made, in seconds since 1970.
+/// The time at which the images were made, in seconds since 1970.
 pub const MADE: i64 = 1_700_000_000;
 
-/// A good image.
+/// A valid image.
 pub struct Base {
-    /// What it is.
+    /// The name of its format.
     pub name: &'static str,
     /// Its bytes.
     pub bytes: Arc<[u8]>,
-    /// Where its structures are.
+    /// The places of its structures.
     pub anatomy: Anatomy,
 }
 
-/// Returns the defaults of newfs in blocks of `bsize`, without the directory for snapshots, in
-/// groups of about 512 KiB.
+/// Returns the defaults of newfs with these blocks and fragments, without the directory for
+/// snapshots, in cylinder groups of about 512 KiB.
 fn shape(size_bytes: u64, bsize: u32, fsize: u32) -> Parameters {
     Parameters {
         bsize: Some(bsize),
@@ -48,7 +48,7 @@ fn disk() -> Geometry {
     }
 }
 
-/// Returns the formats.
+/// Returns the formats, by name.
 fn formats() -> Vec<(&'static str, Parameters)> {
     let mib = 1 << 20;
     let small = |blocks| Parameters { blocks_per_group: Some(blocks), ..shape(2 * mib, 4096, 512) };
@@ -175,9 +175,9 @@ mod tests {
     use super::*;
     use spindle_ffs::check::{Options, check};
 
-    /// Promise: every base is without damage and has every structure that its format knows.
+    /// Promise: every base has no damage and has every structure that its format knows.
     #[test]
-    fn bases_are_good_and_whole() {
+    fn bases_are_valid_and_complete() {
         for base in all() {
             let report =
                 check(&MemoryDevice::from_bytes(&base.bytes), &Options::default(), &mut |_| ()).unwrap();

@@ -1,9 +1,9 @@
-//! Mutated images by the thousand, and the report of them.
+//! Campaigns: thousands of mutated images, and the report of what was found.
 
 use crate::base;
 use crate::case::{Failure, Outcome, run};
 use crate::overlay::Usage;
-use crate::workers::{Budget, Done, work};
+use crate::workers::{Budget, Done, run_cases};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Different failures that end a campaign.
 const MOST_FAILURES: usize = 40;
 
-/// What came out.
+/// The results of a campaign.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Cases run.
@@ -31,9 +31,9 @@ pub struct Report {
     pub memory: usize,
     /// The slowest case and its time.
     pub slowest: (u64, Duration),
-    /// Declared fields that had their turn, of so many there are.
+    /// Declared fields that were mutated, and how many there are.
     pub fields: (usize, usize),
-    /// Broken promises: the first case of each kind, and how many there were.
+    /// Broken promises by place or message: the first case, its failure, and the number of cases.
     pub failures: BTreeMap<String, (u64, Failure, u64)>,
     fields_hit: BTreeSet<(usize, usize)>,
 }
@@ -44,7 +44,7 @@ impl fmt::Display for Report {
         write!(
             f,
             "{cases} mutated images: {opened} opened, {checked} checked, {written} written, {unmounted} of them \
-             unmounted well; {} of {} declared fields had their turn; at most {} requests, {} KiB transferred, {} KiB \
+             unmounted without an error; {} of {} declared fields mutated; at most {} requests, {} KiB transferred, {} KiB \
              of memory in a phase; the slowest was case {} with {} ms",
             fields.0,
             fields.1,
@@ -58,7 +58,7 @@ impl fmt::Display for Report {
 }
 
 impl Report {
-    fn add(&mut self, base: usize, id: u64, result: Result<Outcome, Failure>, place: Option<String>) {
+    fn add(&mut self, base: usize, id: u64, result: Result<Outcome, Failure>, panicked_at: Option<String>) {
         self.cases += 1;
         match result {
             Ok(outcome) => {
@@ -72,7 +72,7 @@ impl Report {
             }
             Err(failure) => {
                 // Panics at one place are one failure.
-                let key = place.unwrap_or_else(|| format!("{}: {}", failure.phase, failure.what));
+                let key = panicked_at.unwrap_or_else(|| format!("{}: {}", failure.phase, failure.what));
                 self.failures.entry(key).or_insert((id, failure, 0)).2 += 1;
             }
         }
@@ -87,23 +87,23 @@ pub fn repeat(seed: u64, id: u64) -> String {
     )
 }
 
-/// Runs a campaign. A case that hangs ends the process, after the command that repeats it.
+/// Runs a campaign. If a case hangs, the process prints the command that repeats it, and ends.
 ///
 /// # Panics
-/// If the good images cannot be made, or a thread cannot be started.
+/// If a valid image cannot be made, or a thread cannot be started.
 #[must_use]
 pub fn campaign(seed: u64, budget: Budget) -> Report {
     let bases = base::all();
     let mut report = Report::default();
     let take = |done: Done<Result<Outcome, Failure>>| {
         let base = usize::try_from(done.id).unwrap_or(0) % bases.len();
-        report.add(base, done.id, done.result, done.place);
+        report.add(base, done.id, done.result, done.panicked_at);
         if done.time > report.slowest.1 {
             report.slowest = (done.id, done.time);
         }
         if report.failures.len() < MOST_FAILURES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    work(budget, |id| run(&bases, seed, id), take, |id| repeat(seed, id));
+    run_cases(budget, |id| run(&bases, seed, id), take, |id| repeat(seed, id));
     report.fields = (report.fields_hit.len(), bases.iter().map(|base| base.anatomy.fields()).sum());
     report
 }

@@ -1,4 +1,4 @@
-//! One case: a mutant through all of it, and the judgement.
+//! One case: all phases on one mutated image, and the judgement.
 
 use crate::base::{Base, MADE};
 use crate::exercise::{change, walk};
@@ -17,7 +17,8 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What each phase may ask of its device: many times what the good images need.
+/// The requests and bytes that each phase may ask of its device: many times what the valid images
+/// need.
 pub const ALLOWANCE: Allowance = Allowance { requests: 20_000, bytes: 128 << 20 };
 /// Bytes of memory that a phase may hold at once.
 pub const MOST_MEMORY: usize = 32 << 20;
@@ -27,32 +28,32 @@ const MOST_FINDINGS: usize = 200;
 /// How far a case came and what it took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// It could be opened for reading.
+    /// True if it could be opened for reading.
     pub opened: bool,
-    /// The check ran.
+    /// True if the check ran.
     pub checked: bool,
-    /// It could be opened for writing; says whether the unmount after the changes succeeded.
+    /// Present if it could be opened for writing; true if the unmount after the changes succeeded.
     pub changed: Option<bool>,
     /// The most that a phase asked of the device.
     pub usage: Usage,
     /// The most memory that a phase took, in bytes.
     pub memory: usize,
-    /// The declared field it was about.
+    /// The declared field that was mutated.
     pub field: Option<usize>,
 }
 
 /// A broken promise.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What was being done.
+    /// The phase that failed.
     pub phase: &'static str,
-    /// What went wrong.
+    /// The broken promise.
     pub what: String,
-    /// What had been done to which image.
+    /// The image, and the changes that were made to it.
     pub story: String,
 }
 
-/// Returns the base and the turn of case `id`.
+/// Returns the base of case `id`, and how many cases of this base come before it.
 #[must_use]
 pub fn base_of(bases: &[Base], id: u64) -> (&Base, usize) {
     let n = usize::try_from(id).unwrap_or(usize::MAX);
@@ -67,12 +68,13 @@ pub fn run(bases: &[Base], seed: u64, id: u64) -> Result<Outcome, Failure> {
     let mut rng = SmallRng::seed_from_u64(seed.rotate_left(32) ^ id);
     let (base, turn) = base_of(bases, id);
     let Mutant { device, story, field } = mutate(base, turn, &mut rng);
-    let mut trial =
+    let mut run =
         CaseRun { device: Arc::new(device), story, outcome: Outcome { field, ..Outcome::default() } };
-    trial.judge(&mut rng)?;
-    Ok(trial.outcome)
+    run.phases(&mut rng)?;
+    Ok(run.outcome)
 }
 
+/// A case that is running.
 struct CaseRun {
     device: Arc<Overlay>,
     story: String,
@@ -80,7 +82,7 @@ struct CaseRun {
 }
 
 impl CaseRun {
-    fn judge(&mut self, rng: &mut SmallRng) -> Result<(), Failure> {
+    fn phases(&mut self, rng: &mut SmallRng) -> Result<(), Failure> {
         self.phase("partitions", |device| drop(partitions(&**device)))?;
         self.outcome.opened = self.phase("open and walk, read-only", |device| {
             let Ok(fs) = open(device, true) else { return false };
@@ -91,7 +93,7 @@ impl CaseRun {
         if self.device.usage().writes > 0 {
             return Err(self.failure("open and walk, read-only", "the device was written to".into()));
         }
-        self.outcome.checked = self.phase("check", checked)?;
+        self.outcome.checked = self.phase("check", run_check)?;
         self.outcome.changed = self.phase("open, walk and change", |device| {
             let fs = open(device, false).ok()?;
             let nodes = walk(&fs);
@@ -99,12 +101,12 @@ impl CaseRun {
             Some(fs.unmount().is_ok())
         })?;
         if self.outcome.changed.is_some() {
-            self.phase("check after changes", checked)?;
+            self.phase("check after changes", run_check)?;
         }
         Ok(())
     }
 
-    /// Runs one phase within its bounds.
+    /// Runs one phase, and checks what it has used against the limits.
     fn phase<T>(&mut self, phase: &'static str, work: impl FnOnce(&Arc<Overlay>) -> T) -> Result<T, Failure> {
         self.device.allow(ALLOWANCE);
         let (result, memory) = measure(|| catch_unwind(AssertUnwindSafe(|| work(&self.device))));
@@ -138,7 +140,7 @@ fn open(device: &Arc<Overlay>, read_only: bool) -> spindle_vfs::Result<Ffs> {
     Ffs::open(device, clock, &options)
 }
 
-fn checked(device: &Arc<Overlay>) -> bool {
+fn run_check(device: &Arc<Overlay>) -> bool {
     let options = Options { limit: MOST_FINDINGS, ..Options::default() };
     match check(&**device, &options, &mut |_| ()) {
         Ok(report) => {
@@ -154,5 +156,5 @@ fn checked(device: &Arc<Overlay>) -> bool {
 
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words").into()
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").into()
 }

@@ -1,8 +1,8 @@
-//! What is done to a mutated image: everything that the seam between front-ends and file systems
-//! offers.
+//! The operations that are run on a mutated image: everything that the trait between front-ends and
+//! file systems offers.
 //!
-//! Results are not judged here, for on a broken image any error is right; what is judged is that
-//! each call comes back. The number of calls is bounded, so a case ends if they do.
+//! The results are not checked, because on a damaged image any error is correct; but each call must
+//! return. The number of calls is bounded, so a case ends if they do.
 
 use crate::base::node;
 use rand::Rng;
@@ -14,18 +14,18 @@ use spindle_vfs::{
 };
 use std::ops::ControlFlow;
 
-/// Most inodes looked at.
+/// Most inodes that are read.
 const MOST_NODES: usize = 300;
 /// Most names taken from one directory.
 const MOST_NAMES: usize = 400;
-/// Most steps from data to hole in one file.
+/// Most seeks from data to hole in one file.
 const MOST_STEPS: usize = 24;
-/// Most attributes of one inode.
+/// Most extended attributes of one inode.
 const MOST_ATTRIBUTES: usize = 16;
-/// Changes tried.
+/// Number of random changes.
 const CHANGES: usize = 48;
 
-/// A name that was found, and what it leads to.
+/// A name that was found, and its file.
 #[derive(Clone, Debug)]
 pub struct Node {
     dir: Ino,
@@ -35,8 +35,8 @@ pub struct Node {
     size: u64,
 }
 
-/// Looks at everything that can be reached from the root: names, attributes, data, holes, targets,
-/// extended attributes. Gives what it has found.
+/// Reads everything that can be reached from the root: names, attributes, data, holes, link
+/// targets, extended attributes. Returns what it has found.
 pub fn walk(fs: &dyn FileSystem) -> Vec<Node> {
     let _ = fs.statfs();
     let limits = fs.limits();
@@ -46,7 +46,7 @@ pub fn walk(fs: &dyn FileSystem) -> Vec<Node> {
     for ino in [Ino(0), Ino(1), Ino(3), Ino(u32::MAX.into()), Ino(u64::MAX)] {
         let _ = fs.getattr(ino);
     }
-    look(fs, fs.root(), FileKind::Directory, 512, limits.xattrs);
+    read_inode(fs, fs.root(), FileKind::Directory, 512, limits.xattrs);
     while let Some(&dir) = directories.get(next) {
         next += 1;
         let mut names: Vec<Vec<u8>> = vec![b".".into(), b"..".into(), b"no such name".into()];
@@ -68,7 +68,7 @@ pub fn walk(fs: &dyn FileSystem) -> Vec<Node> {
             let (ino, kind, size) = (attr.ino, attr.kind, attr.size);
             let known = directories.contains(&ino) || found.iter().any(|node| node.ino == ino);
             if !known {
-                look(fs, ino, kind, size, limits.xattrs);
+                read_inode(fs, ino, kind, size, limits.xattrs);
                 if kind == FileKind::Directory {
                     directories.push(ino);
                 }
@@ -86,8 +86,8 @@ pub fn walk(fs: &dyn FileSystem) -> Vec<Node> {
     found
 }
 
-/// Looks at one inode.
-fn look(fs: &dyn FileSystem, ino: Ino, kind: FileKind, size: u64, xattrs: bool) {
+/// Reads one inode: its attributes, target, extended attributes, data and holes.
+fn read_inode(fs: &dyn FileSystem, ino: Ino, kind: FileKind, size: u64, xattrs: bool) {
     let _ = fs.getattr(ino);
     if kind == FileKind::Symlink {
         let _ = fs.readlink(ino);
@@ -102,22 +102,22 @@ fn look(fs: &dyn FileSystem, ino: Ino, kind: FileKind, size: u64, xattrs: bool) 
     let mut buf = vec![0; 20_000];
     for at in [0, size / 2, size.saturating_sub(100), size, 1 << 40, u64::MAX - 10] {
         if let Ok(n) = fs.read(ino, at, &mut buf) {
-            assert!(n <= buf.len(), "read gave {n} bytes into a buffer of {}", buf.len());
+            assert!(n <= buf.len(), "read returned {n} bytes for a buffer of {}", buf.len());
         }
     }
     let mut at = 0;
     for _ in 0..MOST_STEPS {
         let Ok(data) = fs.seek(ino, at, Seek::Data) else { break };
-        assert!(data >= at, "data found at {data}, before {at}");
+        assert!(data >= at, "seek found data at {data}, before {at}");
         let _ = fs.read(ino, data, &mut buf);
         let Ok(hole) = fs.seek(ino, data, Seek::Hole) else { break };
-        assert!(hole > data, "a hole found at {hole}, where data is: {data}");
+        assert!(hole > data, "seek found a hole at {hole}, where there is data: {data}");
         at = hole;
     }
 }
 
-/// Changes the file system: first a fixed round in the root directory, then changes to what `nodes`
-/// names, to the largest of them most of all.
+/// Changes the file system: first runs every operation once in the root directory, then changes
+/// files of `nodes` at random, the largest most often.
 pub fn change(fs: &dyn FileSystem, mut nodes: Vec<Node>, rng: &mut SmallRng) {
     nodes.sort_by_key(|node| std::cmp::Reverse(node.size));
     let nodes = &nodes[..];
@@ -135,7 +135,7 @@ pub fn change(fs: &dyn FileSystem, mut nodes: Vec<Node>, rng: &mut SmallRng) {
     let _ = fs.sync();
 }
 
-/// Runs every operation once, on files of its own.
+/// Runs every operation once, on new files.
 fn basics(fs: &dyn FileSystem, rng: &mut SmallRng) {
     let root = fs.root();
     let by = Privilege::Root;
@@ -147,7 +147,7 @@ fn basics(fs: &dyn FileSystem, rng: &mut SmallRng) {
         let _ = fs.write(file.ino, 1 << 22, &[2; 5000], by);
         let _ = fs.link(file.ino, root, b"second", by);
         let _ = fs.fsync(file.ino, false);
-        look(fs, file.ino, FileKind::Regular, 1 << 22, fs.limits().xattrs);
+        read_inode(fs, file.ino, FileKind::Regular, 1 << 22, fs.limits().xattrs);
         let _ = fs.setattr(file.ino, &SetAttr { size: Some(777), ..SetAttr::default() }, by);
         fs.forget(file.ino, 1);
     }
@@ -162,7 +162,7 @@ fn basics(fs: &dyn FileSystem, rng: &mut SmallRng) {
     let _ = fs.rmdir(root, b"directory");
 }
 
-/// Makes something new in `dir`.
+/// Makes a file of a random kind in `dir`.
 fn add(fs: &dyn FileSystem, dir: Ino, name: &str, rng: &mut SmallRng) {
     let long = [b'x'; 300];
     let (kind, target): (_, &[u8]) = match rng.random_range(0..6) {
@@ -181,7 +181,7 @@ fn add(fs: &dyn FileSystem, dir: Ino, name: &str, rng: &mut SmallRng) {
     }
 }
 
-/// Returns an offset in or about a file of `size` bytes.
+/// Returns an offset in or near a file of `size` bytes.
 fn offset(size: u64, rng: &mut SmallRng) -> u64 {
     match rng.random_range(0..6) {
         0 => 0,
@@ -193,7 +193,7 @@ fn offset(size: u64, rng: &mut SmallRng) -> u64 {
     }
 }
 
-/// Changes something that is there. `dir` is a directory, perhaps its own.
+/// Changes an existing file in a random way. `dir` is a directory, perhaps its own.
 fn disturb(fs: &dyn FileSystem, node: &Node, dir: Ino, nodes: &[Node], rng: &mut SmallRng) {
     let by = Privilege::Root;
     let at = offset(node.size, rng);

@@ -1,15 +1,15 @@
 //! Hostile images: whatever bytes a disk holds, Spindle neither panics nor hangs nor runs out of
 //! memory.
 //!
-//! A case is a good image ([`base`]), a mutation of it ([`mutate`], which asks [`anatomy`] where
-//! the fields are) on an [`overlay`], and then everything that people do with an image
-//! ([`exercise`]): list its partitions, open it read-only and look at all of it, check it, open it
-//! for writing whatever it says of itself, change it, unmount it, and check it again. [`case`] runs
-//! one and judges it, [`campaign`] runs many ([`workers`]).
+//! A case takes a valid image ([`base`]) and mutates it on an [`overlay`] ([`mutate`], which asks
+//! [`anatomy`] where the fields are). Then it does what people do with an image ([`exercise`]): it
+//! lists the partitions, opens the image read-only and reads all of it, checks it, opens it for
+//! writing whatever its superblock says, changes it, unmounts it, and checks it again. [`case`]
+//! runs one case and judges the result; [`campaign`] runs many on all processors ([`workers`]).
 //!
-//! A case is repeated by its seed and number alone.
+//! The seed and the number of a case repeat it.
 //!
-//! [`crash`] is about good images and devices that lose power, [`faults`] about devices that fail.
+//! [`crash`] tests valid images on devices that lose power; [`faults`], on devices that fail.
 
 pub mod anatomy;
 pub mod base;
@@ -18,8 +18,8 @@ pub mod case;
 pub mod crash;
 pub mod exercise;
 pub mod faults;
+pub mod geometry;
 pub mod memory;
 pub mod mutate;
 pub mod overlay;
-pub mod reshape;
 pub mod workers;

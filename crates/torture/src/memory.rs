@@ -1,14 +1,13 @@
-//! How much memory a case takes: an allocator that counts, thread by thread.
+//! The memory that a case uses: an allocator that counts the bytes of each thread.
 //!
-//! A test binary declares `#[global_allocator] static MEMORY: Counting = Counting;`. What one
-//! thread allocates and another frees is counted for each of them; the code under test frees where
-//! it allocates.
+//! A test binary declares `#[global_allocator] static MEMORY: Counting = Counting;`. Memory that
+//! one thread allocates and another frees is counted in both; the code under test frees where it
+//! allocates.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Bytes that one request may not exceed: a program asking for more is out of bounds, and is
-/// refused, which ends it.
+/// The most bytes of one allocation. A larger one is refused, which ends the program.
 const MOST_AT_ONCE: usize = 1 << 30;
 
 thread_local! {
@@ -16,12 +15,12 @@ thread_local! {
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-/// The system's allocator with books.
+/// The system's allocator, counting.
 pub struct Counting;
 
 fn count(bytes: usize, sign: isize) {
     let change = isize::try_from(bytes).unwrap_or(isize::MAX).wrapping_mul(sign);
-    // A thread that is ending has no books any more.
+    // The counters of a thread that is ending are gone.
     let _ = HELD.try_with(|held| {
         held.set(held.get().wrapping_add(change));
         let _ = PEAK.try_with(|peak| peak.set(peak.get().max(held.get())));
@@ -29,14 +28,14 @@ fn count(bytes: usize, sign: isize) {
 }
 
 #[allow(unsafe_code)] // An allocator cannot be written otherwise.
-// SAFETY: every call is passed on to the system's allocator as it came, or refused with null.
+// SAFETY: every call is passed on to the system's allocator unchanged, or refused with null.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() > MOST_AT_ONCE {
             return std::ptr::null_mut();
         }
         count(layout.size(), 1);
-        // SAFETY: the caller's promise about `layout` is the one needed.
+        // SAFETY: the caller's guarantee about `layout` is the one needed.
         unsafe { System.alloc(layout) }
     }
 
@@ -45,7 +44,7 @@ unsafe impl GlobalAlloc for Counting {
             return std::ptr::null_mut();
         }
         count(layout.size(), 1);
-        // SAFETY: the caller's promise about `layout` is the one needed.
+        // SAFETY: the caller's guarantee about `layout` is the one needed.
         unsafe { System.alloc_zeroed(layout) }
     }
 
@@ -56,8 +55,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Returns what `work` gives, and the most bytes this thread held during it beyond those held
-/// before. Zero bytes where [`Counting`] is not the allocator.
+/// Returns the result of `work`, and the most bytes that this thread held during it beyond those
+/// held before: zero if [`Counting`] is not the allocator.
 pub fn measure<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.get();
     PEAK.set(before);

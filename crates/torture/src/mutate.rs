@@ -1,14 +1,14 @@
-//! The mutations: what a hostile or broken disk may hold instead of what was written.
+//! The mutations: what a hostile or broken disk may hold.
 //!
-//! Half of the cases put extreme values into declared fields, each field in its turn; some give the
-//! file system another geometry; the others damage places of the metadata without asking what
-//! stands there. In half of all cases the check-hashes are made right again afterwards, so that the
-//! damage is not stopped at the door.
+//! Half of the cases put extreme values into declared fields, each field in its turn. Some give the
+//! file system another geometry; the others damage the metadata at random places. In half of all
+//! cases the check-hashes are corrected afterwards, because otherwise most damage would be refused
+//! at the mount.
 
 use crate::anatomy::{Anatomy, Row};
 use crate::base::Base;
+use crate::geometry::change_geometry;
 use crate::overlay::{Overlay, SECTOR};
-use crate::reshape::reshape;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngCore};
@@ -24,21 +24,21 @@ const FS_CKHASH: usize = 1304;
 const FS_SBSIZE: usize = 104;
 /// Byte offset of `di_ckhash`.
 const DI_CKHASH: usize = 244;
-/// Fields that make up one case at most.
+/// Most changes of one case.
 const MOST_EDITS: u32 = 4;
 
 /// A mutated image.
 pub struct Mutant {
     /// The image.
     pub device: Overlay,
-    /// What was done to it, for the report of a failure.
+    /// The changes that were made, for the report of a failure.
     pub story: String,
-    /// The declared field that this case is about, as [`Anatomy::field`] numbers it.
+    /// The declared field that this case mutates, as [`Anatomy::field`] numbers it.
     pub field: Option<usize>,
 }
 
-/// A mutation under way.
-struct Surgery<'a> {
+/// An image that is being mutated.
+struct Mutation<'a> {
     anatomy: &'a Anatomy,
     device: Overlay,
     rng: &'a mut SmallRng,
@@ -47,42 +47,42 @@ struct Surgery<'a> {
     len: usize,
 }
 
-/// Makes the mutant of a case. `turn` counts the cases of this base, so that each field has its
-/// turn.
+/// Makes the mutated image of a case. `turn` counts the cases of this base, so that each field is
+/// mutated in its turn.
 #[must_use]
 pub fn mutate(base: &Base, turn: usize, rng: &mut SmallRng) -> Mutant {
     let len = base.bytes.len();
     let size = if rng.random_ratio(1, 25) { rng.random_range(0..len) } else { len };
-    let mut surgery = Surgery::new(base, size, rng);
+    let mut mutation = Mutation::new(base, size, rng);
     if size < len {
-        let _ = write!(surgery.story, "; truncated to {size}");
+        let _ = write!(mutation.story, "; truncated to {size}");
     }
     let field = turn.is_multiple_of(2).then_some(turn / 2 % base.anatomy.fields());
-    let mut reshaped = false;
+    let mut has_new_geometry = false;
     if let Some(n) = field {
-        surgery.set_field(n);
-        while surgery.rng.random_ratio(1, 4) {
-            let n = surgery.rng.random_range(0..base.anatomy.fields());
-            surgery.set_field(n);
+        mutation.set_field(n);
+        while mutation.rng.random_ratio(1, 4) {
+            let n = mutation.rng.random_range(0..base.anatomy.fields());
+            mutation.set_field(n);
         }
     } else {
-        // A geometry is believed only with its check-hash.
-        reshaped = surgery.rng.random_ratio(1, 4);
-        if reshaped {
-            surgery.reshape();
+        // A mount accepts a geometry only with a correct check-hash.
+        has_new_geometry = mutation.rng.random_ratio(1, 4);
+        if has_new_geometry {
+            mutation.change_geometry();
         }
-        for _ in u32::from(reshaped)..surgery.rng.random_range(1..=MOST_EDITS) {
-            surgery.damage();
+        for _ in u32::from(has_new_geometry)..mutation.rng.random_range(1..=MOST_EDITS) {
+            mutation.damage();
         }
     }
-    if reshaped || surgery.rng.random() {
-        surgery.mend();
+    if has_new_geometry || mutation.rng.random() {
+        mutation.fix_check_hashes();
     }
-    Mutant { device: surgery.device, story: surgery.story, field }
+    Mutant { device: mutation.device, story: mutation.story, field }
 }
 
-impl<'a> Surgery<'a> {
-    /// Returns a mutation of the first `size` bytes of a base.
+impl<'a> Mutation<'a> {
+    /// Starts with the first `size` bytes of a base.
     fn new(base: &'a Base, size: usize, rng: &'a mut SmallRng) -> Self {
         Self {
             anatomy: &base.anatomy,
@@ -154,7 +154,8 @@ impl<'a> Surgery<'a> {
         }
     }
 
-    /// Returns an address or number that leads to something else: metadata, another file, the end.
+    /// Returns an address or inode number that refers to something else: metadata, another file,
+    /// the end.
     fn address(&mut self) -> u64 {
         let layout = self.anatomy.layout();
         let cgx = self.rng.random_range(0..layout.fs_ncg);
@@ -192,8 +193,8 @@ impl<'a> Surgery<'a> {
         self.set_number(at, width, new);
     }
 
-    /// Makes one file immense by pointers that lead around in circles, or many times to one block.
-    fn bomb(&mut self) {
+    /// Makes one file huge, by pointers in circles, or by many pointers to one block.
+    fn make_huge_file(&mut self) {
         let layout = self.anatomy.layout();
         let (bsize, width) = (layout.fs_bsize as usize, layout.pointer_size());
         let pointers = self.anatomy.structures.iter().find(|s| s.name == "indirect block");
@@ -202,7 +203,7 @@ impl<'a> Surgery<'a> {
         let (Some(one), Some(other)) = (places.choose(self.rng), places.choose(self.rng)) else { return };
         let (one, other) = (block_of(one), block_of(other));
         let frag_of = |at: usize| (at as u64) >> layout.fs_fshift;
-        // Of the pointers of `one`, which ones are set, and to what.
+        // In the block `one`, every `every`th pointer becomes `target`, and the others 0.
         let every = *[1, 1, 2, layout.fs_nindir as usize - 1].choose(self.rng).unwrap_or(&1);
         let target = frag_of(*[one, other].choose(self.rng).unwrap_or(&one));
         for n in 0..bsize / width {
@@ -229,7 +230,7 @@ impl<'a> Surgery<'a> {
         );
     }
 
-    /// Returns a place in the metadata, sometimes anywhere.
+    /// Returns a byte offset in the metadata, sometimes anywhere.
     fn place(&mut self) -> usize {
         match self.anatomy.metadata.choose(self.rng) {
             Some(range) if !range.is_empty() && self.rng.random_ratio(9, 10) => {
@@ -239,25 +240,25 @@ impl<'a> Surgery<'a> {
         }
     }
 
-    /// Gives the superblock a geometry that agrees with itself, through one or two changes.
-    fn reshape(&mut self) {
+    /// Gives the superblock another geometry, consistent in itself, through one or two changes.
+    fn change_geometry(&mut self) {
         let at = usize::try_from(self.anatomy.layout().fs_sblockloc).unwrap_or(0);
         let mut bytes = vec![0; Fs::SIZE];
         self.device.peek(at, &mut bytes);
         for _ in 0..self.rng.random_range(1..=2) {
             let mut fs = Fs::decode(&bytes, self.anatomy.endian());
-            let what = reshape(&mut fs, self.rng);
+            let what = change_geometry(&mut fs, self.rng);
             fs.encode(&mut bytes, self.anatomy.endian());
             let _ = write!(self.story, "; {what}");
         }
         self.poke(at, &bytes);
     }
 
-    /// Damages the image somewhere, without asking what it hits.
+    /// Damages the image at a random place.
     fn damage(&mut self) {
         let at = self.place();
         if self.rng.random_ratio(1, 8) {
-            return self.bomb();
+            return self.make_huge_file();
         }
         let what = match self.rng.random_range(0..7) {
             0 | 1 => {
@@ -313,15 +314,15 @@ impl<'a> Surgery<'a> {
         }
     }
 
-    /// Makes the check-hashes right that the mutation has made wrong.
-    fn mend(&mut self) {
+    /// Corrects the check-hashes that the mutation has invalidated.
+    fn fix_check_hashes(&mut self) {
         let superblock = &self.anatomy.superblock;
         let layout = &superblock.layout;
         let hashes = superblock.check_hashes();
         if superblock.dialect != Dialect::FreeBsd || !hashes.superblock {
             return;
         }
-        self.story.push_str("; hashes mended");
+        self.story.push_str("; check-hashes corrected");
         let touched = std::mem::take(&mut self.touched);
         let is_touched =
             |at: usize, len: usize| touched.iter().any(|range| range.start < at + len && at < range.end);
@@ -363,26 +364,26 @@ mod tests {
     use rand::SeedableRng;
     use spindle_ffs::Superblock;
 
-    /// Promise: cases repeat by their seed; and a good part of the new geometries is believed, so
-    /// that they test more than the door.
+    /// Promise: a seed gives the same case each time; and more than a quarter of the new geometries
+    /// is accepted, so that they test more than the checks at the mount.
     #[test]
-    fn geometries_are_believed() {
+    fn geometries_are_accepted() {
         const TRIES: u64 = 200;
         for base in all() {
-            let mut believed = 0;
+            let mut accepted = 0;
             for seed in 0..TRIES {
                 let story = |_| {
                     let mut rng = SmallRng::seed_from_u64(seed);
-                    let mut surgery = Surgery::new(&base, base.bytes.len(), &mut rng);
-                    surgery.reshape();
-                    surgery.mend();
-                    (surgery.story, Superblock::open(&surgery.device).is_ok())
+                    let mut mutation = Mutation::new(&base, base.bytes.len(), &mut rng);
+                    mutation.change_geometry();
+                    mutation.fix_check_hashes();
+                    (mutation.story, Superblock::open(&mutation.device).is_ok())
                 };
                 let [one, other] = [0, 1].map(story);
                 assert_eq!(one, other);
-                believed += u64::from(one.1);
+                accepted += u64::from(one.1);
             }
-            assert!(believed * 4 > TRIES, "{}: {believed} of {TRIES} geometries believed", base.name);
+            assert!(accepted * 4 > TRIES, "{}: {accepted} of {TRIES} geometries accepted", base.name);
         }
     }
 }

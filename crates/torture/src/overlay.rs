@@ -1,8 +1,7 @@
-//! A device over bytes that many share: changes stay in the overlay, sector by sector.
+//! A device over bytes that many cases share: changed sectors are stored in the overlay.
 //!
-//! It also keeps the books of a case: how many requests and bytes were asked for, whether anything
-//! was written, and whether the allowance ran out. Beyond the allowance every request fails, which
-//! ends an endless loop that heeds errors; the case is then reported.
+//! It also counts the requests, bytes and writes of a case. Beyond an allowance every request
+//! fails, which ends an endless loop that stops at errors; the case is then reported.
 
 use spindle_clock::Mutex;
 use spindle_device::{AlignedBuf, Device, Error, Info, Op, Request, Result, Ticket};
@@ -13,7 +12,7 @@ use std::sync::Arc;
 pub const SECTOR: usize = SECTOR_BYTES as usize;
 const SECTOR_BYTES: u32 = 512;
 
-/// What may be asked of an overlay before it refuses.
+/// The requests and bytes that an overlay accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
     /// Transfers, flushes and discards.
@@ -22,19 +21,19 @@ pub struct Allowance {
     pub bytes: u64,
 }
 
-/// What was asked of an overlay.
+/// The requests and bytes that were asked of an overlay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Transfers, flushes and discards.
     pub requests: u64,
     /// Bytes transferred.
     pub bytes: u64,
-    /// Writes and discards among the requests, also refused ones.
+    /// Writes and discards among the requests, refused ones included.
     pub writes: u64,
 }
 
 impl Usage {
-    /// Returns the larger of each number.
+    /// Returns the larger value of each field.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -45,7 +44,7 @@ impl Usage {
     }
 }
 
-/// The device.
+/// A device with changes over a shared base.
 pub struct Overlay {
     info: Info,
     base: Arc<[u8]>,
@@ -61,7 +60,7 @@ struct State {
 }
 
 impl Overlay {
-    /// Returns a device that holds the first `size` bytes of `base`, both whole sectors.
+    /// Returns a device that holds the first `size` bytes of `base`; both are whole sectors.
     #[must_use]
     pub fn new(base: Arc<[u8]>, size: usize) -> Self {
         let size = size.min(base.len()) / SECTOR * SECTOR;
@@ -83,14 +82,14 @@ impl Overlay {
         }
     }
 
-    /// Starts the books anew with an allowance.
+    /// Resets the counters, and sets the allowance.
     pub fn allow(&self, allowance: Allowance) {
         let mut state = self.state.lock();
         state.usage = Usage::default();
         state.allowance = allowance;
     }
 
-    /// Returns the books since the last [`Self::allow`].
+    /// Returns what was asked since the last [`Self::allow`].
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.state.lock().usage
@@ -103,12 +102,12 @@ impl Overlay {
         state.usage.requests > state.allowance.requests || state.usage.bytes > state.allowance.bytes
     }
 
-    /// Reads without asking and without a trace; what lies beyond the end reads as zeros.
+    /// Reads without counting a request; bytes beyond the end read as zeros.
     pub fn peek(&self, at: usize, buf: &mut [u8]) {
         self.get(&self.state.lock(), at, buf);
     }
 
-    /// Changes bytes without asking and without a trace; what lies beyond the end is lost.
+    /// Changes bytes without counting a request; bytes beyond the end are dropped.
     pub fn poke(&self, at: usize, bytes: &[u8]) {
         self.put(&mut self.state.lock(), at, bytes);
     }
@@ -153,7 +152,7 @@ impl Overlay {
         }
     }
 
-    /// Enters a request into the books.
+    /// Counts a request, and refuses it beyond the allowance.
     fn charge(&self, state: &mut State, op: Op, bytes: u64) -> Result<()> {
         let State { usage, allowance, .. } = state;
         usage.requests += 1;
@@ -162,7 +161,7 @@ impl Overlay {
         if usage.requests > allowance.requests || usage.bytes > allowance.bytes {
             return Err(Error::io(
                 &self.info.name,
-                "more than was allowed",
+                "request beyond the allowance",
                 std::io::ErrorKind::Other.into(),
             ));
         }
@@ -226,8 +225,8 @@ mod tests {
         Overlay::new((0..=u8::MAX).cycle().take(4096).collect(), 2048)
     }
 
-    /// Promise: what is written is read back, over an untouched base, and the base's tail is cut
-    /// off.
+    /// Promise: a read returns what was written, and the base elsewhere; the base does not change,
+    /// and its end is cut off.
     #[test]
     fn changes_stay_in_the_overlay() {
         let device = overlay();
@@ -243,7 +242,7 @@ mod tests {
         assert_eq!(back[..4], [254, 255, 0, 0]);
     }
 
-    /// Promise: the books count requests, bytes and writes, and beyond the allowance all is
+    /// Promise: requests, bytes and writes are counted, and everything beyond the allowance is
     /// refused.
     #[test]
     fn refuses_beyond_the_allowance() {

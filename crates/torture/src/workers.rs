@@ -1,7 +1,7 @@
-//! Many cases: numbered, on all processors, until the budget ends, with a watchdog.
+//! Runs many numbered cases on all processors until the budget ends, with a watchdog.
 //!
-//! A case that panics is reported with the place of the panic ([`Done::place`]); one that hangs
-//! ends the process, after the command that repeats it.
+//! The report of a case that panics has the place of the panic ([`Done::panicked_at`]). If a case
+//! hangs, the process prints the command that repeats it, and ends.
 
 use spindle_clock::{Clock, Condvar, Mutex, SystemClock};
 use std::cell::RefCell;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long a case may go without a [`pulse`] before it counts as hanging. It takes milliseconds,
-/// and more on a busy machine.
+/// The longest time between two calls of [`pulse`]; then the case counts as hanging. It usually is
+/// milliseconds, and more on a busy machine.
 const HANGING: Duration = Duration::from_secs(60);
 const WORKER: &str = "torture worker";
 
@@ -22,45 +22,45 @@ pub enum Budget {
     Cases(u64),
     /// After just this case.
     Only(u64),
-    /// After so much time.
+    /// After this time.
     Time(Duration),
 }
 
-/// A case that came back.
+/// A case that has ended.
 pub struct Done<T> {
     /// Its number.
     pub id: u64,
-    /// What it gave.
+    /// Its result.
     pub result: T,
-    /// Where it panicked last, caught or not.
-    pub place: Option<String>,
-    /// How long it took.
+    /// The place of its last panic, caught or not.
+    pub panicked_at: Option<String>,
+    /// The time that it took.
     pub time: Duration,
 }
 
-/// What one worker is at, for the watchdog: the case, and when it began or had its last pulse.
-type Post = Mutex<Option<(u64, Duration)>>;
+/// The case that a worker runs, and when it began or had its last pulse.
+type RunningCase = Mutex<Option<(u64, Duration)>>;
 
 thread_local! {
-    /// Where this thread panicked last.
-    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
-    /// Where this thread is on watch.
-    static POST: RefCell<Option<Arc<Post>>> = const { RefCell::new(None) };
+    /// The place of this thread's last panic.
+    static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// The case of this thread, which the watchdog reads.
+    static RUNNING: RefCell<Option<Arc<RunningCase>>> = const { RefCell::new(None) };
 }
 
-/// Notes for the watchdog that the case of this thread goes on: a long one calls it after each of
-/// its steps.
+/// Notes for the watchdog that the case of this thread makes progress. A long case calls it after
+/// each of its steps.
 pub fn pulse() {
-    POST.with_borrow(|post| {
+    RUNNING.with_borrow(|current| {
         if let Some((_, since)) =
-            post.as_ref().map(|post| post.lock()).as_deref_mut().and_then(Option::as_mut)
+            current.as_ref().map(|current| current.lock()).as_deref_mut().and_then(Option::as_mut)
         {
             *since = SystemClock.monotonic();
         }
     });
 }
 
-/// Keeps quiet about panics of cases and remembers where they were.
+/// Sets a panic hook that prints nothing for cases, and remembers where they panicked.
 fn remember_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -68,7 +68,7 @@ fn remember_panics() {
         std::panic::set_hook(Box::new(move |panic| {
             let worker = std::thread::current().name().is_some_and(|name| name == WORKER);
             if worker {
-                PLACE.set(panic.location().map(ToString::to_string));
+                LAST_PANIC.set(panic.location().map(ToString::to_string));
             }
             if !worker || std::env::var_os("RUST_BACKTRACE").is_some() {
                 usual(panic);
@@ -77,13 +77,13 @@ fn remember_panics() {
     });
 }
 
-/// Runs cases, which catch their panics, and passes what they give to `take`, one at a time and in
-/// the order in which they end, until it breaks or the budget ends. `repeat` gives the command that
-/// repeats a case, for one that hangs.
+/// Runs cases, which must catch their panics, until the budget ends or `take` breaks. Passes each
+/// result to `take`, one at a time, in the order in which the cases end. `repeat` returns the
+/// command that repeats a case, for the message about one that hangs.
 ///
 /// # Panics
 /// If a thread cannot be started.
-pub fn work<T: Send>(
+pub fn run_cases<T: Send>(
     budget: Budget,
     run: impl Fn(u64) -> T + Sync,
     take: impl FnMut(Done<T>) -> ControlFlow<()> + Send,
@@ -106,56 +106,56 @@ pub fn work<T: Send>(
     let next = AtomicU64::new(first);
     let stopped = AtomicBool::new(false);
     let take = Mutex::new(take);
-    let posts: Vec<Arc<Post>> = (0..workers).map(|_| Arc::default()).collect();
+    let running: Vec<Arc<RunningCase>> = (0..workers).map(|_| Arc::default()).collect();
     let finished = (Mutex::new(0), Condvar::new());
     std::thread::scope(|scope| {
-        for post in &posts {
+        for current in &running {
             let worker = || {
-                let _end = End { post, finished: &finished };
-                POST.set(Some(post.clone()));
+                let _end = CountEnd { current, finished: &finished };
+                RUNNING.set(Some(current.clone()));
                 loop {
                     let now = SystemClock.monotonic();
                     let id = next.fetch_add(1, Ordering::Relaxed);
                     if id >= end || now >= deadline || stopped.load(Ordering::Relaxed) {
                         break;
                     }
-                    *post.lock() = Some((id, now));
-                    PLACE.set(None);
+                    *current.lock() = Some((id, now));
+                    LAST_PANIC.set(None);
                     let result = run(id);
                     let time = SystemClock.monotonic().saturating_sub(now);
-                    *post.lock() = None;
-                    if take.lock()(Done { id, result, place: PLACE.take(), time }).is_break() {
+                    *current.lock() = None;
+                    if take.lock()(Done { id, result, panicked_at: LAST_PANIC.take(), time }).is_break() {
                         stopped.store(true, Ordering::Relaxed);
                     }
                 }
             };
             std::thread::Builder::new().name(WORKER.into()).spawn_scoped(scope, worker).expect("a thread");
         }
-        watch(&posts, &finished, repeat);
+        watch(&running, &finished, repeat);
     });
 }
 
-/// Counts a worker that has ended, in whatever way.
-struct End<'a> {
-    post: &'a Post,
+/// Counts a worker when it ends, also by a panic.
+struct CountEnd<'a> {
+    current: &'a RunningCase,
     finished: &'a (Mutex<usize>, Condvar),
 }
 
-impl Drop for End<'_> {
+impl Drop for CountEnd<'_> {
     fn drop(&mut self) {
-        *self.post.lock() = None;
+        *self.current.lock() = None;
         *self.finished.0.lock() += 1;
         self.finished.1.notify_all();
     }
 }
 
 /// Waits for all workers; ends the process if one hangs.
-fn watch(posts: &[Arc<Post>], finished: &(Mutex<usize>, Condvar), repeat: impl Fn(u64) -> String) {
+fn watch(running: &[Arc<RunningCase>], finished: &(Mutex<usize>, Condvar), repeat: impl Fn(u64) -> String) {
     let mut count = finished.0.lock();
-    while *count < posts.len() {
+    while *count < running.len() {
         finished.1.wait_for(&mut count, Duration::from_secs(1));
         let now = SystemClock.monotonic();
-        for (id, since) in posts.iter().filter_map(|post| *post.lock()) {
+        for (id, since) in running.iter().filter_map(|current| *current.lock()) {
             if now.saturating_sub(since) > HANGING {
                 eprintln!("case {id} hangs: {}", repeat(id));
                 std::process::abort();

@@ -1,9 +1,9 @@
 //! Loss of power at every write.
 //!
-//! `SPINDLE_CRASH` repeats one state, or a whole workload, and prints what is done;
-//! `SPINDLE_BUDGET` is the number of seconds for which workloads are tried (those of one and two
-//! operations are all done, however long it takes); `SPINDLE_CASES` is the number of workloads;
-//! without any, a sample. `SPINDLE_SEED` is the seed of what is sampled.
+//! `SPINDLE_CRASH` repeats one state or a whole workload, and prints what is done. `SPINDLE_BUDGET`
+//! is the number of seconds for which workloads are run (all of one and two operations are run,
+//! however long that takes); `SPINDLE_CASES`, the number of workloads. Without these a sample is
+//! run. `SPINDLE_SEED` is the seed of what is sampled.
 
 use rand::rngs::SmallRng;
 use rand::{RngCore, SeedableRng};
@@ -36,7 +36,7 @@ fn torture_crash() {
         let id: Id = id.parse().unwrap_or_else(|e| panic!("SPINDLE_CRASH: {e}"));
         let report = explorer.repeat(&id);
         println!("{report}");
-        assert!(report.violations.is_empty(), "\n{}\n{report}", report.listed());
+        assert!(report.violations.is_empty(), "\n{}\n{report}", report.violation_list());
         return;
     }
     let seed = number("SPINDLE_SEED").unwrap_or_else(|| SmallRng::from_os_rng().next_u64());
@@ -48,19 +48,19 @@ fn torture_crash() {
     };
     let report = explorer.explore(seed, budget);
     println!("{report}");
-    assert!(report.violations.is_empty(), "\n{}\n{report}", report.listed());
+    assert!(report.violations.is_empty(), "\n{}\n{report}", report.violation_list());
 }
 
-/// Promise: without a log the explorer sees violations: it can fail. What was unmounted is good all
-/// the same.
+/// Promise: without a log the explorer finds violations, so it can fail. States after an unmount
+/// are good all the same.
 #[test]
-fn sees_that_there_is_no_log() {
+fn finds_violations_without_a_log() {
     let report = Explorer::new(LogUse::Never).explore(1, Budget::Sample(8));
     assert!(!report.violations.is_empty() && (report.violations.len() as u64) < report.states, "{report}");
 }
 
-/// Promise: recovery reads no more than the log and a bounded part, however large the file system
-/// is.
+/// Promise: recovery reads no more than the log and a bounded part of the file system, however
+/// large that is.
 #[test]
 fn recovery_does_not_grow_with_the_size() {
     const LOG: u64 = 64 << 10;

@@ -1,8 +1,8 @@
 //! Faults of the device at every request of many workloads.
 //!
-//! `SPINDLE_SEED` is the seed; `SPINDLE_CASES` strikes so many workloads, `SPINDLE_BUDGET` as many
-//! as that many seconds allow, without either a sample; `SPINDLE_FAULT` repeats just one case, or
-//! all of one workload.
+//! `SPINDLE_SEED` is the seed. `SPINDLE_CASES` is the number of workloads; `SPINDLE_BUDGET`, the
+//! number of seconds. Without these a sample is run. `SPINDLE_FAULT` repeats one case, or all of
+//! one workload.
 
 use rand::{RngCore, SeedableRng};
 use spindle_ffs::LogUse;
@@ -21,10 +21,10 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
 
-/// Promise: a failed read harms nothing; after a failed write or flush nothing is changed or
-/// acknowledged any more, reading goes on, and all that was acknowledged is there when the medium
-/// is opened by a healthy device; what a device does without reporting it brings no panic, no
-/// endless loop and no unbounded memory.
+/// Promise: a failed read does no harm. After a failed write or flush no change is made or
+/// acknowledged any more, reads continue, and everything acknowledged is there when a healthy
+/// device opens the medium. Faults that a device does not report cause no panic, no endless loop
+/// and no unbounded memory.
 #[test]
 fn torture_faults() {
     let campaign = Campaign::new(LogUse::Wanted);
@@ -41,7 +41,7 @@ fn torture_faults() {
         };
         campaign.run(seed, budget)
     };
-    print!("{}", report.listed());
+    print!("{}", report.violation_list());
     println!("{report}");
     assert!(report.violations.is_empty(), "{} violations, listed above", report.violations.len());
 }

@@ -1,7 +1,7 @@
-//! Mutated images of every format through everything.
+//! Mutated images of every format through everything that can be done with an image.
 //!
-//! `SPINDLE_SEED` is the seed; `SPINDLE_CASES` runs so many cases, `SPINDLE_BUDGET` as many as that
-//! many seconds allow, `SPINDLE_CASE` just that one; without any, a sample.
+//! `SPINDLE_SEED` is the seed. `SPINDLE_CASES` is the number of cases; `SPINDLE_BUDGET`, the number
+//! of seconds; `SPINDLE_CASE` runs one case only. Without these a sample is run.
 
 use rand::{RngCore, SeedableRng};
 use spindle_torture::campaign::{campaign, repeat};
@@ -19,8 +19,8 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
 
-/// Promise: on any mutated image, opening, walking, changing, unmounting and checking come back
-/// without a panic or an overflow, within bounds of memory and transfers; and reading does not
+/// Promise: on any mutated image, opening, reading, changing, unmounting and checking return
+/// without a panic or an overflow, within limits of memory and transfers; and reading does not
 /// write a byte.
 #[test]
 fn torture_hostile_images() {
@@ -34,9 +34,9 @@ fn torture_hostile_images() {
     };
     let report = campaign(seed, budget);
     println!("{report}");
-    for (place, (id, failure, count)) in &report.failures {
+    for (key, (id, failure, count)) in &report.failures {
         println!(
-            "\n{place} ({count} cases)\n  while: {}\n  {}\n  image: {}\n  repeat: {}",
+            "\n{key} ({count} cases)\n  while: {}\n  {}\n  image: {}\n  repeat: {}",
             failure.phase,
             failure.what,
             failure.story,
@@ -45,7 +45,7 @@ fn torture_hostile_images() {
     }
     assert!(report.failures.is_empty(), "{} kinds of failure, listed above", report.failures.len());
     if !matches!(budget, Budget::Only(_)) && report.cases >= SAMPLE {
-        // Mutants that nobody lets in would test nothing.
+        // Images that cannot be opened would test nothing.
         assert!(report.opened * 2 > report.cases && report.written * 2 > report.cases, "{report}");
     }
 }

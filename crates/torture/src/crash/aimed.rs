@@ -1,25 +1,26 @@
-//! Workloads aimed at what short sequences of operations rarely come to.
+//! Workloads for situations that short sequences of operations rarely reach.
 
 use super::operation::{Op, Sync};
 use super::workload::Step;
 use spindle_vfs::{FileKind, Limits};
 use std::fmt;
 
-/// What a workload is aimed at.
+/// The situation that a workload is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Aim {
-    /// The space of an indirect block becomes file data while the log still holds what it was.
+    /// The space of an indirect block becomes file data while the log still has the block's old
+    /// content.
     IndirectReused,
-    /// The same of directories.
+    /// The same with the block of a directory.
     DirectoryReused,
-    /// Epochs go around the log, over records that the header on the medium still covers, while
-    /// an unlinked file is open; then its inode becomes another file's.
+    /// Epochs wrap around the end of the log, over records that the header on the medium still
+    /// covers, while an unlinked file is open; then its inode is used for another file.
     LogWraps,
-    /// Epochs that change the same buffers; there is no room for one in the log until those before
-    /// are checkpointed.
+    /// Epochs change the same buffers, and the log has no room for one until those before are
+    /// checkpointed.
     LogFull,
-    /// The same bytes are written again and again in their places, with large and small writes,
-    /// each made durable.
+    /// The same bytes of a file are overwritten again and again, with large and small writes, each
+    /// made durable.
     Overwritten,
 }
 
@@ -28,13 +29,13 @@ impl Aim {
     pub const ALL: [Self; 5] =
         [Self::IndirectReused, Self::DirectoryReused, Self::LogWraps, Self::LogFull, Self::Overwritten];
 
-    /// Returns those that show something on a file system with these limits.
+    /// Returns those that can occur on a file system with these limits.
     pub fn on(limits: &Limits) -> impl Iterator<Item = Self> {
         let xattrs = limits.xattrs;
         Self::ALL.into_iter().filter(move |aim| xattrs || *aim != Self::LogFull)
     }
 
-    /// Returns what is done.
+    /// Returns the steps of the workload.
     pub(super) fn steps(self) -> Vec<Step> {
         let durable = match self {
             Self::IndirectReused => {
@@ -81,11 +82,11 @@ fn write(path: &str, offset: u64, len: usize) -> Op {
     Op::Write(path.into(), offset, len)
 }
 
-/// Returns the operations that are made durable together, in turn: `made` makes metadata, `gone`
-/// takes it away.
+/// Returns lists of operations, each of which is made durable at its end. `made` makes metadata,
+/// `gone` removes it; then the space is filled with file data.
 fn reuse(made: Vec<Op>, gone: Vec<Op>) -> Vec<Vec<Op>> {
-    // Without an indirect block of their own, all over what is free: a file's group is its
-    // directory's.
+    // Files without an indirect block, in all cylinder groups: a file is put into the cylinder
+    // group of its directory.
     let data = (0..12).map(|n| {
         let name = format!("{}data{n}", ["", "A/", "B/", "D/"][n % 4]);
         vec![create(&name), write(&name, 0, 45_000)]
@@ -98,7 +99,7 @@ fn files(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|n| format!("file{n:02}"))
 }
 
-/// Changes that take a sector of the log for every two or four of the files.
+/// Returns changes that need a sector of the log for every two or four of the files.
 fn chmod(count: usize, perm: u32) -> Vec<Op> {
     files(count).map(|name| Op::Chmod(name, perm)).collect()
 }

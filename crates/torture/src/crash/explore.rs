@@ -1,15 +1,14 @@
-//! Many workloads on all processors: those that are always done, then sampled ones until the budget
-//! ends.
+//! Many workloads on all processors: a fixed set, and then random ones until the budget ends.
 
 use super::aimed::Aim;
+use super::checker::{CrashStateChecker, Findings, Point};
 use super::images::{Image, shapes};
 use super::operation;
 use super::record::{Recording, message};
 use super::recorder::Recorder;
-use super::trial::{CrashStateChecker, Findings, Point};
 use super::workload::{Name, Workload, catalogue};
 use crate::overlay::Usage;
-use crate::workers::{self, Done, work};
+use crate::workers::{self, Done, run_cases};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -21,18 +20,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Violations that end a campaign.
-const ENOUGH: usize = 20;
-/// Between two lines of progress.
-const PROGRESS: Duration = Duration::from_secs(5);
+/// Number of violations that ends a campaign.
+const MOST_VIOLATIONS: usize = 20;
+/// Time between two lines of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How much to do.
+/// The extent of a campaign.
 #[derive(Clone, Copy, Debug)]
 pub enum Budget {
     /// This many workloads, at random from all kinds.
     Sample(usize),
-    /// All sequences of one operation on each format and of two on the first, then others until so
-    /// much time has passed.
+    /// All sequences of one operation on each format and of two operations on the first, then
+    /// random workloads until this time has passed.
     Time(Duration),
 }
 
@@ -43,7 +42,7 @@ pub struct Id {
     pub format: String,
     /// The workload.
     pub workload: Name,
-    /// Where power was lost: in the run, and in the recovery. Without, the whole workload is meant.
+    /// The power cuts: in the run, and in the recovery. If empty, the whole workload is meant.
     pub points: Vec<Point>,
 }
 
@@ -76,22 +75,23 @@ pub fn repeat(id: &Id) -> String {
     format!("SPINDLE_CRASH={id} make torture")
 }
 
-/// What came out.
+/// The results of a campaign.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Workloads done.
+    /// Workloads run.
     pub workloads: u64,
     /// States recovered and judged.
     pub states: u64,
-    /// Those of them in which power was lost during a recovery.
+    /// The states among them with a power cut during a recovery.
     pub nested: u64,
-    /// Sessions of other systems before a mount of ours.
+    /// Sessions of other systems before a mount by Spindle.
     pub foreign: u64,
-    /// The most that a recovery asked of its device.
+    /// The most requests and bytes of a recovery.
     pub recovery: Usage,
-    /// How long it took.
+    /// The time that it took.
     pub time: Duration,
-    /// Broken promises, with the states judged by the end of their workload.
+    /// Broken promises: the state, what is wrong, and the number of states judged by the end of its
+    /// workload.
     pub violations: Vec<(Id, String, u64)>,
 }
 
@@ -111,51 +111,52 @@ impl fmt::Display for Report {
 }
 
 impl Report {
-    fn add(&mut self, format: &str, name: &Name, findings: Findings, place: Option<String>) {
+    fn add(&mut self, format: &str, name: &Name, findings: Findings, panicked_at: Option<String>) {
         self.workloads += 1;
         self.states += findings.states;
         self.nested += findings.nested;
         self.foreign += findings.foreign;
         self.recovery = self.recovery.max(findings.recovery);
-        let place = place.map(|place| format!("\nthe last panic was at {place}")).unwrap_or_default();
+        let panic = panicked_at.map(|place| format!("\nthe last panic was at {place}")).unwrap_or_default();
         for (points, what) in findings.violations {
             let id = Id { format: format.to_owned(), workload: name.clone(), points };
-            self.violations.push((id, format!("{what}{place}"), self.states));
+            self.violations.push((id, format!("{what}{panic}"), self.states));
         }
     }
 
     /// Returns the broken promises, with the commands that repeat them.
     #[must_use]
-    pub fn listed(&self) -> String {
-        let listed = self.violations.iter();
-        let listed =
-            listed.map(|(id, what, states)| format!("after {states} states: {}\n{what}\n", repeat(id)));
-        listed.collect::<Vec<_>>().join("\n")
+    pub fn violation_list(&self) -> String {
+        let violations = self.violations.iter();
+        let lines =
+            violations.map(|(id, what, states)| format!("after {states} states: {}\n{what}\n", repeat(id)));
+        lines.collect::<Vec<_>>().join("\n")
     }
 }
 
-/// An image, and the devices that hold it and are not in use.
-struct Base {
+/// An image, and devices that hold it, for one workload at a time each.
+struct ImagePool {
     image: Image,
     idle: Mutex<Vec<Arc<Recorder>>>,
 }
 
-/// A format.
+/// The images of a format.
 struct Format {
-    /// Its image with a log.
-    logged: Base,
-    /// Its image without one: what a first mount makes one on.
-    plain: Base,
+    /// With a log.
+    logged: ImagePool,
+    /// Without a log: the first mount makes one.
+    unlogged: ImagePool,
 }
 
-/// The formats with their images.
+/// The images of all formats, for many workloads.
 pub struct Explorer {
     formats: Vec<Format>,
-    /// How the images that have a log were made; without one there are violations to be seen.
+    /// How the images were made that should have a log; without one there are violations to be
+    /// found.
     log: LogUse,
 }
 
-impl Base {
+impl ImagePool {
     const fn new(image: Image) -> Self {
         Self { image, idle: Mutex::new(Vec::new()) }
     }
@@ -173,11 +174,11 @@ impl Base {
                     }
                     CrashStateChecker::new(&recording, name, device.clone()).explore(only)
                 }
-                Err(what) => Findings::broken(what),
+                Err(what) => Findings::failed(what),
             }
         };
         let findings = catch_unwind(AssertUnwindSafe(run))
-            .unwrap_or_else(|panic| Findings::broken(format!("panic: {}", message(&*panic))));
+            .unwrap_or_else(|panic| Findings::failed(format!("panic: {}", message(&*panic))));
         device.rewind(0);
         self.idle.lock().push(device);
         findings
@@ -192,13 +193,13 @@ impl Explorer {
     #[must_use]
     pub fn new(log: LogUse) -> Self {
         let formats = shapes().into_iter().map(|shape| Format {
-            logged: Base::new(Image::new(&shape, log)),
-            plain: Base::new(Image { log, ..Image::new(&shape, LogUse::Never) }),
+            logged: ImagePool::new(Image::new(&shape, log)),
+            unlogged: ImagePool::new(Image { log, ..Image::new(&shape, LogUse::Never) }),
         });
         Self { formats: formats.collect(), log }
     }
 
-    /// Returns the workloads that are always done: format and name.
+    /// Returns the fixed set of workloads: format and name.
     fn fixed(&self) -> Vec<(usize, Name)> {
         let mut fixed = Vec::new();
         let syncs = 0..operation::Sync::ALL.len();
@@ -236,12 +237,12 @@ impl Explorer {
         (format, name)
     }
 
-    fn base(&self, format: usize, name: &Name) -> &Base {
+    fn base(&self, format: usize, name: &Name) -> &ImagePool {
         let format = &self.formats[format];
-        if matches!(name, Name::FirstMount(..)) { &format.plain } else { &format.logged }
+        if matches!(name, Name::FirstMount(..)) { &format.unlogged } else { &format.logged }
     }
 
-    /// Explores, and prints progress on standard error now and then.
+    /// Runs workloads, and prints progress on standard error every few seconds.
     ///
     /// # Panics
     /// If a thread cannot be started.
@@ -250,10 +251,10 @@ impl Explorer {
         let start = SystemClock.monotonic();
         let since = || SystemClock.monotonic().saturating_sub(start);
         let mut fixed = self.fixed();
-        let lots = match budget {
+        let sampled = match budget {
             Budget::Sample(count) => {
                 fixed.shuffle(&mut SmallRng::seed_from_u64(seed));
-                // Nothing else is likely to show what these show.
+                // Hardly any other workload reaches the situations of these.
                 fixed.sort_by_key(|(_, name)| !matches!(name, Name::Aimed(_)));
                 fixed.truncate(count - count / 4);
                 workers::Budget::Cases(count as u64 / 4)
@@ -270,13 +271,13 @@ impl Explorer {
             };
             let take = |done: Done<Findings>| {
                 let (format, name) = case(done.id);
-                report.add(self.name(format), &name, done.result, done.place);
+                report.add(self.name(format), &name, done.result, done.panicked_at);
                 report.time = since();
-                if report.time > printed + PROGRESS {
+                if report.time > printed + PROGRESS_INTERVAL {
                     printed = report.time;
                     eprintln!("{report}; {} of {total} fixed workloads", report.workloads.min(total));
                 }
-                if report.violations.len() < ENOUGH {
+                if report.violations.len() < MOST_VIOLATIONS {
                     ControlFlow::Continue(())
                 } else {
                     ControlFlow::Break(())
@@ -286,15 +287,15 @@ impl Explorer {
                 let (format, workload) = case(id);
                 repeat(&Id { format: self.name(format).into(), workload, points: Vec::new() })
             };
-            work(rounds, run, take, id);
+            run_cases(rounds, run, take, id);
         };
         let at = |id: u64| usize::try_from(id).expect("an index");
         each(&|id| fixed[at(id)].clone(), workers::Budget::Cases(total));
-        let lots = match lots {
+        let sampled = match sampled {
             workers::Budget::Time(time) => workers::Budget::Time(time.saturating_sub(since())),
             other => other,
         };
-        each(&|id| self.random_workload(&mut SmallRng::seed_from_u64(seed.rotate_left(32) ^ id)), lots);
+        each(&|id| self.random_workload(&mut SmallRng::seed_from_u64(seed.rotate_left(32) ^ id)), sampled);
         report.time = since();
         report
     }
@@ -303,7 +304,7 @@ impl Explorer {
         self.formats[format].logged.image.name
     }
 
-    /// Repeats a state, or a whole workload, and prints what is done.
+    /// Repeats a state or a whole workload, and prints what is done.
     ///
     /// # Panics
     /// If there is no such format.

@@ -1,13 +1,12 @@
-//! Another system's session between two of ours: it mounts what a crash or a clean end of ours has
-//! left, changes something and goes, and nothing that it wrote is lost. (Linux mounts these file
-//! systems read-only and writes nothing, so what comes after its session is what comes without
-//! one.)
+//! A session of another system between two sessions of Spindle: it mounts the file system after a
+//! crash or a clean unmount, changes something and ends, and none of its changes may be lost. Linux
+//! mounts these file systems read-only, so a session of it changes nothing and is not simulated.
 //!
-//! None of these systems knows of a log of ours, but for NetBSD of one in its own place, which it
-//! replays. What they find else is the state of the last checkpoint, and they work on that; a state
-//! in which their `fsck` would find something is passed over. What each leaves in the superblock is
-//! written down here field by field, as their kernels do it: what they set at a mount and at its
-//! end, and what they leave alone.
+//! None of these systems knows Spindle's log, except that NetBSD replays a log in its own place.
+//! The others find the state of the last checkpoint, and change that; a state in which their `fsck`
+//! would find damage is skipped. The fields that each system sets in the superblock at its mount
+//! and at the end of the session, and those that it leaves alone, are set here as its kernel does
+//! it.
 
 use super::images;
 use super::operation::{Driver, Op};
@@ -24,29 +23,30 @@ use spindle_vfs::{AtimePolicy, FileKind, FileSystem, RenameMode};
 use std::fmt;
 use std::sync::Arc;
 
-/// Byte of the superblock where the kernels of 4.4BSD keep pointers.
+/// Byte offset in the superblock of the pointers that the kernels of 4.4BSD keep there.
 const KERNEL_POINTERS: usize = 728;
-/// The bytes of a header of a log that are ours alone.
+/// The bytes of a log header that only Spindle uses.
 const STAMP: std::ops::Range<usize> = 80..228;
 
-/// A system that has the file system between two mounts of ours, and how its session ends.
+/// A system that mounts the file system between two sessions of Spindle, and the end of its
+/// session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
-    /// FreeBSD: checks it, mounts it, unmounts it.
+    /// FreeBSD: checks, mounts and unmounts the file system.
     FreeBsd,
-    /// FreeBSD with soft updates and their journal: it is reset in the middle.
+    /// FreeBSD with soft updates and their journal: the machine is reset during the session.
     FreeBsdReset,
-    /// NetBSD without its log: mounts it as it is, and unmounts it.
+    /// NetBSD without its log: mounts the file system without a check, and unmounts it.
     NetBsd,
-    /// NetBSD, which renames something and is reset before it writes the superblock again.
+    /// NetBSD without its log: renames a file, and is reset before it writes the superblock again.
     NetBsdReset,
-    /// NetBSD with its log, where the log is in NetBSD's place: goes on with it, and unmounts.
+    /// NetBSD with its log, if the log is in NetBSD's place: continues the log, and unmounts.
     NetBsdLogged,
-    /// NetBSD with its log, which is reset after a sync.
+    /// NetBSD with its log: is reset after a sync.
     NetBsdLoggedReset,
-    /// OpenBSD: checks it, mounts it, unmounts it.
+    /// OpenBSD: checks, mounts and unmounts the file system.
     OpenBsd,
-    /// Solaris: checks it, mounts it without its log, unmounts it.
+    /// Solaris: checks the file system, mounts it without a log, and unmounts it.
     Solaris,
 }
 
@@ -63,7 +63,7 @@ impl System {
         Self::Solaris,
     ];
 
-    /// Returns true if it checks what was not left clean before it mounts it.
+    /// Returns true if it checks a file system that is not clean before it mounts it.
     const fn checks(self) -> bool {
         matches!(self, Self::FreeBsd | Self::FreeBsdReset | Self::OpenBsd | Self::Solaris)
     }
@@ -77,7 +77,7 @@ impl System {
         }
     }
 
-    /// Returns what it does in its session.
+    /// Returns the operations of its session.
     fn operations(self) -> Vec<Op> {
         let name = |name: &str| name.to_owned();
         let rename = Op::Rename(name("bar"), name("theirs"), RenameMode::Replace);
@@ -110,12 +110,12 @@ impl fmt::Display for System {
     }
 }
 
-/// Has `system` mount what is on the medium and work with it; returns what it leaves there, as a
-/// tree. None if it does not mount this, or its check would find something to repair. The medium is
-/// not taken back.
+/// Runs a session of `system` on the medium, and returns the tree that it leaves. Returns none if
+/// `system` does not mount this, or its check would find something to repair. The changes stay on
+/// the medium.
 ///
 /// # Errors
-/// What went wrong on the way, which is no fault of what is looked at.
+/// What went wrong in the simulation.
 pub fn session(device: &Arc<Recorder>, system: System) -> Result<Option<Tree>, String> {
     let message = |e: spindle_vfs::Error| format!("{system}: {e}");
     let Ok(mut found) = Superblock::open(&**device) else { return Ok(None) };
@@ -123,14 +123,13 @@ pub fn session(device: &Arc<Recorder>, system: System) -> Result<Option<Tree>, S
         return Ok(None);
     }
     if matches!(system, System::NetBsdLogged | System::NetBsdLoggedReset) {
-        return logged(device, system, found.log_place()).map(Some);
+        return netbsd_with_log(device, system, found.log_place()).map(Some);
     }
     let mut was_clean = found.is_clean();
     if found.dialect == Dialect::NetBsd
         && let FoundLog::Recovery(replay) = FoundLog::look(&**device, &found).map_err(message)?
     {
-        // The others would not see that there is a log. NetBSD frees its orphans, which is not
-        // modelled.
+        // The other systems would not see the log. NetBSD frees its orphans, which is not modelled.
         if !matches!(system, System::NetBsd | System::NetBsdReset) || replay.orphans().next().is_some() {
             return Ok(None);
         }
@@ -142,17 +141,17 @@ pub fn session(device: &Arc<Recorder>, system: System) -> Result<Option<Tree>, S
         return Ok(None);
     }
     let tree = without_log(device, found.log_place(), || {
-        // What was torn in the writing they refuse, until it is repaired from a copy.
-        if Superblock::open(&**device).is_err() { Ok(None) } else { work(device, system).map(Some) }
+        // These systems refuse a torn superblock until it is repaired from a copy.
+        if Superblock::open(&**device).is_err() { Ok(None) } else { change_files(device, system).map(Some) }
     })?;
     let Some(tree) = tree else { return Ok(None) };
-    leave(device, system, &found, was_clean).map_err(message)?;
+    write_superblock(device, system, &found, was_clean).map_err(message)?;
     Ok(Some(tree))
 }
 
-/// Returns a session of NetBSD with the log in its place. Its log is ours but for the stamp, which
-/// it does not know.
-fn logged(device: &Arc<Recorder>, system: System, place: Option<LogPlace>) -> Result<Tree, String> {
+/// Runs a session of NetBSD with the log in its place, and returns the tree that it leaves. The log
+/// is written like ours, without the stamp, which NetBSD does not know.
+fn netbsd_with_log(device: &Arc<Recorder>, system: System, place: Option<LogPlace>) -> Result<Tree, String> {
     let message = |e: spindle_vfs::Error| format!("{system}: {e}");
     let clock = images::clock();
     clock.advance(500);
@@ -180,14 +179,14 @@ fn logged(device: &Arc<Recorder>, system: System, place: Option<LogPlace>) -> Re
     Ok(tree)
 }
 
-/// Returns true if a check finds more than that the file system is in use.
+/// Returns true if a check finds damage, or cannot run.
 fn is_damaged(device: &dyn Device) -> bool {
     let options = Options { limit: 10, ..Options::default() };
     let report = check(device, &options, &mut |_| ());
     report.map_or(true, |report| report.findings.iter().any(|found| found.severity == Severity::Damage))
 }
 
-/// Does `work` while the headers of the log are out of the way, and puts them back.
+/// Runs `work` while the headers of the log are zero, and restores them.
 fn without_log<T>(
     device: &Arc<Recorder>,
     place: Option<LogPlace>,
@@ -202,8 +201,8 @@ fn without_log<T>(
     done
 }
 
-/// Does what the system does to files.
-fn work(device: &Arc<Recorder>, system: System) -> Result<Tree, String> {
+/// Mounts the file system without a log, and runs the operations of the system.
+fn change_files(device: &Arc<Recorder>, system: System) -> Result<Tree, String> {
     let message = |e: spindle_vfs::Error| format!("{system}: {e}");
     let clock = images::clock();
     clock.advance(500);
@@ -217,7 +216,7 @@ fn work(device: &Arc<Recorder>, system: System) -> Result<Tree, String> {
     let fs = Ffs::open(device.clone(), clock, &options).map_err(message)?;
     let mut driver = Driver::new(&fs);
     for (n, op) in system.operations().iter().enumerate() {
-        // Where what it works on is not there, or there is no space, it does something else.
+        // An operation may fail, because its file is not there or space is missing.
         let _ = driver.apply(op, (1 << 40) + n as u64, usize::MAX);
     }
     let tree = Tree::of(&fs, std::iter::empty()).map_err(|e| format!("{system}: {e}"))?;
@@ -225,9 +224,9 @@ fn work(device: &Arc<Recorder>, system: System) -> Result<Tree, String> {
     Ok(tree)
 }
 
-/// Writes the superblock as the system leaves it; `found` is what it was at the mount, clean or
-/// not, perhaps by a replay.
-fn leave(
+/// Writes the superblock as the system leaves it. `found` is the superblock at the mount;
+/// `was_clean` is true if it was clean then, perhaps after a replay.
+fn write_superblock(
     device: &Arc<Recorder>,
     system: System,
     found: &Superblock,
@@ -255,11 +254,10 @@ fn leave(
         fs.fs_clean = 2;
     }
     if netbsd && (reset || !was_clean) {
-        // It sets the time only with what it writes of its own accord.
+        // NetBSD sets the time only when it writes the superblock for another reason.
         (fs.fs_time, fs.fs_old_time) = (found.fs.fs_time, found.fs.fs_old_time);
     }
-    // Kernels write where it was mounted; those of NetBSD and OpenBSD their pointers, too, behind
-    // that.
+    // Kernels write the mount point; NetBSD and OpenBSD also write kernel pointers.
     fs.fs_fsmnt[..4].copy_from_slice(b"/mnt");
     fs.encode(&mut raw, endian);
     if matches!(system, System::NetBsd | System::NetBsdReset | System::OpenBsd) && left.layout.flags_updated {
@@ -273,11 +271,12 @@ fn leave(
     Ok(device.flush()?)
 }
 
-/// Mounts what another system has left, which is `theirs`: either nothing is written, and what is
-/// there reads as they left it, or it is taken over whole.
+/// Mounts the file system after a session of `system`, which has left the tree `theirs`. Either
+/// nothing is written and the tree reads the same, or Spindle mounts it for writing with all of the
+/// tree.
 ///
 /// # Errors
-/// What of theirs was lost.
+/// The changes of the other system that were lost.
 pub fn survives(device: &Arc<Recorder>, system: System, theirs: &Tree) -> Result<(), String> {
     let clock = images::clock();
     clock.advance(2000);
@@ -293,7 +292,7 @@ pub fn survives(device: &Arc<Recorder>, system: System, theirs: &Tree) -> Result
     let tree = Tree::of(&fs, std::iter::empty()).map_err(|e| format!("after {system}: {e}"))?;
     let differences = theirs.differences(&tree);
     if !differences.is_empty() {
-        return Err(format!("after {system}, what it wrote is lost:\n{}", differences.join("\n")));
+        return Err(format!("after {system}, its changes are lost:\n{}", differences.join("\n")));
     }
     if fs.read_only() {
         return unwritten("opened read-only");
@@ -307,7 +306,7 @@ pub fn survives(device: &Arc<Recorder>, system: System, theirs: &Tree) -> Result
     fs.unmount().map_err(|e| format!("after {system}: unmount: {e}"))?;
     drop(fs);
     if is_damaged(&**device) {
-        return Err(format!("after {system} and a session of ours there is damage"));
+        return Err(format!("after {system} and a session of Spindle there is damage"));
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
-//! The file systems that crash: small, one of each format, filled with junk once so that stale
-//! bytes differ from zeros, and then with the tree that all workloads start from.
+//! The file systems that the workloads run on: small, one of each format. Each is filled once with
+//! junk, so that stale bytes differ from zeros, and then with the tree that all workloads start
+//! from.
 
 use super::operation::{Driver, Op};
 use super::oracle::Tree;
@@ -17,32 +18,32 @@ use spindle_ondisk::Endian;
 use spindle_vfs::{AtimePolicy, Error, FileKind, FileSystem, Limits, Privilege, Result};
 use std::sync::Arc;
 
-/// Serial numbers of the writes that made the tree; those of workloads are below.
+/// First serial number of the writes that make the tree; those of workloads are smaller.
 const FIRST_SERIAL: u64 = 1 << 32;
 /// Sectors of the log.
 const LOG_SECTORS: u64 = 112;
 
-/// A format to crash.
+/// A format, and how it is mounted.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Its name, in the numbers of states.
+    /// Its name, as in the names of states.
     pub name: &'static str,
-    /// How to make it.
+    /// The parameters of newfs.
     pub parameters: Parameters,
-    /// How it is mounted.
+    /// The kind of mount.
     pub mounting: Mounting,
 }
 
-/// How a file system is mounted while a workload runs.
+/// The kind of mount while a workload runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mounting {
-    /// As on a block device, each operation at a time of its own.
+    /// As on a block device. Each operation has its own time.
     Plain,
-    /// As on an image file, where large writes go straight to the device; straight are all of this
+    /// As on an image file, where large writes go directly to the device: those of at least this
     /// many bytes. All operations are done within one tick of the clock.
     Straight(usize),
-    /// Data goes to the device as soon as there is more than a little of it.
-    /// All operations are done within one tick of the clock.
+    /// With little memory for delayed writes, so data goes to the device early. All operations are
+    /// done within one tick of the clock.
     Eager,
 }
 
@@ -61,26 +62,26 @@ impl Mounting {
         }
     }
 
-    /// Returns true if time goes on between operations.
+    /// Returns true if the clock advances between operations.
     #[must_use]
     pub fn ticks(self) -> bool {
         self == Self::Plain
     }
 }
 
-/// A file system with the tree in it, cleanly unmounted.
+/// An image of a file system with the tree in it, cleanly unmounted.
 pub struct Image {
-    /// Its format.
+    /// The name of its format.
     pub name: &'static str,
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// Bytes that its device writes wholly or not at all.
+    /// Bytes of a sector of its device, which is written wholly or not at all.
     pub sector_bytes: u32,
-    /// What its format can hold.
+    /// The limits of its format.
     pub limits: Limits,
-    /// How it is opened.
+    /// The use of a log when it is opened.
     pub log: LogUse,
-    /// How it is mounted while a workload runs.
+    /// The kind of mount while a workload runs.
     pub mounting: Mounting,
 }
 
@@ -123,7 +124,8 @@ pub fn shapes() -> Vec<Shape> {
         ),
         named("ufs2-netbsd", Parameters { dialect: Some(Dialect::NetBsd), ..shape(8192, 1024) }),
         named("ufs1-freebsd", ufs1(Dialect::FreeBsd, Endian::Little)),
-        // Big-endian, it has no log: the systems do not agree on its order.
+        // With big-endian numbers there would be no log: NetBSD's kernels do not agree on its byte
+        // order.
         named("ufs1-netbsd", ufs1(Dialect::NetBsd, Endian::Little)),
         named(
             "ufs1-44bsd",
@@ -205,7 +207,7 @@ fn plant(fs: &dyn FileSystem) -> Result<()> {
     Ok(())
 }
 
-/// Opens a file system as all of this crate does where it is crashed.
+/// Opens a file system with the settings of [`Mounting::Plain`].
 ///
 /// # Errors
 /// Those of opening it.
@@ -213,7 +215,7 @@ pub fn open(device: Arc<dyn Device>, clock: Arc<ManualClock>, log: LogUse) -> Re
     open_as(device, clock, log, Mounting::Plain)
 }
 
-/// [`open`] with the settings of a mount.
+/// Opens a file system with the settings of a kind of mount.
 ///
 /// # Errors
 /// Those of opening it.
@@ -235,7 +237,7 @@ pub fn open_as(
     Ffs::open(device, clock, &options)
 }
 
-/// Returns the clock of all images.
+/// Returns a clock that shows the time at which images are made.
 #[must_use]
 pub fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(MADE))
@@ -272,19 +274,19 @@ impl Image {
         Ok(limits)
     }
 
-    /// Returns a device that holds it.
+    /// Returns a device that holds the image.
     #[must_use]
     pub fn device(&self) -> MemoryDevice {
         MemoryDevice::from_bytes(&self.bytes).with_sectors(self.sector_bytes)
     }
 
-    /// Returns a device that holds it, and keeps a journal.
+    /// Returns a device that holds the image and records events.
     #[must_use]
     pub fn recorder(&self) -> Recorder {
         Recorder::new(self.bytes.clone(), self.sector_bytes)
     }
 
-    /// Returns what is in it.
+    /// Returns the tree in the image.
     ///
     /// # Panics
     /// If it cannot be read.
@@ -295,7 +297,7 @@ impl Image {
     }
 }
 
-/// Writes bytes of a file that is gone afterwards over all free space.
+/// Fills all free space with a file, and removes the file.
 fn fill_with_junk(fs: &Ffs) -> Result<()> {
     let mut driver = Driver::new(fs);
     let junk = || "junk".to_owned();
@@ -303,7 +305,7 @@ fn fill_with_junk(fs: &Ffs) -> Result<()> {
     let ino = driver.resolve("junk")?;
     let mut at = 0;
     loop {
-        // A byte that bytes_of gives, too, but never so many of them.
+        // `bytes_of` can return this byte, too, but not so many times in sequence.
         match fs.write(ino, at, &[0xdd; 4096], Privilege::Root) {
             Ok(written) => at += written as u64,
             Err(Error::NoSpace) => break,
@@ -319,10 +321,9 @@ fn fill_with_junk(fs: &Ffs) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Promise: crashes on NetBSD's formats are crashes of NetBSD's own log, which no name leads
-    /// to.
+    /// Promise: images of NetBSD's dialect have NetBSD's own log, which has no name.
     #[test]
-    fn netbsds_formats_have_netbsds_log() {
+    fn netbsd_images_have_netbsds_log() {
         for shape in shapes().iter().filter(|shape| shape.name.contains("netbsd")) {
             let image = Image::new(shape, LogUse::Wanted);
             let superblock = spindle_ffs::Superblock::open(&*Arc::new(image.device())).unwrap();

@@ -1,7 +1,7 @@
-//! Operations by path, and the driver that carries them out on any file system.
+//! Operations by path, and the driver that runs them on any file system.
 //!
-//! Each write has a serial number, and its bytes depend on it and on nothing else, so that bytes
-//! found after a crash show which write they are of.
+//! Each write has a serial number, which alone determines its bytes. So bytes that are found after
+//! a crash show which write they come from.
 
 use super::oracle::Tree;
 use spindle_vfs::{
@@ -15,11 +15,11 @@ use std::ops::Range;
 /// One operation. Paths are relative to the root, with `/` between names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Makes an inode that is no symbolic link.
+    /// Makes a file that is no symbolic link.
     Create(String, FileKind),
-    /// Makes a symbolic link whose target has so many bytes.
+    /// Makes a symbolic link with a target of this many bytes.
     Symlink(String, usize),
-    /// Gives the first another name.
+    /// Links the file of the first path as the second.
     Link(String, String),
     /// Removes a name.
     Unlink(String),
@@ -29,21 +29,22 @@ pub enum Op {
     Rename(String, String, RenameMode),
     /// Sets the size in bytes.
     Truncate(String, u64),
-    /// Writes so many bytes at an offset.
+    /// Writes bytes: offset and length.
     Write(String, u64, usize),
-    /// Allocates, zeroes or frees so many bytes at an offset.
+    /// Allocates, zeroes or frees bytes: offset and length.
     Fallocate(String, FallocateMode, u64, u64),
     /// Sets the permission bits.
     Chmod(String, u32),
     /// Sets owner and group.
     Chown(String, u32, u32),
-    /// Sets an extended attribute to a value of so many bytes.
+    /// Sets an extended attribute to a value of this many bytes.
     SetXattr(String, &'static str, usize),
     /// Removes an extended attribute.
     RemoveXattr(String, &'static str),
-    /// Opens the first; the second, which begins with `#`, then means this inode, named or not.
+    /// Opens the first path. The second, which begins with `#`, then stands for this inode, even
+    /// without a name.
     Open(String, String),
-    /// Closes what was opened as this.
+    /// Closes the inode that this stands for.
     Close(String),
 }
 
@@ -69,12 +70,12 @@ impl fmt::Display for Op {
     }
 }
 
-/// What is made durable after an operation.
+/// The files that are made durable after an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
     /// Nothing.
     None,
-    /// The file that the operation is about; of a removal, its directory.
+    /// The file of the operation; after a removal, the directory.
     Fsync,
     /// The same file, only its data and size.
     Fdatasync,
@@ -90,7 +91,7 @@ impl Sync {
 /// Returns the bytes of write `serial`.
 #[must_use]
 pub fn bytes_of(serial: u64, len: usize) -> Vec<u8> {
-    // Never zero: a zero byte is one that nobody wrote.
+    // Never zero, so that a zero byte is one that was not written.
     let mut x = serial.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     std::iter::repeat_with(|| {
         x ^= x << 13;
@@ -108,7 +109,7 @@ pub fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// Carries operations out on a file system.
+/// Runs operations on a file system.
 pub struct Driver<'a> {
     fs: &'a dyn FileSystem,
     open: BTreeMap<String, Ino>,
@@ -121,7 +122,7 @@ impl<'a> Driver<'a> {
         Self { fs, open: BTreeMap::new() }
     }
 
-    /// Returns the tree, with the files that are held open.
+    /// Returns the tree, with the files that are open.
     ///
     /// # Errors
     /// The first of the file system's, with its path.
@@ -134,7 +135,7 @@ impl<'a> Driver<'a> {
         self.open.values().copied()
     }
 
-    /// Returns the inode at a path, or that an open file is.
+    /// Returns the inode of a path, or of an open file.
     ///
     /// # Errors
     /// Those of looking it up.
@@ -164,8 +165,8 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Carries out an operation; gives the bytes written, of a write. A write stops after `limit`
-    /// bytes: as far as another file system got when its space ran out.
+    /// Runs an operation, and returns the bytes that a write has written. A write stops after
+    /// `limit` bytes, where the space of another file system ran out.
     ///
     /// # Errors
     /// Those of the file system.
@@ -223,7 +224,7 @@ impl<'a> Driver<'a> {
         .map(|()| 0)
     }
 
-    /// Returns the file that an operation was about, after it: what [`Sync::Fsync`] makes durable.
+    /// Returns the file that [`Sync::Fsync`] makes durable after an operation.
     ///
     /// # Errors
     /// Those of looking it up.
@@ -246,7 +247,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Goes on with a write that wrote the bytes before `rest`, to the end of `rest`: as a
+    /// Continues a write that has written the bytes before `rest`, to the end of `rest`, as a
     /// front-end does.
     ///
     /// # Errors
@@ -261,7 +262,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Makes durable what `sync` says.
+    /// Makes the files durable that `sync` says.
     ///
     /// # Errors
     /// Those of the file system.

@@ -1,30 +1,30 @@
-//! What may be found after a crash: the versions that a file system went through, and the judgement
-//! of what was recovered.
+//! The versions that a file system went through, and the judgement of a tree that was recovered
+//! after a crash.
 //!
-//! Version `n` is the tree after `n` operations. What is recovered must be version `k` for some `k`
-//! from the last promise of everything up to the operation under way: names, kinds, permissions,
-//! owners, link counts, sizes, targets, extended attributes. Times are not looked at. Each byte of
-//! a file must be what it was at some version from `k` on, because data written over blocks that a
-//! file had goes in place; so zeros that nobody wrote, another file's bytes and a former file's are
-//! distinguished from data. A promise about one file (`fsync`) asks the same of that file from the
-//! version of the promise on.
+//! Version `n` is the tree after `n` operations. The recovered tree must be version `k` for some
+//! `k` from the last promise about everything up to the operation that was running: names, kinds,
+//! permissions, owners, link counts, sizes, targets, extended attributes. Times are not compared.
+//! Each byte of a file must be the byte of some version from `k` on, because data is overwritten in
+//! place. So zeros that were never written, bytes of other files and bytes of removed files are
+//! found. A promise about one file (`fsync`) requires the same of that file from the version of the
+//! promise on.
 
 use spindle_vfs::{self as vfs, FileKind, FileSystem, Ino};
 use std::collections::HashMap;
 use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::Arc;
 
-/// What the file system keeps for itself.
-const OWN: &[u8] = b".spindlelog";
-/// Largest file that is read, in bytes: no workload makes one as large.
+/// The file of the log, which is not part of the tree.
+const LOG_FILE: &[u8] = b".spindlelog";
+/// Largest file that is read, in bytes; no workload makes a larger one.
 const LARGEST: u64 = 16 << 20;
 
-/// A file as the tree shows it under one path.
+/// A path, and the file that it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Path from the root.
     pub path: String,
-    /// The first path, in the order of paths, that leads to the same file.
+    /// The index of the first node of the same file.
     pub first: usize,
     /// Kind.
     pub kind: FileKind,
@@ -32,7 +32,7 @@ pub struct Node {
     pub perm: u32,
     /// Owner and group.
     pub owner: (u32, u32),
-    /// Names.
+    /// Number of names.
     pub nlink: u32,
     /// Bytes; of directories 0.
     pub size: u64,
@@ -48,16 +48,16 @@ pub type Identity = (Ino, u64);
 /// A whole tree at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
-    /// By path.
+    /// The nodes, in the order of their paths.
     pub nodes: Vec<Node>,
-    /// Whose they are.
+    /// The file of each node.
     pub identities: Vec<Identity>,
-    /// The bytes of regular files, also of orphans.
+    /// The bytes of regular files, orphans included.
     pub contents: HashMap<Identity, Arc<[u8]>>,
 }
 
 impl Tree {
-    /// Reads everything, and `held` files, which may have no name.
+    /// Reads the whole tree, and the open files `held`, which may be orphans.
     ///
     /// # Errors
     /// The first of the file system's, with its path.
@@ -88,7 +88,7 @@ impl Tree {
             FileKind::Directory => {
                 let slash = if path.is_empty() { "" } else { "/" };
                 fs.readdir(ino, 0, &mut |entry| {
-                    if ![&b"."[..], b"..", OWN].contains(&entry.name) {
+                    if ![&b"."[..], b"..", LOG_FILE].contains(&entry.name) {
                         let name = entry.name.escape_ascii();
                         below.push((format!("{path}{slash}{name}"), entry.ino));
                     }
@@ -145,7 +145,7 @@ impl Tree {
         (self.nodes, self.identities) = sorted.unzip();
     }
 
-    /// Returns how another tree differs from this one, bytes and all.
+    /// Returns the differences of another tree from this one, the bytes of files included.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut differences = compare(&other.nodes, &self.nodes);
@@ -166,16 +166,16 @@ impl Tree {
     }
 }
 
-/// What was promised when a call returned.
+/// A promise, which a call makes when it returns: a state is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promise {
-    /// The version at that time.
+    /// The version whose state is durable.
     pub version: usize,
-    /// Whose state.
+    /// The files whose state is durable.
     pub of: Promised,
 }
 
-/// Of what a state was promised.
+/// The files that a promise is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promised {
     /// Everything.
@@ -186,7 +186,7 @@ pub enum Promised {
     Data(Identity),
 }
 
-/// The versions a file system went through, and what was promised.
+/// The versions that a file system went through, and the promises made.
 #[derive(Debug, Default)]
 pub struct History {
     versions: Vec<Tree>,
@@ -196,7 +196,7 @@ pub struct History {
 impl History {
     /// Adds the next version.
     pub fn add(&mut self, mut tree: Tree) {
-        // What did not change takes no memory.
+        // Contents that did not change are shared.
         if let Some(last) = self.versions.last() {
             for (identity, bytes) in &mut tree.contents {
                 if let Some(known) = last.contents.get(identity).filter(|known| *known == bytes) {
@@ -216,31 +216,31 @@ impl History {
         self.versions.len().checked_sub(1).expect("a version")
     }
 
-    /// Notes a promise of the last version; gives the number of promises.
+    /// Notes a promise about the last version, and returns the number of promises.
     pub fn promise(&mut self, of: Promised) -> usize {
         let version = self.last();
         self.promises.push(Promise { version, of });
         self.promises.len()
     }
 
-    /// Returns the promises given, in order.
+    /// Returns the promises made, in order.
     #[must_use]
     pub fn promises(&self) -> &[Promise] {
         &self.promises
     }
 
-    /// Returns the versions that may be found when `promises` promises had been given and the
-    /// operation to version `latest` had begun.
+    /// Returns the versions that may be found after a crash, if `promises` promises had been made
+    /// and the operation to version `latest` had begun.
     #[must_use]
     pub fn range(&self, promises: usize, latest: usize) -> RangeInclusive<usize> {
         let all = self.promises[..promises].iter().filter(|promise| promise.of == Promised::All);
         all.map(|promise| promise.version).max().unwrap_or(0)..=latest.min(self.last())
     }
 
-    /// Finds the version that was recovered, the latest that fits.
+    /// Returns the version that was recovered, the latest that fits.
     ///
     /// # Errors
-    /// What speaks against the version that fits best.
+    /// The differences from the version that fits best.
     ///
     /// # Panics
     /// If there were not so many promises and versions.
@@ -258,15 +258,15 @@ impl History {
         }
         let (k, differences) = against.expect("a range has a version");
         Err(format!(
-            "none of the versions {} to {} was recovered; nearest is {k}:\n{}",
+            "none of the versions {} to {} was recovered; the nearest is {k}:\n{}",
             range.start(),
             range.end(),
             differences.join("\n")
         ))
     }
 
-    /// Returns how a tree differs from version `k`; `None` if it does not. The bytes of the file
-    /// `except` are not looked at.
+    /// Returns how a tree differs from version `k`, or none. The bytes of the file `except` are not
+    /// compared.
     #[must_use]
     pub fn differs(&self, found: &Tree, k: usize, except: Option<Ino>) -> Option<String> {
         let expected = &self.versions[k];
@@ -274,8 +274,8 @@ impl History {
         if differences.is_empty() {
             let identities = found.identities.iter().zip(&expected.identities);
             for (node, (now, then)) in found.nodes.iter().zip(identities) {
-                let looked_at = node.kind == FileKind::Regular && except != Some(now.0);
-                if looked_at && found.contents.get(now) != expected.contents.get(then) {
+                let is_compared = node.kind == FileKind::Regular && except != Some(now.0);
+                if is_compared && found.contents.get(now) != expected.contents.get(then) {
                     differences.push(format!("/{} has other bytes", node.path));
                 }
             }
@@ -283,14 +283,14 @@ impl History {
         (!differences.is_empty()).then(|| differences.join("\n"))
     }
 
-    /// Returns what speaks against version `k`.
+    /// Returns the differences of a recovered tree from version `k`.
     fn differences(&self, found: &Tree, k: usize, promises: usize, latest: usize) -> Vec<String> {
         let mut differences = compare(&found.nodes, &self.versions[k].nodes);
         if !differences.is_empty() {
             return differences;
         }
         for promise in self.promises[..promises].iter().filter(|promise| promise.version > k) {
-            differences.extend(self.breach(k, promise));
+            differences.extend(self.broken_promise(k, promise));
         }
         for (n, node) in found.nodes.iter().enumerate().filter(|(n, node)| node.first == *n) {
             if node.kind == FileKind::Regular {
@@ -301,15 +301,14 @@ impl History {
                 });
                 let oldest = oldest.map(|promise| promise.version).max().unwrap_or(k).max(k);
                 let bytes = &found.contents[&found.identities[n]];
-                differences.extend(self.foreign(&node.path, identity, bytes, oldest..=latest));
+                differences.extend(self.unknown_bytes(&node.path, identity, bytes, oldest..=latest));
             }
         }
         differences
     }
 
-    /// Returns how version `k`, which is older, breaks a promise about the names and attributes of
-    /// a file.
-    fn breach(&self, k: usize, promise: &Promise) -> Option<String> {
+    /// Returns how the older version `k` breaks a promise about the names and attributes of a file.
+    fn broken_promise(&self, k: usize, promise: &Promise) -> Option<String> {
         let (then, now) = (&self.versions[promise.version], &self.versions[k]);
         let kept = match promise.of {
             Promised::All => true,
@@ -325,8 +324,8 @@ impl History {
         (!kept).then(|| format!("version {k} does not keep {promise:?}"))
     }
 
-    /// Returns the bytes that the file had at none of the versions.
-    fn foreign(
+    /// Returns a description of the bytes that the file had in none of the versions, if any.
+    fn unknown_bytes(
         &self,
         path: &str,
         identity: Identity,
@@ -350,7 +349,7 @@ impl History {
         ))
     }
 
-    /// Returns the origin of bytes, for a message.
+    /// Returns a description of the file that bytes come from.
     fn origin(&self, bytes: &[u8]) -> String {
         let sample = &bytes[..bytes.len().min(8)];
         if sample.iter().all(|&byte| byte == 0) {

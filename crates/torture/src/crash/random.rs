@@ -1,4 +1,4 @@
-//! Long random workloads: more files, several commits, a log that comes round again and again, and
+//! Long random workloads: more files, several commits, a log that wraps around many times, and
 //! disks that are nearly full.
 
 use super::images;
@@ -9,21 +9,22 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use spindle_vfs::{FallocateMode, FileKind, Limits, RenameMode};
 
-/// Where files may be.
+/// Directories of the files.
 const DIRS: [&str; 6] = ["", "A/", "B/", "D/", "A/C/", "newdir/"];
 const NAMES: [&str; 8] = ["foo", "bar", "x", "sparse", "new", "tmp", "C", "a-name-that-is-somewhat-longer"];
 const XATTRS: [&str; 3] = ["user.a", "user.b", "user.longer-name"];
-/// Sizes around which offsets crowd.
+/// Offsets are often near these.
 const BORDERS: [u64; 7] = [0, 512, 1024, 4096, 8192, 49_152, 98_304];
-/// Bytes of the ballast that nearly fills the file system, in pieces.
+/// Bytes of the file that nearly fills the file system; it is written in pieces.
 const BALLAST: std::ops::Range<u64> = 500_000..800_000;
 const BALLAST_PIECE: u64 = 60_000;
 
-struct Dice {
+/// Makes random operations.
+struct Generator {
     rng: SmallRng,
 }
 
-impl Dice {
+impl Generator {
     fn path(&mut self) -> String {
         let dir = if self.rng.random_bool(0.5) { "" } else { DIRS.choose(&mut self.rng).expect("dirs") };
         let name = NAMES.choose(&mut self.rng).expect("names");
@@ -92,14 +93,14 @@ impl Dice {
     }
 }
 
-/// Returns the steps for a seed; with `full`, on a file system that a first file nearly fills.
+/// Returns the steps for a seed. If `full`, a first file nearly fills the file system.
 pub(super) fn steps(seed: u64, limits: &Limits, full: bool) -> Vec<Step> {
-    let mut dice = Dice { rng: SmallRng::seed_from_u64(seed) };
+    let mut generator = Generator { rng: SmallRng::seed_from_u64(seed) };
     let model = images::model(limits, images::clock());
     let mut driver = Driver::new(&model);
     let mut steps = Vec::new();
     if full {
-        let size = dice.rng.random_range(BALLAST);
+        let size = generator.rng.random_range(BALLAST);
         steps.push(Op::Create("ballast".into(), FileKind::Regular));
         steps.extend((0..size).step_by(60_000).map(|at| {
             let len = usize::try_from(BALLAST_PIECE.min(size - at)).unwrap_or(0);
@@ -108,25 +109,25 @@ pub(super) fn steps(seed: u64, limits: &Limits, full: bool) -> Vec<Step> {
     }
     let mut steps: Vec<Step> = steps.into_iter().map(|op| Step { op, sync: Sync::None }).collect();
     for step in &steps {
-        driver.apply(&step.op, 0, usize::MAX).expect("the model has room");
+        driver.apply(&step.op, 0, usize::MAX).expect("the model has space");
     }
-    let count = steps.len() + dice.rng.random_range(20..100);
+    let count = steps.len() + generator.rng.random_range(20..100);
     let mut open = false;
     while steps.len() < count {
-        let mut op = dice.op();
+        let mut op = generator.op();
         if open
-            && dice.rng.random_bool(0.3)
+            && generator.rng.random_bool(0.3)
             && let Op::Write(path, ..) | Op::Truncate(path, _) = &mut op
         {
             *path = "#h".into();
         }
         let opens = matches!(op, Op::Open(..));
-        // What the model refuses shows nothing; a handle is opened once at a time.
+        // An operation that the model refuses tests nothing. The handle is opened once at a time.
         if (opens && open) || driver.apply(&op, 0, usize::MAX).is_err() {
             continue;
         }
         open = (open || opens) && !matches!(op, Op::Close(_));
-        steps.push(Step { op, sync: dice.sync() });
+        steps.push(Step { op, sync: generator.sync() });
     }
     steps
 }

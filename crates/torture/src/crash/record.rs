@@ -1,5 +1,5 @@
-//! A workload without any crash: on the file system with its journal, and beside it on the model,
-//! whose states are the versions.
+//! Runs a workload without any crash, on the file system over a recorder and on the model, whose
+//! states are the versions.
 
 use super::images::{self, Image};
 use super::operation::{Driver, Op, Sync};
@@ -16,18 +16,18 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// A run of a workload.
+/// A recorded run of a workload.
 pub struct Recording {
-    /// What went to the device.
+    /// The events on the device.
     pub events: Vec<Event>,
-    /// What was there, and what was promised.
+    /// The versions, and the promises made.
     pub history: History,
-    /// Bytes that each step wrote; none if it is not a write, or was refused.
+    /// Bytes that each step has written; zero if it is not a write, or was refused.
     pub written: Vec<usize>,
 }
 
 impl Recording {
-    /// Runs a workload on `device`, which holds the image, and takes it back.
+    /// Runs a workload on `device`, which holds the image, and undoes its writes.
     ///
     /// # Errors
     /// What went wrong without any crash.
@@ -41,7 +41,7 @@ impl Recording {
         Ok(Self { events, history, written })
     }
 
-    /// Returns what was done and what went to the device, for people.
+    /// Returns a readable list of the operations and the events on the device.
     #[must_use]
     pub fn story(&self, workload: &Workload) -> String {
         story(&self.events, |mark| match mark {
@@ -53,7 +53,7 @@ impl Recording {
     }
 }
 
-/// Returns what went to a device, for people, with what is to be said of the marks.
+/// Returns a readable list of the events on a device; `mark` describes the marks.
 pub(super) fn story(events: &[Event], mark: impl Fn(Mark) -> String) -> String {
     let line = |(at, event): (usize, &Event)| match event {
         Event::Write(write) => Some(format!("{at}: write {} bytes at {}", write.bytes.len(), write.offset)),
@@ -67,11 +67,11 @@ pub(super) fn story(events: &[Event], mark: impl Fn(Mark) -> String) -> String {
 fn run(image: &Image, workload: &Workload, device: &Arc<Recorder>) -> Result<(History, Vec<usize>), String> {
     let clock = images::clock();
     let model = images::model(&image.limits, clock.clone());
-    let mut models = Driver::new(&model);
+    let mut model_driver = Driver::new(&model);
     let mut history = History::default();
     let mut written = Vec::new();
-    let snapshot = |models: &Driver<'_>| Tree::of(&model, models.held());
-    history.add(snapshot(&models)?);
+    let snapshot = |model_driver: &Driver<'_>| Tree::of(&model, model_driver.held());
+    history.add(snapshot(&model_driver)?);
     device.mark(Mark::Promised(history.promise(Promised::All)));
     let fs = images::open_as(device.clone(), clock.clone(), image.log, image.mounting);
     let fs = writable(fs)?;
@@ -81,11 +81,11 @@ fn run(image: &Image, workload: &Workload, device: &Arc<Recorder>) -> Result<(Hi
             clock.advance(1);
         }
         device.mark(Mark::Begins(n + 1));
-        let done = both(&mut real, &mut models, &step.op, n as u64)?;
+        let done = apply_to_both(&mut real, &mut model_driver, &step.op, n as u64)?;
         written.push(done.unwrap_or(0));
-        history.add(snapshot(&models)?);
+        history.add(snapshot(&model_driver)?);
         if done.is_some() && step.sync != Sync::None {
-            let promised = promised(&model, &models, &step.op, step.sync)?;
+            let promised = promised(&model, &model_driver, &step.op, step.sync)?;
             real.sync(&step.op, step.sync).map_err(|e| format!("{} then {:?}: {e}", step.op, step.sync))?;
             if let Some(promised) = promised {
                 device.mark(Mark::Promised(history.promise(promised)));
@@ -97,9 +97,9 @@ fn run(image: &Image, workload: &Workload, device: &Arc<Recorder>) -> Result<(Hi
     Ok((history, written))
 }
 
-/// Carries an operation out on both; gives the bytes written if it was done. Where space ran out
-/// the model gets what was done of it.
-fn both(
+/// Runs an operation on the file system and the model, and returns the bytes written if it was
+/// done. If space ran out during a write, the model writes the same part.
+fn apply_to_both(
     real: &mut Driver<'_>,
     model: &mut Driver<'_>,
     op: &Op,
@@ -112,10 +112,11 @@ fn both(
         Err(Error::NoSpace) => return Ok(None),
         Err(_) => model.apply(op, serial, usize::MAX).is_err(),
     };
-    if same { Ok(done.ok()) } else { Err(format!("{op}: {done:?}, unlike the model")) }
+    if same { Ok(done.ok()) } else { Err(format!("{op}: {done:?}, which differs from the model")) }
 }
 
-/// Returns what `sync` after `op` promises; a file without a name has nothing to be found by.
+/// Returns what `sync` after `op` promises. There is no promise for a file without a name, because
+/// it cannot be found afterwards.
 fn promised(model: &ModelFs, driver: &Driver<'_>, op: &Op, sync: Sync) -> Result<Option<Promised>, String> {
     if sync == Sync::All {
         return Ok(Some(Promised::All));
@@ -126,12 +127,12 @@ fn promised(model: &ModelFs, driver: &Driver<'_>, op: &Op, sync: Sync) -> Result
     Ok((attr.nlink > 0).then_some(of))
 }
 
-/// Opens for writing, or says why that cannot be.
+/// Opens a file system for writing, or returns why it cannot be.
 pub(crate) fn open(device: Arc<dyn Device>, clock: Arc<ManualClock>, log: LogUse) -> Result<Ffs, String> {
     writable(images::open(device, clock, log))
 }
 
-/// Returns a file system that was opened for writing, or why it was not.
+/// Returns the file system if it was opened for writing, otherwise why it was not.
 fn writable(opened: spindle_vfs::Result<Ffs>) -> Result<Ffs, String> {
     let fs = opened.map_err(|e| format!("open: {e}"))?;
     if fs.read_only() {
@@ -141,8 +142,8 @@ fn writable(opened: spindle_vfs::Result<Ffs>) -> Result<Ffs, String> {
     Ok(fs)
 }
 
-/// Returns what a panic said.
+/// Returns the message of a panic.
 pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words").into()
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").into()
 }

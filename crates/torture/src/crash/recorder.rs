@@ -1,11 +1,11 @@
-//! A device in memory that keeps a journal: every write with what it replaced, every flush, and
-//! marks between them.
+//! A device in memory that records events: every write with the bytes that it replaced, every
+//! flush, and marks between them.
 //!
-//! So what was done can be looked at afterwards, taken back to any point, and done again in part.
-//! Taking back costs as much as the changes did, whatever the size of the device.
+//! The events can be read afterwards, undone back to any point, and repeated in part. Undoing costs
+//! as much as the changes did, whatever the size of the device.
 //!
-//! Invariant: undoing the journal from its end to its start gives the bytes that the device was
-//! made with.
+//! Invariant: undoing all events, from the last to the first, restores the bytes that the device
+//! was made with.
 
 use crate::overlay::{Allowance, Usage};
 use spindle_clock::Mutex;
@@ -13,43 +13,43 @@ use spindle_device::{AlignedBuf, Device, Error, Info, Op, Request, Result, Ticke
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Bytes of what has a number of its own in the fingerprint: no sector is smaller.
+/// Bytes of the pieces that the fingerprint is the sum of; no sector is smaller.
 const PIECE: usize = 512;
 
 /// A write request.
 #[derive(Clone, Debug)]
 pub struct Write {
-    /// Byte on the device.
+    /// Byte offset on the device.
     pub offset: u64,
-    /// What was written.
+    /// The bytes written.
     pub bytes: Arc<[u8]>,
     replaced: Arc<[u8]>,
     fingerprint_before: u64,
 }
 
-/// One entry of the journal.
+/// A recorded event.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A write was started.
+    /// A write was submitted.
     Write(Write),
-    /// The write that is entry so-and-so was waited for: a later flush makes it durable.
+    /// The write with this event number was waited for: a later flush makes it durable.
     Landed(usize),
     /// A flush returned.
     Flush,
-    /// What the driver of the device noted.
+    /// A mark of the caller.
     Mark(Mark),
 }
 
-/// What a driver notes between requests.
+/// A note of the caller between requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// The operation that leads to this version begins.
     Begins(usize),
-    /// So many promises have been given.
+    /// This many promises have been made.
     Promised(usize),
 }
 
-/// The device.
+/// A device that records events.
 pub struct Recorder {
     info: Info,
     state: Mutex<State>,
@@ -57,10 +57,10 @@ pub struct Recorder {
 
 struct State {
     bytes: Vec<u8>,
-    journal: Vec<Event>,
+    events: Vec<Event>,
     finished: HashMap<u64, AlignedBuf>,
-    /// The journal's entry of each write that has not been waited for.
-    under_way: HashMap<u64, usize>,
+    /// The event number of each write that was not waited for yet.
+    in_flight: HashMap<u64, usize>,
     tickets: u64,
     fingerprint: u64,
     usage: Usage,
@@ -68,7 +68,7 @@ struct State {
 }
 
 impl Recorder {
-    /// Returns a device that holds `bytes`, and writes `sector_bytes` wholly or not at all.
+    /// Returns a device that holds `bytes`, with sectors of `sector_bytes`.
     ///
     /// # Panics
     /// If they are not whole sectors.
@@ -84,9 +84,9 @@ impl Recorder {
             },
             state: Mutex::new(State {
                 bytes,
-                journal: Vec::new(),
+                events: Vec::new(),
                 finished: HashMap::new(),
-                under_way: HashMap::new(),
+                in_flight: HashMap::new(),
                 tickets: 0,
                 fingerprint: 0,
                 usage: Usage::default(),
@@ -95,72 +95,73 @@ impl Recorder {
         }
     }
 
-    /// Returns the bytes that are written wholly or not at all.
+    /// Returns the bytes of a sector, which is written wholly or not at all.
     #[must_use]
     pub const fn sector(&self) -> usize {
         self.info.sector_bytes as usize
     }
 
-    /// Notes a mark.
+    /// Records a mark.
     pub fn mark(&self, mark: Mark) {
-        self.state.lock().journal.push(Event::Mark(mark));
+        self.state.lock().events.push(Event::Mark(mark));
     }
 
-    /// Returns the entries in the journal.
+    /// Returns the number of events so far.
     #[must_use]
     pub fn position(&self) -> usize {
-        self.state.lock().journal.len()
+        self.state.lock().events.len()
     }
 
-    /// Returns the journal from an entry on, as if that was the first.
+    /// Returns the events from a number on, renumbered from zero.
     #[must_use]
     pub fn since(&self, position: usize) -> Vec<Event> {
         let from_here = |event: &Event| match event {
             Event::Landed(entry) => Event::Landed(entry - position),
             other => other.clone(),
         };
-        self.state.lock().journal[position..].iter().map(from_here).collect()
+        self.state.lock().events[position..].iter().map(from_here).collect()
     }
 
-    /// Takes back all changes after `position`.
+    /// Undoes all changes after `position`.
     pub fn rewind(&self, position: usize) {
         let state = &mut *self.state.lock();
-        while state.journal.len() > position {
-            if let Some(Event::Write(write)) = state.journal.pop() {
+        while state.events.len() > position {
+            if let Some(Event::Write(write)) = state.events.pop() {
                 let at = index(write.offset);
                 state.bytes[at..at + write.replaced.len()].copy_from_slice(&write.replaced);
                 state.fingerprint = write.fingerprint_before;
             }
         }
         state.finished.clear();
-        state.under_way.clear();
+        state.in_flight.clear();
     }
 
-    /// Puts `bytes` at `offset` as a write does, without asking.
+    /// Writes `bytes` at `offset` without counting a request.
     pub fn poke(&self, offset: u64, bytes: &[u8]) {
         self.state.lock().put(offset, bytes.into());
     }
 
-    /// Returns a number that differs for different contents that were reached from the same start.
+    /// Returns a number that depends on the contents of the device and, with near certainty,
+    /// differs for different contents that were reached from the same start.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.state.lock().fingerprint
     }
 
-    /// Starts the books anew with an allowance.
+    /// Resets the counters, and sets the allowance.
     pub fn allow(&self, allowance: Allowance) {
         let mut state = self.state.lock();
         state.usage = Usage::default();
         state.allowance = allowance;
     }
 
-    /// Returns the books since the last [`Self::allow`].
+    /// Returns what was asked since the last [`Self::allow`].
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.state.lock().usage
     }
 
-    /// Returns everything on the device.
+    /// Returns all bytes of the device.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.state.lock().bytes.clone()
@@ -173,7 +174,7 @@ impl Recorder {
         usage.writes += u64::from(op == Op::Write);
         if usage.requests > allowance.requests || usage.bytes > allowance.bytes {
             let kind = std::io::ErrorKind::Other;
-            return Err(Error::io(&self.info.name, "more than was allowed", kind.into()));
+            return Err(Error::io(&self.info.name, "request beyond the allowance", kind.into()));
         }
         Ok(())
     }
@@ -183,7 +184,7 @@ fn index(n: u64) -> usize {
     usize::try_from(n).expect("the device is in memory")
 }
 
-/// Returns a number for a piece of the device with its contents.
+/// Returns a hash of a piece of the device and its offset.
 fn piece_hash(at: usize, bytes: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let start = (at as u64 + 1).wrapping_mul(ODD);
@@ -194,7 +195,7 @@ fn piece_hash(at: usize, bytes: &[u8]) -> u64 {
 }
 
 impl State {
-    /// Returns the sum of the pieces' numbers over a range.
+    /// Returns the sum of the hashes of the pieces in a range.
     fn hash(&self, range: std::ops::Range<usize>) -> u64 {
         let pieces = self.bytes[range.clone()].chunks_exact(PIECE).enumerate();
         pieces.fold(0, |sum: u64, (n, bytes)| sum.wrapping_add(piece_hash(range.start / PIECE + n, bytes)))
@@ -204,10 +205,10 @@ impl State {
         let range = index(offset)..index(offset) + bytes.len();
         let fingerprint_before = self.fingerprint;
         let replaced = self.bytes[range.clone()].into();
-        let less = self.hash(range.clone());
+        let old_hash = self.hash(range.clone());
         self.bytes[range.clone()].copy_from_slice(&bytes);
-        self.fingerprint = self.fingerprint.wrapping_sub(less).wrapping_add(self.hash(range));
-        self.journal.push(Event::Write(Write { offset, bytes, replaced, fingerprint_before }));
+        self.fingerprint = self.fingerprint.wrapping_sub(old_hash).wrapping_add(self.hash(range));
+        self.events.push(Event::Write(Write { offset, bytes, replaced, fingerprint_before }));
     }
 }
 
@@ -229,8 +230,8 @@ impl Device for Recorder {
                 request.buf.copy_from_slice(&state.bytes[at..at + len]);
             }
             Op::Write => {
-                let entry = state.journal.len();
-                state.under_way.insert(id, entry);
+                let entry = state.events.len();
+                state.in_flight.insert(id, entry);
                 state.put(request.offset, (&*request.buf).into());
             }
         }
@@ -240,8 +241,8 @@ impl Device for Recorder {
 
     fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
         let mut state = self.state.lock();
-        if let Some(entry) = state.under_way.remove(&ticket.id()) {
-            state.journal.push(Event::Landed(entry));
+        if let Some(entry) = state.in_flight.remove(&ticket.id()) {
+            state.events.push(Event::Landed(entry));
         }
         let buf = state.finished.remove(&ticket.id());
         Ok(buf.expect("a ticket is waited for once, where it was given"))
@@ -250,7 +251,7 @@ impl Device for Recorder {
     fn flush(&self) -> Result<()> {
         let mut state = self.state.lock();
         self.charge(&mut state, Op::Read, 0)?;
-        state.journal.push(Event::Flush);
+        state.events.push(Event::Flush);
         Ok(())
     }
 
@@ -271,10 +272,10 @@ impl Device for Recorder {
 mod tests {
     use super::*;
 
-    /// Promise: the journal has every write, landing, flush and mark in order; taking back restores
-    /// bytes and fingerprint; equal contents have equal fingerprints.
+    /// Promise: the events are every write, end of a write, flush and mark in order; undoing
+    /// restores bytes and fingerprint; equal contents have equal fingerprints.
     #[test]
-    fn journal_and_rewind() {
+    fn records_and_rewinds() {
         let device = Recorder::new((0..=u8::MAX).cycle().take(8192).collect(), 512);
         let (start, before) = (device.to_bytes(), device.fingerprint());
         device.write_at(512, &[9; 1024]).unwrap();
@@ -302,7 +303,7 @@ mod tests {
         assert_eq!((device.to_bytes(), device.fingerprint()), (start, before));
     }
 
-    /// Promise: beyond the allowance all is refused.
+    /// Promise: everything beyond the allowance is refused.
     #[test]
     fn refuses_beyond_the_allowance() {
         let device = Recorder::new(vec![0; 4096], 512);

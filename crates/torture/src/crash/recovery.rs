@@ -1,4 +1,4 @@
-//! What a user's next mount does after a crash, and what is looked at afterwards.
+//! The next mount after a crash, and the checks afterwards.
 
 use super::images;
 use super::operation::{Driver, Op, Sync};
@@ -13,21 +13,21 @@ use spindle_vfs::{Error, FileKind, FileSystem};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What one recovery may ask of its device: many times what the images need. More is a loop.
+/// The requests and bytes of one recovery: many times what the images need. More is a loop.
 const ALLOWANCE: Allowance = Allowance { requests: 20_000, bytes: 64 << 20 };
 
 /// A file system that was recovered.
 pub struct Recovered {
-    /// What is in it.
+    /// Its tree.
     pub tree: Tree,
-    /// What mounting it asked of the device.
+    /// The requests and bytes of the mount.
     pub usage: Usage,
-    /// What mounting and unmounting it did to the device.
+    /// The events of the mount and the unmount.
     pub events: Vec<Event>,
 }
 
-/// Mounts what is on the medium, reads it all, unmounts it and checks it; with `work`, it is used
-/// and checked once more. The device is not taken back.
+/// Mounts the file system on the medium, reads it all, unmounts it and checks it. If `work`, also
+/// uses it and checks it once more. The changes stay on the medium.
 ///
 /// # Errors
 /// What went wrong.
@@ -46,7 +46,7 @@ pub fn recover(device: &Arc<Recorder>, work: bool) -> Result<Recovered, String> 
         checked(&**device, "after recovery")?;
         if work {
             let fs = open(device.clone(), clock, LogUse::IfThere)?;
-            work_with(&fs).map_err(|e| format!("work after recovery: {e}"))?;
+            use_it(&fs).map_err(|e| format!("work after recovery: {e}"))?;
             fs.unmount().map_err(|e| format!("unmount after work: {e}"))?;
             checked(&**device, "after recovery and work")?;
         }
@@ -56,12 +56,12 @@ pub fn recover(device: &Arc<Recorder>, work: bool) -> Result<Recovered, String> 
         .unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic))))
 }
 
-/// Checks a file system that must be without damage, and clean.
+/// Checks that a file system has no damage and is clean.
 pub(crate) fn checked(device: &dyn Device, when: &str) -> Result<(), String> {
     let options = Options { limit: 10, ..Options::default() };
     let report = check(device, &options, &mut |_| ()).map_err(|e| format!("check {when}: {e}"))?;
-    // Where directories are moved with others in them, the hint about the depth of those stays as
-    // it was, as on FreeBSD.
+    // When a directory with others in it is moved, the depth hints of those are not updated, as on
+    // FreeBSD.
     let hint = |found: &&Found| !matches!(found.finding, Finding::DirectoryDepth { .. });
     let list: Vec<_> = report.findings.iter().filter(hint).map(ToString::to_string).collect();
     if list.is_empty() && report.marked_clean {
@@ -70,8 +70,8 @@ pub(crate) fn checked(device: &dyn Device, when: &str) -> Result<(), String> {
     Err(format!("check {when} (marked clean: {}):\n{}", report.marked_clean, list.join("\n")))
 }
 
-/// Makes a file on a recovered file system; that there may be no room is no fault.
-fn work_with(fs: &Ffs) -> spindle_vfs::Result<()> {
+/// Makes a file on a recovered file system, if there is space.
+fn use_it(fs: &Ffs) -> spindle_vfs::Result<()> {
     let mut driver = Driver::new(fs);
     let path = || "after-the-crash".to_owned();
     for op in [Op::Create(path(), FileKind::Regular), Op::Write(path(), 0, 5000)] {

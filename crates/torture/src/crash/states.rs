@@ -1,17 +1,17 @@
-//! What a medium may hold after power was lost: which of the writes since the last flush reached
-//! it, and which parts of them.
+//! The states of a medium after a power cut: which of the writes since the last flush reached it,
+//! and which parts of them.
 //!
-//! All writes that had landed before a completed flush are on the medium. Of those after it, the
-//! *window*, any may be there or not; a sector is there wholly or not at all; writes that were
-//! under way together may have come in any order. Windows of up to [`EXHAUSTIVE`] writes are gone
-//! through wholly as far as whole writes go, of larger ones there is a sample.
+//! All writes that had ended before a completed flush are on the medium. The writes after it are
+//! the *window*: any of them may be there or not; a sector is there wholly or not at all; writes
+//! that were in flight together may have arrived in any order. For windows of up to [`EXHAUSTIVE`]
+//! writes all subsets of whole writes are made, for larger ones a sample.
 
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use std::fmt;
 
-/// Windows of so many writes have all their subsets looked at.
+/// Largest number of writes in a window for which all subsets are made.
 pub const EXHAUSTIVE: usize = 4;
 
 /// The part of a write that reached the medium.
@@ -19,20 +19,20 @@ pub const EXHAUSTIVE: usize = 4;
 pub enum Part {
     /// All of it.
     Whole,
-    /// So many sectors from its start.
+    /// This many sectors at its start.
     First(usize),
-    /// So many sectors at its end.
+    /// This many sectors at its end.
     Last(usize),
-    /// Every other sector from the first.
+    /// Every other sector, beginning with the first.
     Even,
-    /// Every other sector from the second.
+    /// Every other sector, beginning with the second.
     Odd,
-    /// Half of the sectors, at random.
-    Lot(u64),
+    /// About half of the sectors, at random with this seed.
+    Random(u64),
 }
 
 impl Part {
-    /// Returns true if sector `n` of `sectors` is in it.
+    /// Returns true if sector `n` of `sectors` is in the part.
     #[must_use]
     pub const fn has(self, n: usize, sectors: usize) -> bool {
         match self {
@@ -41,8 +41,8 @@ impl Part {
             Self::Last(count) => n + count >= sectors,
             Self::Even => n.is_multiple_of(2),
             Self::Odd => !n.is_multiple_of(2),
-            Self::Lot(lot) => {
-                let mixed = (lot ^ n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            Self::Random(seed) => {
+                let mixed = (seed ^ n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 63 == 0
             }
         }
@@ -54,11 +54,11 @@ impl Part {
 pub struct Pick {
     /// Its number in the window.
     pub write: usize,
-    /// What of it.
+    /// The part that reached the medium.
     pub part: Part,
 }
 
-/// What happened to a window: the writes in the order in which they reached the medium.
+/// The fate of a window: the writes that reached the medium, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State(pub Vec<Pick>);
 
@@ -69,8 +69,8 @@ impl State {
 
     fn with(mut self, write: usize, part: Part) -> Self {
         self.0.retain(|pick| pick.write != write);
-        let place = self.0.iter().position(|pick| pick.write > write).unwrap_or(self.0.len());
-        self.0.insert(place, Pick { write, part });
+        let index = self.0.iter().position(|pick| pick.write > write).unwrap_or(self.0.len());
+        self.0.insert(index, Pick { write, part });
         self
     }
 }
@@ -88,27 +88,26 @@ impl fmt::Display for State {
     }
 }
 
-/// A write of a window, as far as it matters here.
+/// A write of a window.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct WindowWrite {
     /// Byte on the device.
     pub offset: u64,
     /// Length in sectors.
     pub sectors: usize,
-    /// It was still under way when the write of this number (in the window) and those after it were
-    /// started, counted up to here.
-    pub together_until: usize,
+    /// The write was in flight together with the writes after it up to this number (exclusive).
+    pub in_flight_until: usize,
 }
 
-impl Shape {
+impl WindowWrite {
     const fn overlaps(&self, other: &Self) -> bool {
         self.offset < other.offset + other.sectors as u64 * 512
             && other.offset < self.offset + self.sectors as u64 * 512
     }
 }
 
-/// Returns the ways in which one write of `sectors` is torn.
-fn tears(sectors: usize, rng: &mut SmallRng) -> Vec<Part> {
+/// Returns the parts of a torn write of `sectors`.
+fn torn_parts(sectors: usize, rng: &mut SmallRng) -> Vec<Part> {
     let mut parts = match sectors {
         0 | 1 => vec![],
         2 => vec![Part::First(1), Part::Last(1)],
@@ -120,17 +119,17 @@ fn tears(sectors: usize, rng: &mut SmallRng) -> Vec<Part> {
             Part::Last(sectors - 1),
             Part::Even,
             Part::Odd,
-            Part::Lot(rng.random()),
+            Part::Random(rng.random()),
         ],
     };
     parts.dedup();
     parts
 }
 
-/// Returns the states to look at after the last write of `window` was started; at most `most`, by
-/// lot but for the plainest, always the same for the same arguments.
+/// Returns the states to check after the last write of `window` was submitted: the plainest, and
+/// others at random, at most `most`. The same arguments give the same states.
 #[must_use]
-pub fn states(window: &[Shape], seed: u64, most: usize) -> Vec<State> {
+pub fn states(window: &[WindowWrite], seed: u64, most: usize) -> Vec<State> {
     let rng = &mut SmallRng::seed_from_u64(seed);
     let n = window.len();
     let all = || State::of(0..n);
@@ -153,7 +152,7 @@ pub fn states(window: &[Shape], seed: u64, most: usize) -> Vec<State> {
         }
     }
     for (write, shape) in window.iter().enumerate() {
-        for part in tears(shape.sectors, rng) {
+        for part in torn_parts(shape.sectors, rng) {
             others.push(all().with(write, part));
             others.push(State::default().with(write, part));
         }
@@ -161,25 +160,26 @@ pub fn states(window: &[Shape], seed: u64, most: usize) -> Vec<State> {
     if n > 1 {
         for _ in 0..8 {
             let torn = (0..n).filter(|_| rng.random_bool(0.75)).collect::<Vec<_>>();
-            let picks = torn.into_iter().map(|write| Pick { write, part: Part::Lot(rng.random()) }).collect();
+            let picks =
+                torn.into_iter().map(|write| Pick { write, part: Part::Random(rng.random()) }).collect();
             others.push(State(picks));
         }
     }
     for (first, shape) in window.iter().enumerate() {
-        for (second, other) in window.iter().enumerate().take(shape.together_until).skip(first + 1) {
+        for (second, other) in window.iter().enumerate().take(shape.in_flight_until).skip(first + 1) {
             if shape.overlaps(other) {
                 let order = (0..n).filter(|&write| write != first);
                 let mut state = State::of(order);
-                let place = state.0.iter().position(|pick| pick.write == second).unwrap_or(0);
-                state.0.insert(place + 1, Pick { write: first, part: Part::Whole });
+                let index = state.0.iter().position(|pick| pick.write == second).unwrap_or(0);
+                state.0.insert(index + 1, Pick { write: first, part: Part::Whole });
                 plain.push(state);
             }
         }
     }
-    let room = most.saturating_sub(plain.len());
-    if others.len() > room {
+    let left = most.saturating_sub(plain.len());
+    if others.len() > left {
         others.shuffle(rng);
-        others.truncate(room);
+        others.truncate(left);
     }
     plain.truncate(most);
     plain.append(&mut others);
@@ -190,12 +190,13 @@ pub fn states(window: &[Shape], seed: u64, most: usize) -> Vec<State> {
 mod tests {
     use super::*;
 
-    fn window(n: usize, sectors: usize) -> Vec<Shape> {
-        (0..n).map(|at| Shape { offset: at as u64 * 65536, sectors, together_until: at + 1 }).collect()
+    fn window(n: usize, sectors: usize) -> Vec<WindowWrite> {
+        (0..n).map(|at| WindowWrite { offset: at as u64 * 65536, sectors, in_flight_until: at + 1 }).collect()
     }
 
-    /// Promise: small windows have all subsets; every window has all, none, each write dropped and
-    /// torn; the limit holds; the same arguments give the same states.
+    /// Promise: small windows have all subsets; every window has the states with all writes, with
+    /// none, and with each write missing or torn; the limit holds; the same arguments give the same
+    /// states.
     #[test]
     fn small_windows_are_exhausted() {
         let four = states(&window(4, 1), 1, 1000);
@@ -213,14 +214,14 @@ mod tests {
         assert_eq!(states(&window(7, 8), 3, 50), states(&window(7, 8), 3, 50));
     }
 
-    /// Promise: two writes of one place are reordered only if they were under way together.
+    /// Promise: two writes of the same bytes are reordered only if they were in flight together.
     #[test]
-    fn order_of_what_waited_stays() {
+    fn only_writes_in_flight_are_reordered() {
         let swapped = State::of([1, 0]);
         let mut two = window(2, 8);
         two[1].offset = 0;
         assert!(!states(&two, 1, 1000).contains(&swapped));
-        two[0].together_until = 2;
+        two[0].in_flight_until = 2;
         assert!(states(&two, 1, 1000).contains(&swapped));
     }
 }

@@ -1,9 +1,9 @@
-//! Workloads in the manner of ACE (Mohan et al., "Finding Crash-Consistency Bugs with Bounded
+//! Workloads like those of ACE (Mohan et al., "Finding Crash-Consistency Bugs with Bounded
 //! Black-Box Crash Testing", OSDI 2018): all short sequences of operations on a small tree, with
 //! every way to make each of them durable, and a sample of longer ones.
 //!
-//! Where an operation needs what an earlier one has taken away, it is made first; where something
-//! is in the way, it is renamed aside. A workload is determined by its name alone.
+//! If an operation needs a file that an earlier one has removed, the file is made first; if
+//! something is in the way, it is renamed. The name of a workload determines it.
 
 use super::aimed::Aim;
 use super::images;
@@ -13,27 +13,28 @@ use spindle_conformance::model::ModelFs;
 use spindle_vfs::{FallocateMode, FileKind, FileSystem, Limits, RenameMode};
 use std::fmt;
 
-/// One step: an operation, and what is made durable after it.
+/// An operation, and what is made durable after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The operation.
     pub op: Op,
-    /// What is made durable.
+    /// The files that are made durable.
     pub sync: Sync,
 }
 
-/// Which workload.
+/// The name of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Name {
-    /// Entries of the catalogue, each with its way of making durable.
+    /// Entries of the catalogue, each with the way to make it durable.
     Sequence(Vec<(usize, usize)>),
-    /// The first mount that makes a log, and an entry of the catalogue with its way.
+    /// The first mount, which makes a log; then an entry of the catalogue with the way to make it
+    /// durable.
     FirstMount(usize, usize),
-    /// One that is aimed at something.
+    /// A workload for a certain situation.
     Aimed(Aim),
-    /// A long random one.
+    /// A long random workload, with its seed.
     Long(u64),
-    /// A long random one on a file system that is nearly full.
+    /// The same on a file system that is nearly full.
     Full(u64),
 }
 
@@ -57,7 +58,7 @@ impl fmt::Display for Name {
 impl std::str::FromStr for Name {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text} names no workload");
+        let wrong = || format!("{text} is not the name of a workload");
         let number = |text: &str| text.parse::<u64>().map_err(|_| wrong());
         let entry = |text: &str| -> Result<(usize, usize), String> {
             let (entry, sync) = text.split_once('.').ok_or_else(wrong)?;
@@ -80,11 +81,11 @@ impl std::str::FromStr for Name {
 pub struct Workload {
     /// Its name.
     pub name: Name,
-    /// What is done.
+    /// The steps.
     pub steps: Vec<Step>,
 }
 
-/// Returns the operations that sequences are made of, each as few as show something of its own.
+/// Returns the entries of the catalogue: short lists of operations, from which sequences are made.
 #[must_use]
 pub fn catalogue(limits: &Limits) -> Vec<Vec<Op>> {
     use FallocateMode::{Allocate, PunchHole, ZeroRange};
@@ -164,7 +165,7 @@ impl Workload {
     /// Returns the workload of this name on a file system with these limits.
     ///
     /// # Panics
-    /// If the name speaks of entries that the catalogue does not have.
+    /// If the name has entries that the catalogue does not have.
     #[must_use]
     pub fn new(name: Name, limits: &Limits) -> Self {
         let steps = match &name {
@@ -181,7 +182,7 @@ impl Workload {
 fn sequence(entries: &[(usize, usize)], limits: &Limits) -> Vec<Step> {
     let catalogue = catalogue(limits);
     let model = images::model(limits, images::clock());
-    let mut script = Script { model: &model, driver: Driver::new(&model), steps: Vec::new(), aside: 0 };
+    let mut script = Script { model: &model, driver: Driver::new(&model), steps: Vec::new(), renamed: 0 };
     for &(entry, sync) in entries {
         for op in &catalogue[entry] {
             script.enable(op);
@@ -194,7 +195,7 @@ fn sequence(entries: &[(usize, usize)], limits: &Limits) -> Vec<Step> {
     script.steps
 }
 
-/// What must be at a path.
+/// The kind of file that an operation needs at a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
     Nothing,
@@ -205,12 +206,12 @@ enum Need {
     EmptyDirectory,
 }
 
-/// A sequence that is being put together, and the state it leads to.
+/// A sequence that is being made, and the state of the model after it.
 struct Script<'a> {
     model: &'a ModelFs,
     driver: Driver<'a>,
     steps: Vec<Step>,
-    aside: usize,
+    renamed: usize,
 }
 
 impl Script<'_> {
@@ -219,7 +220,7 @@ impl Script<'_> {
         self.steps.push(Step { op, sync: Sync::None });
     }
 
-    /// Makes what an operation needs.
+    /// Adds steps that make the files that an operation needs.
     fn enable(&mut self, op: &Op) {
         match op {
             Op::Create(path, _) | Op::Symlink(path, _) => self.ensure(path, Need::Nothing),
@@ -286,8 +287,8 @@ impl Script<'_> {
             return;
         }
         if there.is_some() {
-            self.aside += 1;
-            self.push(Op::Rename(path.into(), format!("aside{}", self.aside), RenameMode::Replace));
+            self.renamed += 1;
+            self.push(Op::Rename(path.into(), format!("aside{}", self.renamed), RenameMode::Replace));
         }
         match need {
             Need::Nothing => {}
@@ -302,7 +303,7 @@ impl Script<'_> {
     }
 }
 
-/// Returns what is at a path of the catalogue to begin with.
+/// Returns the kind of file that a path of the catalogue has in the tree.
 fn usual(path: &str) -> Need {
     match path {
         "A" | "B" | "D" | "A/C" => Need::Directory,

@@ -1,10 +1,10 @@
-//! Many workloads, each struck at every request, on all processors until the budget ends.
+//! Many workloads with faults at every request, on all processors until the budget ends.
 
-use super::trial::{Case, FaultTest};
+use super::fault_test::{Case, FaultTest};
 use crate::crash::images::{Image, shapes};
 use crate::crash::operation::Sync;
 use crate::crash::workload::{Name, Workload, catalogue};
-use crate::workers::{Budget, Done, pulse, work};
+use crate::workers::{Budget, Done, pulse, run_cases};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::{Clock, Mutex, SystemClock};
@@ -15,14 +15,14 @@ use std::ops::ControlFlow;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Requests of a kind that are struck by each fault: all of a short workload.
+/// Most requests of a kind that each fault is injected into: all of a short workload.
 const MOST_REQUESTS: usize = 40;
-/// Violations that end a campaign.
-const ENOUGH: usize = 20;
-/// Violations after which a workload is given up.
-const MOST_OF_ONE: usize = 3;
-/// Between two lines of progress.
-const PROGRESS: Duration = Duration::from_secs(5);
+/// Number of violations that ends a campaign.
+const MOST_VIOLATIONS: usize = 20;
+/// Number of violations that ends a workload.
+const MOST_VIOLATIONS_PER_WORKLOAD: usize = 3;
+/// Time between two lines of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A workload on a format, and a case of it or all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Id {
     pub format: String,
     /// The workload.
     pub workload: Name,
-    /// The case; without, all of the workload.
+    /// The case; if absent, all of the workload.
     pub case: Option<Case>,
 }
 
@@ -55,23 +55,23 @@ impl FromStr for Id {
 }
 
 impl Id {
-    /// Returns the command that repeats it.
+    /// Returns the command that repeats the case or workload.
     #[must_use]
     pub fn repeat(&self) -> String {
         format!("SPINDLE_FAULT={self} cargo test -p spindle-torture --test faults -- torture_ --nocapture")
     }
 }
 
-/// What came out.
+/// The results of a campaign.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Workloads done.
+    /// Workloads run.
     pub workloads: u64,
-    /// Faults that have happened to at least one request.
+    /// Cases in which at least one request had a fault.
     pub faults: u64,
-    /// How long it took.
+    /// The time that it took.
     pub time: Duration,
-    /// Broken promises, with the faults that had been injected before.
+    /// Broken promises: the case, what is wrong, and the number of faults injected before.
     pub violations: Vec<(Id, String, u64)>,
 }
 
@@ -85,23 +85,23 @@ impl fmt::Display for Report {
 }
 
 impl Report {
-    fn add(&mut self, struck: u64, violations: Vec<(Id, String)>) {
+    fn add(&mut self, injected: u64, violations: Vec<(Id, String)>) {
         self.workloads += 1;
-        self.faults += struck;
+        self.faults += injected;
         self.violations.extend(violations.into_iter().map(|(id, what)| (id, what, self.faults)));
     }
 
     /// Returns the broken promises, with the commands that repeat them.
     #[must_use]
-    pub fn listed(&self) -> String {
-        let listed = self.violations.iter();
-        let listed =
-            listed.map(|(id, what, faults)| format!("after {faults} faults\n{}\n{what}\n", id.repeat()));
-        listed.collect::<Vec<_>>().concat()
+    pub fn violation_list(&self) -> String {
+        let line = |(id, what, faults): &(Id, String, u64)| {
+            format!("after {faults} faults\n{}\n{what}\n", id.repeat())
+        };
+        self.violations.iter().map(line).collect()
     }
 }
 
-/// The images that faults happen to.
+/// The images that the workloads run on.
 pub struct Campaign {
     images: Vec<Image>,
 }
@@ -116,8 +116,8 @@ impl Campaign {
         Self { images: shapes().iter().map(|shape| Image::new(shape, log)).collect() }
     }
 
-    /// Returns the workload with a number, in the campaign with this seed.
-    fn lot(&self, seed: u64, number: u64) -> (&Image, Name) {
+    /// Returns the random workload with this number in the campaign with this seed.
+    fn random_workload(&self, seed: u64, number: u64) -> (&Image, Name) {
         let rng = &mut SmallRng::seed_from_u64(seed.rotate_left(32) ^ number);
         let image = &self.images[rng.random_range(0..self.images.len())];
         let entries = catalogue(&image.limits).len();
@@ -131,31 +131,32 @@ impl Campaign {
         (image, name)
     }
 
-    /// Strikes each request of one workload; `at` is called with each case before it runs.
-    fn strike(image: &Image, name: &Name, seed: u64, at: impl Fn(Id)) -> (u64, Vec<(Id, String)>) {
+    /// Runs all cases of one workload, and calls `at` with each before it runs. Returns the number
+    /// of faults injected, and the violations.
+    fn run_workload(image: &Image, name: &Name, seed: u64, at: impl Fn(Id)) -> (u64, Vec<(Id, String)>) {
         let id = |case| Id { format: image.name.into(), workload: name.clone(), case };
         at(id(None));
-        let trial = match FaultTest::new(image, Workload::new(name.clone(), &image.limits)) {
-            Ok(trial) => trial,
+        let test = match FaultTest::new(image, Workload::new(name.clone(), &image.limits)) {
+            Ok(test) => test,
             Err(what) => return (0, vec![(id(None), what)]),
         };
         let (mut faults, mut violations) = (0, Vec::new());
-        for case in trial.cases(MOST_REQUESTS, &mut SmallRng::seed_from_u64(seed)) {
+        for case in test.cases(MOST_REQUESTS, &mut SmallRng::seed_from_u64(seed)) {
             at(id(Some(case.clone())));
             pulse();
-            match trial.strike(&case, false) {
-                Ok(struck) => faults += u64::from(struck > 0),
+            match test.run(&case, false) {
+                Ok(injected) => faults += u64::from(injected > 0),
                 Err(what) => violations.push((id(Some(case)), what)),
             }
-            if violations.len() >= MOST_OF_ONE {
+            if violations.len() >= MOST_VIOLATIONS_PER_WORKLOAD {
                 break;
             }
         }
         (faults, violations)
     }
 
-    /// Runs random workloads, which `seed` determines, and prints progress on standard error now
-    /// and then. A case that hangs ends the process, after the command that repeats it.
+    /// Runs random workloads, which `seed` determines, and prints progress on standard error every
+    /// few seconds. If a case hangs, the process prints the command that repeats it, and ends.
     ///
     /// # Panics
     /// If a thread cannot be started.
@@ -164,12 +165,12 @@ impl Campaign {
         let start = SystemClock.monotonic();
         let mut report = Report::default();
         let mut printed = start;
-        let present: Mutex<BTreeMap<u64, Id>> = Mutex::default();
+        let running: Mutex<BTreeMap<u64, Id>> = Mutex::default();
         let run = |number| {
-            let (image, name) = self.lot(seed, number);
+            let (image, name) = self.random_workload(seed, number);
             let done =
-                Self::strike(image, &name, seed ^ number, |id| drop(present.lock().insert(number, id)));
-            present.lock().remove(&number);
+                Self::run_workload(image, &name, seed ^ number, |id| drop(running.lock().insert(number, id)));
+            running.lock().remove(&number);
             done
         };
         let take = |done: Done<(u64, Vec<(Id, String)>)>| {
@@ -177,13 +178,19 @@ impl Campaign {
             report.add(faults, violations);
             let now = SystemClock.monotonic();
             report.time = now.saturating_sub(start);
-            if now.saturating_sub(printed) > PROGRESS {
+            if now.saturating_sub(printed) > PROGRESS_INTERVAL {
                 printed = now;
                 eprintln!("{report}");
             }
-            if report.violations.len() < ENOUGH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            if report.violations.len() < MOST_VIOLATIONS {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
         };
-        work(budget, run, take, |number| present.lock().get(&number).map(Id::repeat).unwrap_or_default());
+        run_cases(budget, run, take, |number| {
+            running.lock().get(&number).map(Id::repeat).unwrap_or_default()
+        });
         report
     }
 
@@ -197,11 +204,11 @@ impl Campaign {
         let image = image.unwrap_or_else(|| panic!("there is no format {}", id.format));
         let mut report = Report::default();
         let (faults, violations) = match &id.case {
-            None => Self::strike(image, &id.workload, 0, |_| ()),
+            None => Self::run_workload(image, &id.workload, 0, |_| ()),
             Some(case) => {
-                let trial = FaultTest::new(image, Workload::new(id.workload.clone(), &image.limits));
-                match trial.and_then(|trial| trial.strike(case, true)) {
-                    Ok(struck) => (u64::from(struck > 0), Vec::new()),
+                let test = FaultTest::new(image, Workload::new(id.workload.clone(), &image.limits));
+                match test.and_then(|test| test.run(case, true)) {
+                    Ok(injected) => (u64::from(injected > 0), Vec::new()),
                     Err(what) => (0, vec![(id.clone(), what)]),
                 }
             }

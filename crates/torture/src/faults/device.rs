@@ -1,34 +1,35 @@
-//! A device in memory to which faults happen as a [`Plan`] says.
+//! A device in memory that injects faults as a [`Plan`] says.
 //!
-//! It knows three things apart: what a read sees, what is on the medium for good, and the writes in
-//! between, each of which a power cut may lose: those since the last flush, and those that nobody
-//! had waited for at that flush. [`FaultyDevice::medium`] is what the next one to open the medium
-//! finds.
+//! It keeps three things: the bytes that a read returns; the durable bytes; and the writes that a
+//! power cut may lose, which are those since the last flush, and those that were not waited for
+//! before that flush. [`FaultyDevice::medium`] returns what is found when the medium is opened
+//! next.
 //!
-//! Beyond an allowance of requests everything fails, which ends an endless loop that heeds errors.
+//! Beyond an allowance of requests everything fails, which ends an endless loop that stops at
+//! errors.
 
-use super::plan::{Among, Fault, Plan, ReportedAt};
+use super::plan::{Fault, Plan, ReportedAt, RequestKind};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::Mutex;
 use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request, Result, Ticket};
 use std::collections::HashMap;
 
-/// Requests that a device answers: many times what any workload needs.
+/// Most requests that a device answers: many times what any workload needs.
 pub const MOST_REQUESTS: u64 = 20_000;
 
-/// What becomes of the writes that are not durable.
+/// The fate of the writes that are not durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unflushed {
-    /// They are on the medium: the program ended and the device did not.
+    /// They are on the medium: the program ended and the device kept its power.
     Kept,
-    /// They are gone: the power did.
+    /// They are lost: the device lost its power.
     Lost,
-    /// Each is there or not.
+    /// Each is on the medium or lost, at random.
     Either,
 }
 
-/// How many requests there were of each kind, and how many of them went wrong.
+/// The numbers of requests, and of faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Reads.
@@ -37,26 +38,26 @@ pub struct Counts {
     pub writes: u64,
     /// Flushes.
     pub flushes: u64,
-    /// Requests that a fault has happened to.
-    pub struck: u64,
-    /// Writes and flushes among them whose failure has been reported.
+    /// Requests of all kinds with an injected fault.
+    pub injected: u64,
+    /// Writes and flushes whose failure was reported.
     pub errors_reported: u64,
 }
 
 impl Counts {
-    /// Returns the requests of one kind.
+    /// Returns the number of requests of one kind.
     #[must_use]
-    pub const fn among(&self, among: Among) -> u64 {
-        match among {
-            Among::Reads => self.reads,
-            Among::Writes => self.writes,
-            Among::Flushes => self.flushes,
-            Among::All => self.reads + self.writes + self.flushes,
+    pub const fn of(&self, kind: RequestKind) -> u64 {
+        match kind {
+            RequestKind::Reads => self.reads,
+            RequestKind::Writes => self.writes,
+            RequestKind::Flushes => self.flushes,
+            RequestKind::All => self.reads + self.writes + self.flushes,
         }
     }
 }
 
-/// The device.
+/// A device that injects faults.
 pub struct FaultyDevice {
     info: Info,
     plan: Plan,
@@ -64,11 +65,11 @@ pub struct FaultyDevice {
 }
 
 struct State {
-    /// What a read sees.
+    /// The bytes that a read returns.
     seen: MemoryDevice,
-    /// What is on the medium whatever happens.
+    /// The bytes that are on the medium whatever happens.
     durable: MemoryDevice,
-    /// Writes that are not durable, in their order.
+    /// Writes that are not durable, in the order of their submission.
     unflushed: Vec<Write>,
     counts: Counts,
     rng: SmallRng,
@@ -77,7 +78,7 @@ struct State {
 }
 
 struct Write {
-    /// Whose end nobody has waited for yet: no flush makes it durable.
+    /// Present until the write was waited for; a flush does not make it durable before.
     ticket: Option<u64>,
     offset: u64,
     bytes: Vec<u8>,
@@ -100,7 +101,7 @@ impl State {
         Ok(())
     }
 
-    /// Writes those sectors of `bytes` for which `keep` says so.
+    /// Writes the sectors of `bytes` for which `keep` returns true.
     fn write_sectors(
         &mut self,
         offset: u64,
@@ -118,8 +119,8 @@ impl State {
 }
 
 impl FaultyDevice {
-    /// Returns a device that holds what `medium` holds; `seed` decides what a plan leaves open:
-    /// which sectors, which bits, where to.
+    /// Returns a device that holds what `medium` holds. `seed` determines what a plan leaves open:
+    /// sectors, bits and addresses.
     #[must_use]
     pub fn new(medium: &MemoryDevice, plan: Plan, seed: u64) -> Self {
         Self {
@@ -137,13 +138,13 @@ impl FaultyDevice {
         }
     }
 
-    /// Returns what was asked so far.
+    /// Returns the requests and faults so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.state.lock().counts
     }
 
-    /// Returns what is found when the medium is opened next, by a healthy device.
+    /// Returns what a healthy device finds when it opens the medium next.
     ///
     /// # Panics
     /// Never: the writes were in range when they were made.
@@ -158,42 +159,43 @@ impl FaultyDevice {
                 Unflushed::Either => state.rng.random(),
             };
             if kept {
-                medium.write_at(*offset, bytes).expect("it was in range");
+                medium.write_at(*offset, bytes).expect("the write was in range before");
             }
         }
         medium
     }
 
-    /// Returns true if more was asked for than the allowance.
+    /// Returns true if there were more requests than the allowance.
     #[must_use]
     pub fn exhausted(&self) -> bool {
-        self.counts().among(Among::All) > MOST_REQUESTS
+        self.counts().of(RequestKind::All) > MOST_REQUESTS
     }
 
-    /// Counts a request, and says whether the plan is for it.
-    fn count(&self, state: &mut State, among: Among) -> Option<Fault> {
+    /// Counts a request, and returns the fault if the plan affects it.
+    fn count(&self, state: &mut State, kind: RequestKind) -> Option<Fault> {
         let counts = &mut state.counts;
         let Plan { fault, requests, .. } = &self.plan;
-        let nth = counts.among(fault.among());
-        match among {
-            Among::Reads => counts.reads += 1,
-            Among::Writes => counts.writes += 1,
-            Among::Flushes => counts.flushes += 1,
-            Among::All => {}
+        let nth = counts.of(fault.affects());
+        match kind {
+            RequestKind::Reads => counts.reads += 1,
+            RequestKind::Writes => counts.writes += 1,
+            RequestKind::Flushes => counts.flushes += 1,
+            RequestKind::All => {}
         }
-        if counts.among(Among::All) > MOST_REQUESTS {
+        if counts.of(RequestKind::All) > MOST_REQUESTS {
             return Some(Fault::Dead);
         }
-        let struck = (fault.among() == among || fault.among() == Among::All) && requests.contains(&nth);
-        counts.struck += u64::from(struck);
-        struck.then_some(*fault)
+        let injected =
+            (fault.affects() == kind || fault.affects() == RequestKind::All) && requests.contains(&nth);
+        counts.injected += u64::from(injected);
+        injected.then_some(*fault)
     }
 
     fn error(&self, op: &str) -> Error {
         Error::io(&self.info.name, op, std::io::ErrorKind::Other.into())
     }
 
-    /// Carries a read out as far as `fault` lets it.
+    /// Carries out a read with a fault, if any.
     fn read(&self, state: &mut State, fault: Option<Fault>, offset: u64, buf: &mut [u8]) -> Result<()> {
         match fault {
             None => state.seen.read_at(offset, buf),
@@ -215,7 +217,7 @@ impl FaultyDevice {
         }
     }
 
-    /// Carries a write out as far as `fault` lets it.
+    /// Carries out a write with a fault, if any.
     fn write(&self, state: &mut State, fault: Option<Fault>, offset: u64, bytes: &[u8]) -> Result<()> {
         let sector = self.info.sector_bytes as usize;
         let sectors = bytes.len() / sector;
@@ -223,8 +225,8 @@ impl FaultyDevice {
             None => state.write(offset, bytes),
             Some(Fault::LostWrite) => Ok(()),
             Some(Fault::MisdirectedWrite) => {
-                let places = (self.info.size_bytes - bytes.len() as u64) / sector as u64;
-                let elsewhere = state.rng.random_range(0..=places) * sector as u64;
+                let last = (self.info.size_bytes - bytes.len() as u64) / sector as u64;
+                let elsewhere = state.rng.random_range(0..=last) * sector as u64;
                 state.write(elsewhere, bytes)
             }
             Some(Fault::ShortWrite) => {
@@ -253,11 +255,11 @@ impl Device for FaultyDevice {
         state.tickets += 1;
         let result = match op {
             Op::Read => {
-                let fault = self.count(state, Among::Reads);
+                let fault = self.count(state, RequestKind::Reads);
                 self.read(state, fault, offset, &mut request.buf)
             }
             Op::Write => {
-                let fault = self.count(state, Among::Writes);
+                let fault = self.count(state, RequestKind::Writes);
                 self.write(state, fault, offset, &request.buf)
             }
         };
@@ -279,7 +281,7 @@ impl Device for FaultyDevice {
 
     fn flush(&self) -> Result<()> {
         let state = &mut *self.state.lock();
-        match self.count(state, Among::Flushes) {
+        match self.count(state, RequestKind::Flushes) {
             None => {
                 for write in state.unflushed.extract_if(.., |write| write.ticket.is_none()) {
                     state.durable.write_at(write.offset, &write.bytes)?;
@@ -290,8 +292,8 @@ impl Device for FaultyDevice {
             Some(fault) => {
                 state.counts.errors_reported += 1;
                 if fault == Fault::FlushError {
-                    // The system above drops what it could not write, and the next flush knows
-                    // nothing of it.
+                    // The operating system drops what it could not write, and the next flush does
+                    // not report it.
                     let State { unflushed, rng, .. } = state;
                     unflushed.retain(|_| rng.random());
                 }
@@ -301,15 +303,15 @@ impl Device for FaultyDevice {
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        // What was discarded may read as before, which is the hardest case for a caller that relies
-        // on anything else.
+        // The discarded bytes may still read as before, which is the hardest case for a caller that
+        // expects anything else.
         self.info.check(Op::Write, offset, usize::try_from(len).unwrap_or(usize::MAX))
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.info.check(Op::Read, offset, buf.len())?;
         let state = &mut *self.state.lock();
-        let fault = self.count(state, Among::Reads);
+        let fault = self.count(state, RequestKind::Reads);
         self.read(state, fault, offset, buf)
     }
 }

@@ -1,14 +1,14 @@
-//! Faults: whatever a device does, nothing that was acknowledged is lost by us, and nothing panics
-//! or hangs.
+//! Faults: whatever a device does, Spindle loses nothing that was acknowledged, and neither panics
+//! nor hangs.
 //!
-//! A workload of [`crate::crash`] runs on a device ([`device`]) to whose requests something happens
-//! ([`plan`]); [`trial`] says what must hold ([`running`] while it runs), and [`campaign`] strikes
-//! each request of many workloads.
+//! A workload of [`crate::crash`] runs on a device ([`device`]) that injects a fault into its
+//! requests ([`plan`]). [`fault_test`] says what must hold, and `running` checks it while the
+//! workload runs. [`campaign`] injects faults into each request of many workloads.
 //!
-//! A case is repeated by its text alone: `FORMAT/WORKLOAD/PHASE/FAULT@FIRST-ENDs/END`.
+//! The name of a case repeats it: `FORMAT/WORKLOAD/PHASE/FAULT@FIRST-ENDs/END`.
 
 pub mod campaign;
 pub mod device;
+pub mod fault_test;
 pub mod plan;
 mod running;
-pub mod trial;

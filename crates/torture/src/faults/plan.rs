@@ -1,17 +1,18 @@
-//! What goes wrong, and when: a [`Plan`], whose text repeats it.
+//! The fault that a device injects, and the requests that it affects: a [`Plan`], whose text
+//! repeats it.
 
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// What goes wrong with a request.
+/// A fault of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A read fails.
     ReadError,
     /// A read fails after its first part.
     ShortRead,
-    /// A read succeeds with a few bits of it turned over.
+    /// A read succeeds, with a few bits flipped.
     FlippedRead,
     /// A write fails, and nothing of it is on the medium.
     WriteError,
@@ -21,19 +22,19 @@ pub enum Fault {
     TornWrite,
     /// A write succeeds and never reaches the medium.
     LostWrite,
-    /// A write succeeds and lands elsewhere.
+    /// A write succeeds, and goes to another place.
     MisdirectedWrite,
     /// A flush fails, and any of the writes since the last one never reach the medium.
     FlushError,
     /// A flush succeeds and makes nothing durable.
     IdleFlush,
-    /// Whatever is asked fails, and does nothing.
+    /// Every request fails, and does nothing.
     Dead,
 }
 
-/// The requests among which a fault is counted out.
+/// A kind of request, among which the affected requests are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Among {
+pub enum RequestKind {
     /// Reads.
     Reads,
     /// Writes.
@@ -76,23 +77,23 @@ impl Fault {
         }
     }
 
-    /// Returns the requests that it can happen to.
+    /// Returns the kind of request that it can affect.
     #[must_use]
-    pub const fn among(self) -> Among {
+    pub const fn affects(self) -> RequestKind {
         match self {
-            Self::ReadError | Self::ShortRead | Self::FlippedRead => Among::Reads,
+            Self::ReadError | Self::ShortRead | Self::FlippedRead => RequestKind::Reads,
             Self::WriteError
             | Self::ShortWrite
             | Self::TornWrite
             | Self::LostWrite
-            | Self::MisdirectedWrite => Among::Writes,
-            Self::FlushError | Self::IdleFlush => Among::Flushes,
-            Self::Dead => Among::All,
+            | Self::MisdirectedWrite => RequestKind::Writes,
+            Self::FlushError | Self::IdleFlush => RequestKind::Flushes,
+            Self::Dead => RequestKind::All,
         }
     }
 
     /// Returns true if the device reports the fault. Then nothing that was acknowledged may be
-    /// lost; otherwise only sanity is demanded.
+    /// lost; otherwise the file system must only not panic, loop or use too much memory.
     #[must_use]
     pub const fn is_reported(self) -> bool {
         !matches!(self, Self::FlippedRead | Self::LostWrite | Self::MisdirectedWrite | Self::IdleFlush)
@@ -102,20 +103,20 @@ impl Fault {
 /// The moment at which the device reports an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportedAt {
-    /// When the request is handed over.
+    /// At the submission of the request.
     AtSubmit,
-    /// When its end is waited for.
+    /// At the wait for its end.
     AtWait,
 }
 
-/// A fault that happens to some requests.
+/// A fault, and the requests that it affects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What happens.
+    /// The fault.
     pub fault: Fault,
-    /// The requests it happens to, counted from zero among those that it can happen to.
+    /// The affected requests, counted from zero among those of the kind that the fault can affect.
     pub requests: Range<u64>,
-    /// When an error is reported.
+    /// The moment at which an error is reported.
     pub reported: ReportedAt,
 }
 
@@ -137,10 +138,10 @@ impl fmt::Display for Plan {
 impl FromStr for Plan {
     type Err = String;
 
-    /// Reads what [`fmt::Display`] writes: `torn-write@7-8w` is the eighth write, `dead@30s` all
-    /// from the thirty-first request on.
+    /// Parses what [`fmt::Display`] writes: `torn-write@7-8w` affects the eighth write, `dead@30s`
+    /// all requests from the thirty-first on.
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no plan like torn-write@7-8w");
+        let wrong = || format!("{text:?} is not a fault plan such as torn-write@7-8w");
         let (name, when) = text.split_once('@').ok_or_else(wrong)?;
         let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name).ok_or_else(wrong)?;
         let (when, reported) = match (when.strip_suffix('s'), when.strip_suffix('w')) {
@@ -161,7 +162,7 @@ impl FromStr for Plan {
 mod tests {
     use super::*;
 
-    /// Promise: the text of a plan gives the plan back.
+    /// Promise: the text of a plan parses to the same plan.
     #[test]
     fn text_repeats_a_plan() {
         for fault in Fault::ALL {

@@ -1,8 +1,8 @@
-//! A workload on a device that reports its faults, checked while it runs.
+//! Runs a workload on a device that reports its faults, and checks it meanwhile.
 
 use super::device::FaultyDevice;
-use super::plan::{Among, Plan};
-use super::trial::{FaultTest, Reached};
+use super::fault_test::{FaultTest, Reached};
+use super::plan::{Plan, RequestKind};
 use crate::crash::images;
 use crate::crash::operation::{Driver, Op, Sync};
 use crate::crash::oracle::Tree;
@@ -11,42 +11,42 @@ use spindle_vfs::{Error, FileSystem};
 use std::fmt;
 use std::sync::Arc;
 
-/// How often something that fails is tried at most.
+/// Most tries of a call that fails.
 const MOST_TRIES: u64 = 8;
-/// Steps that are tried after the first that is refused for good.
+/// Number of steps that are tried after the first that is refused for good.
 const STEPS_AFTER: usize = 5;
 
-/// Why something was not done.
+/// The reason why a call failed.
 pub(super) enum Refusal {
-    /// The device failed, or has failed before: what a fault is expected to bring.
+    /// The device failed, or has failed before: the expected result of a fault.
     Device(Error),
-    /// Something else, which no failure of a device explains.
+    /// An error that no failure of a device explains.
     Other(Error),
 }
 
-/// What is known of the device while a workload runs.
-pub(super) struct Running<'a> {
+/// The run of a workload on a faulty device.
+pub(super) struct FaultyRun<'a> {
     device: &'a Arc<FaultyDevice>,
     plan: &'a Plan,
     tries: u64,
-    /// True if what is done is printed.
+    /// True if each call is printed.
     verbose: bool,
 }
 
-impl<'a> Running<'a> {
+impl<'a> FaultyRun<'a> {
     pub(super) fn new(device: &'a Arc<FaultyDevice>, plan: &'a Plan, verbose: bool) -> Self {
         let length = plan.requests.end - plan.requests.start;
         Self { device, plan, tries: length.saturating_add(1).min(MOST_TRIES), verbose }
     }
 
-    /// Returns true once nothing may be changed any more: a write or a flush has failed and the
-    /// device has reported it.
+    /// Returns true after a write or a flush has failed and the device has reported it: nothing may
+    /// be changed any more.
     fn latched(&self) -> bool {
         self.device.counts().errors_reported > 0
     }
 
-    /// Tries until it succeeds, as long as only reads have failed.
-    pub(super) fn tried<T>(
+    /// Repeats a call until it succeeds, as long as only reads have failed.
+    pub(super) fn retry<T>(
         &self,
         what: &dyn fmt::Display,
         mut call: impl FnMut() -> spindle_vfs::Result<T>,
@@ -74,21 +74,21 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Returns true if nothing fails any more.
-    fn is_over(&self) -> bool {
+    /// Returns true after the last request that the plan affects.
+    fn fault_has_passed(&self) -> bool {
         let Plan { fault, requests, .. } = self.plan;
-        self.device.counts().among(fault.among()) >= requests.end
+        self.device.counts().of(fault.affects()) >= requests.end
     }
 
-    /// Runs the workload of `trial` as far as it gets, and unmounts or does not.
+    /// Runs the workload of `test` as far as it gets, and then unmounts if `unmount` is true.
     ///
     /// # Errors
     /// The first promise that is broken.
-    pub(super) fn run(&self, trial: &FaultTest, unmount: bool) -> Result<Reached, String> {
+    pub(super) fn run(&self, test: &FaultTest, unmount: bool) -> Result<Reached, String> {
         let clock = images::clock();
-        let mut reached = Reached { promises: trial.promises[0], version: 0 };
+        let mut reached = Reached { promises: test.promises[0], version: 0 };
         let fs =
-            match self.tried(&"open", || images::open(self.device.clone(), clock.clone(), LogUse::IfThere)) {
+            match self.retry(&"open", || images::open(self.device.clone(), clock.clone(), LogUse::IfThere)) {
                 Ok(fs) => fs,
                 Err(Refusal::Device(_)) => return Ok(reached),
                 Err(Refusal::Other(error)) => return Err(format!("open: {error}")),
@@ -97,11 +97,11 @@ impl<'a> Running<'a> {
         let mut after = 0;
         let mut whole = true;
         let mut changed = false;
-        for (n, step) in trial.workload.steps.iter().enumerate() {
+        for (n, step) in test.workload.steps.iter().enumerate() {
             clock.advance(1);
             let latched = self.latched();
             let changes = Self::changes(&driver, &step.op);
-            let done = self.step(&mut driver, trial, n, changes)?;
+            let done = self.step(&mut driver, test, n, changes)?;
             changed |= done && changes;
             whole &= done;
             if !latched {
@@ -112,7 +112,7 @@ impl<'a> Running<'a> {
             }
             let kept = step.sync == Sync::None || self.sync(&driver, &step.op, step.sync, changed)?;
             if !latched && done && kept {
-                reached.promises = trial.promises[n + 1];
+                reached.promises = test.promises[n + 1];
             }
             after += usize::from(self.latched());
             whole &= kept;
@@ -120,17 +120,17 @@ impl<'a> Running<'a> {
                 break;
             }
         }
-        if matches!(self.plan.fault.among(), Among::Writes | Among::Flushes) {
-            // A read of what has just failed to be written may fail, as long as the device fails.
+        if matches!(self.plan.fault.affects(), RequestKind::Writes | RequestKind::Flushes) {
+            // A read of what could not be written may fail, as long as the device fails.
             let read = || Tree::of(&fs, driver.held());
             let retry = |result: Result<_, _>, _| result.or_else(|_: String| read());
-            (0..self.tries).fold(read(), retry).map_err(|e| format!("reading on: {e}"))?;
+            (0..self.tries).fold(read(), retry).map_err(|e| format!("reading after a failure: {e}"))?;
         }
         if unmount {
             let latched = self.latched();
-            match self.tried(&"unmount", || fs.unmount()) {
+            match self.retry(&"unmount", || fs.unmount()) {
                 Ok(()) if latched => return Err("an unmount succeeded after a write had failed".into()),
-                Ok(()) if whole => reached.promises = trial.history.promises().len(),
+                Ok(()) if whole => reached.promises = test.history.promises().len(),
                 Ok(()) | Err(Refusal::Device(_)) => {}
                 Err(Refusal::Other(error)) => return Err(format!("unmount: {error}")),
             }
@@ -142,7 +142,7 @@ impl<'a> Running<'a> {
     fn changes(driver: &Driver<'_>, op: &Op) -> bool {
         match op {
             Op::Open(..) | Op::Close(_) => false,
-            // Two names of one file stay as they are.
+            // A rename between two names of one file does nothing.
             Op::Rename(from, to, _) => match (driver.resolve(from), driver.resolve(to)) {
                 (Err(Error::Device(_)), _) | (_, Err(Error::Device(_))) => false,
                 (from, to) => from.ok() != to.ok(),
@@ -151,75 +151,79 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Returns how the tree in memory differs from what it was before operation `n`, which has
-    /// failed; bytes that it was going to write are not looked at.
-    fn unlike(&self, driver: &Driver<'_>, trial: &FaultTest, n: usize) -> Option<String> {
-        let op = &trial.workload.steps[n].op;
+    /// Returns how the tree in memory differs from the tree before operation `n`, which has failed.
+    /// The bytes that it was going to write are not compared.
+    fn changed_by_failure(&self, driver: &Driver<'_>, test: &FaultTest, n: usize) -> Option<String> {
+        let op = &test.workload.steps[n].op;
         let written = matches!(op, Op::Write(..)).then(|| driver.subject(op).ok()).flatten();
         match driver.tree() {
-            Ok(tree) => trial.history.differs(&tree, n, written),
-            // The read reports here that a write under way has failed.
+            Ok(tree) => test.history.differs(&tree, n, written),
+            // The read reports that a write in flight has failed.
             Err(_) if self.latched() => None,
             Err(error) => Some(error),
         }
     }
 
-    /// Carries out the `n`th operation, which `changes` something or not, and writes so many bytes;
-    /// false if the device did not let it.
+    /// Runs operation `n`, which changes something if `changes`. Returns false if the device did
+    /// not let it.
     fn step(
         &self,
         driver: &mut Driver<'_>,
-        trial: &FaultTest,
+        test: &FaultTest,
         n: usize,
         changes: bool,
     ) -> Result<bool, String> {
-        let (op, written) = (&trial.workload.steps[n].op, trial.written[n]);
+        let (op, written) = (&test.workload.steps[n].op, test.written[n]);
         let latched = self.latched();
-        let mut unlike = None;
+        let mut difference = None;
         let mut whole = || {
             let done = driver.apply(op, n as u64, usize::MAX);
-            if done.is_err() && !self.latched() && self.is_over() && unlike.is_none() {
-                unlike = self.unlike(driver, trial, n);
+            if done.is_err() && !self.latched() && self.fault_has_passed() && difference.is_none() {
+                difference = self.changed_by_failure(driver, test, n);
             }
             driver.write_on(op, n as u64, done?.min(written)..written)
         };
-        let tried = self.tried(op, &mut whole);
-        if let Some(difference) = unlike {
-            return Err(format!("{op} failed, and left something behind: {difference}"));
+        let result = self.retry(op, &mut whole);
+        if let Some(difference) = difference {
+            return Err(format!("{op} failed, and yet changed something: {difference}"));
         }
-        match tried {
+        match result {
             Ok(()) if latched && changes => Err(format!("{op}: done after a write had failed")),
             Ok(()) => Ok(true),
-            Err(Refusal::Device(error)) if !self.latched() && self.is_over() => {
+            Err(Refusal::Device(error)) if !self.latched() && self.fault_has_passed() => {
                 Err(format!("{op}: {error}, although the device works again"))
             }
             Err(Refusal::Device(_)) => Ok(false),
-            // What lost its name keeps its space for as long as nobody can read which that is.
-            Err(Refusal::Other(Error::NoSpace)) if self.device.counts().struck > 0 && !self.is_over() => {
+            // Orphans keep their space as long as a read fails that is needed to free them.
+            Err(Refusal::Other(Error::NoSpace))
+                if self.device.counts().injected > 0 && !self.fault_has_passed() =>
+            {
                 Ok(false)
             }
-            Err(Refusal::Other(error)) => Self::explained(op, &error, latched),
+            Err(Refusal::Other(error)) => Self::accept_if_latched(op, &error, latched),
         }
     }
 
-    /// Makes durable what has `changed`, if anything; false if the device did not let it.
+    /// Makes durable what was `changed` before, if anything. Returns false if the device did not
+    /// let it.
     fn sync(&self, driver: &Driver<'_>, op: &Op, sync: Sync, changed: bool) -> Result<bool, String> {
         let latched = self.latched();
-        match self.tried(&format_args!("{sync:?} after {op}"), || driver.sync(op, sync)) {
+        match self.retry(&format_args!("{sync:?} after {op}"), || driver.sync(op, sync)) {
             Ok(()) if latched && changed => {
                 Err(format!("{sync:?} after {op}: acknowledged after a write had failed"))
             }
             Ok(()) => Ok(true),
-            Err(Refusal::Device(error)) if !self.latched() && self.is_over() => {
+            Err(Refusal::Device(error)) if !self.latched() && self.fault_has_passed() => {
                 Err(format!("{op}: {error}, although the device works again"))
             }
             Err(Refusal::Device(_)) => Ok(false),
-            Err(Refusal::Other(error)) => Self::explained(op, &error, latched),
+            Err(Refusal::Other(error)) => Self::accept_if_latched(op, &error, latched),
         }
     }
 
-    /// Returns what was refused before explains that something is missing now, and nothing else.
-    fn explained(op: &Op, error: &Error, latched: bool) -> Result<bool, String> {
+    /// Accepts an error after the latch, because steps that were refused explain what is missing;
+    /// damage is never accepted.
+    fn accept_if_latched(op: &Op, error: &Error, latched: bool) -> Result<bool, String> {
         if latched && !matches!(error, Error::Corrupt { .. }) {
             Ok(false)
         } else {

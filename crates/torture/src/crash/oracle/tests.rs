@@ -41,7 +41,7 @@ fn edit(tree: &mut Tree, path: &str, edit: impl FnOnce(&mut [u8])) {
     *content = bytes.into();
 }
 
-/// Promise: every version is known for what it is, within the range and not outside.
+/// Promise: every version in the range is recognised, and none outside.
 #[test]
 fn versions_are_distinguished() {
     let ops = [Op::Create("new".into(), FileKind::Regular), write("new", 0, 700), Op::Unlink("foo".into())];
@@ -55,8 +55,8 @@ fn versions_are_distinguished() {
     assert!(history.judge(&tree_after(&ops[..2]), promises, 3).is_err());
 }
 
-/// Promise: bytes over a file's own blocks may be newer than the rest, and of a cut file zero;
-/// other bytes may not be there.
+/// Promise: bytes that were overwritten in place may be newer than the rest, and those of a
+/// truncated file zero; no other bytes are accepted.
 #[test]
 fn bytes_are_of_the_file_itself() {
     let ops = [write("foo", 1000, 3000), Op::Truncate("foo".into(), 2000)];
@@ -72,7 +72,7 @@ fn bytes_are_of_the_file_itself() {
     assert!(error.contains("bytes from") && error.contains("of none of its versions"), "{error}");
     edit(&mut found, "foo", |bytes| bytes[0] = 0);
     assert!(history.judge(&found, 0, 2).is_err());
-    // After a promise the old bytes will not do any more.
+    // After a promise the old bytes are not accepted any more.
     let mut old = tree_after(&ops);
     assert_eq!(history.judge(&old, 0, 2), Ok(2));
     history.promise(Promised::All);
@@ -82,8 +82,8 @@ fn bytes_are_of_the_file_itself() {
     assert!(history.judge(&old, 1, 2).is_err());
 }
 
-/// Promise: what was promised of one file must be there, also where an older version of everything
-/// else is.
+/// Promise: what was promised about one file must be there, even if everything else is of an older
+/// version.
 #[test]
 fn promises_of_one_file() {
     let ops = [Op::Chmod("bar".into(), 0o600), write("foo", 0, 4096)];
@@ -98,7 +98,7 @@ fn promises_of_one_file() {
     assert!(history.judge(&tree_after(&ops[..1]), 1, 2).is_err());
 }
 
-/// Promise: a file with two names is not two files.
+/// Promise: two names of one file are distinguished from two files.
 #[test]
 fn links_are_one_file() {
     let (history, _) = history(&[]);

@@ -8,7 +8,7 @@ fn device(plan: &str) -> FaultyDevice {
     FaultyDevice::new(&MemoryDevice::from_bytes(&bytes), plan.parse().unwrap(), 1)
 }
 
-/// Returns the number in each sector of what the next one finds.
+/// Returns the number in each sector that is found when the medium is opened next.
 fn found(device: &FaultyDevice, unflushed: Unflushed) -> Vec<u8> {
     device.medium(unflushed).to_bytes().chunks(512).map(|sector| sector[0]).collect()
 }
@@ -19,8 +19,8 @@ fn read(device: &FaultyDevice, sector: u64) -> Result<u8> {
     device.wait(ticket).map(|buf| buf[0])
 }
 
-/// Promise: without a fault reads see every write, and a power cut loses what was not flushed and
-/// nothing else.
+/// Promise: without a fault, reads return every write, and a power cut loses exactly what was not
+/// flushed.
 #[test]
 fn a_flush_makes_durable() {
     let device = device("dead@99s");
@@ -30,12 +30,13 @@ fn a_flush_makes_durable() {
     assert_eq!((read(&device, 1).unwrap(), read(&device, 2).unwrap()), (70, 80));
     assert_eq!(found(&device, Unflushed::Lost)[..4], [0, 70, 2, 3]);
     assert_eq!(found(&device, Unflushed::Kept)[..4], [0, 70, 80, 3]);
-    assert_eq!(device.counts(), Counts { reads: 2, writes: 2, flushes: 1, struck: 0, errors_reported: 0 });
+    assert_eq!(device.counts(), Counts { reads: 2, writes: 2, flushes: 1, injected: 0, errors_reported: 0 });
 }
 
-/// Promise: a flush does not make durable what nobody has waited for, and the next one does.
+/// Promise: a flush does not make a write durable that was not waited for before it; the next flush
+/// does.
 #[test]
-fn a_flush_takes_what_has_landed() {
+fn a_flush_covers_finished_writes() {
     let device = device("dead@99s");
     let buf = AlignedBuf::from(&[70; 512][..]);
     let ticket = device.submit(Request { op: Op::Write, offset: 0, buf }).unwrap();
@@ -58,7 +59,7 @@ fn the_allowance_ends() {
     assert!(read(&device, 0).is_err() && device.exhausted());
 }
 
-/// Promise: a fault happens to the requests of its plan and to no other, and an error comes when
+/// Promise: a fault affects the requests of its plan and no others, and an error is reported when
 /// the plan says.
 #[test]
 fn a_plan_is_followed() {
@@ -70,7 +71,7 @@ fn a_plan_is_followed() {
         assert!(device.wait(ticket).is_err());
     }
     assert_eq!(read(&device, 5).unwrap(), 5);
-    assert_eq!(device.counts().struck, 2);
+    assert_eq!(device.counts().injected, 2);
 
     let device = self::device("write-error@0-1s");
     let request = |n| Request { op: Op::Write, offset: 0, buf: AlignedBuf::from(&[n; 512][..]) };
@@ -80,7 +81,7 @@ fn a_plan_is_followed() {
     assert_eq!((read(&device, 0).unwrap(), device.counts().errors_reported), (8, 1));
 }
 
-/// Promise: a dead device does nothing and says so, and one that comes back works.
+/// Promise: a dead device does nothing and reports errors; after the fault it works.
 #[test]
 fn dead_devices_do_nothing() {
     let device = device("dead@1-4s");
@@ -92,12 +93,12 @@ fn dead_devices_do_nothing() {
     assert_eq!(found(&device, Unflushed::Lost)[..2], [0, 1]);
     device.flush().unwrap();
     assert_eq!(found(&device, Unflushed::Lost)[..2], [90, 1]);
-    assert_eq!((device.counts().struck, device.counts().errors_reported), (3, 2));
+    assert_eq!((device.counts().injected, device.counts().errors_reported), (3, 2));
 }
 
-/// Promise: partial transfers do a part and fail; silent faults succeed.
+/// Promise: partial transfers transfer a part and fail; silent faults succeed.
 #[test]
-fn what_each_fault_does() {
+fn effects_of_faults() {
     let whole = [99; 16 * 512];
     let changed = |device: &FaultyDevice| {
         let found = found(device, Unflushed::Kept);
@@ -132,8 +133,8 @@ fn what_each_fault_does() {
     assert_eq!(buf[buf.len() - 1], 0);
 }
 
-/// Promise: after a failed flush a later one does not bring back what was lost; a flush that does
-/// nothing says it did.
+/// Promise: after a failed flush a later one does not bring back what was lost; an idle flush
+/// succeeds and makes nothing durable.
 #[test]
 fn flushes_lose() {
     let lost = |plan: &str| {

@@ -1,14 +1,14 @@
-//! One workload on one image: recorded, cut everywhere, recovered, judged.
+//! One workload on one image: recorded, with a power cut at many moments, recovered, and judged.
 //!
-//! The recorder holds the medium. While the journal of the run is gone through, what is durable is
-//! put on the medium for good; each state of the window after it is put on top, looked at, and
-//! taken back.
+//! The recorder's device is the medium. The recorded events of the run are gone through in order.
+//! Durable writes are put on the medium; then each state of the window after them is put on top,
+//! recovered and judged, and undone.
 
 use super::foreign::{self, System};
 use super::record::{Recording, message, story};
 use super::recorder::{Event, Mark, Recorder, Write};
 use super::recovery::{Recovered, recover};
-use super::states::{Shape, State, states};
+use super::states::{State, WindowWrite, states};
 use super::workload::Name;
 use crate::overlay::{Allowance, Usage};
 use crate::workers;
@@ -19,23 +19,23 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Violations after which a workload is given up.
-const MOST_OF_ONE: usize = 3;
+/// Number of violations that ends a workload.
+const MOST_VIOLATIONS_PER_WORKLOAD: usize = 3;
 
-/// How closely a workload is looked at.
+/// How many states of a workload are checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Depth {
-    /// States at each cut.
+    /// Most states at each cut.
     pub states: usize,
-    /// One recovery in so many is itself cut.
+    /// One recovery in this many is itself cut.
     pub nested_share: u64,
-    /// States at each cut of such a recovery.
+    /// Most states at each cut of such a recovery.
     pub nested_states: usize,
-    /// One cut in so many.
+    /// One cut in this many is checked.
     pub cut_share: u64,
-    /// One state in so many is also worked with after its recovery.
+    /// One state in this many is also used after its recovery.
     pub work_share: u64,
-    /// One state in so many is mounted by another system first.
+    /// One state in this many is mounted by another system first.
     pub foreign_share: u64,
 }
 
@@ -80,12 +80,12 @@ impl Depth {
     }
 }
 
-/// A cut and the state there.
+/// A power cut, and the state that it left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// Entry of the journal after which power was lost.
+    /// The number of the event after which power was lost.
     pub cut: usize,
-    /// Number of the state there.
+    /// The number of the state among those of this cut.
     pub variant: usize,
 }
 
@@ -95,47 +95,54 @@ impl fmt::Display for Point {
     }
 }
 
-/// What was found out about a workload.
+/// The results for a workload.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// States recovered and judged, those of crashes in recoveries among them.
+    /// States recovered and judged, including those of power cuts in recoveries.
     pub states: u64,
     /// States in which power was lost during a recovery.
     pub nested: u64,
-    /// Sessions of other systems before a mount of ours.
+    /// Sessions of other systems before a mount by Spindle.
     pub foreign: u64,
-    /// The most that a recovery asked of the device.
+    /// The most requests and bytes of a recovery.
     pub recovery: Usage,
-    /// Broken promises: where, and what.
+    /// Broken promises: the power cuts, and what is wrong.
     pub violations: Vec<(Vec<Point>, String)>,
 }
 
 impl Findings {
-    /// Returns a workload that went wrong without any crash.
+    /// Returns the findings of a workload that went wrong without any crash.
     #[must_use]
-    pub fn broken(what: String) -> Self {
+    pub fn failed(what: String) -> Self {
         Self { violations: vec![(Vec::new(), what)], ..Self::default() }
     }
 
     const fn go_on(&self) -> ControlFlow<()> {
-        if self.violations.len() < MOST_OF_ONE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if self.violations.len() < MOST_VIOLATIONS_PER_WORKLOAD {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
     }
 }
 
-/// The states that were looked at: content, and promises given.
+/// The states that were checked: fingerprint of the medium, and number of promises given.
 type Seen = HashSet<(u64, usize)>;
 
-/// A state on the medium.
-struct Scene<'a> {
+/// A state that is on the medium.
+struct CrashState<'a> {
     point: Point,
-    /// The event numbers of the writes in the window.
+    /// The event numbers of the writes since the last flush.
     window: &'a [usize],
-    state: &'a State,
+    /// The writes among them that reached the medium.
+    writes: &'a State,
+    /// The number of promises given before the cut.
     promises: usize,
+    /// The version that the last operation before the cut leads to.
     latest: usize,
 }
 
-/// A recording on the device that it was made on.
+/// Checks the states that power cuts in a recorded run may leave.
 pub struct CrashStateChecker<'a> {
     recording: &'a Recording,
     device: Arc<Recorder>,
@@ -144,7 +151,7 @@ pub struct CrashStateChecker<'a> {
 }
 
 impl<'a> CrashStateChecker<'a> {
-    /// Returns a trial of the run of the workload `name`.
+    /// Returns a checker for the recorded run of the workload `name`.
     #[must_use]
     pub fn new(recording: &'a Recording, name: &Name, device: Arc<Recorder>) -> Self {
         let mut hasher = DefaultHasher::new();
@@ -157,44 +164,46 @@ impl<'a> CrashStateChecker<'a> {
         mixed ^ (mixed >> 32)
     }
 
-    /// Returns one state in `share`, by its content.
-    fn falls_to(&self, share: u64) -> bool {
+    /// Returns true for one state in `share`, chosen by its content.
+    fn is_in_share(&self, share: u64) -> bool {
         self.device.fingerprint().is_multiple_of(share)
     }
 
-    /// Looks at the states of a recording: all that belong to its depth, or only the one at `only`.
-    /// Ends early when enough has been found.
+    /// Checks the states of a recording: all that its depth asks for, or only the one at `only`.
+    /// Ends early after many violations.
     #[must_use]
     pub fn explore(&self, only: Option<&[Point]>) -> Findings {
         let mut findings = Findings::default();
         let mut seen = Seen::new();
         let events = &self.recording.events;
-        let _ = self.scenes(events, (0, 0), self.depth.states, only, &mut seen, &mut |scene, seen| {
-            if only.is_some() || self.falls_to(self.depth.foreign_share) {
-                self.foreign(scene, &mut findings, only.is_some());
-            }
-            let nest = only.map_or_else(|| self.falls_to(self.depth.nested_share), |points| points.len() > 1);
-            let recovered = self.show(scene, &[], &mut findings, only.is_some());
-            if let Some(recovered) = recovered.filter(|_| nest) {
-                let bounds = (scene.promises, scene.latest);
-                let only = only.map(|points| &points[1..]);
-                let most = self.depth.nested_states;
-                if only.is_some() {
-                    println!("the recovery:\n{}", story(&recovered.events, |mark| format!("{mark:?}")));
+        let _ =
+            self.for_each_state(events, (0, 0), self.depth.states, only, &mut seen, &mut |state, seen| {
+                if only.is_some() || self.is_in_share(self.depth.foreign_share) {
+                    self.foreign(state, &mut findings, only.is_some());
                 }
-                self.scenes(&recovered.events, bounds, most, only, seen, &mut |again, _| {
-                    findings.nested += 1;
-                    self.show(again, &[scene.point], &mut findings, only.is_some());
-                    findings.go_on()
-                })?;
-            }
-            findings.go_on()
-        });
+                let nest =
+                    only.map_or_else(|| self.is_in_share(self.depth.nested_share), |points| points.len() > 1);
+                let recovered = self.check(state, &[], &mut findings, only.is_some());
+                if let Some(recovered) = recovered.filter(|_| nest) {
+                    let bounds = (state.promises, state.latest);
+                    let only = only.map(|points| &points[1..]);
+                    let most = self.depth.nested_states;
+                    if only.is_some() {
+                        println!("the recovery:\n{}", story(&recovered.events, |mark| format!("{mark:?}")));
+                    }
+                    self.for_each_state(&recovered.events, bounds, most, only, seen, &mut |again, _| {
+                        findings.nested += 1;
+                        self.check(again, &[state.point], &mut findings, only.is_some());
+                        findings.go_on()
+                    })?;
+                }
+                findings.go_on()
+            });
         findings
     }
 
-    /// Has another system mount what is on the medium before us: one of them, or all.
-    fn foreign(&self, scene: &Scene<'_>, findings: &mut Findings, all: bool) {
+    /// Simulates a session of another system before a mount by Spindle: of one system, or of all.
+    fn foreign(&self, state: &CrashState<'_>, findings: &mut Findings, all: bool) {
         let here = self.device.position();
         let nth = usize::try_from(self.device.fingerprint() >> 32).unwrap_or(0) % System::ALL.len();
         for (n, system) in System::ALL.into_iter().enumerate() {
@@ -212,58 +221,58 @@ impl<'a> CrashStateChecker<'a> {
             match judged.unwrap_or_else(|panic| Err(format!("{system}: panic: {}", message(&*panic)))) {
                 Ok(None) => continue,
                 Ok(Some(())) => {}
-                Err(what) => findings.violations.push((vec![scene.point], what)),
+                Err(what) => findings.violations.push((vec![state.point], what)),
             }
             findings.foreign += 1;
         }
     }
 
-    /// Recovers what is on the medium, judges it, and takes it back.
-    fn show(
+    /// Recovers the state on the medium, judges it, and undoes the recovery.
+    fn check(
         &self,
-        scene: &Scene<'_>,
+        state: &CrashState<'_>,
         outer: &[Point],
         findings: &mut Findings,
         verbose: bool,
     ) -> Option<Recovered> {
         workers::pulse();
         let here = self.device.position();
-        let recovered = recover(&self.device, self.falls_to(self.depth.work_share));
+        let recovered = recover(&self.device, self.is_in_share(self.depth.work_share));
         self.device.rewind(here);
         findings.states += 1;
         let history = &self.recording.history;
         let judged = recovered.as_ref().map_err(Clone::clone).and_then(|recovered| {
             findings.recovery = findings.recovery.max(recovered.usage);
-            history.judge(&recovered.tree, scene.promises, scene.latest)
+            history.judge(&recovered.tree, state.promises, state.latest)
         });
-        let place = || {
-            let range = history.range(scene.promises, scene.latest);
-            let Scene { point, window, state, .. } = scene;
+        let description = || {
+            let range = history.range(state.promises, state.latest);
+            let CrashState { point, window, writes, .. } = state;
             format!(
-                "cut after event {}, versions {range:?}; of the window {window:?} these came to the medium: {state}",
+                "cut after event {}, versions {range:?}; of the window {window:?} these writes reached the medium: {writes}",
                 point.cut
             )
         };
         match judged {
             Err(what) => {
-                let points = outer.iter().copied().chain([scene.point]).collect();
-                findings.violations.push((points, format!("{}\n{what}", place())));
+                let points = outer.iter().copied().chain([state.point]).collect();
+                findings.violations.push((points, format!("{}\n{what}", description())));
             }
-            Ok(version) if verbose => println!("{}: version {version} was recovered", place()),
+            Ok(version) if verbose => println!("{}: version {version} was recovered", description()),
             Ok(_) => {}
         }
         recovered.ok()
     }
 
-    /// Puts state after state on the medium and shows it, until `show` breaks.
-    fn scenes(
+    /// Puts one state after the other on the medium and calls `check`, until it breaks.
+    fn for_each_state(
         &self,
         events: &[Event],
         (mut promises, mut latest): (usize, usize),
         most: usize,
         only: Option<&[Point]>,
         seen: &mut Seen,
-        show: &mut dyn FnMut(&Scene<'_>, &mut Seen) -> ControlFlow<()>,
+        check: &mut dyn FnMut(&CrashState<'_>, &mut Seen) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let start = self.device.position();
         let mut window: Vec<usize> = Vec::new();
@@ -298,28 +307,28 @@ impl<'a> CrashStateChecker<'a> {
             if !wanted {
                 continue;
             }
-            let shapes: Vec<Shape> = window
+            let window_writes: Vec<WindowWrite> = window
                 .iter()
-                .map(|&write| Shape {
+                .map(|&write| WindowWrite {
                     offset: write_of(&events[write]).offset,
                     sectors: write_of(&events[write]).bytes.len() / self.device.sector(),
-                    together_until: window
+                    in_flight_until: window
                         .partition_point(|&other| landed[write].is_none_or(|at| other < at)),
                 })
                 .collect();
-            for (variant, state) in states(&shapes, self.seed(cut), most).iter().enumerate() {
+            for (variant, writes) in states(&window_writes, self.seed(cut), most).iter().enumerate() {
                 if only.is_some_and(|points| points[0].variant != variant) {
                     continue;
                 }
                 let base = self.device.position();
-                for pick in &state.0 {
-                    let sectors = shapes[pick.write].sectors;
+                for pick in &writes.0 {
+                    let sectors = window_writes[pick.write].sectors;
                     self.put(write_of(&events[window[pick.write]]), |n| pick.part.has(n, sectors));
                 }
                 let mut flow = ControlFlow::Continue(());
                 if seen.insert((self.device.fingerprint(), promises)) || only.is_some() {
                     let point = Point { cut, variant };
-                    flow = show(&Scene { point, window: &window, state, promises, latest }, seen);
+                    flow = check(&CrashState { point, window: &window, writes, promises, latest }, seen);
                 }
                 self.device.rewind(if flow.is_continue() { base } else { start });
                 flow?;

@@ -1,14 +1,15 @@
-//! Geometries that agree with themselves and with nothing else on the disk.
+//! Geometries that are consistent in themselves, but do not fit the rest of the disk.
 //!
-//! One extreme number in a superblock is refused by the numbers beside it. Here the neighbours are
-//! changed along, so that the superblock is believed and every structure is then looked for in the
-//! wrong place.
+//! If one field of a superblock has an extreme value, the checks against the other fields refuse
+//! it. Here the other fields are changed with it, so that a mount accepts the superblock, and then
+//! looks for every structure in the wrong place.
 
 use rand::Rng;
 use rand::rngs::SmallRng;
 use spindle_ffs::ondisk::{FS_UFS1_MAGIC, Fs};
 
-/// Sets the number of cylinder groups that follows from the size and that of a group.
+/// Sets the number of cylinder groups that follows from the sizes of the file system and of a
+/// group.
 fn recount(fs: &mut Fs) {
     let size = if fs.fs_magic == FS_UFS1_MAGIC { fs.fs_old_size.into() } else { fs.fs_size };
     let groups = size.max(0).cast_unsigned().div_ceil(fs.fs_fpg.max(1).cast_unsigned().into());
@@ -37,8 +38,8 @@ fn scale_blocks(fs: &mut Fs, larger: bool) {
         fs.fs_dblkno.max(fs.fs_iblkno + (fs.fs_ipg / fs.fs_inopb.max(1)).cast_signed() * fs.fs_frag);
 }
 
-/// Changes the geometry in one of many ways, each of them consistent; says how.
-pub fn reshape(fs: &mut Fs, rng: &mut SmallRng) -> &'static str {
+/// Changes the geometry in one of many consistent ways, and returns a description of the change.
+pub fn change_geometry(fs: &mut Fs, rng: &mut SmallRng) -> &'static str {
     let ufs1 = fs.fs_magic == FS_UFS1_MAGIC;
     let larger = rng.random();
     let groups = rng.random_range(1..4);
@@ -63,7 +64,7 @@ pub fn reshape(fs: &mut Fs, rng: &mut SmallRng) -> &'static str {
             let least = fs.fs_dblkno.max(fs.fs_frag).max(1);
             let most = fs.fs_fpg.saturating_mul(groups).max(least);
             fs.fs_fpg = rng.random_range(least..=most) / fs.fs_frag.max(1) * fs.fs_frag;
-            "groups of another size"
+            "cylinder groups of another size"
         }
         4 => {
             let blocks = rng.random_range(1..=(fs.fs_ipg / fs.fs_inopb.max(1)).max(1) * 2);
@@ -75,36 +76,36 @@ pub fn reshape(fs: &mut Fs, rng: &mut SmallRng) -> &'static str {
             for field in [&mut fs.fs_cblkno, &mut fs.fs_iblkno, &mut fs.fs_dblkno] {
                 *field += by;
             }
-            "structures moved in their groups"
+            "structures moved in their cylinder groups"
         }
         6 => {
             fs.fs_dblkno = fs.fs_fpg;
-            "groups without data"
+            "cylinder groups without data"
         }
         7 => {
             let at = rng.random_range(1..fs.fs_size.max(2).max(fs.fs_old_size.into()));
             fs.fs_csaddr = at;
             fs.fs_old_csaddr = i32::try_from(at).unwrap_or(i32::MAX);
-            "summaries elsewhere"
+            "summaries at another address"
         }
         8 => {
             fs.fs_contigsumsize = rng.random_range(0..=16);
             fs.fs_cgsize = rng.random_range(168..=fs.fs_bsize.max(168));
-            "other tables of clusters"
+            "other cluster tables"
         }
         9 => {
             fs.fs_maxsymlinklen = *[0, 1, 59, 60, 119, 120].get(rng.random_range(0..6)).unwrap_or(&0);
-            "other lengths of links in inodes"
+            "another maximum length of links in inodes"
         }
         10 => {
             fs.fs_old_cgoffset = rng.random_range(0..=fs.fs_fpg.max(1) / 4);
             fs.fs_old_cgmask = *[0, -1, -2, -16, 1].get(rng.random_range(0..5)).unwrap_or(&0);
-            "groups shifted"
+            "cylinder groups shifted"
         }
         11 => {
             fs.fs_old_inodefmt = *[-1, 0, 2].get(rng.random_range(0..3)).unwrap_or(&0);
             fs.fs_old_postblformat = *[-1, 1].get(rng.random_range(0..2)).unwrap_or(&1);
-            "another age"
+            "other formats of inodes and rotational tables"
         }
         _ => {
             fs.fs_old_spc = rng.random_range(1..300);
@@ -112,7 +113,7 @@ pub fn reshape(fs: &mut Fs, rng: &mut SmallRng) -> &'static str {
             fs.fs_old_nsect = rng.random_range(1..=fs.fs_old_spc);
             fs.fs_old_nrpos = rng.random_range(1..=64);
             fs.fs_old_cpc = rng.random_range(0..40);
-            "another disk"
+            "another disk geometry"
         }
     };
     recount(fs);

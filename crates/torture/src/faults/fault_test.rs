@@ -1,16 +1,16 @@
-//! One workload on one image, and what becomes of it under a fault.
+//! One workload on one image, tested with faults.
 //!
-//! A healthy run beside the model gives the versions and the promises ([`History`]) and counts the
-//! requests, so that each can be struck. A case then runs the same steps on a faulty device.
-//! A failed read is tried again, as programs do; so a fault that passes changes
-//! nothing in the end, and a refused operation that had changed something is seen.
+//! A run on a healthy device beside the model gives the versions and the promises ([`History`]) and
+//! counts the requests, so that a fault can be injected into each. A case then runs the same steps
+//! on a faulty device. A read that fails is tried again, as programs do. So a temporary fault
+//! changes nothing in the end, and the test sees it if a refused operation has changed something.
 //!
-//! After a failed write or flush every change and every `sync` must be refused, and reading must go
-//! on. In the end the medium is opened on a healthy device and judged as after a crash.
+//! After a failed write or flush every change and every `sync` must be refused, and reads must
+//! continue. In the end the medium is opened on a healthy device and judged as after a crash.
 
 use super::device::{Counts, FaultyDevice, Unflushed};
 use super::plan::{Fault, Plan, ReportedAt};
-use super::running::{Refusal, Running};
+use super::running::{FaultyRun, Refusal};
 use crate::crash::images::{self, Image};
 use crate::crash::operation::Driver;
 use crate::crash::oracle::{History, Tree};
@@ -39,23 +39,23 @@ const MOST_MEMORY: usize = 32 << 20;
 /// Findings that a check of damage may list.
 const MOST_FINDINGS: usize = 200;
 
-/// What a fault happens to.
+/// The phase in which the fault is injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// The workload.
     Run,
-    /// The mount after a crash at its end.
+    /// The mount after a crash at the end of the workload.
     Recovery,
 }
 
-/// A fault, and how it ends.
+/// A fault, and the end of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// What it happens to.
+    /// The phase in which the fault is injected.
     pub phase: Phase,
     /// The fault.
     pub plan: Plan,
-    /// What becomes of the writes that were not durable at the end.
+    /// The fate of the writes that were not durable at the end.
     pub unflushed: Unflushed,
 }
 
@@ -77,7 +77,7 @@ impl fmt::Display for Case {
 impl FromStr for Case {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no case like run/torn-write@7-8w/lost");
+        let wrong = || format!("{text:?} is not a case such as run/torn-write@7-8w/lost");
         let [phase, plan, end] = text.split('/').collect::<Vec<_>>()[..] else { return Err(wrong()) };
         let phase = PHASES.iter().find(|(_, name)| *name == phase).ok_or_else(wrong)?.0;
         let unflushed = ENDS.iter().find(|(_, name)| *name == end).ok_or_else(wrong)?.0;
@@ -85,43 +85,43 @@ impl FromStr for Case {
     }
 }
 
-/// A workload on an image, ready to be struck.
+/// A workload on an image, prepared for faults.
 pub struct FaultTest {
     pub(super) workload: Workload,
     medium: MemoryDevice,
     pub(super) history: History,
     /// Bytes that each step writes.
     pub(super) written: Vec<usize>,
-    /// Promises given before the first step and after each one.
+    /// Number of promises given before the first step and after each step.
     pub(super) promises: Vec<usize>,
-    /// What a healthy run asks, with its unmount.
+    /// The requests of a healthy run, with its unmount.
     run: Counts,
     /// The medium after a crash at the end of a healthy run.
     crashed: MemoryDevice,
-    /// What a healthy recovery of it asks.
+    /// The requests of a healthy recovery of `crashed`.
     recovery: Counts,
 }
 
-/// How far a run came.
+/// How far a run got.
 pub(super) struct Reached {
-    /// Promises that were given.
+    /// Number of promises that were given.
     pub(super) promises: usize,
-    /// The last version that may be there.
+    /// The last version that may be found.
     pub(super) version: usize,
 }
 
 impl FaultTest {
-    /// Runs the workload on healthy devices, up to the first step that is refused for want of
-    /// space.
+    /// Runs the workload on healthy devices, up to the first step that is refused because space is
+    /// missing.
     ///
     /// # Errors
-    /// What goes wrong without any fault.
+    /// Reports what goes wrong without any fault.
     pub fn new(image: &Image, mut workload: Workload) -> Result<Self, String> {
         workload.steps.truncate(possible(image, &workload)?);
         let recorder = Arc::new(image.recorder());
         let recording = Recording::of(image, &workload, &recorder)?;
         let medium = image.device();
-        let mut trial = Self {
+        let mut test = Self {
             promises: promises(&recording),
             workload,
             history: recording.history,
@@ -131,26 +131,25 @@ impl FaultTest {
             recovery: Counts::default(),
             medium,
         };
-        let device = healthy(&trial.medium);
-        Running::new(&device, &Plan::NONE, false).run(&trial, false)?;
-        trial.crashed = device.medium(Unflushed::Either);
-        let device = healthy(&trial.medium);
-        Running::new(&device, &Plan::NONE, false).run(&trial, true)?;
-        trial.run = device.counts();
-        let device = healthy(&trial.crashed);
+        let device = healthy(&test.medium);
+        FaultyRun::new(&device, &Plan::NONE, false).run(&test, false)?;
+        test.crashed = device.medium(Unflushed::Either);
+        let device = healthy(&test.medium);
+        FaultyRun::new(&device, &Plan::NONE, false).run(&test, true)?;
+        test.run = device.counts();
+        let device = healthy(&test.crashed);
         recover(&device).map_err(|e| format!("recovery: {e}"))?;
-        trial.recovery = device.counts();
-        Ok(trial)
+        test.recovery = device.counts();
+        Ok(test)
     }
 
-    /// Returns the cases to look at: each request struck by each fault that can happen to it, or
-    /// `most` of them.
+    /// Returns the cases: each fault at each request that it can affect, or at `most` of them.
     #[must_use]
     pub fn cases(&self, most: usize, rng: &mut SmallRng) -> Vec<Case> {
         let mut cases = Vec::new();
         for (phase, counts) in [(Phase::Run, self.run), (Phase::Recovery, self.recovery)] {
             for fault in Fault::ALL {
-                let requests = usize::try_from(counts.among(fault.among())).unwrap_or(usize::MAX);
+                let requests = usize::try_from(counts.of(fault.affects())).unwrap_or(usize::MAX);
                 for first in sample(rng, requests, most.min(requests)) {
                     let first = first as u64;
                     let end = match rng.random_range(0..4) {
@@ -168,12 +167,12 @@ impl FaultTest {
         cases
     }
 
-    /// Runs one case, and prints what is done if `verbose`. Returns the number of requests that it
-    /// has struck.
+    /// Runs one case, and prints each call if `verbose`. Returns the number of requests with a
+    /// fault.
     ///
     /// # Errors
     /// The first promise that is broken.
-    pub fn strike(&self, case: &Case, verbose: bool) -> Result<u64, String> {
+    pub fn run(&self, case: &Case, verbose: bool) -> Result<u64, String> {
         let mut hasher = DefaultHasher::new();
         (&self.workload.name, case.to_string()).hash(&mut hasher);
         let seed = hasher.finish();
@@ -181,25 +180,25 @@ impl FaultTest {
         let device = Arc::new(FaultyDevice::new(medium, case.plan.clone(), seed));
         let work = || {
             if case.plan.fault.is_reported() {
-                self.honest(case, &device, seed, verbose)
+                self.reported_fault(case, &device, seed, verbose)
             } else {
-                self.silent(case, &device, seed);
+                self.silent_fault(case, &device, seed);
                 Ok(())
             }
         };
         let (result, memory) = measure(|| catch_unwind(AssertUnwindSafe(work)));
         result.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic))))?;
         if device.exhausted() {
-            return Err(format!("asked for {:?}", device.counts()));
+            return Err(format!("too many requests: {:?}", device.counts()));
         }
         if memory > MOST_MEMORY {
-            return Err(format!("held {memory} bytes"));
+            return Err(format!("used {memory} bytes of memory"));
         }
-        Ok(device.counts().struck)
+        Ok(device.counts().injected)
     }
 
     /// Tests a fault that the device reports: nothing that was acknowledged may be lost.
-    fn honest(
+    fn reported_fault(
         &self,
         case: &Case,
         device: &Arc<FaultyDevice>,
@@ -207,24 +206,26 @@ impl FaultTest {
         verbose: bool,
     ) -> Result<(), String> {
         let reached = match case.phase {
-            Phase::Run => Running::new(device, &case.plan, verbose).run(self, seed.is_multiple_of(2))?,
+            Phase::Run => FaultyRun::new(device, &case.plan, verbose).run(self, seed.is_multiple_of(2))?,
             Phase::Recovery => {
-                let running = Running::new(device, &case.plan, verbose);
-                // That it fails is no fault; what it leaves is judged.
-                if let Err(Refusal::Other(error)) = running.tried(&"recovery", || mounted(device)) {
+                let running = FaultyRun::new(device, &case.plan, verbose);
+                // The recovery may fail; its result is judged below.
+                if let Err(Refusal::Other(error)) = running.retry(&"recovery", || mounted(device)) {
                     return Err(format!("recovery: {error}"));
                 }
                 Reached { promises: *self.promises.last().unwrap_or(&0), version: self.history.last() }
             }
         };
         let found = healthy(&device.medium(case.unflushed));
-        let tree = recover(&found).map_err(|e| format!("reopened: {e}"))?;
-        self.history.judge(&tree, reached.promises, reached.version).map_err(|e| format!("reopened: {e}"))?;
+        let tree = recover(&found).map_err(|e| format!("after reopening: {e}"))?;
+        self.history
+            .judge(&tree, reached.promises, reached.version)
+            .map_err(|e| format!("after reopening: {e}"))?;
         Ok(())
     }
 
-    /// Tests a fault that the device does not report: every call returns, with whatever result.
-    fn silent(&self, case: &Case, device: &Arc<FaultyDevice>, seed: u64) {
+    /// Tests a fault that the device does not report: every call must return, with any result.
+    fn silent_fault(&self, case: &Case, device: &Arc<FaultyDevice>, seed: u64) {
         let clock = images::clock();
         if case.phase == Phase::Recovery {
             let _ = mounted(device);
@@ -250,19 +251,19 @@ impl FaultTest {
     }
 }
 
-/// Returns a device that holds a medium, and to which nothing happens.
+/// Returns a device that holds a medium, without faults.
 fn healthy(medium: &MemoryDevice) -> Arc<FaultyDevice> {
     Arc::new(FaultyDevice::new(medium, Plan::NONE, 0))
 }
 
-/// Mounts, looks at everything and unmounts.
+/// Mounts, reads everything and unmounts.
 fn mounted(device: &Arc<FaultyDevice>) -> spindle_vfs::Result<()> {
     let fs = images::open(device.clone(), later(), LogUse::IfThere)?;
     walk(&fs);
     fs.unmount()
 }
 
-/// Recovers what is on a healthy device, which must be without damage then.
+/// Recovers the file system on a healthy device, and checks that it has no damage.
 fn recover(device: &Arc<FaultyDevice>) -> Result<Tree, String> {
     let fs = open(device.clone(), later(), LogUse::IfThere)?;
     let tree = Tree::of(&fs, std::iter::empty())?;
@@ -272,7 +273,7 @@ fn recover(device: &Arc<FaultyDevice>) -> Result<Tree, String> {
     Ok(tree)
 }
 
-/// Returns the steps that can be done, one after the other, before one is refused.
+/// Returns the number of steps that can be done before one is refused.
 fn possible(image: &Image, workload: &Workload) -> Result<usize, String> {
     let fs = open(healthy(&image.device()), images::clock(), LogUse::IfThere)?;
     let mut driver = Driver::new(&fs);
@@ -282,8 +283,8 @@ fn possible(image: &Image, workload: &Workload) -> Result<usize, String> {
     Ok(refused.unwrap_or(workload.steps.len()))
 }
 
-/// Returns how many promises had been given before the first step and after each, the unmount's
-/// apart.
+/// Returns the number of promises given before the first step and after each step, without that of
+/// the unmount.
 fn promises(recording: &Recording) -> Vec<usize> {
     let mut counts = vec![0];
     for event in &recording.events {
@@ -299,7 +300,7 @@ fn promises(recording: &Recording) -> Vec<usize> {
     counts
 }
 
-/// Returns a clock for after a run.
+/// Returns a clock that shows a time after the run.
 fn later() -> Arc<ManualClock> {
     let clock = images::clock();
     clock.advance(1000);
