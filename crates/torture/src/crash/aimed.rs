@@ -1,7 +1,6 @@
 //! Workloads for situations that short sequences of operations rarely reach.
 
-use super::operation::{Op, Sync};
-use super::workload::Step;
+use super::operation::{Op, Step, Sync};
 use spindle_vfs::{FileKind, Limits};
 use std::fmt;
 

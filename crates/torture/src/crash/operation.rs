@@ -88,6 +88,15 @@ impl Sync {
     pub const ALL: [Self; 4] = [Self::None, Self::Fsync, Self::Fdatasync, Self::All];
 }
 
+/// An operation, and what is made durable after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The operation.
+    pub op: Op,
+    /// The files that are made durable.
+    pub sync: Sync,
+}
+
 /// Returns the bytes of write `serial`.
 #[must_use]
 pub fn bytes_of(serial: u64, len: usize) -> Vec<u8> {

@@ -2,8 +2,7 @@
 //! disks that are nearly full.
 
 use super::images;
-use super::operation::{Driver, Op, Sync};
-use super::workload::Step;
+use super::operation::{Driver, Op, Step, Sync};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};

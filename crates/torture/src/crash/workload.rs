@@ -7,20 +7,11 @@
 
 use super::aimed::Aim;
 use super::images;
-use super::operation::{Driver, Op, Sync, split};
+use super::operation::{Driver, Op, Step, Sync, split};
 use super::random;
 use spindle_conformance::model::ModelFs;
 use spindle_vfs::{FallocateMode, FileKind, FileSystem, Limits, RenameMode};
 use std::fmt;
-
-/// An operation, and what is made durable after it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// The operation.
-    pub op: Op,
-    /// The files that are made durable.
-    pub sync: Sync,
-}
 
 /// The name of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,21 +1,20 @@
 //! One workload on one image, tested with faults.
 //!
-//! A run on a healthy device beside the model gives the versions and the promises ([`History`]) and
-//! counts the requests, so that a fault can be injected into each. A case then runs the same steps
-//! on a faulty device. A read that fails is tried again, as programs do. So a temporary fault
+//! A run on a healthy device ([`HealthyRun`]) gives what is expected and counts the requests, so
+//! that a fault can be injected into each. A case then runs the same steps on a faulty device. A read that fails is tried again, as programs do. So a temporary fault
 //! changes nothing in the end, and the test sees it if a refused operation has changed something.
 //!
 //! After a failed write or flush every change and every `sync` must be refused, and reads must
 //! continue. In the end the medium is opened on a healthy device and judged as after a crash.
 
 use super::device::{Counts, FaultyDevice, Unflushed};
+use super::healthy_run::HealthyRun;
 use super::plan::{Fault, Plan, ReportedAt};
 use super::running::{FaultyRun, Refusal};
 use crate::crash::images::{self, Image};
 use crate::crash::operation::Driver;
-use crate::crash::oracle::{History, Tree};
-use crate::crash::record::{Recording, message, open};
-use crate::crash::recorder::{Event, Mark};
+use crate::crash::oracle::Tree;
+use crate::crash::record::{message, open};
 use crate::crash::recovery::checked;
 use crate::crash::workload::Workload;
 use crate::exercise::{change, walk};
@@ -87,13 +86,8 @@ impl FromStr for Case {
 
 /// A workload on an image, prepared for faults.
 pub struct FaultTest {
-    pub(super) workload: Workload,
+    expected: HealthyRun,
     medium: MemoryDevice,
-    pub(super) history: History,
-    /// Bytes that each step writes.
-    pub(super) written: Vec<usize>,
-    /// Number of promises given before the first step and after each step.
-    pub(super) promises: Vec<usize>,
     /// The requests of a healthy run, with its unmount.
     run: Counts,
     /// The medium after a crash at the end of a healthy run.
@@ -102,40 +96,26 @@ pub struct FaultTest {
     recovery: Counts,
 }
 
-/// How far a run got.
-pub(super) struct Reached {
-    /// Number of promises that were given.
-    pub(super) promises: usize,
-    /// The last version that may be found.
-    pub(super) version: usize,
-}
-
 impl FaultTest {
     /// Runs the workload on healthy devices, up to the first step that is refused because space is
     /// missing.
     ///
     /// # Errors
     /// Reports what goes wrong without any fault.
-    pub fn new(image: &Image, mut workload: Workload) -> Result<Self, String> {
-        workload.steps.truncate(possible(image, &workload)?);
-        let recorder = Arc::new(image.recorder());
-        let recording = Recording::of(image, &workload, &recorder)?;
+    pub fn new(image: &Image, workload: Workload) -> Result<Self, String> {
         let medium = image.device();
         let mut test = Self {
-            promises: promises(&recording),
-            workload,
-            history: recording.history,
-            written: recording.written,
+            expected: HealthyRun::of(image, workload)?,
             run: Counts::default(),
             crashed: medium.branch(),
             recovery: Counts::default(),
             medium,
         };
         let device = healthy(&test.medium);
-        FaultyRun::new(&device, &Plan::NONE, false).run(&test, false)?;
+        FaultyRun::new(&device, &Plan::NONE, false).run(&test.expected, false)?;
         test.crashed = device.medium(Unflushed::Either);
         let device = healthy(&test.medium);
-        FaultyRun::new(&device, &Plan::NONE, false).run(&test, true)?;
+        FaultyRun::new(&device, &Plan::NONE, false).run(&test.expected, true)?;
         test.run = device.counts();
         let device = healthy(&test.crashed);
         recover(&device).map_err(|e| format!("recovery: {e}"))?;
@@ -174,7 +154,7 @@ impl FaultTest {
     /// The first promise that is broken.
     pub fn run(&self, case: &Case, verbose: bool) -> Result<u64, String> {
         let mut hasher = DefaultHasher::new();
-        (&self.workload.name, case.to_string()).hash(&mut hasher);
+        (&self.expected.workload.name, case.to_string()).hash(&mut hasher);
         let seed = hasher.finish();
         let medium = if case.phase == Phase::Run { &self.medium } else { &self.crashed };
         let device = Arc::new(FaultyDevice::new(medium, case.plan.clone(), seed));
@@ -206,19 +186,22 @@ impl FaultTest {
         verbose: bool,
     ) -> Result<(), String> {
         let reached = match case.phase {
-            Phase::Run => FaultyRun::new(device, &case.plan, verbose).run(self, seed.is_multiple_of(2))?,
+            Phase::Run => {
+                FaultyRun::new(device, &case.plan, verbose).run(&self.expected, seed.is_multiple_of(2))?
+            }
             Phase::Recovery => {
                 let running = FaultyRun::new(device, &case.plan, verbose);
                 // The recovery may fail; its result is judged below.
                 if let Err(Refusal::Other(error)) = running.retry(&"recovery", || mounted(device)) {
                     return Err(format!("recovery: {error}"));
                 }
-                Reached { promises: *self.promises.last().unwrap_or(&0), version: self.history.last() }
+                self.expected.reached()
             }
         };
         let found = healthy(&device.medium(case.unflushed));
         let tree = recover(&found).map_err(|e| format!("after reopening: {e}"))?;
-        self.history
+        self.expected
+            .history
             .judge(&tree, reached.promises, reached.version)
             .map_err(|e| format!("after reopening: {e}"))?;
         Ok(())
@@ -231,7 +214,7 @@ impl FaultTest {
             let _ = mounted(device);
         } else if let Ok(fs) = images::open(device.clone(), clock.clone(), LogUse::IfThere) {
             let mut driver = Driver::new(&fs);
-            for (n, step) in self.workload.steps.iter().enumerate() {
+            for (n, step) in self.expected.workload.steps.iter().enumerate() {
                 clock.advance(1);
                 if driver.apply(&step.op, n as u64, usize::MAX).is_ok() {
                     let _ = driver.sync(&step.op, step.sync);
@@ -271,33 +254,6 @@ fn recover(device: &Arc<FaultyDevice>) -> Result<Tree, String> {
     drop(fs);
     checked(&**device, "afterwards")?;
     Ok(tree)
-}
-
-/// Returns the number of steps that can be done before one is refused.
-fn possible(image: &Image, workload: &Workload) -> Result<usize, String> {
-    let fs = open(healthy(&image.device()), images::clock(), LogUse::IfThere)?;
-    let mut driver = Driver::new(&fs);
-    let refused = workload.steps.iter().enumerate().position(|(n, step)| {
-        driver.apply(&step.op, n as u64, usize::MAX).is_err() || driver.sync(&step.op, step.sync).is_err()
-    });
-    Ok(refused.unwrap_or(workload.steps.len()))
-}
-
-/// Returns the number of promises given before the first step and after each step, without that of
-/// the unmount.
-fn promises(recording: &Recording) -> Vec<usize> {
-    let mut counts = vec![0];
-    for event in &recording.events {
-        let last = counts[counts.len() - 1];
-        match event {
-            Event::Mark(Mark::Begins(_)) => counts.push(last),
-            Event::Mark(Mark::Promised(count)) if *count < recording.history.promises().len() => {
-                *counts.last_mut().expect("it is never empty") = *count;
-            }
-            _ => {}
-        }
-    }
-    counts
 }
 
 /// Returns a clock that shows a time after the run.

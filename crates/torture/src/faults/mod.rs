@@ -10,5 +10,6 @@
 pub mod campaign;
 pub mod device;
 pub mod fault_test;
+mod healthy_run;
 pub mod plan;
 mod running;

@@ -1,7 +1,7 @@
 //! Runs a workload on a device that reports its faults, and checks it meanwhile.
 
 use super::device::FaultyDevice;
-use super::fault_test::{FaultTest, Reached};
+use super::healthy_run::{HealthyRun, Reached};
 use super::plan::{Plan, RequestKind};
 use crate::crash::images;
 use crate::crash::operation::{Driver, Op, Sync};
@@ -80,13 +80,13 @@ impl<'a> FaultyRun<'a> {
         self.device.counts().of(fault.affects()) >= requests.end
     }
 
-    /// Runs the workload of `test` as far as it gets, and then unmounts if `unmount` is true.
+    /// Runs the workload as far as it gets, and then unmounts if `unmount` is true.
     ///
     /// # Errors
     /// The first promise that is broken.
-    pub(super) fn run(&self, test: &FaultTest, unmount: bool) -> Result<Reached, String> {
+    pub(super) fn run(&self, expected: &HealthyRun, unmount: bool) -> Result<Reached, String> {
         let clock = images::clock();
-        let mut reached = Reached { promises: test.promises[0], version: 0 };
+        let mut reached = Reached { promises: expected.promises[0], version: 0 };
         let fs =
             match self.retry(&"open", || images::open(self.device.clone(), clock.clone(), LogUse::IfThere)) {
                 Ok(fs) => fs,
@@ -97,11 +97,11 @@ impl<'a> FaultyRun<'a> {
         let mut after = 0;
         let mut whole = true;
         let mut changed = false;
-        for (n, step) in test.workload.steps.iter().enumerate() {
+        for (n, step) in expected.workload.steps.iter().enumerate() {
             clock.advance(1);
             let latched = self.latched();
             let changes = Self::changes(&driver, &step.op);
-            let done = self.step(&mut driver, test, n, changes)?;
+            let done = self.step(&mut driver, expected, n, changes)?;
             changed |= done && changes;
             whole &= done;
             if !latched {
@@ -112,7 +112,7 @@ impl<'a> FaultyRun<'a> {
             }
             let kept = step.sync == Sync::None || self.sync(&driver, &step.op, step.sync, changed)?;
             if !latched && done && kept {
-                reached.promises = test.promises[n + 1];
+                reached.promises = expected.promises[n + 1];
             }
             after += usize::from(self.latched());
             whole &= kept;
@@ -130,7 +130,7 @@ impl<'a> FaultyRun<'a> {
             let latched = self.latched();
             match self.retry(&"unmount", || fs.unmount()) {
                 Ok(()) if latched => return Err("an unmount succeeded after a write had failed".into()),
-                Ok(()) if whole => reached.promises = test.history.promises().len(),
+                Ok(()) if whole => reached.promises = expected.history.promises().len(),
                 Ok(()) | Err(Refusal::Device(_)) => {}
                 Err(Refusal::Other(error)) => return Err(format!("unmount: {error}")),
             }
@@ -153,11 +153,11 @@ impl<'a> FaultyRun<'a> {
 
     /// Returns how the tree in memory differs from the tree before operation `n`, which has failed.
     /// The bytes that it was going to write are not compared.
-    fn changed_by_failure(&self, driver: &Driver<'_>, test: &FaultTest, n: usize) -> Option<String> {
-        let op = &test.workload.steps[n].op;
+    fn changed_by_failure(&self, driver: &Driver<'_>, expected: &HealthyRun, n: usize) -> Option<String> {
+        let op = &expected.workload.steps[n].op;
         let written = matches!(op, Op::Write(..)).then(|| driver.subject(op).ok()).flatten();
         match driver.tree() {
-            Ok(tree) => test.history.differs(&tree, n, written),
+            Ok(tree) => expected.history.differs(&tree, n, written),
             // The read reports that a write in flight has failed.
             Err(_) if self.latched() => None,
             Err(error) => Some(error),
@@ -169,17 +169,17 @@ impl<'a> FaultyRun<'a> {
     fn step(
         &self,
         driver: &mut Driver<'_>,
-        test: &FaultTest,
+        expected: &HealthyRun,
         n: usize,
         changes: bool,
     ) -> Result<bool, String> {
-        let (op, written) = (&test.workload.steps[n].op, test.written[n]);
+        let (op, written) = (&expected.workload.steps[n].op, expected.written[n]);
         let latched = self.latched();
         let mut difference = None;
         let mut whole = || {
             let done = driver.apply(op, n as u64, usize::MAX);
             if done.is_err() && !self.latched() && self.fault_has_passed() && difference.is_none() {
-                difference = self.changed_by_failure(driver, test, n);
+                difference = self.changed_by_failure(driver, expected, n);
             }
             driver.write_on(op, n as u64, done?.min(written)..written)
         };
