@@ -13,13 +13,16 @@ impl Bench {
     fn interrupted(&self, signal: &str, words: &str) -> i32 {
         let script = format!("kill -{signal} $$; exec {} {words}", env!("CARGO_BIN_EXE_spindle"));
         let mut command = Command::new("env");
-        command.arg(format!("--block-signal={signal}")).args(["sh", "-c", &script]);
+        command.arg(format!("--default-signal={signal}")).arg(format!("--block-signal={signal}"));
+        command.args(["sh", "-c", &script]);
         let status = command.current_dir(self.path("")).stderr(Stdio::null()).stdin(Stdio::null()).status();
         status.unwrap().code().unwrap_or(-1)
     }
 
     fn start(&self, words: &str, stdin: Stdio) -> Child {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+        // Tests that run in the background may have inherited signals that are ignored.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_spindle")]);
         command.args(words.split_whitespace()).current_dir(self.path("")).stdin(stdin);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
