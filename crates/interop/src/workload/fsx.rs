@@ -9,7 +9,8 @@ use crate::tool::{command, run as run_tool, tools};
 use crate::{Failure, Result};
 
 /// All that `fsx` can do, mappings as often as plain reads and writes. No operation is empty: a
-/// `posix_fallocate` of no bytes is EINVAL by POSIX, which `fsx` takes for a file system without it.
+/// `posix_fallocate` of no bytes is EINVAL by POSIX, which `fsx` takes for a file system without
+/// it.
 const CONFIGURATION: &str = "
 flen = 1048576
 

@@ -1,8 +1,9 @@
 //! One workload on one image, tested with faults.
 //!
 //! A run on a healthy device ([`HealthyRun`]) gives what is expected and counts the requests, so
-//! that a fault can be injected into each. A case then runs the same steps on a faulty device. A read that fails is tried again, as programs do. So a temporary fault
-//! changes nothing in the end, and the test sees it if a refused operation has changed something.
+//! that a fault can be injected into each. A case then runs the same steps on a faulty device. A
+//! read that fails is tried again, as programs do. So a temporary fault changes nothing in the end,
+//! and the test sees it if a refused operation has changed something.
 //!
 //! After a failed write or flush every change and every `sync` must be refused, and reads must
 //! continue. In the end the medium is opened on a healthy device and judged as after a crash.
