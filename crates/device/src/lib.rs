@@ -16,7 +16,9 @@ mod error;
 mod file;
 mod label;
 mod memory;
+mod mirror;
 mod spec;
+mod stripe;
 mod tickets;
 mod tracked;
 #[cfg(target_os = "linux")]
@@ -30,7 +32,9 @@ pub use error::{Error, Result};
 pub use file::{Caching, Engine, FileDevice, OpenOptions};
 pub use label::{Partition, Scheme, Table, partitions};
 pub use memory::MemoryDevice;
+pub use mirror::{Loss, Mirror};
 pub use spec::{Part, Spec, open_spec};
+pub use stripe::Stripe;
 pub use tracked::Tracked;
 pub use window::Window;
 

@@ -13,6 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("spindle-conformance", &["clock", "device", "vfs"]),
     ("spindle-tree", &["clock", "cache", "vfs"]),
     ("spindle-ffs", &["clock", "ondisk", "device", "cache", "vfs", "tree"]),
+    ("spindle-mfs", &["clock", "ondisk", "device", "cache", "vfs", "tree"]),
     ("spindle-v7", &["clock", "ondisk", "device", "cache", "vfs", "tree"]),
     ("spindle-fuse", &["clock", "device", "vfs"]),
     ("spindle-sim", &["clock", "device"]),

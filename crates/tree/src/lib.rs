@@ -297,7 +297,7 @@ pub trait Tree: Send + Sync {
         &self,
         tx: &Self::Tx<'_>,
         ino: Self::Number,
-        state: &StateOf<Self>,
+        state: &mut StateOf<Self>,
         place: u64,
         target: (Self::Number, FileKind),
     ) -> Result<()>;

@@ -289,7 +289,7 @@ fn exchange<T: Tree + ?Sized>(
     tree.transact_naming((dirs, &mut *source, &mut *other), |tx, (dirs, source, other)| {
         let (from_ino, to_ino) = (what.from.dir.ino, what.to.dir.ino);
         tree.dir_rewrite(tx, to_ino, dirs.to(), target.0, (what.inode.ino, kind_of::<T>(source)))?;
-        tree.dir_rewrite(tx, from_ino, &dirs.from, what.place, (target.1.ino, kind_of::<T>(other)))?;
+        tree.dir_rewrite(tx, from_ino, &mut dirs.from, what.place, (target.1.ino, kind_of::<T>(other)))?;
         if what.changes_parent() {
             if source_is_dir {
                 reparent(tree, tx, what.inode.ino, source, (to_ino, &dirs.to().di))?;

@@ -316,6 +316,7 @@ fn test_tree(b: &Bench<'_>, name: &str) {
 /// nothing: no name, attribute, byte or count. With more space it succeeds.
 pub(super) fn failed_allocation_changes_nothing(b: &mut Bench<'_>) {
     let unit = u64::from(b.statfs().unwrap().frsize);
+    let one = vec![1; usize::try_from(unit).unwrap()];
     let mut refused = 0;
     for (nth, (what, operation)) in SPACE_OPERATIONS.into_iter().enumerate() {
         let name = format!("dir{nth}");
@@ -329,7 +330,7 @@ pub(super) fn failed_allocation_changes_nothing(b: &mut Bench<'_>) {
         for i in 0.. {
             let name = format!("unit{i}").into_bytes();
             match b.create(filler, &name, &node(FileKind::Regular), Privilege::Root) {
-                Ok(attr) if b.write(attr.ino, 0, &[1], Privilege::Root).is_ok() => units.push(name),
+                Ok(attr) if b.write(attr.ino, 0, &one, Privilege::Root).is_ok() => units.push(name),
                 _ => break,
             }
         }

@@ -283,7 +283,7 @@ impl Tree for Ffs {
         &self,
         tx: &Tx<'_>,
         ino: u32,
-        state: &State,
+        state: &mut State,
         place: u64,
         target: (u32, FileKind),
     ) -> Result<()> {

@@ -208,7 +208,7 @@ impl Tree for V7 {
         &self,
         tx: &Tx<'_>,
         ino: u16,
-        state: &State,
+        state: &mut State,
         place: u64,
         (target, _): (u16, FileKind),
     ) -> Result<()> {

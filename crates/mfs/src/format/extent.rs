@@ -1,0 +1,204 @@
+//! The storage map of a file: extents of data blocks, in the order of the file (paper, section
+//! 4.2).
+
+use super::layout::DataBlock;
+use spindle_vfs::{Error, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes of an extent on disk.
+pub const EXTENT_BYTES: usize = 16;
+const BITS_48: u64 = (1 << 48) - 1;
+
+/// Contiguous blocks of a file that are contiguous in data storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// First block of the file.
+    pub lbn: u64,
+    /// First block of data storage.
+    pub start: u64,
+    /// Number of blocks.
+    pub len: u64,
+}
+
+impl Extent {
+    /// Returns the block of the file after the last one.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.lbn + self.len
+    }
+
+    /// Reads an extent. The first word has the block of the file and 16 bits of the length, the
+    /// second the block of data storage and the other 16.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Self {
+        let word = |at: usize| {
+            let mut raw = [0; 8];
+            raw.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(raw)
+        };
+        let (a, b) = (word(0), word(8));
+        Self { lbn: a & BITS_48, start: b & BITS_48, len: a >> 48 | (b >> 48) << 16 }
+    }
+
+    /// Writes the extent.
+    pub fn encode(&self, bytes: &mut [u8]) {
+        let a = self.lbn & BITS_48 | self.len << 48;
+        let b = self.start & BITS_48 | (self.len >> 16) << 48;
+        bytes[..8].copy_from_slice(&a.to_le_bytes());
+        bytes[8..16].copy_from_slice(&b.to_le_bytes());
+    }
+}
+
+/// The extents of a file, in order, without overlap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extents(Arc<Vec<Extent>>);
+
+impl Extents {
+    /// Returns the extents after checking them.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if they overlap, are out of order, or lead out of `data_blocks`.
+    pub fn new(extents: Vec<Extent>, data_blocks: u64, place: &str) -> Result<Self> {
+        let mut end = 0;
+        for extent in &extents {
+            let within = extent.len > 0 && extent.start + extent.len <= data_blocks;
+            if extent.lbn < end || !within {
+                return Err(Error::corrupt(format!("a wrong extent, {extent:?}"), place));
+            }
+            end = extent.end();
+        }
+        Ok(Self(Arc::new(extents)))
+    }
+
+    /// Returns them in order.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Extent] {
+        &self.0
+    }
+
+    /// Returns the number of blocks.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.0.iter().map(|extent| extent.len).sum()
+    }
+
+    fn first_after(&self, lbn: u64) -> usize {
+        self.0.partition_point(|extent| extent.end() <= lbn)
+    }
+
+    /// Returns the address of a block of the file, none for a hole, and the number of blocks from
+    /// there on for which the same holds.
+    #[must_use]
+    pub fn find(&self, lbn: u64) -> (Option<DataBlock>, u64) {
+        match self.0.get(self.first_after(lbn)) {
+            Some(extent) if extent.lbn <= lbn => {
+                (Some(DataBlock(extent.start + (lbn - extent.lbn))), extent.end() - lbn)
+            }
+            Some(extent) => (None, extent.lbn - lbn),
+            None => (None, u64::MAX - lbn),
+        }
+    }
+
+    /// Returns the block of data storage after the one that holds the last block of the file before
+    /// `lbn`: the best one for the block at `lbn`.
+    #[must_use]
+    pub fn goal(&self, lbn: u64) -> Option<u64> {
+        let before = self.first_after(lbn).checked_sub(1)?;
+        self.0.get(before).map(|extent| extent.start + extent.len)
+    }
+
+    /// Enters blocks where there was a hole.
+    pub fn insert(&mut self, new: Extent) {
+        let extents = Arc::make_mut(&mut self.0);
+        let n = extents.partition_point(|extent| extent.end() <= new.lbn);
+        let joins = |a: &Extent, b: &Extent| a.end() == b.lbn && a.start + a.len == b.start;
+        extents.insert(n, new);
+        if n + 1 < extents.len() && joins(&extents[n], &extents[n + 1]) {
+            extents[n].len += extents[n + 1].len;
+            extents.remove(n + 1);
+        }
+        if n > 0 && joins(&extents[n - 1], &extents[n]) {
+            extents[n - 1].len += extents[n].len;
+            extents.remove(n);
+        }
+    }
+
+    /// Takes out the blocks of a range, and returns where they were.
+    pub fn remove(&mut self, range: Range<u64>) -> Vec<Extent> {
+        let extents = Arc::make_mut(&mut self.0);
+        let first = extents.partition_point(|extent| extent.end() <= range.start);
+        let last = extents.partition_point(|extent| extent.lbn < range.end);
+        let (mut gone, mut kept) = (Vec::new(), Vec::new());
+        for extent in &extents[first..last.max(first)] {
+            let part = |from: u64, to: u64| Extent {
+                lbn: from,
+                start: extent.start + (from - extent.lbn),
+                len: to - from,
+            };
+            let (from, to) = (extent.lbn.max(range.start), extent.end().min(range.end));
+            if extent.lbn < from {
+                kept.push(part(extent.lbn, from));
+            }
+            gone.push(part(from, to));
+            if to < extent.end() {
+                kept.push(part(to, extent.end()));
+            }
+        }
+        extents.splice(first..last.max(first), kept);
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: an extent survives the disk with its largest values.
+    #[test]
+    fn an_extent_is_stored() {
+        for extent in [
+            Extent { lbn: 0, start: 0, len: 1 },
+            Extent { lbn: BITS_48, start: BITS_48, len: u32::MAX.into() },
+            Extent { lbn: 5, start: 1 << 40, len: 0x1_2345 },
+        ] {
+            let mut bytes = [0; EXTENT_BYTES];
+            extent.encode(&mut bytes);
+            assert_eq!(Extent::decode(&bytes), extent);
+        }
+    }
+
+    /// Promise: entering and taking out give what a map of single blocks has, and neighbours become
+    /// one extent.
+    #[test]
+    fn they_behave_as_a_map_of_blocks() {
+        use rand::{Rng, SeedableRng};
+        let mut rng = rand::rngs::StdRng::seed_from_u64(7);
+        let mut extents = Extents::default();
+        let mut blocks = std::collections::BTreeMap::new();
+        for _ in 0..3000 {
+            let (lbn, len) = (rng.random_range(0..60), rng.random_range(1..9));
+            if rng.random() {
+                let gone = extents.remove(lbn..lbn + len);
+                let expected: Vec<_> =
+                    blocks.range(lbn..lbn + len).map(|(&lbn, &start)| (lbn, start)).collect();
+                let gone: Vec<_> =
+                    gone.iter().flat_map(|e| (0..e.len).map(move |n| (e.lbn + n, e.start + n))).collect();
+                assert_eq!(gone, expected);
+                blocks.retain(|at, _| !(lbn..lbn + len).contains(at));
+            } else if blocks.range(lbn..lbn + len).next().is_none() {
+                let start = if rng.random() { lbn + 100 } else { rng.random_range(0..500) };
+                extents.insert(Extent { lbn, start, len });
+                blocks.extend((0..len).map(|n| (lbn + n, start + n)));
+            }
+            for lbn in 0..70 {
+                assert_eq!(extents.find(lbn).0.map(|at| at.0), blocks.get(&lbn).copied());
+            }
+            assert_eq!(extents.blocks(), blocks.len() as u64);
+            let joined = |pair: &[Extent]| {
+                pair[0].end() == pair[1].lbn && pair[0].start + pair[0].len == pair[1].start
+            };
+            assert!(!extents.as_slice().windows(2).any(joined));
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Labels: the first and the last block of each member say which set it belongs to and where the
+//! storage areas of the set are.
+//!
+//! A change of the set writes labels with the next epoch. The table of the greatest epoch decides
+//! which areas are lost; a member whose label is older is believed unless that table calls its area
+//! lost.
+
+use super::checksum::{is_sealed, seal};
+use spindle_ondisk::{Endian, structure};
+use spindle_vfs::{Error, Result};
+
+/// Bytes of a label.
+pub const LABEL_BYTES: usize = 4096;
+/// `magic` of a label.
+pub const MAGIC: [u8; 8] = *b"SpindMFS";
+/// `version` that this code writes and reads.
+pub const VERSION: u32 = 1;
+/// Most blocks of a cylinder.
+pub const CYLINDER_BLOCKS_MAX: u32 = 3000;
+/// Most areas of a set.
+pub const AREAS_MAX: usize = 80;
+const TABLE: usize = 128;
+const CHECKSUM: usize = LABEL_BYTES - 4;
+
+structure! {
+    /// The head of a label.
+    pub struct DiskLabel: 128 {
+        /// [`MAGIC`].
+        0 magic: [u8; 8],
+        /// [`VERSION`].
+        8 version: u32,
+        /// Number of entries in the table.
+        12 areas: u32,
+        /// The set.
+        16 set_id: [u8; 16],
+        /// This member.
+        32 member_id: [u8; 16],
+        /// Number of changes of the set.
+        48 epoch: u64,
+        /// Bytes of a block of control storage.
+        56 block_bytes: u32,
+        /// Bytes of a cylinder of control storage.
+        60 cylinder_bytes: u32,
+        /// Bytes of a block of data storage.
+        64 data_block_bytes: u32,
+        /// Data blocks in a striped track.
+        68 track_blocks: u32,
+        /// Bytes of a stripe unit.
+        72 stripe_bytes: u32,
+        /// Key of the hashes of names.
+        80 hash_key: [u8; 16],
+        /// Bytes of this member.
+        96 member_bytes: u64,
+    }
+}
+
+structure! {
+    /// An area in the table of a label.
+    pub struct DiskArea: 48 {
+        /// 1 control, 2 data, 3 log.
+        0 role: u32,
+        /// Position among the areas of its role.
+        4 index: u32,
+        /// The member that has it.
+        8 member_id: [u8; 16],
+        /// Byte of the member at which it begins.
+        24 offset: u64,
+        /// Its length in bytes.
+        32 len: u64,
+        /// 1 if it is lost: its contents are out of date.
+        40 lost: u32,
+    }
+}
+
+/// The role of an area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// A copy of control storage.
+    Control,
+    /// A part of data storage.
+    Data,
+    /// A part of log storage.
+    Log,
+}
+
+impl Role {
+    const ALL: [Self; 3] = [Self::Control, Self::Data, Self::Log];
+
+    const fn number(self) -> u32 {
+        self as u32 + 1
+    }
+}
+
+impl std::fmt::Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Control => "control",
+            Self::Data => "data",
+            Self::Log => "log",
+        })
+    }
+}
+
+/// An area of storage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Area {
+    /// Its role.
+    pub role: Role,
+    /// Position among the areas of its role.
+    pub index: u32,
+    /// The member that has it.
+    pub member_id: [u8; 16],
+    /// Byte of the member at which it begins.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// True if its contents are out of date.
+    pub lost: bool,
+}
+
+/// The parameters that a set was made with, in bytes and blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Bytes of a block of control storage: a power of two from 1024 to 65536.
+    pub block_bytes: u32,
+    /// Bytes of a cylinder of control storage: from 8 to 3000 blocks.
+    pub cylinder_bytes: u32,
+    /// Bytes of a block of data storage: a power of two from 512 to 1 MiB.
+    pub data_block_bytes: u32,
+    /// Data blocks in a striped track, from 8 to 8192, a multiple of 8.
+    pub track_blocks: u32,
+    /// Bytes of a stripe unit: whole sectors.
+    pub stripe_bytes: u32,
+    /// Key of the hashes of names.
+    pub hash_key: [u8; 16],
+}
+
+impl Parameters {
+    /// Returns what is wrong with the parameters.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`], with the parameter.
+    pub fn check(&self) -> Result<()> {
+        let limits = [
+            ("block size", self.block_bytes, 1024, 65_536, self.block_bytes.is_power_of_two()),
+            (
+                "cylinder size",
+                self.cylinder_bytes,
+                self.block_bytes.saturating_mul(8),
+                self.block_bytes.saturating_mul(CYLINDER_BLOCKS_MAX),
+                self.block_bytes > 0 && self.cylinder_bytes.is_multiple_of(self.block_bytes),
+            ),
+            ("data block size", self.data_block_bytes, 512, 1 << 20, self.data_block_bytes.is_power_of_two()),
+            ("blocks of a track", self.track_blocks, 8, 8192, self.track_blocks.is_multiple_of(8)),
+            ("stripe unit", self.stripe_bytes, 512, 1 << 30, self.stripe_bytes.is_multiple_of(512)),
+        ];
+        for (name, value, least, most, whole) in limits {
+            if !(least..=most).contains(&value) || !whole {
+                let what = format!("a {name} of {value}");
+                return Err(Error::unsupported(what, format!("it is from {least} to {most}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A label that was found, or is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The set.
+    pub set_id: [u8; 16],
+    /// The member that has this label.
+    pub member_id: [u8; 16],
+    /// Bytes of the member.
+    pub member_bytes: u64,
+    /// Number of changes of the set.
+    pub epoch: u64,
+    /// The parameters of the set.
+    pub parameters: Parameters,
+    /// All areas of the set.
+    pub areas: Vec<Area>,
+}
+
+impl Label {
+    /// Reads a label; returns none if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it is damaged, [`Error::Unsupported`] if its version is not known.
+    pub fn decode(bytes: &[u8], place: &str) -> Result<Option<Self>> {
+        let disk = DiskLabel::decode(bytes, Endian::Little);
+        if disk.magic != MAGIC {
+            return Ok(None);
+        }
+        let damaged = |what: String| Err(Error::corrupt(what, place));
+        if !is_sealed(&bytes[..LABEL_BYTES], CHECKSUM) {
+            return damaged("the label's checksum is wrong".into());
+        }
+        if disk.version != VERSION {
+            let what = format!("a set of version {}", disk.version);
+            return Err(Error::unsupported(what, "use a newer version of Spindle"));
+        }
+        let count = disk.areas as usize;
+        if count == 0 || count > AREAS_MAX {
+            return damaged(format!("a set of {count} areas"));
+        }
+        let mut areas = Vec::with_capacity(count);
+        for n in 0..count {
+            let area = DiskArea::decode(&bytes[TABLE + n * DiskArea::SIZE..], Endian::Little);
+            let Some(&role) = Role::ALL.iter().find(|role| role.number() == area.role) else {
+                return damaged(format!("area {n} has role {}", area.role));
+            };
+            areas.push(Area {
+                role,
+                index: area.index,
+                member_id: area.member_id,
+                offset: area.offset,
+                len: area.len,
+                lost: area.lost != 0,
+            });
+        }
+        let parameters = Parameters {
+            block_bytes: disk.block_bytes,
+            cylinder_bytes: disk.cylinder_bytes,
+            data_block_bytes: disk.data_block_bytes,
+            track_blocks: disk.track_blocks,
+            stripe_bytes: disk.stripe_bytes,
+            hash_key: disk.hash_key,
+        };
+        parameters.check().map_err(|error| Error::corrupt(error.to_string(), place))?;
+        Ok(Some(Self {
+            set_id: disk.set_id,
+            member_id: disk.member_id,
+            member_bytes: disk.member_bytes,
+            epoch: disk.epoch,
+            parameters,
+            areas,
+        }))
+    }
+
+    /// Returns the bytes of the label, [`LABEL_BYTES`].
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; LABEL_BYTES];
+        let Parameters {
+            block_bytes,
+            cylinder_bytes,
+            data_block_bytes,
+            track_blocks,
+            stripe_bytes,
+            hash_key,
+        } = self.parameters;
+        let disk = DiskLabel {
+            magic: MAGIC,
+            version: VERSION,
+            areas: u32::try_from(self.areas.len()).unwrap_or(0),
+            set_id: self.set_id,
+            member_id: self.member_id,
+            epoch: self.epoch,
+            block_bytes,
+            cylinder_bytes,
+            data_block_bytes,
+            track_blocks,
+            stripe_bytes,
+            hash_key,
+            member_bytes: self.member_bytes,
+        };
+        disk.encode(&mut bytes, Endian::Little);
+        for (n, area) in self.areas.iter().enumerate() {
+            let disk = DiskArea {
+                role: area.role.number(),
+                index: area.index,
+                member_id: area.member_id,
+                offset: area.offset,
+                len: area.len,
+                lost: area.lost.into(),
+            };
+            disk.encode(&mut bytes[TABLE + n * DiskArea::SIZE..], Endian::Little);
+        }
+        seal(&mut bytes, CHECKSUM);
+        bytes
+    }
+
+    /// Returns the areas of a role, in their order.
+    #[must_use]
+    pub fn areas_of(&self, role: Role) -> Vec<&Area> {
+        let mut areas: Vec<_> = self.areas.iter().filter(|area| area.role == role).collect();
+        areas.sort_by_key(|area| area.index);
+        areas
+    }
+}

@@ -1,0 +1,10 @@
+//! Structures on disk, all little-endian, and where they are.
+
+pub(crate) mod checksum;
+pub mod cylinder;
+pub mod extent;
+pub mod header;
+pub mod label;
+pub mod layout;
+pub mod map_page;
+pub mod node;

@@ -1,0 +1,23 @@
+//! The multi-structured file system (Muller and Pasquale, "A High Performance Multi-Structured File
+//! System Design", SOSP 1991): three storage structures, each on its own devices.
+//!
+//! - *Control storage* holds the file headers and the name maps, and is mirrored.
+//! - *Data storage* holds the contents of files that are too long for their headers, striped.
+//! - *Log storage* gets every change of control storage first, in one append.
+//!
+//! The folders, from the ground up: [`format`] (structures on disk), `set` (the members as one
+//! device), `log`, `volume` (space and transactions), `tree` (files and names). `docs/SPEC-mfs.md`
+//! draws the structures.
+
+pub mod check;
+mod format;
+mod log;
+pub mod newfs;
+mod set;
+mod tree;
+mod volume;
+
+pub use format::label::{Label, Role};
+pub use format::layout::Layout;
+pub use set::members::{Set, is_member};
+pub use tree::mount::{Mfs, OpenOptions};

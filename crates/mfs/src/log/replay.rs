@@ -1,0 +1,59 @@
+//! Replaying the log after a crash.
+
+use super::Ring;
+use spindle_device::Device;
+use spindle_vfs::{Error, Result};
+use std::collections::HashMap;
+
+/// Bytes that are revoked or not: those of the smallest change.
+const SECTOR: u64 = 512;
+/// Most bytes of a revoked range: those of the largest block of control storage.
+const REVOKED_MAX: u64 = 64 << 10;
+
+/// Writes what the records of the log have changed to its places, except what was revoked later.
+///
+/// # Errors
+/// Device errors; [`Error::Corrupt`] for a record with impossible addresses.
+pub(crate) fn replay(ring: &Ring, device: &dyn Device) -> Result<()> {
+    // The last record that revokes a sector.
+    let mut revoked: HashMap<u64, u64> = HashMap::new();
+    ring.each_record(|sequence, changes| {
+        for range in changes.revoked {
+            if range.end < range.start || range.end - range.start > REVOKED_MAX {
+                return Err(impossible(sequence));
+            }
+            let sectors = (range.start / SECTOR..range.end.div_ceil(SECTOR)).map(|n| n * SECTOR);
+            revoked.extend(sectors.map(|at| (at, sequence)));
+        }
+        Ok(())
+    })?;
+    let step = usize::try_from(device.info().sector_bytes).unwrap_or(512);
+    ring.each_record(|sequence, changes| {
+        for change in changes.changed {
+            let end = change.at.checked_add(change.bytes.len() as u64);
+            if end.is_none() || change.bytes.len() % step != 0 {
+                return Err(impossible(sequence));
+            }
+            let keep = |at: u64| revoked.get(&at).is_none_or(|&later| later <= sequence);
+            let wanted = |n: usize| {
+                let at = change.at + (n * step) as u64;
+                (at..at + step as u64).step_by(512).all(keep)
+            };
+            let sectors = change.bytes.len() / step;
+            let mut first = 0;
+            while first < sectors {
+                let run = (first..sectors).take_while(|&n| wanted(n)).count();
+                if run > 0 {
+                    let bytes = &change.bytes[first * step..(first + run) * step];
+                    device.write_at(change.at + (first * step) as u64, bytes)?;
+                }
+                first += run + 1;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn impossible(sequence: u64) -> Error {
+    Error::corrupt("its addresses are impossible", format!("record {sequence} of the log"))
+}

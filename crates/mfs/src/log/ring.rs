@@ -1,0 +1,334 @@
+//! The circle of records, and its header.
+//!
+//! Positions count the bytes that were ever written; the place of a position in the circle is its
+//! remainder by the length.
+
+use super::record::{self, HEAD_BYTES};
+use crate::format::checksum::{is_sealed, seal};
+use spindle_cache::{Changes, Log};
+use spindle_clock::Mutex;
+use spindle_device::{Device, Error, Result};
+use spindle_ondisk::{Endian, structure};
+use std::sync::Arc;
+
+/// Bytes of a slot of the header.
+const SLOT_BYTES: u64 = 4096;
+/// Byte at which the circle begins.
+const START: u64 = 2 * SLOT_BYTES;
+/// Least bytes of log storage.
+pub(crate) const LEAST_BYTES: u64 = START + (1 << 20);
+/// Most bytes of a record. Recovery holds one in memory.
+const RECORD_MAX: u64 = 64 << 20;
+const MAGIC: u32 = u32::from_le_bytes(*b"MLog");
+const CHECKSUM: usize = 4;
+
+structure! {
+    /// The header of log storage. The slot with the greater version counts.
+    pub struct DiskLogHeader: 512 {
+        /// `MLog`.
+        0 magic: u32,
+        /// CRC-32C of the header.
+        4 checksum: u32,
+        /// The set.
+        8 set_id: [u8; 16],
+        /// Number of times that the header was written.
+        24 version: u64,
+        /// Byte of the circle at which the oldest record begins.
+        32 tail: u64,
+        /// The number of that record.
+        40 sequence: u64,
+        /// Bit 0: the set is in use. Bit 1: it is damaged.
+        48 state: u32,
+    }
+}
+
+/// What the header says of the set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    /// Records may have to be replayed.
+    pub(crate) in_use: bool,
+    /// Damage was met, and nothing may be changed before it is repaired.
+    pub(crate) damaged: bool,
+}
+
+/// Log storage.
+pub(crate) struct Ring {
+    device: Arc<dyn Device>,
+    /// Control and data storage, which must be durable before a record.
+    space: Arc<dyn Device>,
+    set_id: [u8; 16],
+    /// Bytes of the circle.
+    len: u64,
+    ends: Mutex<Ends>,
+}
+
+struct Ends {
+    /// Number of times that the header was written.
+    version: u64,
+    state: State,
+    /// Position after the last record.
+    head: u64,
+    /// The number of the next record.
+    sequence: u64,
+    /// Position and number of the oldest record that has not been checkpointed.
+    tail: (u64, u64),
+    /// Position of the oldest record that the header on the device leads to.
+    header_tail: u64,
+}
+
+impl Ring {
+    /// Writes an empty log.
+    pub(crate) fn make(device: &dyn Device, set_id: [u8; 16]) -> Result<()> {
+        let header =
+            DiskLogHeader { magic: MAGIC, checksum: 0, set_id, version: 1, tail: 0, sequence: 1, state: 0 };
+        let mut bytes = vec![0; slot_bytes(device)];
+        header.encode(&mut bytes, Endian::Little);
+        seal(&mut bytes[..DiskLogHeader::SIZE], CHECKSUM);
+        device.write_at(0, &bytes)?;
+        bytes.fill(0);
+        device.write_at(SLOT_BYTES, &bytes)?;
+        device.flush()
+    }
+
+    /// Opens the log; returns it with its state.
+    ///
+    /// # Errors
+    /// Device errors; [`spindle_vfs::Error::Corrupt`] if neither slot has a header.
+    pub(crate) fn open(
+        device: Arc<dyn Device>,
+        space: Arc<dyn Device>,
+        set_id: [u8; 16],
+    ) -> spindle_vfs::Result<(Self, State)> {
+        let size = device.info().size_bytes;
+        if size < LEAST_BYTES {
+            let what = format!("log storage of {size} bytes");
+            return Err(spindle_vfs::Error::corrupt(what, "log"));
+        }
+        let mut best: Option<DiskLogHeader> = None;
+        for slot in 0..2 {
+            let mut bytes = vec![0; slot_bytes(&*device)];
+            device.read_at(slot * SLOT_BYTES, &mut bytes)?;
+            let header = DiskLogHeader::decode(&bytes, Endian::Little);
+            let ours = header.magic == MAGIC && header.set_id == set_id;
+            if ours
+                && is_sealed(&bytes[..DiskLogHeader::SIZE], CHECKSUM)
+                && best.is_none_or(|best| best.version < header.version)
+            {
+                best = Some(header);
+            }
+        }
+        let Some(header) = best else {
+            return Err(spindle_vfs::Error::corrupt("neither of its headers is whole", "log"));
+        };
+        let sector = u64::from(device.info().sector_bytes);
+        let len = (size - START) / sector * sector;
+        if header.tail >= len || !header.tail.is_multiple_of(sector) {
+            return Err(spindle_vfs::Error::corrupt(format!("its tail is at {}", header.tail), "log"));
+        }
+        let state = State { in_use: header.state & 1 != 0, damaged: header.state & 2 != 0 };
+        let ends = Ends {
+            version: header.version,
+            state,
+            head: header.tail,
+            sequence: header.sequence,
+            tail: (header.tail, header.sequence),
+            header_tail: header.tail,
+        };
+        Ok((Self { device, space, set_id, len, ends: Mutex::new(ends) }, state))
+    }
+
+    /// Passes the records to `look`, oldest first, with their numbers. New records will come after
+    /// the last one.
+    ///
+    /// # Errors
+    /// Device errors; those of `look`.
+    pub(crate) fn each_record<E: From<Error>>(
+        &self,
+        mut look: impl FnMut(u64, Changes) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let mut ends = self.ends.lock();
+        let (tail, mut sequence) = ends.tail;
+        let mut at = tail;
+        while let Some((changes, bytes)) = self.read(at, sequence, at - tail)? {
+            look(sequence, changes)?;
+            (at, sequence) = (at + bytes, sequence + 1);
+        }
+        (ends.head, ends.sequence) = (at, sequence);
+        Ok(())
+    }
+
+    /// Reads record `sequence` at a position, after `used` bytes of records; none if it is not
+    /// there or not whole.
+    fn read(&self, at: u64, sequence: u64, used: u64) -> Result<Option<(Changes, u64)>> {
+        let sector = self.sector() as u64;
+        if used + sector > self.len {
+            return Ok(None);
+        }
+        let mut head = vec![0; self.sector()];
+        self.transfer(at, head.len() as u64, |device, from, range| device.read_at(from, &mut head[range]))?;
+        let expected = record::bytes_expected(&head[..HEAD_BYTES], self.set_id, sequence);
+        let Some(bytes) = expected.filter(|bytes| {
+            bytes.is_multiple_of(sector) && *bytes <= RECORD_MAX && used + *bytes <= self.len
+        }) else {
+            return Ok(None);
+        };
+        let mut record = vec![0; usize::try_from(bytes).unwrap_or(0)];
+        self.transfer(at, bytes, |device, from, range| device.read_at(from, &mut record[range]))?;
+        Ok(record::decode(&record).map(|changes| (changes, bytes)))
+    }
+
+    /// Calls `work` for each part of `len` bytes at a position that is contiguous on the device,
+    /// with its address and its range.
+    fn transfer(
+        &self,
+        at: u64,
+        len: u64,
+        mut work: impl FnMut(&dyn Device, u64, std::ops::Range<usize>) -> Result<()>,
+    ) -> Result<()> {
+        let place = at % self.len;
+        let first = len.min(self.len - place);
+        let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        work(&*self.device, START + place, 0..size(first))?;
+        if first < len { work(&*self.device, START, size(first)..size(len)) } else { Ok(()) }
+    }
+
+    fn sector(&self) -> usize {
+        self.device.info().sector_bytes as usize
+    }
+
+    /// Writes the header with this state; records before the tail are not needed any more.
+    pub(crate) fn set_state(&self, state: State) -> Result<()> {
+        let mut ends = self.ends.lock();
+        ends.state = state;
+        self.write_header(&mut ends)
+    }
+
+    /// Notes that everything in the log has been written to its place and is durable.
+    pub(crate) fn empty(&self) {
+        let mut ends = self.ends.lock();
+        ends.tail = (ends.head, ends.sequence);
+    }
+
+    fn write_header(&self, ends: &mut Ends) -> Result<()> {
+        ends.version += 1;
+        let header = DiskLogHeader {
+            magic: MAGIC,
+            checksum: 0,
+            set_id: self.set_id,
+            version: ends.version,
+            tail: ends.tail.0 % self.len,
+            sequence: ends.tail.1,
+            state: u32::from(ends.state.in_use) | u32::from(ends.state.damaged) << 1,
+        };
+        let mut bytes = vec![0; slot_bytes(&*self.device)];
+        header.encode(&mut bytes, Endian::Little);
+        seal(&mut bytes[..DiskLogHeader::SIZE], CHECKSUM);
+        self.device.write_at(ends.version % 2 * SLOT_BYTES, &bytes)?;
+        self.device.flush()?;
+        ends.header_tail = ends.tail.0;
+        Ok(())
+    }
+}
+
+/// Returns the bytes that are written of a slot: whole sectors.
+fn slot_bytes(device: &dyn Device) -> usize {
+    (device.info().sector_bytes as usize).max(DiskLogHeader::SIZE)
+}
+
+impl Log for Ring {
+    fn commit_bytes(&self) -> usize {
+        self.limit_bytes() / 4
+    }
+
+    fn limit_bytes(&self) -> usize {
+        // Half of a record may be addresses, if each changed sector has one.
+        usize::try_from(self.len.min(RECORD_MAX) / 2).unwrap_or(usize::MAX)
+    }
+
+    fn has_room(&self, changes: &Changes) -> bool {
+        let ends = self.ends.lock();
+        ends.head - ends.tail.0 + record::bytes_of(changes, self.sector()) as u64 <= self.len
+    }
+
+    fn commit(&self, changes: &Changes) -> Result<()> {
+        // A record must not point to what is not there.
+        self.space.flush()?;
+        let mut ends = self.ends.lock();
+        let bytes = record::encode(changes, self.set_id, ends.sequence, self.sector());
+        let len = bytes.len() as u64;
+        if ends.head - ends.tail.0 + len > self.len || len > RECORD_MAX {
+            let full = std::io::Error::other("an epoch is larger than the log");
+            return Err(Error::io("log", format!("writing {len} bytes"), full));
+        }
+        if ends.head - ends.header_tail + len > self.len {
+            self.write_header(&mut ends)?;
+        }
+        self.transfer(ends.head, len, |device, at, range| device.write_at(at, &bytes[range]))?;
+        self.device.flush()?;
+        ends.head += len;
+        ends.sequence += 1;
+        Ok(())
+    }
+
+    fn wants_checkpoint(&self) -> bool {
+        let ends = self.ends.lock();
+        ends.head - ends.tail.0 > self.len / 2
+    }
+
+    fn checkpointed(&self) {
+        self.empty();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindle_cache::Change;
+    use spindle_device::MemoryDevice;
+
+    /// Promise: however often the circle goes round, opening it again finds every record since the
+    /// last that was checkpointed, in order, to the last one; and a damaged record ends it.
+    #[test]
+    fn records_survive_the_circle() {
+        use rand::{Rng, SeedableRng};
+        let mut rng = rand::rngs::StdRng::seed_from_u64(11);
+        let medium = Arc::new(MemoryDevice::new(LEAST_BYTES));
+        let space: Arc<dyn Device> = Arc::new(MemoryDevice::new(1 << 20));
+        let set_id = [7; 16];
+        Ring::make(&*medium, set_id).unwrap();
+        let (ring, state) = Ring::open(medium.clone(), space.clone(), set_id).unwrap();
+        assert_eq!(state, State::default());
+        let mut needed = 1;
+        for sequence in 1..400_u64 {
+            let mut changes = Changes::default();
+            changes.revoked.extend((0..rng.random_range(0..5)).map(|n| n * 512..n * 512 + 512));
+            let fill = u8::try_from(sequence % 251).unwrap();
+            changes
+                .changed
+                .push(Change { at: sequence * 512, bytes: vec![fill; 512 * rng.random_range(1..40)] });
+            if !ring.has_room(&changes) || rng.random_range(0..30) == 0 {
+                ring.checkpointed();
+                needed = sequence;
+            }
+            ring.commit(&changes).unwrap();
+            let found = |medium: MemoryDevice| {
+                let (again, _) = Ring::open(Arc::new(medium), space.clone(), set_id).unwrap();
+                let mut found = Vec::new();
+                let look = |number, changes: Changes| {
+                    assert_eq!(changes.changed[0].at, number * 512);
+                    found.push(number);
+                    Ok::<_, Error>(())
+                };
+                again.each_record(look).unwrap();
+                found
+            };
+            let all = found(medium.branch());
+            assert_eq!(all.last(), Some(&sequence));
+            assert!(all[0] <= needed && all.windows(2).all(|pair| pair[0] + 1 == pair[1]));
+            let torn = medium.branch();
+            let last = START + (ring.ends.lock().head - 512) % ring.len;
+            torn.write_at(last, &[0xee; 512]).unwrap();
+            assert_eq!(found(torn).len(), all.len() - 1);
+        }
+    }
+}

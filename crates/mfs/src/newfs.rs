@@ -1,0 +1,198 @@
+//! Makes a set.
+//!
+//! Labels are written last: before, the members are no members of a set.
+
+use crate::format::cylinder::{Cylinder, Kind};
+use crate::format::header::{Contents, HEADER_BYTES, Header, NameMap};
+use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Parameters, Role};
+use crate::format::layout::{Layout, ROOT_INO};
+use crate::format::map_page::{self, MAP_PAGE_BYTES};
+use crate::log::Ring;
+use crate::set::members::{Set, write_label};
+use rand::Rng;
+use spindle_clock::Clock;
+use spindle_device::Device;
+use spindle_vfs::{Error, Result};
+use std::sync::Arc;
+
+/// Wishes for a new set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wishes {
+    /// Sizes of blocks, cylinders, tracks and stripe units. The key of hashes is chosen anew.
+    pub parameters: Parameters,
+    /// Permissions of the root directory.
+    pub root_perm: u32,
+    /// Owner and group of the root directory.
+    pub root_owner: (u32, u32),
+}
+
+impl Wishes {
+    /// Returns the default wishes.
+    #[must_use]
+    pub fn new() -> Self {
+        let parameters = Parameters {
+            block_bytes: 4096,
+            cylinder_bytes: 1 << 20,
+            data_block_bytes: 4096,
+            track_blocks: 256,
+            stripe_bytes: 64 << 10,
+            hash_key: [0; 16],
+        };
+        Self { parameters, root_perm: 0o755, root_owner: (0, 0) }
+    }
+}
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A member of a new set.
+pub struct Member {
+    /// Where it is.
+    pub device: Arc<dyn Device>,
+    /// The roles of its areas, with their shares of the member.
+    pub roles: Vec<(Role, u32)>,
+}
+
+impl Member {
+    /// Returns a member with one role.
+    #[must_use]
+    pub fn of(device: Arc<dyn Device>, role: Role) -> Self {
+        Self { device, roles: vec![(role, 1)] }
+    }
+
+    /// Returns a member that has all three storage structures.
+    #[must_use]
+    pub fn with_all(device: Arc<dyn Device>) -> Self {
+        Self { device, roles: vec![(Role::Control, 4), (Role::Data, 24), (Role::Log, 4)] }
+    }
+}
+
+/// Makes a set over new members, with identities from `random`. Everything on them is lost.
+///
+/// # Errors
+/// [`Error::Unsupported`] if a role is missing, there are too many areas, or one is too small;
+/// device errors.
+pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut impl Rng) -> Result<()> {
+    const ALIGN: u64 = 64 << 10;
+    let set_id: [u8; 16] = random.random();
+    let ids: Vec<[u8; 16]> = members.iter().map(|_| random.random()).collect();
+    let parameters = Parameters { hash_key: random.random(), ..wishes.parameters };
+    let mut areas: Vec<Area> = Vec::new();
+    for (member, &member_id) in members.iter().zip(&ids) {
+        let size = member.device.info().size_bytes / LABEL_BYTES as u64 * LABEL_BYTES as u64;
+        let end = size.saturating_sub(LABEL_BYTES as u64);
+        let shares: u64 = member.roles.iter().map(|&(_, share)| u64::from(share)).sum();
+        let mut offset = ALIGN;
+        let whole = end.saturating_sub(offset);
+        for (n, &(role, share)) in member.roles.iter().enumerate() {
+            let last = n + 1 == member.roles.len();
+            let len = if last { end.saturating_sub(offset) } else { whole / shares * u64::from(share) };
+            let len = len / ALIGN * ALIGN;
+            if len == 0 {
+                let what = format!("{}: {size} bytes are too few", member.device.info().name);
+                return Err(Error::unsupported(what, "make it larger"));
+            }
+            let index = areas.iter().filter(|area| area.role == role).count();
+            let index = u32::try_from(index).unwrap_or(u32::MAX);
+            areas.push(Area { role, index, member_id, offset, len, lost: false });
+            offset += len;
+        }
+    }
+    for role in [Role::Control, Role::Data, Role::Log] {
+        if areas.iter().all(|area| area.role != role) {
+            return Err(Error::unsupported(format!("a set without {role} storage"), "name a member for it"));
+        }
+    }
+    if areas.len() > AREAS_MAX {
+        let what = format!("{} areas", areas.len());
+        return Err(Error::unsupported(what, format!("a set has at most {AREAS_MAX}")));
+    }
+    let label = |n: usize| Label {
+        set_id,
+        member_id: ids[n],
+        member_bytes: members[n].device.info().size_bytes,
+        epoch: 1,
+        parameters,
+        areas: areas.clone(),
+    };
+    let devices: Vec<_> = members.iter().map(|member| member.device.clone()).collect();
+    // What there was before must not be found if this does not end.
+    let nothing = vec![0; LABEL_BYTES];
+    for device in &devices {
+        let last = device.info().size_bytes / LABEL_BYTES as u64 * LABEL_BYTES as u64 - LABEL_BYTES as u64;
+        device.write_at(0, &nothing)?;
+        device.write_at(last, &nothing)?;
+        device.flush()?;
+    }
+    let labels: Vec<_> = (0..members.len()).map(label).collect();
+    let set = Set::assemble(&devices, &labels)?;
+    if set.log.info().size_bytes < crate::log::LEAST_BYTES {
+        let what = format!("{} bytes of log storage", set.log.info().size_bytes);
+        return Err(Error::unsupported(what, format!("it takes at least {}", crate::log::LEAST_BYTES)));
+    }
+    write_control(&set.layout, &*set.space, wishes, clock)?;
+    write_map(&set.layout, &*set.space)?;
+    set.space.flush()?;
+    Ring::make(&*set.log, set_id)?;
+    for (device, label) in devices.iter().zip(&labels) {
+        write_label(&**device, label)?;
+    }
+    Ok(())
+}
+
+/// Writes the descriptions of all cylinders, and the root directory.
+fn write_control(layout: &Layout, device: &dyn Device, wishes: &Wishes, clock: &dyn Clock) -> Result<()> {
+    let (blocks, each) = (layout.cylinder_blocks(), layout.headers_in_block());
+    let mut bytes = vec![0; layout.block_bytes()];
+    for number in 1..layout.cylinders {
+        Cylinder::unused(number, blocks).encode(&mut bytes);
+        device.write_at(layout.cylinder_at(number), &bytes)?;
+    }
+    // The root directory has the last header that is not free.
+    let used = u32::try_from(ROOT_INO + 1).unwrap_or(0);
+    let used_blocks = used.div_ceil(each);
+    let mut first = Cylinder {
+        kind: Kind::Headers,
+        free: blocks * each - used,
+        fresh: blocks - used_blocks,
+        ..Cylinder::unused(0, blocks)
+    };
+    (1..=blocks).for_each(|block| first.set_free(block, block * each > used));
+    first.encode(&mut bytes);
+    device.write_at(layout.cylinder_at(0), &bytes)?;
+    let root = Header {
+        mode: u16::try_from(0o040_000 | wishes.root_perm & 0o7777).unwrap_or(0),
+        nlink: 2,
+        uid: wishes.root_owner.0,
+        gid: wishes.root_owner.1,
+        times: [clock.now(); 4],
+        parent: ROOT_INO,
+        contents: Contents::Names(NameMap::default()),
+        ..Header::free(0)
+    };
+    bytes.fill(0);
+    for block in 1..used_blocks {
+        device.write_at(layout.control_byte(layout.block_of(0, block)), &bytes)?;
+    }
+    let impossible = || Error::corrupt("the root directory has no place", "newfs");
+    let (at, within) = layout.header_at(ROOT_INO).ok_or_else(impossible)?;
+    root.encode(&mut bytes[within..within + HEADER_BYTES], ROOT_INO);
+    Ok(device.write_at(at, &bytes)?)
+}
+
+/// Writes the allocation map: all blocks are free.
+fn write_map(layout: &Layout, device: &dyn Device) -> Result<()> {
+    let track_blocks = layout.parameters.track_blocks;
+    let mut left = layout.data_blocks();
+    let mut bytes = vec![0; MAP_PAGE_BYTES];
+    for page in 0..layout.map_pages {
+        let blocks = left.min(layout.blocks_in_page());
+        left -= blocks;
+        map_page::make(&mut bytes, page, track_blocks, u32::try_from(blocks).unwrap_or(u32::MAX));
+        device.write_at(layout.map_page_at(page), &bytes)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,358 @@
+//! The bytes of files: in the header while they are few, in data storage else.
+//!
+//! Invariants: the part of the last block beyond the file's size is zero before the file grows over
+//! it; a missing block reads as zeros; immediate data is as long as the file.
+
+use super::mount::Mfs;
+use crate::format::extent::Extent;
+use crate::format::header::{Contents, Header, MAP_BYTES};
+use crate::format::layout::{DataBlock, index};
+use crate::tree::inode::Inode;
+use crate::volume::tx::{OPERATION_BYTES, Tx};
+use spindle_cache::{Space, Stream};
+use spindle_vfs::{Error, FallocateMode, Result, Seek};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes of log that must be left before one more extent is allocated.
+pub(super) const EXTENT_ROOM: usize = 32 * 512;
+
+/// Returns the bytes of log for an operation on a file: entering an extent may move those behind it
+/// in all overflow headers.
+pub(crate) fn bytes_for(di: &Header) -> usize {
+    OPERATION_BYTES + di.overflow.len() * 1024
+}
+
+/// A file's number, and its data in memory.
+pub(crate) type File<'a> = (u64, &'a Arc<Stream>);
+
+/// A run of blocks that is about to be written.
+struct Run {
+    /// First block of the file.
+    lbn: u64,
+    /// Its address.
+    at: DataBlock,
+    /// Number of blocks.
+    blocks: u64,
+    /// True if the blocks have just been allocated.
+    fresh: bool,
+}
+
+impl Mfs {
+    /// Returns the bytes of a data block.
+    pub(crate) fn bsize(&self) -> u64 {
+        self.layout().data_block_bytes()
+    }
+
+    /// Reads from a file and returns the number of bytes read, fewer at its end.
+    pub(crate) fn read_file(
+        &self,
+        stream: &Arc<Stream>,
+        di: &Header,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<usize> {
+        let want = index(di.size.saturating_sub(offset).min(buf.len() as u64));
+        if let Contents::Immediate(data) = &di.contents {
+            let from = index(offset.min(data.len() as u64));
+            buf[..want].copy_from_slice(&data[from..from + want]);
+            return Ok(want);
+        }
+        self.volume.cache.read(stream, di.size, offset, &mut buf[..want], |block, most| {
+            let (at, blocks) = di.find(block);
+            let at = at.map(|at| self.layout().data_byte(at));
+            Ok::<_, Error>(spindle_cache::Extent { at, blocks: blocks.min(most.max(1)) })
+        })?;
+        Ok(want)
+    }
+
+    /// Writes to a file, growing it as needed, and returns the number of bytes written: fewer if
+    /// there is no space, or if the rest needs another transaction. The caller stores the header.
+    pub(crate) fn write_file(
+        &self,
+        tx: &Tx<'_>,
+        file: File<'_>,
+        di: &mut Header,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<usize> {
+        let end = offset.checked_add(data.len() as u64).filter(|end| *end <= self.layout().file_size_max());
+        let end = end.ok_or(Error::TooBig)?;
+        if let Contents::Immediate(bytes) = &mut di.contents
+            && end <= MAP_BYTES as u64
+        {
+            let (from, to) = (index(offset), index(end));
+            bytes.resize(bytes.len().max(to), 0);
+            bytes[from..to].copy_from_slice(data);
+            di.size = bytes.len() as u64;
+            return Ok(data.len());
+        }
+        self.volume.hold_header(tx, file.0)?;
+        self.spill(tx, file, di)?;
+        if offset > di.size {
+            self.clear_tail(tx, file, di)?;
+        }
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done as u64;
+            let (mark, before) = (tx.savepoint(), di.clone());
+            let run = match self.run_at(tx, file, di, at..end) {
+                Ok(Some(run)) => run,
+                Ok(None) if done > 0 => break,
+                Err(Error::NoSpace) if done > 0 => {
+                    *di = before;
+                    self.volume.roll_back(tx, &mark)?;
+                    break;
+                }
+                Ok(None) => return Err(Error::NoSpace),
+                Err(error) => return Err(error),
+            };
+            let stop = end.min((run.lbn + run.blocks) * self.bsize());
+            let part = &data[done..index(stop - offset)];
+            self.write_run(tx, file.1, &run, at, part)?;
+            di.size = di.size.max(stop);
+            done += part.len();
+        }
+        Ok(done)
+    }
+
+    /// Returns the run of blocks that has the beginning of a range, after allocating it in a hole.
+    /// Returns none if the transaction has no room to allocate.
+    fn run_at(&self, tx: &Tx<'_>, file: File<'_>, di: &mut Header, range: Range<u64>) -> Result<Option<Run>> {
+        let lbn = range.start / self.bsize();
+        let wanted = range.end.div_ceil(self.bsize()) - lbn;
+        let (at, blocks) = di.find(lbn);
+        if let Some(at) = at {
+            return Ok(Some(Run { lbn, at, blocks: blocks.min(wanted), fresh: false }));
+        }
+        if tx.room() < EXTENT_ROOM + di.overflow.len() * 1024 {
+            return Ok(None);
+        }
+        let goal = di.extents_mut().goal(lbn);
+        let (start, len) = self.volume.alloc_data(tx, goal, wanted.min(blocks))?;
+        di.extents_mut().insert(Extent { lbn, start, len });
+        tx.forget_data_on_rollback(file.1, lbn..lbn + len);
+        self.volume.fit_overflow(tx, file.0, di)?;
+        Ok(Some(Run { lbn, at: DataBlock(start), blocks: len, fresh: true }))
+    }
+
+    /// Writes to a run of blocks from byte `offset` of the file on; the rest of fresh blocks is
+    /// zeroed.
+    fn write_run(
+        &self,
+        tx: &Tx<'_>,
+        stream: &Arc<Stream>,
+        run: &Run,
+        offset: u64,
+        part: &[u8],
+    ) -> Result<()> {
+        let start = run.lbn * self.bsize();
+        let end = start + run.blocks * self.bsize();
+        let byte = self.layout().data_byte(run.at);
+        let write = |from: u64, bytes: &[u8]| {
+            let space = Space { offset: from, at: byte + (from - start), end };
+            self.volume.cache.write(stream, tx, space, bytes)
+        };
+        let stop = offset + part.len() as u64;
+        if run.fresh && offset > start {
+            write(start, &vec![0; index(offset - start)])?;
+        }
+        if run.fresh && stop < end {
+            // In the block of the last byte the zeros come first, so that nothing has to be read.
+            let block = stop / self.bsize() * self.bsize();
+            let from = if block > offset { block } else { stop };
+            write(from, &vec![0; index(end - from)])?;
+        }
+        if part.is_empty() { Ok(()) } else { Ok(write(offset, part)?) }
+    }
+
+    /// Moves the data of an immediate file to data storage.
+    fn spill(&self, tx: &Tx<'_>, file: File<'_>, di: &mut Header) -> Result<()> {
+        let Contents::Immediate(bytes) = &di.contents else { return Ok(()) };
+        let bytes = bytes.clone();
+        di.extents_mut();
+        let mut done = 0;
+        while done < bytes.len() {
+            let range = done as u64..bytes.len() as u64;
+            let run = self.run_at(tx, file, di, range.clone())?.ok_or(Error::NoSpace)?;
+            let stop = range.end.min((run.lbn + run.blocks) * self.bsize());
+            self.write_run(tx, file.1, &run, range.start, &bytes[done..index(stop)])?;
+            done = index(stop);
+        }
+        Ok(())
+    }
+
+    /// Zeroes the stored parts of a range. A block that is zeroed in part is read first and saved
+    /// for a rollback, which must not need to read. Such blocks come first, because only they can
+    /// fail.
+    pub(super) fn zero_stored(
+        &self,
+        tx: &Tx<'_>,
+        file: File<'_>,
+        di: &Header,
+        range: Range<u64>,
+    ) -> Result<()> {
+        let bsize = self.bsize();
+        let mut whole = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            let lbn = at / bsize;
+            let (address, blocks) = di.find(lbn);
+            let next = range.end.min((lbn + 1) * bsize);
+            match address {
+                None => at = range.end.min(lbn.saturating_add(blocks).saturating_mul(bsize)),
+                Some(address) if next - at == bsize => {
+                    whole.push(Run { lbn, at: address, blocks: 1, fresh: false });
+                    at = next;
+                }
+                Some(address) => {
+                    let space = Space {
+                        offset: lbn * bsize,
+                        at: self.layout().data_byte(address),
+                        end: (lbn + 1) * bsize,
+                    };
+                    let mut former = vec![0; index(bsize)];
+                    // Also the bytes beyond the size, which `read_file` would not return.
+                    self.volume.cache.read(file.1, space.end, space.offset, &mut former, |_, _| {
+                        Ok::<_, Error>(spindle_cache::Extent { at: Some(space.at), blocks: 1 })
+                    })?;
+                    tx.restore_data_on_rollback(file.1, space, former);
+                    let run = Run { lbn, at: address, blocks: 1, fresh: false };
+                    self.write_run(tx, file.1, &run, at, &vec![0; index(next - at)])?;
+                    at = next;
+                }
+            }
+        }
+        let zeros = vec![0; index(bsize)];
+        whole.into_iter().try_for_each(|run| self.write_run(tx, file.1, &run, run.lbn * bsize, &zeros))
+    }
+
+    /// Zeroes the last block beyond the size: after truncating, and before growing, because a crash
+    /// keeps the size of before and the data of after.
+    pub(super) fn clear_tail(&self, tx: &Tx<'_>, file: File<'_>, di: &Header) -> Result<()> {
+        // The caller will store the header: that must not fail after the bytes are zeroed.
+        self.volume.hold_header(tx, file.0)?;
+        self.zero_stored(tx, file, di, di.size..di.size.next_multiple_of(self.bsize()))
+    }
+
+    /// Makes a file longer without storing anything.
+    pub(crate) fn extend_file(&self, tx: &Tx<'_>, file: File<'_>, di: &mut Header, size: u64) -> Result<()> {
+        if let Contents::Immediate(bytes) = &mut di.contents
+            && size <= MAP_BYTES as u64
+        {
+            bytes.resize(index(size), 0);
+        } else {
+            self.spill(tx, file, di)?;
+            self.clear_tail(tx, file, di)?;
+        }
+        di.size = size;
+        Ok(())
+    }
+
+    /// Allocates, zeroes or frees a range. The caller stores the header.
+    pub(crate) fn fallocate_file(
+        &self,
+        tx: &Tx<'_>,
+        inode: &Inode,
+        di: &mut Header,
+        mode: FallocateMode,
+        range: Range<u64>,
+    ) -> Result<()> {
+        let file = (inode.ino, &inode.stream);
+        let stored = range.start..range.end.min(di.size).max(range.start);
+        match mode {
+            FallocateMode::PunchHole => {
+                if let Contents::Immediate(bytes) = &mut di.contents {
+                    if !stored.is_empty() {
+                        bytes[index(stored.start)..index(stored.end)].fill(0);
+                    }
+                    return Ok(());
+                }
+                self.punch(tx, inode, di, range)
+            }
+            FallocateMode::Allocate { keep_size } => self.fill(tx, file, di, range, keep_size, false),
+            FallocateMode::ZeroRange { keep_size } => self.fill(tx, file, di, range, keep_size, true),
+        }
+    }
+
+    /// Allocates every missing block of a range, filled with zeros, and zeroes the others if
+    /// `zero`.
+    fn fill(
+        &self,
+        tx: &Tx<'_>,
+        file: File<'_>,
+        di: &mut Header,
+        range: Range<u64>,
+        keep_size: bool,
+        zero: bool,
+    ) -> Result<()> {
+        if range.end > self.layout().file_size_max() {
+            return Err(Error::TooBig);
+        }
+        if (range.end - range.start) / self.bsize()
+            > self.volume.free_data_blocks() + self.layout().data_blocks()
+        {
+            return Err(Error::NoSpace);
+        }
+        let small = range.end <= MAP_BYTES as u64;
+        if let Contents::Immediate(bytes) = &mut di.contents
+            && small
+        {
+            if !keep_size {
+                bytes.resize(bytes.len().max(index(range.end)), 0);
+                di.size = bytes.len() as u64;
+            }
+            if zero {
+                let end = index(range.end).min(bytes.len());
+                bytes[index(range.start).min(end)..end].fill(0);
+            }
+            return Ok(());
+        }
+        self.spill(tx, file, di)?;
+        let bsize = self.bsize();
+        let mut had = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            let lbn = at / bsize;
+            let (address, blocks) = di.find(lbn);
+            let next = if address.is_some() {
+                let next = range.end.min((lbn + blocks) * bsize);
+                had.push(at..next);
+                next
+            } else {
+                let run = self.run_at(tx, file, di, lbn * bsize..range.end)?.ok_or(Error::NoSpace)?;
+                self.write_run(tx, file.1, &run, lbn * bsize, &[])?;
+                range.end.min((lbn + run.blocks) * bsize)
+            };
+            at = next;
+        }
+        if !keep_size && range.end > di.size {
+            self.clear_tail(tx, file, di)?;
+            di.size = range.end;
+        }
+        if zero {
+            had.into_iter().try_for_each(|range| self.zero_stored(tx, file, di, range))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the next data or hole at or after `offset`.
+    pub(crate) fn seek_file(&self, di: &Header, offset: u64, what: Seek) -> Result<u64> {
+        if offset >= di.size {
+            return Err(Error::NoSuchOffset);
+        }
+        if matches!(di.contents, Contents::Immediate(_)) {
+            return Ok(if what == Seek::Data { offset } else { di.size });
+        }
+        let mut at = offset;
+        while at < di.size {
+            let lbn = at / self.bsize();
+            let (address, blocks) = di.find(lbn);
+            if address.is_some() == (what == Seek::Data) {
+                return Ok(at);
+            }
+            at = lbn.saturating_add(blocks).saturating_mul(self.bsize());
+        }
+        if what == Seek::Data { Err(Error::NoSuchOffset) } else { Ok(di.size) }
+    }
+}

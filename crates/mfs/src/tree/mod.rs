@@ -1,0 +1,9 @@
+//! Files and names.
+
+mod attr;
+mod file;
+mod inode;
+pub mod mount;
+mod names;
+mod ops;
+mod truncate;

@@ -1,0 +1,155 @@
+//! A mounted set: opening, syncing and closing.
+//!
+//! If the log says that the set is in use, its records are replayed first: to the set, or to a copy
+//! in memory if nothing may be written. Then files without names are freed.
+
+use crate::format::layout::{Layout, ROOT_INO};
+use crate::log::{Ring, State, replay};
+use crate::set::members::Set;
+use crate::volume::Volume;
+use siphasher::sip::SipHasher13;
+use spindle_cache::{Cache, Settings};
+use spindle_clock::Clock;
+use spindle_device::{CowDevice, Device, Tracked};
+use spindle_tree::{Dinode, Nodes, NodesOf, Operations};
+use spindle_vfs::{AtimePolicy, Error, Objection, Result};
+use std::sync::Arc;
+
+/// Options for opening a set.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// Change nothing at all.
+    pub read_only: bool,
+    /// When reading changes the access time.
+    pub atime: AtimePolicy,
+    /// How much to keep in memory.
+    pub cache: Settings,
+}
+
+/// A mounted multi-structured file system.
+pub struct Mfs {
+    pub(crate) volume: Volume,
+    pub(crate) nodes: NodesOf<Self>,
+    pub(crate) hash: SipHasher13,
+    objections: Vec<Objection>,
+}
+
+impl Mfs {
+    /// Opens a set.
+    ///
+    /// # Errors
+    /// If a structure that everything depends on is damaged; device errors.
+    pub fn open(set: &Set, clock: Arc<dyn Clock>, options: &OpenOptions) -> Result<Self> {
+        let Set { label, layout, .. } = set;
+        let space: Arc<dyn Device> = Arc::new(Tracked::new(set.space.clone()));
+        let (ring, state) = Ring::open(set.log.clone(), space.clone(), label.set_id)?;
+        let mut objections = Vec::new();
+        if state.damaged {
+            objections.push(Objection {
+                reason: "the file system is damaged".into(),
+                remedy: "copy what you need from it".into(),
+                overridable: false,
+            });
+        }
+        let device_read_only = space.info().read_only || set.log.info().read_only;
+        let read_only = options.read_only || device_read_only || !objections.is_empty();
+        let device: Arc<dyn Device> = match (state.in_use, read_only) {
+            (false, _) => space,
+            (true, true) => {
+                let copy = Arc::new(CowDevice::new(space));
+                replay(&ring, &*copy)?;
+                copy
+            }
+            (true, false) => {
+                set.note_missing()?;
+                replay(&ring, &*space)?;
+                space.flush()?;
+                ring.empty();
+                ring.set_state(State { in_use: true, damaged: false })?;
+                space
+            }
+        };
+        if !read_only && !state.in_use {
+            set.note_missing()?;
+        }
+        let ring = (!read_only).then(|| Arc::new(ring));
+        let cache = match &ring {
+            Some(ring) => Cache::with_log(device, clock.clone(), options.cache, ring.clone()),
+            None => Cache::new(device, clock.clone(), options.cache),
+        };
+        let volume = Volume::open(layout.clone(), cache, ring, clock)?;
+        let hash = SipHasher13::new_with_key(&label.parameters.hash_key);
+        let mfs = Self { volume, nodes: Nodes::new(options.atime), hash, objections };
+        let root = mfs.iget(ROOT_INO).map_err(|e| Error::corrupt(e.to_string(), "root directory"))?;
+        if !root.is_directory {
+            return Err(Error::corrupt("it is not a directory", "root directory"));
+        }
+        if !read_only {
+            mfs.free_orphans();
+        }
+        Ok(mfs)
+    }
+
+    /// Frees the files that lost their last name before a crash.
+    fn free_orphans(&self) {
+        for cylinder in self.volume.cylinders_with_orphans() {
+            for slot in 0..u32::try_from(self.layout().headers_in_cylinder()).unwrap_or(u32::MAX) {
+                let inode = match self.iget(self.layout().ino_of(cylinder, slot)) {
+                    Ok(inode) => inode,
+                    Err(Error::Stale) => continue,
+                    Err(error) => {
+                        let noted: Result<()> = self.volume.note(Err(error));
+                        log::warn!("a file that may have no name: {noted:?}");
+                        continue;
+                    }
+                };
+                if inode.state.read().di.nlink() == 0 {
+                    self.reclaim(&inode);
+                }
+            }
+        }
+    }
+
+    /// Returns the reasons why it was opened read-only although writing was requested.
+    #[must_use]
+    pub fn read_only_reasons(&self) -> &[Objection] {
+        &self.objections
+    }
+
+    /// Returns the checked geometry.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.volume.layout
+    }
+
+    /// Makes everything durable.
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        if self.volume.is_read_only() {
+            return Ok(());
+        }
+        self.store_access_times()?;
+        self.volume.commit()
+    }
+
+    /// Writes everything, marks the set clean, and refuses all further changes.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.volume.is_read_only() {
+            return Ok(());
+        }
+        // One file that cannot be freed must not keep the others' changes from the device.
+        let mut freed = Ok(());
+        for ino in self.nodes.unfreed() {
+            match self.volume.note(self.iget(ino)) {
+                Ok(_) | Err(Error::Stale) => {}
+                Err(error) => freed = freed.and(Err(error)),
+            }
+        }
+        for inode in self.nodes.table.all() {
+            freed = freed.and(self.volume.note(self.free_file(&inode)));
+        }
+        self.sync_all()?;
+        self.volume.end_changes();
+        self.volume.close()?;
+        freed
+    }
+}

@@ -1,0 +1,296 @@
+//! The operations: [`FileSystem`] for the multi-structured file system.
+//!
+//! Each one takes the locks of the files it touches in the order of [`spindle_tree`], reads what it
+//! needs, begins a transaction, and makes its changes; if any of it fails, nothing has changed
+//! ([`crate::volume::tx`]).
+
+use crate::format::header::Header;
+use crate::format::layout::ROOT_INO;
+use crate::format::node::NAME_MAX;
+use crate::tree::attr::check_regular;
+use crate::tree::file::bytes_for;
+use crate::tree::inode::{Inode, SYMLINK_MAX, State};
+use crate::tree::mount::Mfs;
+use crate::tree::names::{DOT, DOT_DOT};
+use crate::volume::tx::OPERATION_BYTES;
+use spindle_clock::RwLockWriteGuard;
+use spindle_tree::{Operations, Tree};
+use spindle_vfs::{
+    Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
+    RenameMode, Result, Seek, SetAttr, XattrMode,
+};
+use std::ops::ControlFlow;
+
+/// Number of names that `readdir` reads under the lock at a time.
+const BATCH: usize = 256;
+
+/// Returns a regular file, locked for change.
+fn write_regular(inode: &Inode) -> Result<RwLockWriteGuard<'_, State>> {
+    let state = inode.state.write();
+    check_regular(&state.di)?;
+    Ok(state)
+}
+
+impl FileSystem for Mfs {
+    fn root(&self) -> Ino {
+        Ino(ROOT_INO)
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            name_max: NAME_MAX,
+            symlink_max: SYMLINK_MAX,
+            link_max: self.link_max().into(),
+            file_size_max: self.layout().file_size_max(),
+            xattrs: false,
+            time_granularity_ns: 1,
+            time_range: (i64::MIN, i64::MAX),
+            birthtime: true,
+            id_max: u32::MAX,
+        }
+    }
+
+    fn read_only(&self) -> bool {
+        self.volume.is_read_only()
+    }
+
+    fn statfs(&self) -> Result<FsStat> {
+        let free = self.volume.free_data_blocks();
+        let (ffree, files) = self.volume.header_counts();
+        Ok(FsStat {
+            bsize: self.layout().parameters.data_block_bytes,
+            frsize: self.layout().parameters.data_block_bytes,
+            blocks: self.layout().data_blocks(),
+            bfree: free,
+            bavail: free,
+            files,
+            ffree,
+            name_max: u32::try_from(NAME_MAX).unwrap_or(0),
+        })
+    }
+
+    fn getattr(&self, ino: Ino) -> Result<Attr> {
+        self.attributes(ino)
+    }
+
+    fn setattr(&self, ino: Ino, set: &SetAttr, _by: Privilege) -> Result<Attr> {
+        let result = self.changing(|| self.set_attributes(ino, set));
+        self.volume.note(result)
+    }
+
+    fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
+        self.look_up(dir, name)
+    }
+
+    fn forget(&self, ino: Ino, count: u64) {
+        self.forget_references(ino, count);
+    }
+
+    fn readdir(
+        &self,
+        dir: Ino,
+        from: u64,
+        sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let dir = self.directory(dir)?;
+        let kind = Some(FileKind::Directory);
+        let mut at = from;
+        if at < DOT {
+            let ino = Ino(dir.ino);
+            if sink(&DirEntry { name: b".", ino, kind, next: DOT }).is_break() {
+                return Ok(());
+            }
+            at = DOT;
+        }
+        if at < DOT_DOT {
+            let parent = if dir.ino == ROOT_INO { ROOT_INO } else { dir.state.read().di.parent };
+            if sink(&DirEntry { name: b"..", ino: Ino(parent), kind, next: DOT_DOT }).is_break() {
+                return Ok(());
+            }
+            at = DOT_DOT;
+        }
+        loop {
+            // Copy some and release the lock: the sink may call back.
+            let mut batch = Vec::new();
+            let more = {
+                let state = dir.state.read();
+                self.touch(&state);
+                let walked = self.each_name(dir.ino, &state.di, at + 1, |entry| {
+                    batch.push(entry.clone());
+                    if batch.len() < BATCH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                });
+                self.volume.note(walked)?.is_some()
+            };
+            for entry in batch {
+                let kind = Some(entry.kind);
+                if sink(&DirEntry { name: &entry.name, ino: Ino(entry.ino), kind, next: entry.key })
+                    .is_break()
+                {
+                    return Ok(());
+                }
+                at = entry.key;
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr> {
+        let result = self.changing(|| self.create_name(dir, name, node, by));
+        self.volume.note(result)
+    }
+
+    fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr> {
+        let result = self.changing(|| self.link_name(ino, dir, name, by));
+        self.volume.note(result)
+    }
+
+    fn unlink(&self, dir: Ino, name: &[u8]) -> Result<()> {
+        let result = self.changing(|| self.remove_name(dir, name, false));
+        self.volume.note(result)
+    }
+
+    fn rmdir(&self, dir: Ino, name: &[u8]) -> Result<()> {
+        let result = match name {
+            b".." => Err(Error::NotEmpty),
+            _ => self.changing(|| self.remove_name(dir, name, true)),
+        };
+        self.volume.note(result)
+    }
+
+    fn rename(
+        &self,
+        from_dir: Ino,
+        from: &[u8],
+        to_dir: Ino,
+        to: &[u8],
+        mode: RenameMode,
+        by: Privilege,
+    ) -> Result<()> {
+        let result = self.changing(|| self.rename_name((from_dir, from), (to_dir, to), mode, by));
+        self.volume.note(result)
+    }
+
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        let inode = self.iget_ino(ino)?;
+        let state = inode.state.read();
+        if state.di.kind() != Some(FileKind::Symlink) {
+            return Err(Error::Invalid);
+        }
+        self.touch(&state);
+        let mut target = vec![0; usize::try_from(state.di.size).unwrap_or(0).min(SYMLINK_MAX)];
+        self.volume.note(self.read_file(&inode.stream, &state.di, 0, &mut target))?;
+        Ok(target)
+    }
+
+    fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let inode = self.iget_ino(ino)?;
+        let state = inode.state.read();
+        check_regular(&state.di)?;
+        self.touch(&state);
+        self.volume.note(self.read_file(&inode.stream, &state.di, offset, buf))
+    }
+
+    fn write(&self, ino: Ino, offset: u64, data: &[u8], _by: Privilege) -> Result<usize> {
+        self.write_and(ino, offset, data, |di| self.note_modified(di))
+    }
+
+    fn write_late(&self, ino: Ino, offset: u64, data: &[u8], _by: Privilege) -> Result<usize> {
+        self.write_and(ino, offset, data, |_| ())
+    }
+
+    fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64, _by: Privilege) -> Result<()> {
+        let end = offset.checked_add(len).ok_or(Error::TooBig)?;
+        if len == 0 {
+            return Err(Error::Invalid);
+        }
+        self.changing(|| {
+            let inode = self.iget_ino(ino)?;
+            let mut state = write_regular(&inode)?;
+            let bytes = (self.volume.log_limit() / 4).max(bytes_for(&state.di));
+            self.volume.transact(bytes, &mut *state, |tx, state| {
+                self.volume.note(self.fallocate_file(tx, &inode, &mut state.di, mode, offset..end))?;
+                self.note_modified(&mut state.di);
+                self.volume.store(tx, inode.ino, &state.di)
+            })
+        })
+    }
+
+    fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
+        let inode = self.iget_ino(ino)?;
+        let state = inode.state.read();
+        check_regular(&state.di)?;
+        self.seek_file(&state.di, offset, what)
+    }
+
+    fn fsync(&self, _ino: Ino, _data_only: bool) -> Result<()> {
+        if self.volume.is_read_only() { Ok(()) } else { self.volume.commit() }
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.sync_all()
+    }
+
+    fn getxattr(&self, _ino: Ino, _name: &[u8]) -> Result<Vec<u8>> {
+        Err(Error::NotSupported)
+    }
+
+    fn setxattr(
+        &self,
+        _ino: Ino,
+        _name: &[u8],
+        _value: &[u8],
+        _mode: XattrMode,
+        _by: Privilege,
+    ) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+
+    fn listxattr(&self, _ino: Ino) -> Result<Vec<Vec<u8>>> {
+        Err(Error::NotSupported)
+    }
+
+    fn removexattr(&self, _ino: Ino, _name: &[u8]) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+
+    fn unmount(&self) -> Result<()> {
+        self.close()
+    }
+}
+
+impl Mfs {
+    /// Writes to a regular file, and sets its times with `date`.
+    fn write_and(&self, ino: Ino, offset: u64, data: &[u8], date: impl Fn(&mut Header)) -> Result<usize> {
+        let mut done = 0;
+        loop {
+            let written = self.changing(|| {
+                let inode = self.iget_ino(ino)?;
+                let mut state = write_regular(&inode)?;
+                if data.is_empty() {
+                    return Ok(0);
+                }
+                let bytes = bytes_for(&state.di).max(OPERATION_BYTES);
+                self.volume.transact(bytes, &mut *state, |tx, state| {
+                    let file = (inode.ino, &inode.stream);
+                    let at = offset.checked_add(done as u64).ok_or(Error::TooBig)?;
+                    let written = self.write_file(tx, file, &mut state.di, at, &data[done..]);
+                    let written = self.volume.note(written)?;
+                    date(&mut state.di);
+                    self.volume.store(tx, inode.ino, &state.di)?;
+                    Ok(written)
+                })
+            });
+            match written {
+                // A write of many extents goes on in another transaction.
+                Ok(written) => done += written,
+                Err(Error::NoSpace) if done > 0 => return Ok(done),
+                Err(error) => return Err(error),
+            }
+            if done == data.len() {
+                return Ok(done);
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Freeing blocks: at the ends of files, and for punched holes.
+
+use super::file::EXTENT_ROOM;
+use super::mount::Mfs;
+use crate::format::header::{Contents, Header};
+use crate::format::layout::index;
+use crate::tree::inode::Inode;
+use crate::volume::tx::{Deferred, Tx};
+use spindle_vfs::{Error, Result};
+use std::ops::Range;
+
+impl Mfs {
+    /// Frees the blocks of a range.
+    fn free_blocks(&self, tx: &Tx<'_>, inode: &Inode, di: &mut Header, range: Range<u64>) -> Result<()> {
+        let Contents::Extents(extents) = &mut di.contents else { return Ok(()) };
+        tx.defer(Deferred::Stream(inode.stream.clone(), range.clone()));
+        for gone in extents.remove(range) {
+            self.volume.give_up_data(tx, gone.start, gone.len)?;
+        }
+        self.volume.fit_overflow(tx, inode.ino, di)
+    }
+
+    /// Truncates a file to `size` bytes, from its end, as far as the transaction has room. Returns
+    /// true if it has come to `size`; else the file ends where the last block is that is left. The
+    /// caller stores the header.
+    pub(crate) fn shrink_some(&self, tx: &Tx<'_>, inode: &Inode, di: &mut Header, size: u64) -> Result<bool> {
+        if let Contents::Immediate(bytes) = &mut di.contents {
+            bytes.truncate(index(size));
+            di.size = size;
+            return Ok(true);
+        }
+        let keep = size.div_ceil(self.bsize());
+        while let Some(last) = di.extents().last().copied().filter(|last| last.end() > keep) {
+            if tx.room() < EXTENT_ROOM + di.overflow.len() * 1024 {
+                di.size = di.size.min(last.end() * self.bsize());
+                return Ok(false);
+            }
+            // An extent may be longer than a transaction can free.
+            let most = u64::try_from((tx.room() - EXTENT_ROOM) / 2048).unwrap_or(1).max(1);
+            let from =
+                last.lbn.max(keep).max(last.end().saturating_sub(most * self.layout().blocks_in_page()));
+            self.free_blocks(tx, inode, di, from..u64::MAX)?;
+        }
+        di.size = size;
+        if size == 0 {
+            di.contents = Contents::Immediate(Vec::new());
+            return Ok(true);
+        }
+        self.clear_tail(tx, (inode.ino, &inode.stream), di)?;
+        Ok(true)
+    }
+
+    /// Frees the whole blocks of a range, and zeroes the partial ones at its ends.
+    pub(super) fn punch(&self, tx: &Tx<'_>, inode: &Inode, di: &mut Header, range: Range<u64>) -> Result<()> {
+        let bsize = self.bsize();
+        if range.is_empty() {
+            return Ok(());
+        }
+        let first = range.start.div_ceil(bsize);
+        let end = if range.end >= di.size { range.end.div_ceil(bsize) } else { range.end / bsize };
+        if first < end {
+            let inside = di.extents().iter().filter(|extent| extent.lbn < end && extent.end() > first);
+            if inside.count() * 1024 + EXTENT_ROOM > tx.room() {
+                log::error!("a hole over very many extents of file {} cannot be made at once", inode.ino);
+                return Err(Error::NoSpace);
+            }
+            self.free_blocks(tx, inode, di, first..end)?;
+        }
+        let file = (inode.ino, &inode.stream);
+        let head = range.start..range.end.min(first.saturating_mul(bsize));
+        let tail = range.end.min(head.end.max(end.saturating_mul(bsize)))..range.end;
+        self.zero_stored(tx, file, di, head)?;
+        self.zero_stored(tx, file, di, tail)
+    }
+}

@@ -1,0 +1,109 @@
+//! Headers of files in their blocks.
+
+use super::tx::{Deferred, Tx};
+use super::{Owner, Volume, update};
+use crate::format::header::{Contents, HEADER_BYTES, Header, Overflow, generation_of};
+use spindle_vfs::{Error, Result};
+
+impl Volume {
+    /// Reads the header of a file, also a free one.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] if there is no such header; [`Error::Corrupt`].
+    pub(crate) fn read_header(&self, ino: u64) -> Result<Header> {
+        let bytes = self.header_bytes(ino)?;
+        Header::decode(&bytes, ino, &self.layout, |at| {
+            let wrong = |_| Error::corrupt("its overflow header is none", format!("file header {ino}"));
+            Overflow::decode(&self.header_bytes(at).map_err(wrong)?, ino, at)
+        })
+    }
+
+    fn header_bytes(&self, ino: u64) -> Result<Vec<u8>> {
+        let (cylinder, slot) = self.layout.header_place(ino).ok_or(Error::Stale)?;
+        let (at, within) = self.layout.header_at(ino).ok_or(Error::Stale)?;
+        if !self.holds_headers(cylinder) {
+            return Err(Error::Stale);
+        }
+        let block = slot / self.layout.headers_in_block();
+        if block >= self.layout.cylinder_blocks() - self.cylinder(cylinder)?.fresh {
+            return Err(Error::Stale);
+        }
+        let buffer = self.block(at)?;
+        let bytes = buffer.read()[within..within + HEADER_BYTES].to_vec();
+        Ok(bytes)
+    }
+
+    /// Returns the number of files that a free header had before.
+    pub(crate) fn generation(&self, ino: u64) -> Result<u32> {
+        let (at, within) = self.layout.header_at(ino).ok_or(Error::Stale)?;
+        let buffer = self.block(at)?;
+        let bytes = buffer.read();
+        Ok(generation_of(&bytes[within..within + HEADER_BYTES]))
+    }
+
+    /// Keeps the block of a header in memory until the commit, so that storing it cannot fail.
+    pub(crate) fn hold_header(&self, tx: &Tx<'_>, ino: u64) -> Result<()> {
+        let (at, _) = self.layout.header_at(ino).ok_or(Error::Stale)?;
+        self.block(at)?.hold(tx);
+        Ok(())
+    }
+
+    /// Makes as many overflow headers as the extents of a file need, and gives up the others. The
+    /// caller stores the header.
+    pub(crate) fn fit_overflow(&self, tx: &Tx<'_>, ino: u64, header: &mut Header) -> Result<()> {
+        let needed = header.overflow_needed();
+        while header.overflow.len() < needed {
+            header.overflow.push(self.alloc_header(tx, ino)?);
+        }
+        for at in header.overflow.drain(needed..) {
+            self.give_up_header(tx, at, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a header and its overflow headers into their blocks.
+    pub(crate) fn store(&self, tx: &Tx<'_>, ino: u64, header: &Header) -> Result<()> {
+        self.put_header(tx, ino, |bytes| header.encode(bytes, ino))?;
+        if matches!(header.contents, Contents::Extents(_)) {
+            for (n, &at) in header.overflow.iter().enumerate() {
+                self.put_header(tx, at, |bytes| header.encode_overflow(bytes, ino, n))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put_header(&self, tx: &Tx<'_>, ino: u64, encode: impl FnOnce(&mut [u8])) -> Result<()> {
+        let (at, within) = self.layout.header_at(ino).ok_or(Error::Stale)?;
+        let buffer = self.block(at)?;
+        let mut bytes = [0; HEADER_BYTES];
+        encode(&mut bytes);
+        let mut locked = buffer.write(tx);
+        let range = within..within + HEADER_BYTES;
+        if locked[range.clone()] != bytes {
+            locked.bytes_mut(range).copy_from_slice(&bytes);
+        }
+        Ok(())
+    }
+
+    /// Frees a header when the transaction ends; `generation` files have had it before.
+    pub(crate) fn give_up_header(&self, tx: &Tx<'_>, ino: u64, generation: u32) -> Result<()> {
+        // Both are read now: clearing the header later must not fail.
+        let (at, _) = self.layout.header_at(ino).ok_or(Error::Stale)?;
+        let (number, _) = self.layout.header_place(ino).ok_or(Error::Stale)?;
+        self.block(at)?.hold(tx);
+        self.block(self.layout.cylinder_at(number))?.hold(tx);
+        tx.defer(Deferred::Header(ino, generation));
+        Ok(())
+    }
+
+    /// Clears a header, which makes it free.
+    pub(super) fn clear_header(&self, tx: &spindle_cache::Tx<'_>, ino: u64, generation: u32) -> Result<()> {
+        let (at, within) = self.layout.header_at(ino).ok_or(Error::Stale)?;
+        update(tx, &self.block(at)?, Owner::Shared, |bytes| {
+            let bytes = &mut bytes[within..within + HEADER_BYTES];
+            Header::free(generation).encode(bytes, ino);
+            Ok(())
+        })?;
+        self.enter_free_header(tx, ino)
+    }
+}

@@ -1,0 +1,96 @@
+//! Space that is freed by the commit of the present epoch.
+//!
+//! A crash may bring back what the epoch has removed. So nothing may be written over it before the
+//! epoch is durable: data and nodes go to free space without the log.
+
+use super::Volume;
+use crate::format::layout::ControlBlock;
+use spindle_cache::Resume;
+use spindle_clock::Mutex;
+use spindle_vfs::Result;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Space that waits for a commit.
+#[derive(Default)]
+pub(super) struct Pending {
+    space: Mutex<Vec<Space>>,
+    data_blocks: AtomicU64,
+    /// Blocks of names that wait, by their cylinders.
+    blocks: Mutex<BTreeMap<u64, u32>>,
+}
+
+/// Space that is not in use any more.
+#[derive(Clone, Copy, Debug)]
+enum Space {
+    /// A block of names.
+    Block(ControlBlock),
+    /// Data blocks: the first, and their number.
+    Data(u64, u64),
+}
+
+impl Pending {
+    /// Returns the data blocks that wait.
+    pub(super) fn data_blocks(&self) -> u64 {
+        self.data_blocks.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of blocks of names that wait, for each cylinder that has any.
+    pub(super) fn blocks(&self) -> BTreeMap<u64, u32> {
+        self.blocks.lock().clone()
+    }
+
+    /// Has the next commit free a block of names in `cylinder`.
+    pub(super) fn add_block(&self, block: ControlBlock, cylinder: u64) {
+        *self.blocks.lock().entry(cylinder).or_default() += 1;
+        self.space.lock().push(Space::Block(block));
+    }
+
+    /// Has the next commit free data blocks: the first, and their number.
+    pub(super) fn add_data(&self, start: u64, len: u64) {
+        self.data_blocks.fetch_add(len, Ordering::Relaxed);
+        self.space.lock().push(Space::Data(start, len));
+    }
+
+    fn take(&self) -> Vec<Space> {
+        let mut space = self.space.lock();
+        self.data_blocks.store(0, Ordering::Relaxed);
+        self.blocks.lock().clear();
+        std::mem::take(&mut *space)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.space.lock().is_empty()
+    }
+}
+
+impl Volume {
+    /// Makes every ended transaction durable.
+    pub(crate) fn commit(&self) -> Result<()> {
+        self.cache.commit(self.cache.epoch(), |tx| -> Result<Resume> {
+            let freed = self.pending.take();
+            let mut frees = !freed.is_empty();
+            for space in freed {
+                let entered = match space {
+                    Space::Block(block) => self.enter_free_block(tx, block),
+                    Space::Data(start, len) => self.enter_free_data(tx, start, len),
+                };
+                if let Err(error) = entered {
+                    log::error!("{space:?} is not in use any more and cannot be entered as free: {error}");
+                    self.note_damage();
+                }
+            }
+            frees |= self.end_empty_cylinders(tx)?;
+            Ok(if frees { Resume::Committed } else { Resume::Taken })
+        })
+    }
+
+    /// Commits if that frees space; returns true if it did.
+    pub(crate) fn commit_freed(&self) -> Result<bool> {
+        let any = !self.pending.is_empty();
+        if any {
+            self.commit()?;
+        }
+        Ok(any)
+    }
+}

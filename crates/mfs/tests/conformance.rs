@@ -1,0 +1,118 @@
+//! The conformance suite and random operation sequences on sets of several shapes, each followed by
+//! a full check.
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use spindle_clock::ManualClock;
+use spindle_conformance::random::{random_run, seed};
+use spindle_conformance::suite::{Feature, Harness};
+use spindle_device::{Device, MemoryDevice};
+use spindle_mfs::check::check;
+use spindle_mfs::newfs::{Member, Wishes, make};
+use spindle_mfs::{Mfs, OpenOptions, Role, Set};
+use spindle_vfs::FileSystem;
+use std::sync::Arc;
+
+/// A set in memory.
+struct Sets {
+    devices: Vec<Arc<dyn Device>>,
+    clock: Arc<ManualClock>,
+    fs: Arc<Mfs>,
+}
+
+fn device(mib: u64) -> Arc<dyn Device> {
+    Arc::new(MemoryDevice::new(mib << 20))
+}
+
+impl Sets {
+    /// Makes a set all of whose storage is on one member.
+    fn one() -> Box<dyn Harness> {
+        Self::with(vec![Member::with_all(device(48))], &Wishes::new())
+    }
+
+    /// Makes a set with two copies of control storage, three unequal members of data storage and
+    /// two of log storage.
+    fn many() -> Box<dyn Harness> {
+        let data = [9, 14, 23].map(|mib| Member::of(device(mib), Role::Data));
+        let control = [8, 9].map(|mib| Member::of(device(mib), Role::Control));
+        let log = [2, 3].map(|mib| Member::of(device(mib), Role::Log));
+        Self::with(data.into_iter().chain(control).chain(log).collect(), &Wishes::new())
+    }
+
+    /// Makes a set with the smallest blocks, cylinders, tracks and log, so that everything
+    /// overflows soon.
+    fn small() -> Box<dyn Harness> {
+        let mut wishes = Wishes::new();
+        wishes.parameters.block_bytes = 1024;
+        wishes.parameters.cylinder_bytes = 8 << 10;
+        wishes.parameters.data_block_bytes = 512;
+        wishes.parameters.track_blocks = 8;
+        wishes.parameters.stripe_bytes = 512;
+        let members = [(10, Role::Control), (20, Role::Data), (20, Role::Data), (2, Role::Log)];
+        Self::with(members.map(|(mib, role)| Member::of(device(mib), role)).into(), &wishes)
+    }
+
+    fn with(members: Vec<Member>, wishes: &Wishes) -> Box<dyn Harness> {
+        let clock = Arc::new(ManualClock::at(1_000_000_000));
+        make(&members, wishes, &*clock, &mut StdRng::seed_from_u64(1)).unwrap();
+        // Members are found in any order.
+        let devices: Vec<_> = members.into_iter().rev().map(|member| member.device).collect();
+        let fs = Self::open(&devices, &clock);
+        Box::new(Self { devices, clock, fs })
+    }
+
+    fn open(devices: &[Arc<dyn Device>], clock: &Arc<ManualClock>) -> Arc<Mfs> {
+        let set = Set::open(devices).unwrap();
+        let fs = Mfs::open(&set, clock.clone(), &OpenOptions::default()).unwrap();
+        assert!(!fs.read_only(), "{:?}", fs.read_only_reasons());
+        Arc::new(fs)
+    }
+}
+
+impl Harness for Sets {
+    fn fs(&self) -> Arc<dyn FileSystem> {
+        self.fs.clone()
+    }
+
+    fn remount(&mut self) {
+        self.fs.unmount().unwrap();
+        self.fs = Self::open(&self.devices, &self.clock);
+    }
+
+    fn check(&mut self) -> Vec<String> {
+        self.fs.unmount().unwrap();
+        let report = check(&Set::open(&self.devices).unwrap(), 1000, &mut |_| ()).unwrap();
+        self.fs = Self::open(&self.devices, &self.clock);
+        report.findings.iter().map(ToString::to_string).collect()
+    }
+
+    fn tick(&mut self) -> bool {
+        self.clock.advance(2);
+        true
+    }
+
+    fn lacks(&self) -> &[Feature] {
+        &[]
+    }
+}
+
+spindle_conformance::conformance_tests!(on_one_member, Sets::one);
+spindle_conformance::conformance_tests!(on_many_members, Sets::many);
+spindle_conformance::conformance_tests!(with_small_structures, Sets::small);
+
+macro_rules! random_tests {
+    ($($name:ident: $fs:expr;)*) => {$(
+        /// Promise: any sequence of operations has the model's results, with remounts and full
+        /// checks in between.
+        #[test]
+        fn $name() {
+            random_run(&mut *$fs, seed(), 3000);
+        }
+    )*};
+}
+
+random_tests! {
+    random_on_one_member: Sets::one();
+    random_on_many_members: Sets::many();
+    random_with_small_structures: Sets::small();
+}

@@ -1,0 +1,459 @@
+//! Crashes of sets: after a loss of power at any instant nothing acknowledged is lost, and every
+//! operation is done completely or not at all.
+//!
+//! A random workload runs on a set whose members record their writes and flushes. For a cut, each
+//! member keeps what it had when it was last flushed before, and any part of what was written to it
+//! since. The set is opened from that, also without one of its copies of control storage, and also
+//! after a second cut during the recovery. It must be the tree after some number of operations,
+//! those included that were acknowledged as durable, and a check must find nothing.
+//!
+//! Files are written once, and shortened only to whole blocks: so their bytes after a crash are
+//! known exactly.
+
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use spindle_clock::{ManualClock, Mutex};
+use spindle_conformance::random::seed;
+use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Op, Request, Result, Ticket};
+use spindle_mfs::check::check;
+use spindle_mfs::newfs::{Member, Wishes, make};
+use spindle_mfs::{Mfs, OpenOptions, Role, Set};
+use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, RenameMode, SetAttr};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// What happens to the members, in order.
+enum Event {
+    Write {
+        member: usize,
+        at: u64,
+        bytes: Vec<u8>,
+    },
+    Flush {
+        member: usize,
+    },
+    /// Everything up to this version of the tree was acknowledged as durable.
+    Durable(usize),
+    /// An operation begins that makes this version.
+    Begins(usize),
+}
+
+type Events = Arc<Mutex<Vec<Event>>>;
+
+/// A member that records.
+struct Recorder {
+    member: usize,
+    device: MemoryDevice,
+    events: Events,
+}
+
+impl Device for Recorder {
+    fn info(&self) -> &Info {
+        self.device.info()
+    }
+    fn submit(&self, request: Request) -> Result<Ticket> {
+        if request.op == Op::Write {
+            let (at, bytes) = (request.offset, request.buf.to_vec());
+            self.events.lock().push(Event::Write { member: self.member, at, bytes });
+        }
+        self.device.submit(request)
+    }
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        self.device.wait(ticket)
+    }
+    fn flush(&self) -> Result<()> {
+        self.events.lock().push(Event::Flush { member: self.member });
+        self.device.flush()
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.device.discard(offset, len)
+    }
+}
+
+/// A tree: directories, and files with their bytes, by path.
+type Tree = BTreeMap<String, Option<Vec<u8>>>;
+
+const BY: Privilege = Privilege::Root;
+/// The members: their sizes in KiB. The log is as small as it can be, so that it goes round.
+const ROLES: [(u64, Role); 6] = [
+    (2048, Role::Control),
+    (2048, Role::Control),
+    (3072, Role::Data),
+    (2048, Role::Data),
+    (768, Role::Log),
+    (576, Role::Log),
+];
+
+fn recorders(media: &[MemoryDevice], events: &Events) -> Vec<Arc<dyn Device>> {
+    let recorder = |(member, device): (usize, &MemoryDevice)| {
+        Arc::new(Recorder { member, device: device.branch(), events: events.clone() }) as Arc<dyn Device>
+    };
+    media.iter().enumerate().map(recorder).collect()
+}
+
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::at(1_000_000_000))
+}
+
+fn open(devices: &[Arc<dyn Device>]) -> Mfs {
+    let set = Set::open(devices).unwrap();
+    let fs = Mfs::open(&set, clock(), &OpenOptions::default()).unwrap();
+    assert!(!fs.read_only(), "{:?}", fs.read_only_reasons());
+    fs
+}
+
+fn walk(fs: &Mfs, dir: Ino, path: &str, tree: &mut Tree) {
+    let mut names = Vec::new();
+    fs.readdir(dir, 0, &mut |entry| {
+        if !matches!(entry.name, b"." | b"..") {
+            names.push(String::from_utf8(entry.name.to_vec()).unwrap());
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    for name in names {
+        let attr = fs.lookup(dir, name.as_bytes()).unwrap();
+        let path = format!("{path}/{name}");
+        if attr.kind == FileKind::Directory {
+            tree.insert(path.clone(), None);
+            walk(fs, attr.ino, &path, tree);
+        } else {
+            let mut bytes = vec![0; usize::try_from(attr.size).unwrap()];
+            assert_eq!(fs.read(attr.ino, 0, &mut bytes).unwrap(), bytes.len());
+            tree.insert(path, Some(bytes));
+        }
+        fs.forget(attr.ino, 1);
+    }
+}
+
+/// The workload, beside what it must give.
+struct Run {
+    fs: Mfs,
+    tree: Tree,
+    versions: Vec<Tree>,
+    events: Events,
+    written: u32,
+}
+
+impl Run {
+    fn dir_of<'p>(&self, path: &'p str) -> (Ino, &'p str) {
+        let (dir, name) = path.rsplit_once('/').unwrap();
+        let mut ino = self.fs.root();
+        for part in dir.split('/').filter(|part| !part.is_empty()) {
+            let attr = self.fs.lookup(ino, part.as_bytes()).unwrap();
+            self.fs.forget(attr.ino, 1);
+            ino = attr.ino;
+        }
+        (ino, name)
+    }
+
+    fn pick(&self, rng: &mut StdRng, wanted: impl Fn(&Option<Vec<u8>>) -> bool) -> Option<String> {
+        let paths: Vec<_> = self.tree.iter().filter(|(_, node)| wanted(node)).map(|(path, _)| path).collect();
+        paths.choose(rng).map(|path| (*path).clone())
+    }
+
+    fn new_path(&self, rng: &mut StdRng) -> String {
+        let dir = self.pick(rng, Option::is_none).filter(|_| rng.random_range(0..3) > 0).unwrap_or_default();
+        // Long names divide nodes soon.
+        let name = format!("{}{}", rng.random_range(0..2000), "x".repeat(rng.random_range(1..60)));
+        format!("{dir}/{name}")
+    }
+
+    fn make(&self, path: &str, kind: FileKind) -> Ino {
+        let node = NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+        let (dir, name) = self.dir_of(path);
+        let ino = self.fs.create(dir, name.as_bytes(), &node, BY).unwrap().ino;
+        self.fs.forget(ino, 1);
+        ino
+    }
+
+    /// Runs one operation that makes a version.
+    fn does(&mut self, operation: impl FnOnce(&mut Self)) {
+        self.events.lock().push(Event::Begins(self.versions.len()));
+        operation(self);
+        self.versions.push(self.tree.clone());
+    }
+
+    fn create(&mut self, path: &str) {
+        self.make(path, FileKind::Regular);
+        self.tree.insert(path.to_owned(), Some(Vec::new()));
+    }
+
+    fn link(&mut self, from: &str, to: &str) {
+        let ((dir, name), (to_dir, to_name)) = (self.dir_of(from), self.dir_of(to));
+        let ino = self.fs.lookup(dir, name.as_bytes()).unwrap().ino;
+        self.fs.link(ino, to_dir, to_name.as_bytes(), BY).unwrap();
+        self.fs.forget(ino, 2);
+        self.tree.insert(to.to_owned(), self.tree[from].clone());
+    }
+
+    fn chmod(&mut self, path: &str) {
+        let (dir, name) = self.dir_of(path);
+        let ino = self.fs.lookup(dir, name.as_bytes()).unwrap().ino;
+        self.fs.setattr(ino, &SetAttr { perm: Some(0o600), ..SetAttr::default() }, BY).unwrap();
+        self.fs.forget(ino, 1);
+    }
+
+    fn unlink(&mut self, path: &str) {
+        let (dir, name) = self.dir_of(path);
+        self.fs.unlink(dir, name.as_bytes()).unwrap();
+        self.tree.remove(path);
+    }
+
+    fn sync(&self) {
+        self.fs.sync().unwrap();
+        self.events.lock().push(Event::Durable(self.versions.len() - 1));
+    }
+
+    /// Runs one random operation.
+    fn step(&mut self, rng: &mut StdRng) {
+        self.events.lock().push(Event::Begins(self.versions.len()));
+        match rng.random_range(0..10) {
+            0..4 => {
+                let path = self.new_path(rng);
+                if self.tree.contains_key(&path) {
+                    return;
+                }
+                let ino = self.make(&path, FileKind::Regular);
+                self.tree.insert(path.clone(), Some(Vec::new()));
+                self.versions.push(self.tree.clone());
+                self.events.lock().push(Event::Begins(self.versions.len()));
+                let len = [10, 300, 5000, 70_000][rng.random_range(0..4)] + rng.random_range(0..200);
+                self.written += 1;
+                let bytes: Vec<u8> =
+                    (0..len).map(|n: u32| 1 + ((n / 7 + self.written * 31) % 255) as u8).collect();
+                let done = self.fs.write(ino, 0, &bytes, BY).unwrap_or(0);
+                self.tree.insert(path, Some(bytes[..done].to_vec()));
+            }
+            4 => {
+                let path = self.new_path(rng);
+                if self.tree.contains_key(&path) {
+                    return;
+                }
+                self.make(&path, FileKind::Directory);
+                self.tree.insert(path, None);
+            }
+            5..7 => {
+                let Some(path) = self.pick(rng, Option::is_some) else { return };
+                self.unlink(&path);
+            }
+            7 => {
+                let Some(path) = self.pick(rng, Option::is_none) else { return };
+                let (dir, name) = self.dir_of(&path);
+                let below = format!("{path}/");
+                if self.tree.keys().any(|other| other.starts_with(&below)) {
+                    let to = self.new_path(rng);
+                    if self.tree.contains_key(&to) || to.starts_with(&below) {
+                        return;
+                    }
+                    let (to_dir, to_name) = self.dir_of(&to);
+                    let (from, into) = (name.as_bytes(), to_name.as_bytes());
+                    self.fs.rename(dir, from, to_dir, into, RenameMode::NoReplace, BY).unwrap();
+                    let moved = |old: &String| old == &path || old.starts_with(&below);
+                    let renamed: Vec<_> = self.tree.keys().filter(|old| moved(old)).cloned().collect();
+                    for old in renamed {
+                        let node = self.tree.remove(&old).unwrap();
+                        self.tree.insert(format!("{to}{}", &old[path.len()..]), node);
+                    }
+                } else {
+                    self.fs.rmdir(dir, name.as_bytes()).unwrap();
+                    self.tree.remove(&path);
+                }
+            }
+            8 => {
+                let (Some(from), Some(to)) =
+                    (self.pick(rng, Option::is_some), self.pick(rng, Option::is_some))
+                else {
+                    return;
+                };
+                let ((dir, name), (to_dir, to_name)) = (self.dir_of(&from), self.dir_of(&to));
+                let (old, new) = (name.as_bytes(), to_name.as_bytes());
+                self.fs.rename(dir, old, to_dir, new, RenameMode::Replace, BY).unwrap();
+                let node = self.tree.remove(&from).unwrap();
+                self.tree.insert(to, node);
+            }
+            _ => {
+                let Some(path) = self.pick(rng, Option::is_some) else { return };
+                let (dir, name) = self.dir_of(&path);
+                let attr = self.fs.lookup(dir, name.as_bytes()).unwrap();
+                let size = attr.size / 8192 * 4096;
+                let set = SetAttr { size: Some(size), ..SetAttr::default() };
+                self.fs.setattr(attr.ino, &set, BY).unwrap();
+                self.fs.forget(attr.ino, 1);
+                let bytes = self.tree.get_mut(&path).unwrap().as_mut().unwrap();
+                bytes.truncate(usize::try_from(size).unwrap());
+            }
+        }
+        self.versions.push(self.tree.clone());
+        if rng.random_range(0..12) == 0 {
+            self.sync();
+        }
+    }
+}
+
+/// Returns the members as a cut after `cut` events may leave them.
+fn after_cut(media: &[MemoryDevice], events: &[Event], cut: usize, rng: &mut StdRng) -> Vec<MemoryDevice> {
+    let members: Vec<_> = media.iter().map(MemoryDevice::branch).collect();
+    let mut flushed = vec![0; members.len()];
+    for (n, event) in events[..cut].iter().enumerate() {
+        if let Event::Flush { member } = event {
+            flushed[*member] = n;
+        }
+    }
+    // Everything, nothing, or any part of what was not flushed is there.
+    let chance = [0.0, 0.5, 0.9, 1.0][rng.random_range(0..4)];
+    for (n, event) in events[..cut].iter().enumerate() {
+        let Event::Write { member, at, bytes } = event else { continue };
+        for (sector, bytes) in bytes.chunks(512).enumerate() {
+            if n < flushed[*member] || rng.random_bool(chance) {
+                members[*member].write_at(at + sector as u64 * 512, bytes).unwrap();
+            }
+        }
+    }
+    members
+}
+
+/// Opens the members, and returns the tree after an unmount and a check.
+fn recover(devices: &[Arc<dyn Device>], what: &str) -> Tree {
+    let fs = open(devices);
+    let mut tree = Tree::new();
+    walk(&fs, fs.root(), "", &mut tree);
+    fs.unmount().unwrap();
+    drop(fs);
+    let report = check(&Set::open(devices).unwrap(), 100, &mut |_| ()).unwrap();
+    let findings: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
+    assert!(findings.is_empty(), "{what}: {findings:#?}");
+    tree
+}
+
+fn run(seed: u64, cuts: usize, work: impl FnOnce(&mut Run, &mut StdRng)) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let media: Vec<_> = ROLES.iter().map(|&(kib, _)| MemoryDevice::new(kib << 10)).collect();
+    let members: Vec<_> = media
+        .iter()
+        .zip(ROLES)
+        .map(|(device, (_, role))| Member::of(Arc::new(device.branch()), role))
+        .collect();
+    let mut wishes = Wishes::new();
+    wishes.parameters.block_bytes = 1024;
+    wishes.parameters.cylinder_bytes = 16 << 10;
+    wishes.parameters.track_blocks = 8;
+    wishes.parameters.stripe_bytes = 4096;
+    make(&members, &wishes, &*clock(), &mut rng).unwrap();
+    let events = Events::default();
+    let media: Vec<_> = members
+        .iter()
+        .map(|member| {
+            let mut bytes = vec![0; usize::try_from(member.device.info().size_bytes).unwrap()];
+            member.device.read_at(0, &mut bytes).unwrap();
+            MemoryDevice::from_bytes(&bytes)
+        })
+        .collect();
+    let fs = open(&recorders(&media, &events));
+    let tree = Tree::new();
+    let mut run = Run { fs, versions: vec![tree.clone()], tree, events: events.clone(), written: 0 };
+    work(&mut run, &mut rng);
+    let Run { fs, versions, .. } = run;
+    fs.sync().unwrap();
+    drop(fs);
+    let events = std::mem::take(&mut *events.lock());
+    for _ in 0..cuts {
+        let cut = rng.random_range(0..=events.len());
+        let what = format!("seed {seed}, cut {cut} of {}", events.len());
+        let (mut durable, mut last) = (0, 0);
+        for event in &events[..cut] {
+            match event {
+                Event::Durable(version) => durable = *version,
+                Event::Begins(version) => last = *version,
+                _ => {}
+            }
+        }
+        let mut found = after_cut(&media, &events, cut, &mut rng);
+        if rng.random_range(0..3) == 0 {
+            // Power is cut again during the recovery.
+            let again = Events::default();
+            drop(open(&recorders(&found, &again)));
+            let again = std::mem::take(&mut *again.lock());
+            let second = rng.random_range(0..=again.len());
+            found = after_cut(&found, &again, second, &mut rng);
+        }
+        let mut devices: Vec<Arc<dyn Device>> =
+            found.into_iter().map(|device| Arc::new(device) as Arc<dyn Device>).collect();
+        let lost = (rng.random_range(0..4) == 0).then(|| devices.remove(rng.random_range(0..2)));
+        let tree = recover(&devices, &what);
+        if let Some(copy) = lost {
+            // A copy of control storage that was missing comes back: it is out of date.
+            let fs = open(&devices);
+            let node = NewNode {
+                kind: FileKind::Directory,
+                perm: 0o755,
+                uid: 0,
+                gid: 0,
+                rdev: Rdev::default(),
+                target: b"",
+            };
+            let new = fs.create(fs.root(), b"new", &node, BY).is_ok();
+            fs.unmount().unwrap();
+            devices.push(copy);
+            let mut again = recover(&devices, &what);
+            assert_eq!(again.remove("/new").is_some(), new, "{what}");
+            assert!(again == tree, "{what}, with the copy that was missing");
+        }
+        let version = versions.iter().rposition(|version| *version == tree);
+        let right = version.is_some_and(|version| (durable..=last).contains(&version));
+        let same =
+            |version: &Tree| version.iter().filter(|&(path, node)| tree.get(path) == Some(node)).count();
+        let nearest = versions.iter().max_by_key(|version| same(version)).unwrap();
+        let differs = |(path, node): (&String, &Option<Vec<u8>>)| {
+            (tree.get(path) != Some(node)).then(|| (path.clone(), node.as_ref().map(Vec::len)))
+        };
+        let difference: Vec<_> = nearest.iter().filter_map(differs).take(5).collect();
+        assert!(
+            right || versions[durable..=last.min(versions.len() - 1)].contains(&tree),
+            "{what}: version {version:?}, not from {durable} to {last}; the nearest has {difference:?}"
+        );
+    }
+}
+
+/// Promise: nothing acknowledged is lost, whatever part of the unflushed writes each member has,
+/// and whichever copy of control storage is gone.
+#[test]
+fn torture_crashes() {
+    let cases = std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4);
+    let seed = seed();
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-mfs --test crash torture_crashes");
+    for case in 0..cases {
+        run(seed.wrapping_add(case), 60, |run, rng| (0..250).for_each(|_| run.step(rng)));
+    }
+}
+
+/// Promise: when a cylinder of headers becomes one of names, nothing that the log has of the
+/// headers is written over the names.
+#[test]
+fn torture_cylinders_that_change_their_kind() {
+    let seed = seed();
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-mfs --test crash torture_cylinders");
+    run(seed, 100, |run, _| {
+        let files: Vec<_> = (0..70).map(|n| format!("/file{n}")).collect();
+        for path in &files {
+            run.does(|run| run.create(path));
+        }
+        run.sync();
+        // What is changed in headers that are there already goes to the log.
+        for path in &files {
+            run.does(|run| run.chmod(path));
+        }
+        run.sync();
+        for path in &files {
+            run.does(|run| run.unlink(path));
+        }
+        run.sync();
+        run.does(|run| run.create("/one"));
+        for n in 0..160 {
+            run.does(|run| run.link("/one", &format!("/{n}{}", "y".repeat(100))));
+        }
+        run.sync();
+    });
+}
