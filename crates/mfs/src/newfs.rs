@@ -120,11 +120,11 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
     };
     let devices: Vec<_> = members.iter().map(|member| member.device.clone()).collect();
     // What there was before must not be found if this does not end.
-    let nothing = vec![0; LABEL_BYTES];
+    let nothing = vec![0; usize::try_from(ALIGN).unwrap_or(LABEL_BYTES)];
     for device in &devices {
         let last = device.info().size_bytes / LABEL_BYTES as u64 * LABEL_BYTES as u64 - LABEL_BYTES as u64;
         device.write_at(0, &nothing)?;
-        device.write_at(last, &nothing)?;
+        device.write_at(last, &nothing[..LABEL_BYTES])?;
         device.flush()?;
     }
     let labels: Vec<_> = (0..members.len()).map(label).collect();

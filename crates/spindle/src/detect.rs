@@ -8,6 +8,9 @@ use spindle_vfs::Error;
 use std::fmt;
 use std::str::FromStr;
 
+/// What a device with the label of a set is.
+const MEMBER: &str = "a member of a multi-structured file system";
+
 /// The kind of a file system, by which a caller can replace the detection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -85,6 +88,9 @@ pub fn detect_as(device: &dyn Device, kind: Option<Kind>) -> spindle_vfs::Result
             Ok(Found::Ffs(found))
         }
         None => match ffs() {
+            Err(Error::Unsupported { .. }) if spindle_mfs::is_member(device)? => {
+                Err(Error::unsupported(MEMBER, "use the crate spindle-mfs: no command knows it yet"))
+            }
             Err(none @ Error::Unsupported { .. }) => match old(None) {
                 Err(Error::Unsupported { .. }) => Err(none),
                 found => found,
@@ -103,6 +109,7 @@ pub fn contents(device: &dyn Device) -> Result<Option<String>> {
     match detect(device) {
         Ok(found) => return Ok(Some(found.to_string())),
         Err(Error::Corrupt { .. }) => return Ok(Some("a damaged file system".into())),
+        Err(_) if spindle_mfs::is_member(device)? => return Ok(Some(MEMBER.into())),
         Err(_) => {}
     }
     let table = partitions(device)?;
@@ -110,4 +117,31 @@ pub fn contents(device: &dyn Device) -> Result<Option<String>> {
         let names: Vec<&str> = table.partitions.iter().map(|p| p.name.as_str()).collect();
         format!("a partition table ({scheme}: {})", names.join(", "))
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindle_device::MemoryDevice;
+    use spindle_mfs::newfs::{Member, Wishes, make};
+    use std::sync::Arc;
+
+    /// Promise: a member of a set is recognised, and not taken for an empty device.
+    #[test]
+    fn members_of_sets_are_recognised() {
+        use rand::SeedableRng;
+        let device = Arc::new(MemoryDevice::new(32 << 20));
+        assert!(contents(&*device).unwrap().is_none());
+        let clock = spindle_clock::ManualClock::at(0);
+        // Nor is it taken for what was there before.
+        let wishes = spindle_ffs::newfs::Parameters::new(32 << 20);
+        let plan = spindle_ffs::newfs::Plan::new(&wishes).unwrap();
+        let mut random = rand::rngs::StdRng::seed_from_u64(1);
+        spindle_ffs::newfs::write(&plan, &*device, &clock, &mut random, &mut |_, _| ()).unwrap();
+        assert!(contents(&*device).unwrap().unwrap().contains("UFS2"));
+        make(&[Member::with_all(device.clone())], &Wishes::new(), &clock, &mut random).unwrap();
+        assert_eq!(contents(&*device).unwrap().as_deref(), Some(MEMBER));
+        let refusal = detect(&*device).unwrap_err().to_string();
+        assert!(refusal.starts_with(MEMBER), "{refusal}");
+    }
 }

@@ -93,7 +93,7 @@ impl Loss for Losses {
                 lost_member = Some(area.member_id);
             }
         }
-        log::warn!("copy {member} of control storage is lost ({reason}); run spindle mfs replace");
+        log::warn!("copy {member} of control storage is lost: {reason}; the set goes on without it");
         for (id, device) in &self.members {
             let label = Label { member_id: *id, member_bytes: device.info().size_bytes, ..label.clone() };
             match write_label(&**device, &label) {
