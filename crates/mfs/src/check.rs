@@ -7,8 +7,8 @@
 //! visited once, and the list of findings has a limit.
 
 use crate::format::cylinder::{CYLINDER_BYTES, Cylinder, Kind};
-use crate::format::header::{Contents, HEADER_BYTES, Header, Overflow, is_overflow, is_used};
-use crate::format::layout::{ControlBlock, Layout, ROOT_INO, index};
+use crate::format::header::{Contents, Header, Overflow, is_overflow, is_used};
+use crate::format::layout::{ControlBlock, HEADER_BYTES, Layout, ROOT_INO, index};
 use crate::format::map_page::{MAP_PAGE_BYTES, MapPage};
 use crate::format::node::{Node, key_of};
 use crate::log::{Ring, replay};

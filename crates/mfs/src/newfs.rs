@@ -3,9 +3,9 @@
 //! Labels are written last: before, the members are no members of a set.
 
 use crate::format::cylinder::{Cylinder, Kind};
-use crate::format::header::{Contents, HEADER_BYTES, Header, NameMap};
+use crate::format::header::{Contents, Header, NameMap};
 use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Parameters, Role};
-use crate::format::layout::{Layout, ROOT_INO};
+use crate::format::layout::{HEADER_BYTES, Layout, ROOT_INO};
 use crate::format::map_page::{self, MAP_PAGE_BYTES};
 use crate::log::Ring;
 use crate::set::members::{Set, write_label};

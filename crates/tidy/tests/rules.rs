@@ -93,8 +93,9 @@ fn arrows_point_down() {
 const FOLDERS: &[(&str, &[&str])] = &[
     ("format", &["format"]),
     ("log", &["format", "log"]),
+    ("set", &["format", "set"]),
     ("volume", &["format", "log", "volume"]),
-    ("tree", &["format", "log", "volume", "tree"]),
+    ("tree", &["format", "log", "set", "volume", "tree"]),
     ("newfs", &["format", "newfs"]),
     ("check", &["format", "log", "check"]),
     ("tunefs", &["format", "log", "newfs", "tunefs"]),
@@ -106,7 +107,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
 fn folders_look_down() {
     let mut wrong = Vec::new();
     let mut seen = 0;
-    for krate in ["crates/ffs/src/", "crates/v7/src/"] {
+    for krate in ["crates/ffs/src/", "crates/mfs/src/", "crates/v7/src/"] {
         for file in files().iter().filter(|file| is(file, "rs")) {
             let Some(path) = file.strip_prefix(krate) else { continue };
             let folder = path.split('/').next().unwrap_or("");

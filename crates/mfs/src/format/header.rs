@@ -6,15 +6,11 @@
 
 use super::checksum::{is_sealed, seal};
 use super::extent::{EXTENT_BYTES, Extent, Extents};
-use super::layout::{ControlBlock, DataBlock, Layout};
+use super::layout::{ControlBlock, DataBlock, HEADER_BYTES, Layout};
 use spindle_clock::Timestamp;
 use spindle_ondisk::{Endian, structure};
 use spindle_vfs::{Error, FileKind, Rdev, Result};
 
-/// Bytes of a header.
-pub const HEADER_BYTES: usize = HEADER_SIZE as usize;
-/// The same, for arithmetic with sizes of blocks.
-pub(crate) const HEADER_SIZE: u32 = 512;
 /// Bytes of the storage map, and of the longest immediate file.
 pub const MAP_BYTES: usize = 384;
 /// Extents in a header.

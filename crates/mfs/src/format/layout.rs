@@ -9,11 +9,14 @@
 //!
 //! Data storage begins with the pages of the allocation map, then come the tracks of data blocks.
 
-use super::header::{HEADER_BYTES, HEADER_SIZE};
 use super::label::{Label, Parameters, Role};
 use super::map_page::{MAP_PAGE_BYTES, tracks_in_page};
 use spindle_vfs::{Error, Result};
 
+/// Bytes of a file header.
+pub const HEADER_BYTES: usize = HEADER_SIZE as usize;
+/// The same, for arithmetic with sizes of blocks.
+const HEADER_SIZE: u32 = 512;
 /// Byte at which data storage begins.
 pub const DATA_BASE: u64 = 1 << 56;
 /// The number of the root directory. Numbers 0 and 1 are never used.

@@ -1,9 +1,9 @@
 //! The attributes of files.
 
 use crate::format::header::{Contents, Header};
-use crate::tree::file::bytes_for;
 use crate::tree::inode::{Inode, State};
 use crate::tree::mount::Mfs;
+use crate::volume::headers::bytes_for;
 use spindle_tree::{Operations, Tree};
 use spindle_vfs::{Attr, Error, FileKind, Ino, Rdev, Result, SetAttr, SetTime};
 

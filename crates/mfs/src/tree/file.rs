@@ -8,7 +8,7 @@ use crate::format::extent::Extent;
 use crate::format::header::{Contents, Header, MAP_BYTES};
 use crate::format::layout::{DataBlock, index};
 use crate::tree::inode::Inode;
-use crate::volume::tx::{OPERATION_BYTES, Tx};
+use crate::volume::tx::Tx;
 use spindle_cache::{Space, Stream};
 use spindle_vfs::{Error, FallocateMode, Result, Seek};
 use std::ops::Range;
@@ -16,12 +16,6 @@ use std::sync::Arc;
 
 /// Bytes of log that must be left before one more extent is allocated.
 pub(super) const EXTENT_ROOM: usize = 32 * 512;
-
-/// Returns the bytes of log for an operation on a file: entering an extent may move those behind it
-/// in all overflow headers.
-pub(crate) fn bytes_for(di: &Header) -> usize {
-    OPERATION_BYTES + di.overflow.len() * 1024
-}
 
 /// A file's number, and its data in memory.
 pub(crate) type File<'a> = (u64, &'a Arc<Stream>);

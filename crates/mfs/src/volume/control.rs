@@ -7,8 +7,8 @@
 use super::tx::{Allocated, Tx};
 use super::{Owner, Volume, update};
 use crate::format::cylinder::{CYLINDER_BYTES, Cylinder, Kind};
-use crate::format::header::{HEADER_BYTES, is_used};
-use crate::format::layout::{ControlBlock, Layout, ROOT_INO};
+use crate::format::header::is_used;
+use crate::format::layout::{ControlBlock, HEADER_BYTES, Layout, ROOT_INO};
 use spindle_device::Device;
 use spindle_vfs::{Error, Result};
 use std::collections::BTreeSet;

@@ -1,9 +1,16 @@
 //! Headers of files in their blocks.
 
-use super::tx::{Deferred, Tx};
+use super::tx::{Deferred, OPERATION_BYTES, Tx};
 use super::{Owner, Volume, update};
-use crate::format::header::{Contents, HEADER_BYTES, Header, Overflow, generation_of};
+use crate::format::header::{Contents, Header, Overflow, generation_of};
+use crate::format::layout::HEADER_BYTES;
 use spindle_vfs::{Error, Result};
+
+/// Returns the bytes of log for an operation on a file: entering an extent may move those behind it
+/// in all overflow headers.
+pub(crate) fn bytes_for(header: &Header) -> usize {
+    OPERATION_BYTES + header.overflow.len() * 1024
+}
 
 impl Volume {
     /// Reads the header of a file, also a free one.

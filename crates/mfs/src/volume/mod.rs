@@ -5,7 +5,7 @@
 
 pub(crate) mod control;
 pub(crate) mod data;
-mod headers;
+pub(crate) mod headers;
 mod pending;
 pub(crate) mod tx;
 
