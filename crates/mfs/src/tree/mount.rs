@@ -65,7 +65,7 @@ impl Mfs {
                 replay(&ring, &*space)?;
                 space.flush()?;
                 ring.empty();
-                ring.set_state(State { in_use: true, damaged: false })?;
+                ring.set_state(State::default())?;
                 space
             }
         };
