@@ -17,7 +17,7 @@ use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Op, Request, Ticket
 use spindle_ffs::newfs::{self, Parameters, Plan};
 use spindle_ffs::{Ffs, LogUse, OpenOptions};
 use spindle_interop::{Failure, Result};
-use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, RenameMode};
+use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode};
 
 /// Bytes of the file system.
 const SIZE_BYTES: u64 = 1 << 30;
@@ -68,7 +68,7 @@ fn rows((_, log, naming): (&str, LogUse, Naming)) -> spindle_vfs::Result<Vec<Row
     let options = OpenOptions { log, cache, seed: Some(1), ..OpenOptions::default() };
     let fs = Ffs::open(device.clone(), clock.clone(), &options)?;
     let make = |directory, name: String, kind| -> spindle_vfs::Result<Ino> {
-        let node = NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+        let node = NewNode::new(kind, 0o755);
         Ok(fs.create(directory, name.as_bytes(), &node, Privilege::Root)?.ino)
     };
     let directories = (0..DIRECTORIES)

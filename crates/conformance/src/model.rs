@@ -51,14 +51,7 @@ impl ModelFs {
     pub fn new(options: ModelOptions, clock: Arc<dyn Clock>) -> Self {
         let tree = Tree::new(ROOT);
         let fs = Self { options, clock, tree: Mutex::new(tree), unmounted: AtomicBool::new(false) };
-        let node = NewNode {
-            kind: FileKind::Directory,
-            perm: 0o755,
-            uid: 0,
-            gid: 0,
-            rdev: Rdev::default(),
-            target: b"",
-        };
+        let node = NewNode::new(FileKind::Directory, 0o755);
         let mut tree = fs.tree.lock();
         let root = tree.new_ino();
         let mut root = fs.new_inode(&mut tree, root, &node);

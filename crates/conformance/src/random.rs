@@ -15,7 +15,7 @@ use crate::suite::{Feature, Harness};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::ManualClock;
-use spindle_vfs::{AtimePolicy, Attr, Error, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev};
+use spindle_vfs::{AtimePolicy, Attr, Error, FileKind, FileSystem, Ino, NewNode, Privilege};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ struct Run<'a> {
 }
 
 fn node(kind: FileKind) -> NewNode<'static> {
-    NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" }
+    NewNode::new(kind, 0o755)
 }
 
 /// Returns free space in bytes and free inodes.

@@ -47,14 +47,7 @@ fn netbsd_gets_its_own_log() {
     for format in [Format::Ufs1, Format::Ufs2] {
         let device = make(Dialect::NetBsd, format, Endian::Little);
         let fs = open(&device, LogUse::Wanted);
-        let node = NewNode {
-            kind: FileKind::Regular,
-            perm: 0o644,
-            uid: 0,
-            gid: 0,
-            rdev: Rdev::default(),
-            target: b"",
-        };
+        let node = NewNode::new(FileKind::Regular, 0o644);
         fs.create(fs.root(), b"kept", &node, Privilege::Root).unwrap();
         fs.sync().unwrap();
         let crashed = Arc::new(device.branch());
@@ -151,14 +144,7 @@ fn the_logs_inode_is_known_in_either_order() {
     for order in [Endian::Big, Endian::Little] {
         let device = make(Dialect::NetBsd, Format::Ufs2, Endian::Big);
         let fs = open(&device, LogUse::Never);
-        let node = NewNode {
-            kind: FileKind::Regular,
-            perm: 0o600,
-            uid: 0,
-            gid: 0,
-            rdev: Rdev::default(),
-            target: b"",
-        };
+        let node = NewNode::new(FileKind::Regular, 0o600);
         let ino = fs.create(fs.root(), b"the-log", &node, Privilege::Root).unwrap().ino;
         fs.write(ino, 0, &[7; 8192], Privilege::Root).unwrap();
         fs.forget(ino, 1);

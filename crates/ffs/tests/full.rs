@@ -7,7 +7,7 @@ use spindle_device::MemoryDevice;
 use spindle_ffs::check::{self, Severity, check};
 use spindle_ffs::newfs::{self, Parameters, Plan};
 use spindle_ffs::{Ffs, LogUse, OpenOptions};
-use spindle_vfs::{Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev};
+use spindle_vfs::{Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege};
 use std::sync::Arc;
 
 const BSIZE: usize = 4096;
@@ -51,8 +51,7 @@ impl Disk {
 }
 
 fn file(fs: &Ffs, name: &str) -> Ino {
-    let node =
-        NewNode { kind: FileKind::Regular, perm: 0o644, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+    let node = NewNode::new(FileKind::Regular, 0o644);
     fs.create(fs.root(), name.as_bytes(), &node, Privilege::Root).unwrap().ino
 }
 

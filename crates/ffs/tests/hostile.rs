@@ -10,8 +10,7 @@ use spindle_ffs::newfs::{self, Format, Parameters, Plan};
 use spindle_ffs::ondisk::Dinode2;
 use spindle_ffs::{Ffs, OpenOptions, Superblock};
 use spindle_vfs::{
-    Attr, Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, RenameMode, Seek,
-    SetAttr,
+    Attr, Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, Seek, SetAttr,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -60,7 +59,7 @@ impl Victim {
 }
 
 fn make(fs: &Ffs, dir: Ino, name: &[u8], kind: FileKind) -> Ino {
-    let node = NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+    let node = NewNode::new(kind, 0o755);
     fs.create(dir, name, &node, Privilege::Root).unwrap().ino
 }
 

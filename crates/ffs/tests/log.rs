@@ -10,7 +10,7 @@ use spindle_ffs::newfs::{self, Format, Parameters, Plan};
 use spindle_ffs::ondisk::CsumTotal;
 use spindle_ffs::{Dialect, Ffs, FoundLog, LogUse, OpenOptions, Superblock, remove_log};
 use spindle_ondisk::Endian;
-use spindle_vfs::{Error, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr};
+use spindle_vfs::{Error, FileKind, FileSystem, Ino, NewNode, Privilege, SetAttr};
 use std::sync::Arc;
 
 const START: i64 = 1_700_000_000;
@@ -95,8 +95,7 @@ impl Disk {
 }
 
 fn file(fs: &Ffs, name: &str, bytes: &[u8]) -> Ino {
-    let node =
-        NewNode { kind: FileKind::Regular, perm: 0o644, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+    let node = NewNode::new(FileKind::Regular, 0o644);
     let ino = fs.create(fs.root(), name.as_bytes(), &node, Privilege::Root).unwrap().ino;
     assert_eq!(fs.write(ino, 0, bytes, Privilege::Root).unwrap(), bytes.len());
     ino

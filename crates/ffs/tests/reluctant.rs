@@ -9,7 +9,7 @@ use spindle_device::MemoryDevice;
 use spindle_ffs::check::{self, check};
 use spindle_ffs::newfs::{self, Parameters, Plan};
 use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions};
-use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev};
+use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege};
 use std::sync::Arc;
 
 fn format(parameters: &Parameters, clock: &ManualClock) -> Arc<Reluctant> {
@@ -20,8 +20,7 @@ fn format(parameters: &Parameters, clock: &ManualClock) -> Arc<Reluctant> {
 }
 
 fn create(fs: &Ffs, name: &str) -> Ino {
-    let node =
-        NewNode { kind: FileKind::Regular, perm: 0o644, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+    let node = NewNode::new(FileKind::Regular, 0o644);
     fs.create(fs.root(), name.as_bytes(), &node, Privilege::Root).unwrap().ino
 }
 

@@ -13,7 +13,7 @@ use spindle_ffs::{Allocation, Ffs, LogUse, OpenOptions};
 use spindle_sim::disk::Disk;
 use spindle_sim::preset::Library;
 use spindle_sim::{Discipline, DriveDevice, HostClock, Simulation, Time};
-use spindle_vfs::{Error, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, RenameMode};
+use spindle_vfs::{Error, FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const CLIENTS: u64 = 5;
 const STEPS: usize = 60;
 
 fn file() -> NewNode<'static> {
-    NewNode { kind: FileKind::Regular, perm: 0o644, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" }
+    NewNode::new(FileKind::Regular, 0o644)
 }
 
 fn directory() -> NewNode<'static> {

@@ -9,7 +9,7 @@ use spindle_ffs::check::{self, Severity, check};
 use spindle_ffs::newfs::{self, Format, Geometry, Parameters, Plan};
 use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions};
 use spindle_vfs::{
-    AtimePolicy, Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr,
+    AtimePolicy, Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, SetAttr,
 };
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl Disk {
 }
 
 fn make(fs: &Ffs, name: &str, kind: FileKind) -> Result<Ino, Error> {
-    let node = NewNode { kind, perm: 0o644, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+    let node = NewNode::new(kind, 0o644);
     Ok(fs.create(fs.root(), name.as_bytes(), &node, Privilege::Root)?.ino)
 }
 

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use spindle_clock::TickClock;
     use spindle_conformance::model::{ModelFs, ModelOptions};
-    use spindle_vfs::{NewNode, Privilege, Rdev};
+    use spindle_vfs::{NewNode, Privilege};
     use std::sync::Arc;
 
     const WHY: spindle_vfs::Error = spindle_vfs::Error::NoSpace;
@@ -249,7 +249,7 @@ mod tests {
     fn the_unmount_reports_names() {
         let fs = ModelFs::new(ModelOptions::default(), Arc::new(TickClock));
         let make = |dir, name: &[u8], kind| {
-            let node = NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+            let node = NewNode::new(kind, 0o755);
             fs.create(dir, name, &node, Privilege::Root).unwrap().ino
         };
         let dir = make(fs.root(), b"d", FileKind::Directory);

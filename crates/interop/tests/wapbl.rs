@@ -11,7 +11,7 @@ use spindle_ffs::{Dialect, Ffs, FoundLog, LogPlace, LogUse, OpenOptions, Replay,
 use spindle_interop::Result;
 use spindle_interop::wapbl::{LogLocation, Transaction, replay, write};
 use spindle_ondisk::Endian;
-use spindle_vfs::{Error, FileKind, FileSystem, NewNode, Privilege, Rdev};
+use spindle_vfs::{Error, FileKind, FileSystem, NewNode, Privilege};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ fn work(device: &Arc<MemoryDevice>, seed: u64) -> Arc<MemoryDevice> {
         let name = format!("f{}", random.random_range(0..40));
         let (name, root) = (name.as_bytes(), fs.root());
         let kind = if random.random_range(0..6) == 0 { FileKind::Directory } else { FileKind::Regular };
-        let node = NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+        let node = NewNode::new(kind, 0o755);
         match random.random_range(0..9) {
             0..=5 => match fs.create(root, name, &node, Privilege::Root) {
                 Ok(attr) if kind == FileKind::Regular => {

@@ -15,7 +15,7 @@ use spindle_device::MemoryDevice;
 use spindle_sim::preset::Library;
 use spindle_synth::replay::{self, Name, OpenMode, Replay, Target, Timings, population};
 use spindle_trace::{Batch, Source};
-use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr};
+use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, SetAttr};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn named(name: Name, error: &spindle_vfs::Error) -> spindle_trace::Error {
 }
 
 fn node(kind: FileKind) -> NewNode<'static> {
-    NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" }
+    NewNode::new(kind, 0o755)
 }
 
 impl<'a> Files<'a> {

@@ -19,7 +19,7 @@ use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Op, Request, Result
 use spindle_mfs::check::check;
 use spindle_mfs::newfs::{Member, Wishes, make};
 use spindle_mfs::{Mfs, OpenOptions, Role, Set};
-use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, RenameMode, SetAttr};
+use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, SetAttr};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -162,7 +162,7 @@ impl Run {
     }
 
     fn make(&self, path: &str, kind: FileKind) -> Ino {
-        let node = NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+        let node = NewNode::new(kind, 0o755);
         let (dir, name) = self.dir_of(path);
         let ino = self.fs.create(dir, name.as_bytes(), &node, BY).unwrap().ino;
         self.fs.forget(ino, 1);
@@ -386,14 +386,7 @@ fn run(seed: u64, cuts: usize, work: impl FnOnce(&mut Run, &mut StdRng)) {
         if let Some(copy) = lost {
             // A copy of control storage that was missing comes back: it is out of date.
             let fs = open(&devices);
-            let node = NewNode {
-                kind: FileKind::Directory,
-                perm: 0o755,
-                uid: 0,
-                gid: 0,
-                rdev: Rdev::default(),
-                target: b"",
-            };
+            let node = NewNode::new(FileKind::Directory, 0o755);
             let new = fs.create(fs.root(), b"new", &node, BY).is_ok();
             fs.unmount().unwrap();
             devices.push(copy);

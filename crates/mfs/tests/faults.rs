@@ -8,7 +8,7 @@ use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request,
 use spindle_mfs::check::check;
 use spindle_mfs::newfs::{Member, Wishes, make};
 use spindle_mfs::{Mfs, OpenOptions, Role, Set};
-use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege, Rdev};
+use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -58,7 +58,7 @@ fn open(devices: &[Arc<dyn Device>]) -> Mfs {
 
 fn write(fs: &Mfs, name: &str, bytes: &[u8]) -> spindle_vfs::Result<()> {
     let kind = FileKind::Regular;
-    let node = NewNode { kind, perm: 0o644, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+    let node = NewNode::new(kind, 0o644);
     let ino = fs.create(fs.root(), name.as_bytes(), &node, BY)?.ino;
     fs.forget(ino, 1);
     fs.write(ino, 0, bytes, BY).map(drop)

@@ -151,6 +151,14 @@ pub struct NewNode<'a> {
     pub target: &'a [u8],
 }
 
+impl NewNode<'_> {
+    /// Returns a node that belongs to root, without a device number or a target.
+    #[must_use]
+    pub const fn new(kind: FileKind, perm: u32) -> Self {
+        Self { kind, perm, uid: 0, gid: 0, rdev: Rdev { major: 0, minor: 0 }, target: b"" }
+    }
+}
+
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry<'a> {

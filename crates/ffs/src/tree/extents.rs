@@ -33,7 +33,7 @@ mod tests {
     use rand::rngs::StdRng;
     use spindle_clock::ManualClock;
     use spindle_device::{Device, MemoryDevice};
-    use spindle_vfs::{Error, FileKind, FileSystem, NewNode, Privilege, Rdev};
+    use spindle_vfs::{Error, FileKind, FileSystem, NewNode, Privilege};
     use std::sync::Arc;
 
     /// Promise: a file's bytes stand on the device where its extents say, holes have none, and
@@ -47,7 +47,7 @@ mod tests {
         let mut random = StdRng::seed_from_u64(1);
         newfs::write(&plan, &*device, &*clock, &mut random, &mut |_, _| {}).unwrap();
         let fs = Ffs::open(device.clone(), clock, &OpenOptions::default()).unwrap();
-        let node = |kind| NewNode { kind, perm: 0o644, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+        let node = |kind| NewNode::new(kind, 0o644);
         let file = fs.create(fs.root(), b"f", &node(FileKind::Regular), Privilege::Root).unwrap().ino;
         let data: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
         fs.write(file, 1 << 20, &data, Privilege::Root).unwrap();

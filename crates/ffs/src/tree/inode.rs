@@ -305,7 +305,7 @@ mod tests {
     use spindle_clock::ManualClock;
     use spindle_device::MemoryDevice;
     use spindle_tree::Operations;
-    use spindle_vfs::{Ino, Rdev, RenameMode};
+    use spindle_vfs::{Ino, RenameMode};
 
     /// Promise: no rename gives a directory more links than its format can count, whichever side of
     /// an exchange it is on, and a refused one changes nothing.
@@ -317,7 +317,7 @@ mod tests {
         newfs::write(&plan, &*device, &*clock, &mut StdRng::seed_from_u64(1), &mut |_, _| ()).unwrap();
         let fs = Ffs::open(device, clock, &OpenOptions::default()).unwrap();
         let make = |dir: Ino, name: &[u8], kind| {
-            let node = NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+            let node = NewNode::new(kind, 0o755);
             fs.create(dir, name, &node, Privilege::Root).unwrap().ino
         };
         let [full, other] = [b"full", b"othr"].map(|name| make(fs.root(), name, FileKind::Directory));

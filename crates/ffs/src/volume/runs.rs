@@ -127,7 +127,7 @@ mod tests {
     use spindle_clock::ManualClock;
     use spindle_device::MemoryDevice;
     use spindle_tree::Operations;
-    use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev};
+    use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege};
     use std::sync::Arc;
 
     /// Promise: of the runs that are long enough the shortest is found, or else the longest;
@@ -148,14 +148,7 @@ mod tests {
     }
 
     fn file(fs: &Ffs, name: &str) -> Ino {
-        let node = NewNode {
-            kind: FileKind::Regular,
-            perm: 0o644,
-            uid: 0,
-            gid: 0,
-            rdev: Rdev::default(),
-            target: b"",
-        };
+        let node = NewNode::new(FileKind::Regular, 0o644);
         let ino = fs.create(fs.root(), name.as_bytes(), &node, Privilege::Root).unwrap().ino;
         fs.forget(ino, 1);
         ino

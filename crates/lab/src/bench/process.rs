@@ -3,7 +3,7 @@
 
 use crate::Result;
 use spindle_clock::{Clock, Work};
-use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr};
+use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, SetAttr};
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -34,7 +34,7 @@ impl<'a> Process<'a> {
     /// As the file system.
     pub fn create(&self, dir: Ino, name: &str, kind: FileKind) -> Result<Ino> {
         self.clock.work(Work::Call);
-        let node = NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+        let node = NewNode::new(kind, 0o755);
         let ino = self.fs.create(dir, name.as_bytes(), &node, self.by)?.ino;
         self.fs.forget(ino, 1);
         Ok(ino)

@@ -30,7 +30,7 @@ mod tests {
     use crate::{Format, OpenOptions, newfs};
     use spindle_clock::ManualClock;
     use spindle_device::{Device, MemoryDevice};
-    use spindle_vfs::{Error, FileKind, FileSystem, NewNode, Privilege, Rdev};
+    use spindle_vfs::{Error, FileKind, FileSystem, NewNode, Privilege};
     use std::sync::Arc;
 
     /// Promise: a file's bytes are on the device at its extents, and holes have none.
@@ -43,7 +43,7 @@ mod tests {
         let options = OpenOptions { format: Some(Format::BSD41), ..OpenOptions::default() };
         let fs = V7::open(device.clone(), clock, &options).unwrap();
         let kind = FileKind::Regular;
-        let node = NewNode { kind, perm: 0o644, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+        let node = NewNode::new(kind, 0o644);
         let file = fs.create(fs.root(), b"f", &node, Privilege::Root).unwrap().ino;
         let data: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
         fs.write(file, 100 << 10, &data, Privilege::Root).unwrap();

@@ -7,7 +7,7 @@ use spindle_device::{Device, MemoryDevice};
 use spindle_v7::newfs::{self, Parameters, Plan};
 use spindle_v7::ondisk::{Direct, DiskInode, ENTRY_SIZE, get_addr, put_addr};
 use spindle_v7::{Block, Format, Layout, OpenOptions, V7};
-use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev};
+use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege};
 use std::sync::Arc;
 
 /// A file system with these files, whose inodes are known by number.
@@ -33,7 +33,7 @@ pub fn contents() -> Vec<u8> {
 }
 
 pub fn make(fs: &V7, dir: Ino, name: &[u8], kind: FileKind) -> Ino {
-    let node = NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target: b"" };
+    let node = NewNode::new(kind, 0o755);
     fs.create(dir, name, &node, Privilege::Root).unwrap().ino
 }
 
