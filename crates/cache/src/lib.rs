@@ -346,6 +346,14 @@ impl Cache {
         }
     }
 
+    /// Refuses all further changes, because an operation can be neither finished nor undone.
+    /// Returns the error that they get, with the `reason`.
+    pub fn half_done(&self, reason: &dyn std::fmt::Display) -> Error {
+        let failed = std::io::Error::other(reason.to_string());
+        let error = Error::io(&self.device.info().name, "taking back an operation", failed);
+        self.check().err().unwrap_or_else(|| self.fail(error))
+    }
+
     fn fail(&self, error: Error) -> Error {
         let mut failure = self.failure.lock();
         if failure.is_none() {

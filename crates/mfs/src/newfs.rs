@@ -4,7 +4,7 @@
 
 use crate::format::cylinder::{Cylinder, Kind};
 use crate::format::header::{Contents, Header, NameMap};
-use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Parameters, Role};
+use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Parameters, Role, last_label_at};
 use crate::format::layout::{HEADER_BYTES, Layout, ROOT_INO};
 use crate::format::map_page::{self, MAP_PAGE_BYTES};
 use crate::log::Ring;
@@ -82,8 +82,8 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
     let parameters = Parameters { hash_key: random.random(), ..wishes.parameters };
     let mut areas: Vec<Area> = Vec::new();
     for (member, &member_id) in members.iter().zip(&ids) {
-        let size = member.device.info().size_bytes / LABEL_BYTES as u64 * LABEL_BYTES as u64;
-        let end = size.saturating_sub(LABEL_BYTES as u64);
+        let size = member.device.info().size_bytes;
+        let end = last_label_at(size);
         let shares: u64 = member.roles.iter().map(|&(_, share)| u64::from(share)).sum();
         let mut offset = ALIGN;
         let whole = end.saturating_sub(offset);
@@ -122,9 +122,8 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
     // What there was before must not be found if this does not end.
     let nothing = vec![0; usize::try_from(ALIGN).unwrap_or(LABEL_BYTES)];
     for device in &devices {
-        let last = device.info().size_bytes / LABEL_BYTES as u64 * LABEL_BYTES as u64 - LABEL_BYTES as u64;
         device.write_at(0, &nothing)?;
-        device.write_at(last, &nothing[..LABEL_BYTES])?;
+        device.write_at(last_label_at(device.info().size_bytes), &nothing[..LABEL_BYTES])?;
         device.flush()?;
     }
     let labels: Vec<_> = (0..members.len()).map(label).collect();

@@ -316,7 +316,7 @@ impl Volume {
                 Allocated::Fragments(at, count) => self.free_in_map(&tx.cache, at, count),
                 Allocated::Inode(ino, directory) => self.free_inode_in_map(&tx.cache, ino, directory),
             }
-            .map_err(|error| self.half_done(error))?;
+            .map_err(|error| self.cache.half_done(&error))?;
         }
         Ok(())
     }
@@ -362,16 +362,6 @@ impl Volume {
             log::error!("{} is not in use any more and cannot be entered as free: {error}", what());
             self.note_damage();
         }
-    }
-
-    /// Ends all changes because an operation can be neither finished nor taken back.
-    fn half_done(&self, error: Error) -> Error {
-        let failed = || std::io::Error::other(error.to_string());
-        let name = self.cache.device().info().name.clone();
-        let ended = self.cache.directly(|_| -> spindle_device::Result<()> {
-            Err(spindle_device::Error::io(&name, "taking back an operation", failed()))
-        });
-        ended.map_or_else(Error::from, |()| error)
     }
 
     /// Returns the bytes of a sector of the device.

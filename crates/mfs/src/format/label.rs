@@ -11,6 +11,14 @@ use spindle_vfs::{Error, Result};
 
 /// Bytes of a label.
 pub const LABEL_BYTES: usize = 4096;
+/// Returns the byte at which the second label of a member of so many bytes begins: its last whole
+/// [`LABEL_BYTES`].
+#[must_use]
+pub const fn last_label_at(member_bytes: u64) -> u64 {
+    let label = LABEL_BYTES as u64;
+    (member_bytes / label).saturating_sub(1) * label
+}
+
 /// `magic` of a label.
 pub const MAGIC: [u8; 8] = *b"SpindMFS";
 /// `version` that this code writes and reads.

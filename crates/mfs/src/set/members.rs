@@ -6,7 +6,7 @@
 //! data and log storage must be there.
 
 use super::space::Space;
-use crate::format::label::{Area, LABEL_BYTES, Label, Role};
+use crate::format::label::{Area, LABEL_BYTES, Label, Role, last_label_at};
 use crate::format::layout::Layout;
 use spindle_clock::Mutex;
 use spindle_device::{Device, Loss, Mirror, Stripe, Window};
@@ -47,9 +47,8 @@ fn read_label(device: &dyn Device) -> Result<Option<Label>> {
     if info.size_bytes < 4 * LABEL_BYTES as u64 {
         return Ok(None);
     }
-    let last = info.size_bytes / LABEL_BYTES as u64 * LABEL_BYTES as u64 - LABEL_BYTES as u64;
     let mut found = Ok(None);
-    for at in [0, last] {
+    for at in [0, last_label_at(info.size_bytes)] {
         let label = device
             .read_at(at, &mut bytes)
             .map_err(Error::from)
@@ -68,8 +67,7 @@ fn read_label(device: &dyn Device) -> Result<Option<Label>> {
 /// at any moment.
 pub(crate) fn write_label(device: &dyn Device, label: &Label) -> spindle_device::Result<()> {
     let bytes = label.encode();
-    let last = label.member_bytes / LABEL_BYTES as u64 * LABEL_BYTES as u64 - LABEL_BYTES as u64;
-    for at in [0, last] {
+    for at in [0, last_label_at(label.member_bytes)] {
         device.write_at(at, &bytes)?;
         device.flush()?;
     }

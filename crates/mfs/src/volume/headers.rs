@@ -20,8 +20,11 @@ impl Volume {
     pub(crate) fn read_header(&self, ino: u64) -> Result<Header> {
         let bytes = self.header_bytes(ino)?;
         Header::decode(&bytes, ino, &self.layout, |at| {
-            let wrong = |_| Error::corrupt("its overflow header is none", format!("file header {ino}"));
-            Overflow::decode(&self.header_bytes(at).map_err(wrong)?, ino, at)
+            let bytes = self.header_bytes(at).map_err(|error| match error {
+                Error::Stale => Error::corrupt("its overflow header is none", format!("file header {ino}")),
+                other => other,
+            })?;
+            Overflow::decode(&bytes, ino, at)
         })
     }
 

@@ -162,7 +162,7 @@ impl Volume {
                 Allocated::Data(start, len) => self.enter_free_data(&tx.cache, start, len),
                 Allocated::Orphan(ino, change) => self.count_orphan(&tx.cache, ino, -change),
             }
-            .map_err(|error| self.half_done(error))?;
+            .map_err(|error| self.cache.half_done(&error))?;
         }
         Ok(())
     }
@@ -225,15 +225,5 @@ impl Volume {
         self.count_orphan(tx, ino, change)?;
         tx.note_allocated(Allocated::Orphan(ino, change));
         Ok(())
-    }
-
-    /// Refuses all further changes because an operation can be neither finished nor undone.
-    fn half_done(&self, error: Error) -> Error {
-        let failed = || std::io::Error::other(error.to_string());
-        let name = self.cache.device().info().name.clone();
-        let ended = self.cache.directly(|_| -> spindle_device::Result<()> {
-            Err(spindle_device::Error::io(&name, "taking back an operation", failed()))
-        });
-        ended.map_or_else(Error::from, |()| error)
     }
 }

@@ -139,7 +139,7 @@ impl Volume {
                 Allocated::Block(block) => self.enter_free(&tx.cache, block),
                 Allocated::Inode(ino) => self.enter_free_inode(&tx.cache, ino),
             }
-            .map_err(|error| self.half_done(error))?;
+            .map_err(|error| self.cache.half_done(&error))?;
         }
         Ok(())
     }
@@ -168,15 +168,5 @@ impl Volume {
         }
         tx.cache.commit();
         Ok(())
-    }
-
-    /// Refuses all further changes because an operation can be neither finished nor undone.
-    fn half_done(&self, error: Error) -> Error {
-        let failed = || std::io::Error::other(error.to_string());
-        let name = self.cache.device().info().name.clone();
-        let ended = self.cache.directly(|_| -> spindle_device::Result<()> {
-            Err(spindle_device::Error::io(&name, "taking back an operation", failed()))
-        });
-        ended.map_or_else(Error::from, |()| error)
     }
 }
