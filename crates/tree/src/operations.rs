@@ -168,6 +168,26 @@ pub trait Operations: Tree {
         }
     }
 
+    /// Frees all inodes that have no name, at the unmount, even if there are references. One that
+    /// cannot be freed does not keep the others from being freed.
+    ///
+    /// # Errors
+    /// The first reason why an inode could not be freed.
+    fn free_unnamed(&self) -> Result<()> {
+        let mut freed = Ok(());
+        // An inode that could not be freed before may no longer be in memory.
+        for ino in self.nodes().unfreed() {
+            match self.note(self.iget(ino)) {
+                Ok(_) | Err(Error::Stale) => {}
+                Err(error) => freed = freed.and(Err(error)),
+            }
+        }
+        for inode in self.nodes().table.all() {
+            freed = freed.and(self.note(self.free_orphan(&inode)));
+        }
+        freed
+    }
+
     /// Carries out an operation that changes something, and tries it again if it found no space and
     /// some could be regained. After a failure of the device it is refused.
     ///

@@ -69,36 +69,6 @@ impl Mfs {
             ..Header::free(0)
         }
     }
-
-    /// Frees a file if it has no names: its data, then its header.
-    pub(crate) fn free_file(&self, inode: &Arc<Inode>) -> Result<()> {
-        let mut state = inode.state.write();
-        if state.di.nlink > 0 || state.di.mode == 0 || self.volume.is_read_only() {
-            return Ok(());
-        }
-        while !state.di.extents().is_empty() {
-            self.volume.transact(bytes_for(&state.di), &mut *state, |tx, state| {
-                self.shrink_some(tx, inode, &mut state.di, 0)?;
-                self.volume.store(tx, inode.ino, &state.di)
-            })?;
-        }
-        self.volume.transact(OPERATION_BYTES, &mut *state, |tx, state| {
-            let generation = state.di.generation.wrapping_add(1);
-            if let Contents::Names(NameMap { root: Some(root), .. }) = state.di.contents {
-                return Err(Error::corrupt(
-                    format!("a removed directory has names in block {}", root.0),
-                    "names",
-                ));
-            }
-            state.di.contents = Contents::Extents(Extents::default());
-            self.volume.fit_overflow(tx, inode.ino, &mut state.di)?;
-            self.volume.note_orphan(tx, inode.ino, -1)?;
-            state.di = Header::free(generation);
-            self.volume.give_up_header(tx, inode.ino, generation)
-        })?;
-        self.nodes.table.drop_freed(inode);
-        Ok(())
-    }
 }
 
 impl Tree for Mfs {
@@ -196,7 +166,32 @@ impl Tree for Mfs {
     }
 
     fn free_orphan(&self, inode: &Arc<Inode>) -> Result<()> {
-        self.free_file(inode)
+        let mut state = inode.state.write();
+        if state.di.nlink > 0 || state.di.mode == 0 || self.volume.is_read_only() {
+            return Ok(());
+        }
+        while !state.di.extents().is_empty() {
+            self.volume.transact(bytes_for(&state.di), &mut *state, |tx, state| {
+                self.shrink_some(tx, inode, &mut state.di, 0)?;
+                self.volume.store(tx, inode.ino, &state.di)
+            })?;
+        }
+        self.volume.transact(OPERATION_BYTES, &mut *state, |tx, state| {
+            let generation = state.di.generation.wrapping_add(1);
+            if let Contents::Names(NameMap { root: Some(root), .. }) = state.di.contents {
+                return Err(Error::corrupt(
+                    format!("a removed directory has names in block {}", root.0),
+                    "names",
+                ));
+            }
+            state.di.contents = Contents::Extents(Extents::default());
+            self.volume.fit_overflow(tx, inode.ino, &mut state.di)?;
+            self.volume.note_orphan(tx, inode.ino, -1)?;
+            state.di = Header::free(generation);
+            self.volume.give_up_header(tx, inode.ino, generation)
+        })?;
+        self.nodes.table.drop_freed(inode);
+        Ok(())
     }
 
     fn commit_freed(&self) -> Result<bool> {

@@ -136,17 +136,7 @@ impl Mfs {
         if self.volume.is_read_only() {
             return Ok(());
         }
-        // One file that cannot be freed must not keep the others' changes from the device.
-        let mut freed = Ok(());
-        for ino in self.nodes.unfreed() {
-            match self.volume.note(self.iget(ino)) {
-                Ok(_) | Err(Error::Stale) => {}
-                Err(error) => freed = freed.and(Err(error)),
-            }
-        }
-        for inode in self.nodes.table.all() {
-            freed = freed.and(self.volume.note(self.free_file(&inode)));
-        }
+        let freed = self.free_unnamed();
         self.sync_all()?;
         self.volume.end_changes();
         self.volume.close()?;

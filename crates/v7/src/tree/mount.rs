@@ -14,7 +14,7 @@ use crate::volume::Volume;
 use spindle_cache::{Cache, Settings};
 use spindle_clock::Clock;
 use spindle_device::Device;
-use spindle_tree::{Nodes, NodesOf, Operations, Tree};
+use spindle_tree::{Nodes, NodesOf, Operations};
 use spindle_vfs::{AtimePolicy, Error, Objection, Result};
 use std::sync::Arc;
 
@@ -128,18 +128,7 @@ impl V7 {
         if self.volume.is_read_only() {
             return Ok(());
         }
-        // One file that cannot be freed must not keep the others' changes from the device.
-        let mut freed = Ok(());
-        // An inode that could not be freed before may no longer be in memory.
-        for ino in self.nodes.unfreed() {
-            match self.volume.note(self.iget(ino)) {
-                Ok(_) | Err(Error::Stale) => {}
-                Err(error) => freed = freed.and(Err(error)),
-            }
-        }
-        for inode in self.nodes.table.all() {
-            freed = freed.and(self.volume.note(self.free_orphan(&inode)));
-        }
+        let freed = self.free_unnamed();
         self.sync_all()?;
         self.volume.end_changes();
         let clean = self.was_clean && freed.is_ok() && !self.volume.is_damaged();
