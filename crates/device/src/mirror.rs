@@ -1,46 +1,116 @@
 //! Equal members that each hold everything: a mirror.
 //!
-//! A write goes to all members that are alive and has succeeded when each of them has it or is
+//! A write goes to all members that are not lost and has succeeded when each of them has it or is
 //! lost. A member is *lost* when a write or a flush of it fails: before any success is returned
 //! that it does not take part in, [`Loss::note`] must have recorded the loss where the next start
 //! finds it. Otherwise the member could be taken later for one that is up to date. A read goes to
 //! the member that has the least to do, and among those to the one whose last request was nearest;
 //! if it fails, another member is read.
+//!
+//! A lost member can be *rebuilt* while the mirror is in use: it gets all writes again at once, and
+//! everything else by a copy, piece by piece. A write waits while the piece that it overlaps is
+//! copied, and a piece waits for the writes in flight that overlap it; so neither can undo the
+//! other. The member is read only when it has everything.
 
 use crate::{AlignedBuf, Device, Error, Info, Op, Request, Result, Ticket};
-use spindle_clock::Mutex;
+use spindle_clock::{Condvar, Mutex, RwLock};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+/// Bytes that are copied or compared at a time.
+const PIECE: usize = 1 << 20;
 
 /// Records the loss of members.
 pub trait Loss: Send + Sync {
-    /// Records durably, on what is left, that a member is lost. It is called once for each member.
+    /// Records durably, on what is left, that a member is lost.
     ///
     /// # Errors
-    /// If it cannot be recorded. The write or flush that found the loss then fails.
+    /// If it cannot be recorded. The write or flush that found the loss then fails, and so does
+    /// every later one until this function has succeeded for the member.
     fn note(&self, member: usize, reason: &Error) -> Result<()>;
+}
+
+/// What a member is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Condition {
+    /// It has everything.
+    Whole,
+    /// It gets all writes, and is being filled.
+    Rebuilding,
+    /// It is not used.
+    Lost,
 }
 
 /// A mirror over members.
 pub struct Mirror {
     info: Info,
-    members: Vec<Member>,
+    members: RwLock<Vec<Arc<Member>>>,
     loss: Arc<dyn Loss>,
-    /// Held while a loss is recorded, so that nobody returns a success before.
-    losing: Mutex<()>,
+    /// Losses that are not recorded yet; held while one is recorded, so that nobody returns a
+    /// success before.
+    losses: Mutex<Vec<(usize, Error)>>,
+    /// True while the members may differ in what was never flushed: the first one is read.
+    unequal: AtomicBool,
     next: AtomicU64,
-    transfers: Mutex<HashMap<u64, Transfer>>,
+    traffic: Mutex<Traffic>,
+    /// Signalled when a write or the copy of a piece has ended.
+    moved: Condvar,
+}
+
+/// What is in flight.
+#[derive(Default)]
+struct Traffic {
+    transfers: HashMap<u64, Transfer>,
+    /// Bytes of writes in flight, by their tickets; from before they are started until all members
+    /// have them.
+    writes: HashMap<u64, Range<u64>>,
+    /// The piece that is being copied or compared.
+    piece: Option<Range<u64>>,
 }
 
 struct Member {
     device: Arc<dyn Device>,
-    /// True when writes and flushes leave it out.
-    lost: AtomicBool,
+    condition: AtomicU8,
     /// Requests in flight.
     busy: AtomicUsize,
     /// Byte after the last request.
     head: AtomicU64,
+}
+
+impl Member {
+    fn new(device: Arc<dyn Device>, condition: Condition) -> Arc<Self> {
+        let condition = AtomicU8::new(condition as u8);
+        Arc::new(Self { device, condition, busy: AtomicUsize::new(0), head: AtomicU64::new(0) })
+    }
+
+    fn condition(&self) -> Condition {
+        let is = |condition: &Condition| *condition as u8 == self.condition.load(Ordering::Acquire);
+        let lost = Condition::Lost;
+        [Condition::Whole, Condition::Rebuilding].into_iter().find(is).unwrap_or(lost)
+    }
+
+    fn set(&self, condition: Condition) {
+        self.condition.store(condition as u8, Ordering::Release);
+    }
+
+    fn start(&self, request: Request) -> Result<Ticket> {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        self.head.store(request.offset + request.buf.len() as u64, Ordering::Relaxed);
+        let ticket = self.device.submit(request);
+        if ticket.is_err() {
+            self.busy.fetch_sub(1, Ordering::Relaxed);
+        }
+        ticket
+    }
+
+    fn finish(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        let result = self.device.wait(ticket);
+        self.busy.fetch_sub(1, Ordering::Relaxed);
+        result
+    }
 }
 
 /// A request in flight.
@@ -49,7 +119,7 @@ struct Transfer {
     offset: u64,
     len: usize,
     /// The members that have it, with their tickets, or the reason why it could not be started.
-    tickets: Vec<(usize, Result<Ticket>)>,
+    tickets: Vec<(usize, Arc<Member>, Result<Ticket>)>,
 }
 
 impl Mirror {
@@ -77,85 +147,270 @@ impl Mirror {
             return Err(Error::Unusable { device: name, reason: "all its members are lost".into() });
         }
         size_bytes -= size_bytes % u64::from(sector_bytes);
-        let member = |(device, &lost): (Arc<dyn Device>, &bool)| Member {
-            device,
-            lost: lost.into(),
-            busy: AtomicUsize::new(0),
-            head: AtomicU64::new(0),
-        };
+        let condition = |&lost: &bool| if lost { Condition::Lost } else { Condition::Whole };
+        let member = |(device, lost)| Member::new(device, condition(lost));
         Ok(Self {
             info: Info { name, size_bytes, sector_bytes, read_only },
-            members: members.into_iter().zip(lost).map(member).collect(),
+            members: RwLock::new(members.into_iter().zip(lost).map(member).collect()),
             loss,
-            losing: Mutex::new(()),
+            losses: Mutex::default(),
+            unequal: AtomicBool::new(false),
             next: AtomicU64::new(0),
-            transfers: Mutex::default(),
+            traffic: Mutex::default(),
+            moved: Condvar::default(),
         })
     }
 
-    /// Returns for each member whether it is lost.
-    pub fn lost(&self) -> Vec<bool> {
-        self.members.iter().map(|member| member.lost.load(Ordering::Acquire)).collect()
+    /// Returns the condition of each member.
+    pub fn conditions(&self) -> Vec<Condition> {
+        self.members.read().iter().map(|member| member.condition()).collect()
     }
 
-    fn alive(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.members.len()).filter(|&n| !self.members[n].lost.load(Ordering::Acquire))
+    /// Says whether the members may differ in what was never flushed, as after a crash. While they
+    /// may, reads go to the first member that is whole, so that what was read once does not change.
+    pub fn set_unequal(&self, unequal: bool) {
+        self.unequal.store(unequal, Ordering::Release);
     }
 
-    /// Takes a member out after `error`. Returns the error if it was the last one.
-    fn lose(&self, member: usize, error: Error) -> Result<()> {
-        let _one = self.losing.lock();
-        if self.members[member].lost.load(Ordering::Acquire) {
-            return Ok(());
+    fn with(&self, wanted: impl Fn(Condition) -> bool) -> Vec<(usize, Arc<Member>)> {
+        let members = self.members.read();
+        let chosen = members.iter().enumerate().filter(|(_, member)| wanted(member.condition()));
+        chosen.map(|(n, member)| (n, member.clone())).collect()
+    }
+
+    fn whole(&self) -> Vec<(usize, Arc<Member>)> {
+        self.with(|condition| condition == Condition::Whole)
+    }
+
+    fn written(&self) -> Vec<(usize, Arc<Member>)> {
+        self.with(|condition| condition != Condition::Lost)
+    }
+
+    /// Takes a member out after `error`. Returns the error if it was the last whole one.
+    fn lose(&self, n: usize, member: &Arc<Member>, error: Error) -> Result<()> {
+        let mut losses = self.losses.lock();
+        match member.condition() {
+            Condition::Lost => return Ok(()),
+            // Its loss is recorded already.
+            Condition::Rebuilding => {
+                log::error!("{error}: this member of {} cannot be rebuilt", self.info.name);
+                member.set(Condition::Lost);
+                return Ok(());
+            }
+            Condition::Whole => {}
         }
-        if self.alive().all(|n| n == member) {
+        if self.whole().iter().all(|(_, other)| Arc::ptr_eq(other, member)) {
             return Err(error);
         }
         log::error!("{error}: {} goes on without this member", self.info.name);
-        self.members[member].lost.store(true, Ordering::Release);
-        self.loss.note(member, &error)
+        member.set(Condition::Lost);
+        losses.push((n, error));
+        self.record(&mut losses)
+    }
+
+    /// Records the losses that are not recorded yet.
+    fn record(&self, losses: &mut Vec<(usize, Error)>) -> Result<()> {
+        while let Some((member, error)) = losses.last() {
+            self.loss.note(*member, error)?;
+            losses.pop();
+        }
+        Ok(())
+    }
+
+    /// Returns when no loss is left that is not recorded.
+    fn all_recorded(&self) -> Result<()> {
+        self.record(&mut self.losses.lock())
     }
 
     /// Returns the member to read `offset` from, other than those in `tried`.
-    fn nearest(&self, offset: u64, tried: &[usize]) -> Option<usize> {
-        self.alive().filter(|n| !tried.contains(n)).min_by_key(|&n| {
-            let member = &self.members[n];
-            (member.busy.load(Ordering::Relaxed), member.head.load(Ordering::Relaxed).abs_diff(offset))
+    fn nearest(&self, offset: u64, tried: &[usize]) -> Option<(usize, Arc<Member>)> {
+        let in_order = self.unequal.load(Ordering::Acquire);
+        self.whole().into_iter().filter(|(n, _)| !tried.contains(n)).min_by_key(|(n, member)| {
+            let (busy, head) = (member.busy.load(Ordering::Relaxed), member.head.load(Ordering::Relaxed));
+            if in_order { (*n, 0) } else { (busy, head.abs_diff(offset)) }
         })
-    }
-
-    fn start(&self, member: usize, request: Request) -> Result<Ticket> {
-        let Member { device, busy, head, .. } = &self.members[member];
-        busy.fetch_add(1, Ordering::Relaxed);
-        head.store(request.offset + request.buf.len() as u64, Ordering::Relaxed);
-        let ticket = device.submit(request);
-        if ticket.is_err() {
-            busy.fetch_sub(1, Ordering::Relaxed);
-        }
-        ticket
-    }
-
-    fn finish(&self, member: usize, ticket: Ticket) -> Result<AlignedBuf> {
-        let result = self.members[member].device.wait(ticket);
-        self.members[member].busy.fetch_sub(1, Ordering::Relaxed);
-        result
     }
 
     /// Reads from the other members until one succeeds.
     fn read_another(&self, offset: u64, len: usize, first: usize, failed: Error) -> Result<AlignedBuf> {
         let mut tried = vec![first];
         let mut failure = failed;
-        while let Some(member) = self.nearest(offset, &tried) {
+        while let Some((n, member)) = self.nearest(offset, &tried) {
             log::warn!("{failure}: reading another member of {}", self.info.name);
             let request = Request { op: Op::Read, offset, buf: AlignedBuf::zeroed(len) };
-            match self.start(member, request).and_then(|ticket| self.finish(member, ticket)) {
+            match member.start(request).and_then(|ticket| member.finish(ticket)) {
                 Ok(buf) => return Ok(buf),
                 Err(error) => failure = error,
             }
-            tried.push(member);
+            tried.push(n);
         }
         Err(failure)
     }
+
+    /// Waits until no piece is copied that overlaps the write, and enters it.
+    fn enter_write(&self, id: u64, range: Range<u64>) {
+        let mut traffic = self.traffic.lock();
+        while traffic.piece.as_ref().is_some_and(|piece| overlap(piece, &range)) {
+            self.moved.wait(&mut traffic);
+        }
+        traffic.writes.insert(id, range);
+    }
+
+    fn leave_write(&self, id: u64) {
+        self.traffic.lock().writes.remove(&id);
+        self.moved.notify_all();
+    }
+
+    /// Calls `work` for each piece of the mirror, while no write overlaps it.
+    fn each_piece(&self, mut work: impl FnMut(u64, usize) -> Result<()>) -> Result<()> {
+        let mut at = 0;
+        while at < self.info.size_bytes {
+            let len = usize::try_from(self.info.size_bytes - at).unwrap_or(PIECE).min(PIECE);
+            let piece = at..at + len as u64;
+            let mut traffic = self.traffic.lock();
+            while traffic.writes.values().any(|write| overlap(write, &piece)) {
+                self.moved.wait(&mut traffic);
+            }
+            traffic.piece = Some(piece);
+            drop(traffic);
+            let result = work(at, len);
+            self.traffic.lock().piece = None;
+            self.moved.notify_all();
+            result?;
+            at += len as u64;
+        }
+        Ok(())
+    }
+
+    /// Fills member `n`, which is lost, from the others, on `device`: the same one or its
+    /// replacement. Then compares all of it with another member. Calls `progress` with the bytes
+    /// that are done, of twice the size, and `restored` when the member has everything, which must
+    /// record durably that it is no longer lost. The mirror can be used meanwhile.
+    ///
+    /// # Errors
+    /// Those of the devices and of `restored`, and [`Error::Unusable`] if the member is too small,
+    /// is not lost, or does not return what was written. It stays lost then.
+    pub fn rebuild(
+        &self,
+        n: usize,
+        device: &Arc<dyn Device>,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+        restored: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let unusable =
+            |reason: &str| Error::Unusable { device: device.info().name.clone(), reason: reason.to_owned() };
+        let info = device.info();
+        if info.size_bytes < self.info.size_bytes || info.sector_bytes > self.info.sector_bytes {
+            return Err(unusable("too small, or its sectors are too large, for this mirror"));
+        }
+        let member = Member::new(device.clone(), Condition::Rebuilding);
+        {
+            let mut members = self.members.write();
+            if members.get(n).is_none_or(|member| member.condition() != Condition::Lost) {
+                return Err(unusable("the member that it replaces is not lost"));
+            }
+            members[n] = member.clone();
+        }
+        let filled = self.fill(n, device, progress).and_then(|()| {
+            // A later failure of the member is a loss, and waits for this lock.
+            let _one = self.losses.lock();
+            if member.condition() != Condition::Rebuilding {
+                return Err(unusable("a write to it has failed"));
+            }
+            restored()?;
+            member.set(Condition::Whole);
+            Ok(())
+        });
+        if filled.is_err() {
+            member.set(Condition::Lost);
+        }
+        filled
+    }
+
+    /// Copies everything to a member that is being rebuilt, and compares it.
+    fn fill(
+        &self,
+        n: usize,
+        device: &Arc<dyn Device>,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        let read = |at, len| {
+            let buf = AlignedBuf::zeroed(len);
+            self.submit(Request { op: Op::Read, offset: at, buf }).and_then(|ticket| self.wait(ticket))
+        };
+        self.each_piece(|at, len| {
+            device.write_at(at, &read(at, len)?)?;
+            progress(at + len as u64)
+        })?;
+        device.flush()?;
+        let mut bytes = AlignedBuf::zeroed(PIECE);
+        self.each_piece(|at, len| {
+            device.read_at(at, &mut bytes[..len])?;
+            if read(at, len)?[..] != bytes[..len] {
+                let what = format!("comparing {len} bytes at {at} of member {n}");
+                let differs = std::io::Error::other("it does not return what was written");
+                return Err(Error::io(&device.info().name, what, differs));
+            }
+            progress(self.info.size_bytes + at + len as u64)
+        })?;
+        device.flush()
+    }
+
+    /// Reads all members that are whole, compares them with the first, and writes what the first
+    /// has, or the first that can be read, where another differs or cannot be read. Calls
+    /// `progress` with the bytes that are done. The mirror can be used meanwhile.
+    ///
+    /// # Errors
+    /// Those of the devices, if no member can be read or one can no longer be written.
+    pub fn scrub(&self, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<Scrubbed> {
+        let mut done = Scrubbed::default();
+        self.each_piece(|at, len| {
+            self.scrub_piece(at, len, &mut done)?;
+            progress(at + len as u64)
+        })?;
+        self.flush()?;
+        Ok(done)
+    }
+
+    fn scrub_piece(&self, at: u64, len: usize, done: &mut Scrubbed) -> Result<()> {
+        let members = self.whole();
+        let mut copies = Vec::new();
+        for (_, member) in &members {
+            let mut bytes = AlignedBuf::zeroed(len);
+            copies.push(member.device.read_at(at, &mut bytes).map(|()| bytes));
+        }
+        done.bytes += (len * members.len()) as u64;
+        let Some(good) = copies.iter().find_map(|copy| copy.as_ref().ok()) else {
+            return copies.pop().map_or(Ok(()), |copy| copy.map(drop));
+        };
+        for ((n, member), copy) in members.iter().zip(&copies) {
+            match copy {
+                Ok(bytes) if bytes[..] == good[..] => continue,
+                Ok(_) => done.differed += 1,
+                Err(_) => done.unreadable += 1,
+            }
+            log::warn!("{}: {len} bytes at {at} of member {n} are written again", self.info.name);
+            if let Err(error) = member.device.write_at(at, good) {
+                self.lose(*n, member, error)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a scrub has found and mended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scrubbed {
+    /// Bytes read, of all members.
+    pub bytes: u64,
+    /// Pieces of a megabyte of a member that differed from the first member, and were written.
+    pub differed: u64,
+    /// Pieces of a member that could not be read, and were written.
+    pub unreadable: u64,
+}
+
+fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
 }
 
 impl Device for Mirror {
@@ -167,67 +422,70 @@ impl Device for Mirror {
         let Request { op, offset, buf } = request;
         self.info.check(op, offset, buf.len())?;
         let len = buf.len();
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
         let tickets = match op {
             Op::Read => {
                 let gone = || Error::Unusable {
                     device: self.info.name.clone(),
                     reason: "all its members are lost".into(),
                 };
-                let member = self.nearest(offset, &[]).ok_or_else(gone)?;
-                vec![(member, self.start(member, Request { op, offset, buf }))]
+                let (n, member) = self.nearest(offset, &[]).ok_or_else(gone)?;
+                let ticket = member.start(Request { op, offset, buf });
+                vec![(n, member, ticket)]
             }
             Op::Write => {
-                let members: Vec<_> = self.alive().collect();
-                let copy = |&member| {
+                self.enter_write(id, offset..offset + len as u64);
+                let copy = |(n, member): (usize, Arc<Member>)| {
                     let buf = AlignedBuf::from(&buf[..]);
-                    (member, self.start(member, Request { op, offset, buf }))
+                    let ticket = member.start(Request { op, offset, buf });
+                    (n, member, ticket)
                 };
-                members.iter().map(copy).collect()
+                self.written().into_iter().map(copy).collect()
             }
         };
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.transfers.lock().insert(id, Transfer { op, offset, len, tickets });
+        self.traffic.lock().transfers.insert(id, Transfer { op, offset, len, tickets });
         Ok(Ticket::new(id))
     }
 
     fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
-        let transfer = self.transfers.lock().remove(&ticket.id());
+        let transfer = self.traffic.lock().transfers.remove(&ticket.id());
         let Transfer { op, offset, len, tickets } =
             transfer.expect("each ticket is waited for once, on its device");
         let mut buf = None;
         let mut result = Ok(());
-        for (member, ticket) in tickets {
-            match (op, ticket.and_then(|ticket| self.finish(member, ticket))) {
+        for (n, member, started) in tickets {
+            match (op, started.and_then(|ticket| member.finish(ticket))) {
                 (_, Ok(done)) => buf = Some(done),
-                (Op::Read, Err(error)) => buf = Some(self.read_another(offset, len, member, error)?),
+                (Op::Read, Err(error)) => buf = Some(self.read_another(offset, len, n, error)?),
                 // The other members are still waited for.
-                (Op::Write, Err(error)) => result = result.and(self.lose(member, error)),
+                (Op::Write, Err(error)) => result = result.and(self.lose(n, &member, error)),
             }
         }
-        result?;
-        // Another request may be recording the loss that this one went without.
-        drop(self.losing.lock());
+        if op == Op::Write {
+            self.leave_write(ticket.id());
+            result?;
+            self.all_recorded()?;
+        }
         let nowhere = || std::io::Error::other("no member has it");
         buf.ok_or_else(|| Error::io(&self.info.name, format!("writing {len} bytes at {offset}"), nowhere()))
     }
 
     fn flush(&self) -> Result<()> {
-        let members: Vec<_> = self.alive().collect();
         let mut flushed = 0;
-        for member in members {
-            match self.members[member].device.flush() {
-                Ok(()) => flushed += 1,
-                Err(error) => self.lose(member, error)?,
+        for (n, member) in self.written() {
+            match member.device.flush() {
+                Ok(()) => flushed += usize::from(member.condition() == Condition::Whole),
+                Err(error) => self.lose(n, &member, error)?,
             }
         }
-        drop(self.losing.lock());
+        self.all_recorded()?;
         let nowhere = || std::io::Error::other("no member was flushed");
         if flushed > 0 { Ok(()) } else { Err(Error::io(&self.info.name, "flushing", nowhere())) }
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.info.check(Op::Write, offset, usize::try_from(len).unwrap_or(usize::MAX))?;
-        self.alive().try_for_each(|n| self.members[n].device.discard(offset, len))
+        self.written().iter().try_for_each(|(_, member)| member.device.discard(offset, len))
     }
 }
 
@@ -235,6 +493,8 @@ impl Device for Mirror {
 mod tests {
     use super::*;
     use crate::MemoryDevice;
+
+    const SIZE: u64 = 4 << 20;
 
     /// A device that fails while its flag is set.
     struct Failing(MemoryDevice, AtomicBool);
@@ -284,7 +544,7 @@ mod tests {
     }
 
     fn three() -> Fixture {
-        let member = || Arc::new(Failing(MemoryDevice::new(1 << 20), AtomicBool::new(false)));
+        let member = || Arc::new(Failing(MemoryDevice::new(SIZE), AtomicBool::new(false)));
         let members = vec![member(), member(), member()];
         let noted = Arc::new(Noted::default());
         let devices = members.iter().map(|member| member.clone() as Arc<dyn Device>).collect();
@@ -321,7 +581,7 @@ mod tests {
             let mut bytes = [0; 512];
             fixture.mirror.read_at(0, &mut bytes).unwrap();
             assert_eq!(bytes, [9; 512]);
-            assert_eq!(fixture.mirror.lost(), [false; 3]);
+            assert_eq!(fixture.mirror.conditions(), [Condition::Whole; 3]);
         }
     }
 
@@ -341,23 +601,144 @@ mod tests {
         fixture.fail(2);
         assert!(fixture.mirror.write_at(0, &[4; 512]).is_err());
         assert!(fixture.mirror.flush().is_err());
-        assert_eq!(fixture.mirror.lost(), [true, true, false]);
+        assert_eq!(fixture.mirror.conditions(), [Condition::Lost, Condition::Lost, Condition::Whole]);
     }
 
-    /// Promise: without a record of the loss there is no success.
+    /// Promise: without a record of the loss there is no success: not for the request that found
+    /// it, and not for a later one.
     #[test]
     fn a_loss_that_cannot_be_recorded_is_an_error() {
-        struct Refusing;
+        struct Refusing(AtomicBool);
         impl Loss for Refusing {
             fn note(&self, _: usize, error: &Error) -> Result<()> {
-                Err(error.clone())
+                if self.0.load(Ordering::Relaxed) { Err(error.clone()) } else { Ok(()) }
             }
         }
         let Fixture { members, .. } = three();
         let devices = members.iter().map(|member| member.clone() as Arc<dyn Device>).collect();
-        let mirror = Mirror::new(devices, &[false; 3], Arc::new(Refusing), "mirror".into()).unwrap();
+        let refusing = Arc::new(Refusing(true.into()));
+        let mirror = Mirror::new(devices, &[false; 3], refusing.clone(), "mirror".into()).unwrap();
         members[2].1.store(true, Ordering::Relaxed);
         assert!(mirror.write_at(0, &[1; 512]).is_err());
+        assert!(mirror.write_at(0, &[2; 512]).is_err());
+        assert!(mirror.flush().is_err());
+        refusing.0.store(false, Ordering::Relaxed);
+        mirror.write_at(0, &[3; 512]).unwrap();
+        mirror.flush().unwrap();
+    }
+
+    /// Promise: a member that is rebuilt while the mirror is written has everything in the end, is
+    /// recorded as such before it is used, and is used from then on.
+    #[test]
+    fn a_member_is_rebuilt_under_writes() {
+        let Fixture { members, mirror, .. } = three();
+        members[1].1.store(true, Ordering::Relaxed);
+        mirror.write_at(0, &[1; 512]).unwrap();
+        assert_eq!(mirror.conditions()[1], Condition::Lost);
+        let new: Arc<dyn Device> = Arc::new(MemoryDevice::new(SIZE));
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 0_u64.. {
+                    let at = n * 7919 % (SIZE / 512 - 2) * 512;
+                    mirror.write_at(at, &[u8::try_from(n % 251).unwrap(); 1024]).unwrap();
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+            let recorded = AtomicBool::new(false);
+            let restored = || {
+                recorded.store(true, Ordering::Relaxed);
+                Ok(())
+            };
+            let mut last = 0;
+            let mut progress = |done| {
+                assert!(done > last);
+                last = done;
+                Ok(())
+            };
+            mirror.rebuild(1, &new, &mut progress, restored).unwrap();
+            assert!(recorded.load(Ordering::Relaxed));
+            assert_eq!(last, 2 * SIZE);
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(mirror.conditions(), [Condition::Whole; 3]);
+        let bytes = |device: &dyn Device| {
+            let mut bytes = vec![0; usize::try_from(SIZE).unwrap()];
+            device.read_at(0, &mut bytes).unwrap();
+            bytes
+        };
+        assert!(bytes(&*new) == bytes(&*members[0]) && bytes(&*new) == bytes(&*members[2]));
+    }
+
+    /// Promise: a member that cannot be filled stays lost, without harm to the others.
+    #[test]
+    fn a_member_that_fails_again_stays_lost() {
+        let Fixture { members, mirror, noted } = three();
+        members[1].1.store(true, Ordering::Relaxed);
+        mirror.write_at(0, &[1; 512]).unwrap();
+        let again: Arc<dyn Device> = members[1].clone();
+        let restored = || unreachable!("it was not restored");
+        assert!(mirror.rebuild(1, &again, &mut |_| Ok(()), restored).is_err());
+        let small: Arc<dyn Device> = Arc::new(MemoryDevice::new(SIZE / 2));
+        assert!(mirror.rebuild(1, &small, &mut |_| Ok(()), restored).is_err());
+        let lies: Arc<dyn Device> = Arc::new(Forgetful(MemoryDevice::new(SIZE)));
+        let error = mirror.rebuild(1, &lies, &mut |_| Ok(()), restored).unwrap_err();
+        assert!(error.to_string().contains("does not return what was written"), "{error}");
+        assert_eq!(mirror.conditions()[1], Condition::Lost);
+        let whole: Arc<dyn Device> = Arc::new(MemoryDevice::new(SIZE));
+        assert!(mirror.rebuild(0, &whole, &mut |_| Ok(()), restored).is_err(), "it is not lost");
+        mirror.write_at(0, &[2; 512]).unwrap();
+        assert_eq!(*noted.0.lock(), [1]);
+    }
+
+    /// A device that forgets what is written to its second half.
+    struct Forgetful(MemoryDevice);
+
+    impl Device for Forgetful {
+        fn info(&self) -> &Info {
+            self.0.info()
+        }
+        fn submit(&self, request: Request) -> Result<Ticket> {
+            let half = self.0.info().size_bytes / 2;
+            match request.op {
+                Op::Write if request.offset + request.buf.len() as u64 > half => {
+                    let buf = AlignedBuf::zeroed(request.buf.len());
+                    self.0.submit(Request { buf, ..request })
+                }
+                _ => self.0.submit(request),
+            }
+        }
+        fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+            self.0.wait(ticket)
+        }
+        fn flush(&self) -> Result<()> {
+            self.0.flush()
+        }
+        fn discard(&self, offset: u64, len: u64) -> Result<()> {
+            self.0.discard(offset, len)
+        }
+    }
+
+    /// Promise: a scrub finds members that differ, and gives them what the first one has; reads
+    /// before that can be bound to the first.
+    #[test]
+    fn a_scrub_makes_members_equal() {
+        let Fixture { members, mirror, .. } = three();
+        mirror.write_at(0, &[5; 4096]).unwrap();
+        members[2].write_at(512, &[6; 512]).unwrap();
+        mirror.set_unequal(true);
+        let mut bytes = [0; 512];
+        for at in [0, 512, 3584, 512] {
+            mirror.read_at(at, &mut bytes).unwrap();
+            assert_eq!(bytes, [5; 512]);
+        }
+        let done = mirror.scrub(&mut |_| Ok(())).unwrap();
+        assert_eq!(done, Scrubbed { bytes: 3 * SIZE, differed: 1, unreadable: 0 });
+        members[2].read_at(512, &mut bytes).unwrap();
+        assert_eq!(bytes, [5; 512]);
+        assert_eq!(mirror.scrub(&mut |_| Ok(())).unwrap().differed, 0);
     }
 
     /// Promise: lost members are never read, and without any other there is no mirror.

@@ -19,5 +19,7 @@ mod volume;
 
 pub use format::label::{Label, Role};
 pub use format::layout::Layout;
-pub use set::members::{Set, is_member};
+pub use set::labels::{is_member, read_label};
+pub use set::members::Set;
+pub use set::places::{Place, read_places};
 pub use tree::mount::{Mfs, OpenOptions};

@@ -8,7 +8,8 @@ use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Parameters, Role
 use crate::format::layout::{HEADER_BYTES, Layout, ROOT_INO};
 use crate::format::map_page::{self, MAP_PAGE_BYTES};
 use crate::log::Ring;
-use crate::set::members::{Set, write_label};
+use crate::set::labels::write_label;
+use crate::set::members::Set;
 use rand::Rng;
 use spindle_clock::Clock;
 use spindle_device::Device;
@@ -52,21 +53,47 @@ impl Default for Wishes {
 pub struct Member {
     /// Where it is.
     pub device: Arc<dyn Device>,
-    /// The roles of its areas, with their shares of the member.
-    pub roles: Vec<(Role, u32)>,
+    /// The areas that it gets, in their order.
+    pub areas: Vec<NewArea>,
+}
+
+/// An area of a new member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewArea {
+    /// Its role.
+    pub role: Role,
+    /// The part of the role's storage that it is a copy of; a part of its own if none. All areas
+    /// of control storage are copies of one part.
+    pub part: Option<u32>,
+    /// Its share of the member, in proportion to those of the other areas.
+    pub share: u32,
+}
+
+impl NewArea {
+    /// Returns the next part of a role's storage, with its usual share of a member that has others
+    /// too.
+    #[must_use]
+    pub const fn of(role: Role) -> Self {
+        let (part, share) = match role {
+            Role::Control => (Some(0), 4),
+            Role::Data => (None, 24),
+            Role::Log => (None, 4),
+        };
+        Self { role, part, share }
+    }
 }
 
 impl Member {
     /// Returns a member with one role.
     #[must_use]
     pub fn of(device: Arc<dyn Device>, role: Role) -> Self {
-        Self { device, roles: vec![(role, 1)] }
+        Self { device, areas: vec![NewArea::of(role)] }
     }
 
     /// Returns a member that has all three storage structures.
     #[must_use]
     pub fn with_all(device: Arc<dyn Device>) -> Self {
-        Self { device, roles: vec![(Role::Control, 4), (Role::Data, 24), (Role::Log, 4)] }
+        Self { device, areas: [Role::Control, Role::Data, Role::Log].map(NewArea::of).to_vec() }
     }
 }
 
@@ -84,20 +111,28 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
     for (member, &member_id) in members.iter().zip(&ids) {
         let size = member.device.info().size_bytes;
         let end = last_label_at(size);
-        let shares: u64 = member.roles.iter().map(|&(_, share)| u64::from(share)).sum();
+        let shares: u64 = member.areas.iter().map(|area| u64::from(area.share)).sum();
         let mut offset = ALIGN;
         let whole = end.saturating_sub(offset);
-        for (n, &(role, share)) in member.roles.iter().enumerate() {
-            let last = n + 1 == member.roles.len();
-            let len = if last { end.saturating_sub(offset) } else { whole / shares * u64::from(share) };
+        for (n, &NewArea { role, part, share }) in member.areas.iter().enumerate() {
+            let last = n + 1 == member.areas.len();
+            let len =
+                if last { end.saturating_sub(offset) } else { whole / shares.max(1) * u64::from(share) };
             let len = len / ALIGN * ALIGN;
             if len == 0 {
                 let what = format!("{}: {size} bytes are too few", member.device.info().name);
                 return Err(Error::unsupported(what, "make it larger"));
             }
-            let index = areas.iter().filter(|area| area.role == role).count();
-            let index = u32::try_from(index).unwrap_or(u32::MAX);
-            areas.push(Area { role, index, member_id, offset, len, lost: false });
+            let others = || areas.iter().filter(|area| area.role == role);
+            let next = others().map(|area| area.index + 1).max().unwrap_or(0);
+            let index = part.unwrap_or(next);
+            if index > next {
+                let what = format!("part {index} of {role} storage without part {next}");
+                return Err(Error::unsupported(what, "name the parts in their order"));
+            }
+            let copy = others().filter(|area| area.index == index).count();
+            let copy = u32::try_from(copy).unwrap_or(u32::MAX);
+            areas.push(Area { role, index, copy, member_id, offset, len, lost: false });
             offset += len;
         }
     }
@@ -115,6 +150,9 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
         member_id: ids[n],
         member_bytes: members[n].device.info().size_bytes,
         epoch: 1,
+        settled: 1,
+        opened: 0,
+        unequal: false,
         parameters,
         areas: areas.clone(),
     };
@@ -136,6 +174,7 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
     write_map(&set.layout, &*set.space)?;
     set.space.flush()?;
     Ring::make(&*set.log, set_id)?;
+    set.labels.write_places();
     for (device, label) in devices.iter().zip(&labels) {
         write_label(&**device, label)?;
     }

@@ -3,8 +3,7 @@
 //!
 //! A random workload runs on a set whose members record their writes and flushes. For a cut, each
 //! member keeps what it had when it was last flushed before, and any part of what was written to it
-//! since. The set is opened from that, also without one of its copies of control storage, and also
-//! after a second cut during the recovery. It must be the tree after some number of operations,
+//! since. The set is opened from that, also without one of the copies of a part, and also after a second cut during the recovery. It must be the tree after some number of operations,
 //! those included that were acknowledged as durable, and a check must find nothing.
 //!
 //! Files are written once, and shortened only to whole blocks: so their bytes after a crash are
@@ -17,7 +16,7 @@ use spindle_clock::{ManualClock, Mutex};
 use spindle_conformance::random::seed;
 use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Op, Request, Result, Ticket};
 use spindle_mfs::check::check;
-use spindle_mfs::newfs::{Member, Wishes, make};
+use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
 use spindle_mfs::{Mfs, OpenOptions, Role, Set};
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, SetAttr};
 use std::collections::BTreeMap;
@@ -76,15 +75,20 @@ impl Device for Recorder {
 type Tree = BTreeMap<String, Option<Vec<u8>>>;
 
 const BY: Privilege = Privilege::Root;
-/// The members: their sizes in KiB. The log is as small as it can be, so that it goes round.
-const ROLES: [(u64, Role); 6] = [
-    (2048, Role::Control),
-    (2048, Role::Control),
-    (3072, Role::Data),
-    (2048, Role::Data),
-    (768, Role::Log),
-    (576, Role::Log),
+/// The members: their sizes in KiB, their roles, and the part of which they have a copy. The log is
+/// as small as it can be, so that it goes round.
+const ROLES: [(u64, Role, u32); 8] = [
+    (2048, Role::Control, 0),
+    (2048, Role::Control, 0),
+    (3072, Role::Data, 0),
+    (3136, Role::Data, 0),
+    (2048, Role::Data, 1),
+    (768, Role::Log, 0),
+    (768, Role::Log, 0),
+    (576, Role::Log, 1),
 ];
+/// The members of which there is another copy.
+const MIRRORED: [usize; 6] = [0, 1, 2, 3, 5, 6];
 
 fn recorders(media: &[MemoryDevice], events: &Events) -> Vec<Arc<dyn Device>> {
     let recorder = |(member, device): (usize, &MemoryDevice)| {
@@ -330,11 +334,14 @@ fn recover(devices: &[Arc<dyn Device>], what: &str) -> Tree {
 
 fn run(seed: u64, cuts: usize, work: impl FnOnce(&mut Run, &mut StdRng)) {
     let mut rng = StdRng::seed_from_u64(seed);
-    let media: Vec<_> = ROLES.iter().map(|&(kib, _)| MemoryDevice::new(kib << 10)).collect();
+    let media: Vec<_> = ROLES.iter().map(|&(kib, ..)| MemoryDevice::new(kib << 10)).collect();
     let members: Vec<_> = media
         .iter()
         .zip(ROLES)
-        .map(|(device, (_, role))| Member::of(Arc::new(device.branch()), role))
+        .map(|(device, (_, role, part))| Member {
+            device: Arc::new(device.branch()),
+            areas: vec![NewArea { part: Some(part), ..NewArea::of(role) }],
+        })
         .collect();
     let mut wishes = Wishes::new();
     wishes.parameters.block_bytes = 1024;
@@ -381,10 +388,10 @@ fn run(seed: u64, cuts: usize, work: impl FnOnce(&mut Run, &mut StdRng)) {
         }
         let mut devices: Vec<Arc<dyn Device>> =
             found.into_iter().map(|device| Arc::new(device) as Arc<dyn Device>).collect();
-        let lost = (rng.random_range(0..4) == 0).then(|| devices.remove(rng.random_range(0..2)));
+        let lost = (rng.random_range(0..3) == 0).then(|| devices.remove(*MIRRORED.choose(&mut rng).unwrap()));
         let tree = recover(&devices, &what);
         if let Some(copy) = lost {
-            // A copy of control storage that was missing comes back: it is out of date.
+            // A copy that was missing comes back: it is out of date.
             let fs = open(&devices);
             let node = NewNode::new(FileKind::Directory, 0o755);
             let new = fs.create(fs.root(), b"new", &node, BY).is_ok();
@@ -411,7 +418,7 @@ fn run(seed: u64, cuts: usize, work: impl FnOnce(&mut Run, &mut StdRng)) {
 }
 
 /// Promise: nothing acknowledged is lost, whatever part of the unflushed writes each member has,
-/// and whichever copy of control storage is gone.
+/// and whichever copy of a part is gone.
 #[test]
 fn torture_crashes() {
     let cases = std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4);

@@ -1,9 +1,11 @@
 //! Labels: the first and the last block of each member say which set it belongs to and where the
 //! storage areas of the set are.
 //!
-//! A change of the set writes labels with the next epoch. The table of the greatest epoch decides
-//! which areas are lost; a member whose label is older is believed unless that table calls its area
-//! lost.
+//! Whoever opens a set to write, or changes it, writes labels with the next epoch, in two steps: when
+//! all members have the first one, they get it again as *settled*, and only then is anything else
+//! changed. So members of one moment have one epoch; those that differ because a step was
+//! interrupted are not older than the epoch that was settled last. The table of the greatest epoch
+//! decides which areas are lost.
 
 use super::checksum::{is_sealed, seal};
 use spindle_ondisk::{Endian, structure};
@@ -27,6 +29,8 @@ pub const VERSION: u32 = 1;
 pub const CYLINDER_BLOCKS_MAX: u32 = 3000;
 /// Most areas of a set.
 pub const AREAS_MAX: usize = 80;
+/// Bit of `flags`: see [`Label::unequal`].
+const UNEQUAL: u32 = 1;
 const TABLE: usize = 128;
 const CHECKSUM: usize = LABEL_BYTES - 4;
 
@@ -43,7 +47,7 @@ structure! {
         16 set_id: [u8; 16],
         /// This member.
         32 member_id: [u8; 16],
-        /// Number of changes of the set.
+        /// Number of times that the set was changed or opened to write.
         48 epoch: u64,
         /// Bytes of a block of control storage.
         56 block_bytes: u32,
@@ -59,6 +63,12 @@ structure! {
         80 hash_key: [u8; 16],
         /// Bytes of this member.
         96 member_bytes: u64,
+        /// The last epoch that all members had.
+        104 settled: u64,
+        /// When the set was opened to write, in nanoseconds since 1970: signed.
+        112 opened: u64,
+        /// Bit 0: copies of data storage may differ in what was never flushed.
+        120 flags: u32,
     }
 }
 
@@ -67,7 +77,7 @@ structure! {
     pub struct DiskArea: 48 {
         /// 1 control, 2 data, 3 log.
         0 role: u32,
-        /// Position among the areas of its role.
+        /// The part of its role's storage.
         4 index: u32,
         /// The member that has it.
         8 member_id: [u8; 16],
@@ -77,6 +87,8 @@ structure! {
         32 len: u64,
         /// 1 if it is lost: its contents are out of date.
         40 lost: u32,
+        /// Position among the copies of the same part.
+        44 copy: u32,
     }
 }
 
@@ -114,8 +126,11 @@ impl std::fmt::Display for Role {
 pub struct Area {
     /// Its role.
     pub role: Role,
-    /// Position among the areas of its role.
+    /// The part of its role's storage that it has: 0 for control storage, else the position in
+    /// the stripe.
     pub index: u32,
+    /// Position among the copies of the same part.
+    pub copy: u32,
     /// The member that has it.
     pub member_id: [u8; 16],
     /// Byte of the member at which it begins.
@@ -181,8 +196,14 @@ pub struct Label {
     pub member_id: [u8; 16],
     /// Bytes of the member.
     pub member_bytes: u64,
-    /// Number of changes of the set.
+    /// Number of times that the set was changed or opened to write.
     pub epoch: u64,
+    /// The last epoch that all members had.
+    pub settled: u64,
+    /// When the set was opened to write, in nanoseconds since 1970.
+    pub opened: i64,
+    /// Copies of data storage may differ in what was never flushed.
+    pub unequal: bool,
     /// The parameters of the set.
     pub parameters: Parameters,
     /// All areas of the set.
@@ -224,7 +245,11 @@ impl Label {
                 offset: area.offset,
                 len: area.len,
                 lost: area.lost != 0,
+                copy: area.copy,
             });
+        }
+        if !is_complete(&areas) {
+            return damaged("its table has gaps".into());
         }
         let parameters = Parameters {
             block_bytes: disk.block_bytes,
@@ -240,6 +265,9 @@ impl Label {
             member_id: disk.member_id,
             member_bytes: disk.member_bytes,
             epoch: disk.epoch,
+            settled: disk.settled,
+            opened: disk.opened.cast_signed(),
+            unequal: disk.flags & UNEQUAL != 0,
             parameters,
             areas,
         }))
@@ -271,6 +299,9 @@ impl Label {
             stripe_bytes,
             hash_key,
             member_bytes: self.member_bytes,
+            settled: self.settled,
+            opened: self.opened.cast_unsigned(),
+            flags: if self.unequal { UNEQUAL } else { 0 },
         };
         disk.encode(&mut bytes, Endian::Little);
         for (n, area) in self.areas.iter().enumerate() {
@@ -281,6 +312,7 @@ impl Label {
                 offset: area.offset,
                 len: area.len,
                 lost: area.lost.into(),
+                copy: area.copy,
             };
             disk.encode(&mut bytes[TABLE + n * DiskArea::SIZE..], Endian::Little);
         }
@@ -288,11 +320,70 @@ impl Label {
         bytes
     }
 
-    /// Returns the areas of a role, in their order.
+    /// Returns the parts of a role's storage in their order, each with its copies.
     #[must_use]
-    pub fn areas_of(&self, role: Role) -> Vec<&Area> {
+    pub fn parts(&self, role: Role) -> Vec<Vec<&Area>> {
         let mut areas: Vec<_> = self.areas.iter().filter(|area| area.role == role).collect();
-        areas.sort_by_key(|area| area.index);
-        areas
+        areas.sort_by_key(|area| (area.index, area.copy));
+        areas.chunk_by(|a, b| a.index == b.index).map(<[_]>::to_vec).collect()
     }
+
+    /// Returns the usable bytes of each part of a role's storage: those of its smallest copy.
+    #[must_use]
+    pub fn part_bytes(&self, role: Role) -> Vec<u64> {
+        let least = |copies: Vec<&Area>| copies.iter().map(|area| area.len).min().unwrap_or(0);
+        self.parts(role).into_iter().map(least).collect()
+    }
+
+    /// Returns true if the other label of the same set is not newer than this one.
+    #[must_use]
+    pub fn is_as_new_as(&self, other: &Self) -> bool {
+        (self.epoch, self.settled) >= (other.epoch, other.settled)
+    }
+
+    /// Returns true if a member is of no use: all its areas are lost.
+    #[must_use]
+    pub fn is_useless(&self, member_id: [u8; 16]) -> bool {
+        self.areas.iter().filter(|area| area.member_id == member_id).all(|area| area.lost)
+    }
+
+    /// Returns true if there is another copy of everything that a member has.
+    #[must_use]
+    pub fn can_lose(&self, member_id: [u8; 16]) -> bool {
+        let has_copy = |lost: &&Area| {
+            self.areas.iter().any(|area| {
+                (area.role, area.index) == (lost.role, lost.index)
+                    && area.member_id != member_id
+                    && !area.lost
+            })
+        };
+        let has = |area: &&Area| area.member_id == member_id && !area.lost;
+        self.areas.iter().filter(has).all(|area| has_copy(&area))
+    }
+
+    /// Returns the members, in the order of the table.
+    #[must_use]
+    pub fn members(&self) -> Vec<[u8; 16]> {
+        let mut members = Vec::new();
+        for area in &self.areas {
+            if !members.contains(&area.member_id) {
+                members.push(area.member_id);
+            }
+        }
+        members
+    }
+}
+
+/// Returns true if the parts of each role, and the copies of each part, are numbered from 0.
+fn is_complete(areas: &[Area]) -> bool {
+    Role::ALL.iter().all(|role| {
+        let mut places: Vec<_> =
+            areas.iter().filter(|a| a.role == *role).map(|a| (a.index, a.copy)).collect();
+        places.sort_unstable();
+        let follows = |pair: &[(u32, u32)]| {
+            let ((index, copy), next) = (pair[0], pair[1]);
+            next == (index, copy.saturating_add(1)) || next == (index.saturating_add(1), 0)
+        };
+        places.first() == Some(&(0, 0)) && places.windows(2).all(follows)
+    })
 }

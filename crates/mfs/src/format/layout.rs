@@ -87,9 +87,9 @@ impl Layout {
     /// # Errors
     /// As [`Self::new`].
     pub fn of(label: &Label) -> Result<Self> {
-        let least = label.areas_of(Role::Control).iter().map(|area| area.len).min().unwrap_or(0);
+        let least = label.part_bytes(Role::Control).into_iter().min().unwrap_or(0);
         let unit = u64::from(label.parameters.stripe_bytes);
-        let data = label.areas_of(Role::Data).into_iter().map(|area| area.len / unit * unit);
+        let data = label.part_bytes(Role::Data).into_iter().map(|len| len / unit * unit);
         Self::new(label.parameters, least, data.fold(0, u64::saturating_add))
     }
 

@@ -1,17 +1,18 @@
-//! The members of a set, found by their labels.
+//! The members of a set, put together from their labels.
 //!
-//! The members are given in any order. Each must belong to the same set; the label with the
-//! greatest epoch says which areas there are, and which of them are lost. A copy of control storage
-//! may be missing, if another one is there: it is recorded as lost before anything is written. All
-//! data and log storage must be there.
+//! The members are given in any order. The label with the greatest epoch says which areas there
+//! are, and which of them are lost. A member of another set is refused; one with the state of an
+//! earlier moment is left out, as if it were not there. Of each part of the storage one copy must
+//! be there, except that without a part of data storage the rest can still be read.
 
+use super::labels::{Labels, PartLoss, read_label};
 use super::space::Space;
-use crate::format::label::{Area, LABEL_BYTES, Label, Role, last_label_at};
+use crate::format::label::{Area, Label, Role};
 use crate::format::layout::Layout;
-use spindle_clock::Mutex;
-use spindle_device::{Device, Loss, Mirror, Stripe, Window};
+use spindle_clock::Timestamp;
+use spindle_device::{Device, Mirror, Stripe, Window};
 use spindle_vfs::{Error, Result};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Bytes of log storage that take turns on its devices.
@@ -27,80 +28,98 @@ pub struct Set {
     pub space: Arc<dyn Device>,
     /// Log storage.
     pub log: Arc<dyn Device>,
-    /// Copies of control storage that are missing and not recorded as lost.
-    missing: Vec<usize>,
-    losses: Arc<Losses>,
+    /// What is missing so that nothing can be written, for people.
+    pub unavailable: Vec<String>,
+    /// The parts of the storage, with their copies.
+    pub(crate) parts: Vec<Part>,
+    pub(crate) labels: Arc<Labels>,
 }
 
-/// Returns true if a device has the label of a member, even a damaged one.
+/// A part of a role's storage.
+pub(crate) struct Part {
+    pub(crate) role: Role,
+    pub(crate) index: u32,
+    /// Its copies; none if all are missing.
+    pub(crate) mirror: Option<Arc<Mirror>>,
+    /// Copies that are missing and not recorded as lost.
+    missing: Vec<u32>,
+}
+
+impl Part {
+    fn is_mirrored(&self) -> bool {
+        self.mirror.as_ref().is_some_and(|mirror| mirror.conditions().len() > 1)
+    }
+}
+
+/// The members that can be used, by their identities.
+type Members = BTreeMap<[u8; 16], Arc<dyn Device>>;
+
+/// Returns the newest of the labels.
 ///
 /// # Errors
-/// Device errors.
-pub fn is_member(device: &dyn Device) -> Result<bool> {
-    Ok(!matches!(read_label(device), Ok(None) | Err(Error::Device(_))))
+/// [`Error::Unsupported`] if there is none.
+fn newest(labels: &[Label]) -> Result<&Label> {
+    let better = |best: &'_ &Label, label: &'_ &Label| !best.is_as_new_as(label);
+    let newest = labels.iter().reduce(|best, label| if better(&best, &label) { label } else { best });
+    newest.ok_or_else(|| Error::unsupported("a set without members", "name at least one"))
 }
 
-/// Reads the label of a member from its first block, or its last if that one is damaged.
-fn read_label(device: &dyn Device) -> Result<Option<Label>> {
-    let info = device.info();
-    let mut bytes = vec![0; LABEL_BYTES];
-    if info.size_bytes < 4 * LABEL_BYTES as u64 {
-        return Ok(None);
-    }
-    let mut found = Ok(None);
-    for at in [0, last_label_at(info.size_bytes)] {
-        let label = device
-            .read_at(at, &mut bytes)
-            .map_err(Error::from)
-            .and_then(|()| Label::decode(&bytes, &format!("label of {} at byte {at}", info.name)));
-        match (label, &found) {
-            (Ok(Some(label)), Ok(Some(Label { epoch, .. }))) if *epoch >= label.epoch => {}
-            (Ok(Some(label)), _) => found = Ok(Some(label)),
-            (Err(error), Ok(None)) => found = Err(error),
-            _ => {}
+/// Chooses the members whose labels belong to the moment of the newest one.
+fn choose(devices: &[Arc<dyn Device>], labels: &[Label], newest: &Label) -> Result<Members> {
+    let mut members = BTreeMap::new();
+    for (device, label) in devices.iter().zip(labels) {
+        let name = &device.info().name;
+        let refuse = |what: String, remedy: &str| Err(Error::unsupported(what, remedy));
+        if label.set_id != newest.set_id {
+            return refuse(format!("{name} belongs to another set"), "name the members of one set");
+        }
+        if label.epoch == newest.epoch && label.opened != newest.opened {
+            let what = format!("{name} was used in another copy of this set at the same time");
+            return refuse(what, "keep the members of the two copies apart");
+        }
+        if label.epoch < newest.settled || !newest.members().contains(&label.member_id) {
+            let Label { epoch, .. } = label;
+            log::warn!(
+                "{name} is left out: it has an earlier state of the set ({epoch}, which is at {})",
+                newest.epoch
+            );
+            continue;
+        }
+        if members.insert(label.member_id, device.clone()).is_some() {
+            return refuse(format!("{name} is a copy of another member"), "name each member once");
         }
     }
-    found
+    Ok(members)
 }
 
-/// Writes a label to both places of its member, one after the other, so that one of them is whole
-/// at any moment.
-pub(crate) fn write_label(device: &dyn Device, label: &Label) -> spindle_device::Result<()> {
-    let bytes = label.encode();
-    for at in [0, last_label_at(label.member_bytes)] {
-        device.write_at(at, &bytes)?;
-        device.flush()?;
-    }
-    Ok(())
-}
-
-/// Records losses of copies of control storage in the labels of the members that are left.
-struct Losses {
-    label: Mutex<Label>,
-    members: HashMap<[u8; 16], Arc<dyn Device>>,
-}
-
-impl Loss for Losses {
-    fn note(&self, member: usize, reason: &spindle_device::Error) -> spindle_device::Result<()> {
-        let mut label = self.label.lock();
-        label.epoch += 1;
-        let mut lost_member = None;
-        for area in &mut label.areas {
-            if area.role == Role::Control && area.index as usize == member {
-                area.lost = true;
-                lost_member = Some(area.member_id);
+/// Puts a part together from those of its copies that are there.
+fn assemble_part(members: &Members, copies: &[&Area], labels: &Arc<Labels>) -> Result<Part> {
+    let Area { role, index, .. } = *copies[0];
+    let len = copies.iter().map(|area| area.len).min().unwrap_or(0);
+    let mut devices: Vec<Arc<dyn Device>> = Vec::new();
+    let (mut lost, mut missing) = (Vec::new(), Vec::new());
+    for area in copies {
+        let name = format!("{role} {index}.{}", area.copy);
+        if let Some(device) = members.get(&area.member_id) {
+            let name = format!("{} ({name})", device.info().name);
+            devices.push(Arc::new(Window::new(device.clone(), area.offset, len, name)?));
+            lost.push(area.lost);
+        } else {
+            if !area.lost {
+                missing.push(area.copy);
             }
+            devices.push(Arc::new(Missing::new(&name, len)));
+            lost.push(true);
         }
-        log::warn!("copy {member} of control storage is lost: {reason}; the set goes on without it");
-        for (id, device) in &self.members {
-            let label = Label { member_id: *id, member_bytes: device.info().size_bytes, ..label.clone() };
-            match write_label(&**device, &label) {
-                Err(error) if Some(*id) == lost_member => log::info!("{error}, as was to be expected"),
-                written => written?,
-            }
-        }
-        Ok(())
     }
+    if lost.iter().all(|lost| *lost) {
+        return Ok(Part { role, index, mirror: None, missing });
+    }
+    let loss = Arc::new(PartLoss { labels: labels.clone(), role, index });
+    let mirror = Mirror::new(devices, &lost, loss, format!("{role} storage {index}"))?;
+    // Records are read in recovery only, and then all from one copy.
+    mirror.set_unequal(role == Role::Log);
+    Ok(Part { role, index, mirror: Some(Arc::new(mirror)), missing })
 }
 
 impl Set {
@@ -124,79 +143,92 @@ impl Set {
     /// # Errors
     /// As [`Self::open`].
     pub(crate) fn assemble(devices: &[Arc<dyn Device>], labels: &[Label]) -> Result<Self> {
-        let newest = labels.iter().max_by_key(|label| label.epoch);
-        let Some(label) = newest.cloned() else {
-            return Err(Error::unsupported("a set without members", "name at least one"));
-        };
-        let mut members = HashMap::new();
-        for (device, member) in devices.iter().zip(labels) {
-            if member.set_id != label.set_id {
-                let what = format!("{} belongs to another set", device.info().name);
-                return Err(Error::unsupported(what, "name the members of one set"));
-            }
-            if members.insert(member.member_id, device.clone()).is_some() {
-                let what = format!("{} is a copy of another member", device.info().name);
-                return Err(Error::unsupported(what, "name each member once"));
-            }
-        }
+        let label = newest(labels)?.clone();
         let layout = Layout::of(&label)?;
-        let window = |area: &Area| -> Result<Option<Arc<dyn Device>>> {
-            let Some(device) = members.get(&area.member_id) else { return Ok(None) };
-            let name = format!("{} ({} {})", device.info().name, area.role, area.index);
-            Ok(Some(Arc::new(Window::new(device.clone(), area.offset, area.len, name)?)))
+        let members = choose(devices, labels, &label)?;
+        let labels = Labels::new(label.clone(), members.clone());
+        let mut parts = Vec::new();
+        let mut unavailable = Vec::new();
+        let mut devices_of = |role: Role| -> Result<Vec<Arc<dyn Device>>> {
+            let mut devices: Vec<Arc<dyn Device>> = Vec::new();
+            for copies in label.parts(role) {
+                let part = assemble_part(&members, &copies, &labels)?;
+                let len = copies.iter().map(|area| area.len).min().unwrap_or(0);
+                match &part.mirror {
+                    Some(mirror) => devices.push(mirror.clone()),
+                    None if role == Role::Data => {
+                        let name = format!("data storage {}", part.index);
+                        unavailable.push(name.clone());
+                        devices.push(Arc::new(Missing::new(&name, len)));
+                    }
+                    None => {
+                        let what = format!("{role} storage {} is missing", part.index);
+                        return Err(Error::unsupported(what, "make all members of the set available"));
+                    }
+                }
+                parts.push(part);
+            }
+            Ok(devices)
         };
-        let mut missing = Vec::new();
-        let mut copies: Vec<Arc<dyn Device>> = Vec::new();
-        let mut lost = Vec::new();
-        for (n, area) in label.areas_of(Role::Control).into_iter().enumerate() {
-            if let Some(device) = window(area)? {
-                copies.push(device);
-                lost.push(area.lost);
-                continue;
-            }
-            if !area.lost {
-                missing.push(n);
-            }
-            copies.push(Arc::new(Missing::new(area)));
-            lost.push(true);
+        let control = devices_of(Role::Control)?.remove(0);
+        let data = devices_of(Role::Data)?;
+        let log = devices_of(Role::Log)?;
+        let data = Stripe::new(data, label.parameters.stripe_bytes.into(), "data".into())?;
+        let log = Stripe::new(log, LOG_UNIT, "log".into())?;
+        let name = members.values().map(|device| device.info().name.clone()).collect::<Vec<_>>().join(", ");
+        let space = Arc::new(Space::new(control, Arc::new(data), name));
+        let set = Self { label, layout, space, log: Arc::new(log), unavailable, parts, labels };
+        if set.label.unequal {
+            set.prefer_first();
         }
-        let whole = |role| -> Result<Vec<Arc<dyn Device>>> {
-            let find = |area: &Area| {
-                let what = format!("{role} storage {} is missing", area.index);
-                window(area)?.ok_or_else(|| Error::unsupported(what, "name all members of the set"))
-            };
-            label.areas_of(role).into_iter().map(find).collect()
-        };
-        let data = Stripe::new(whole(Role::Data)?, label.parameters.stripe_bytes.into(), "data".into())?;
-        let log = Stripe::new(whole(Role::Log)?, LOG_UNIT, "log".into())?;
-        let losses = Arc::new(Losses { label: Mutex::new(label.clone()), members });
-        let control = Mirror::new(copies, &lost, losses.clone(), "control".into())?;
-        let name = devices.iter().map(|device| device.info().name.clone()).collect::<Vec<_>>().join(", ");
-        let space = Arc::new(Space::new(Arc::new(control), Arc::new(data), name));
-        Ok(Self { label, layout, space, log: Arc::new(log), missing, losses })
+        Ok(set)
     }
 
-    /// Records the copies of control storage that are missing as lost, before anything is written.
+    /// Reads data storage from the first copy of each part: after a crash the copies may differ in
+    /// what was never flushed.
+    pub(crate) fn prefer_first(&self) {
+        for part in self.parts.iter().filter(|part| part.role == Role::Data) {
+            part.mirror.iter().for_each(|mirror| mirror.set_unequal(true));
+        }
+    }
+
+    /// Begins to write: all members get the next epoch, and copies that are missing are recorded as
+    /// lost. If the set was in use, its mirrored data storage may differ from now on.
     ///
     /// # Errors
     /// Device errors.
-    pub(crate) fn note_missing(&self) -> Result<()> {
-        for &copy in &self.missing {
-            let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
-            let reason = spindle_device::Error::io("control storage", "opening a copy", missing);
-            self.losses.note(copy, &reason)?;
+    pub(crate) fn begin_writing(&self, now: Timestamp, was_in_use: bool) -> Result<()> {
+        let is_unequal = was_in_use && self.parts.iter().any(|p| p.role == Role::Data && p.is_mirrored());
+        self.labels.change(|label| {
+            label.opened = now.secs.saturating_mul(1_000_000_000).saturating_add(now.nanos.into());
+            label.unequal |= is_unequal;
+            for Part { role, index, missing, .. } in &self.parts {
+                for area in &mut label.areas {
+                    if area.role == *role && area.index == *index && missing.contains(&area.copy) {
+                        log::warn!(
+                            "copy {} of {role} storage {index} is missing; it counts as lost",
+                            area.copy
+                        );
+                        area.lost = true;
+                    }
+                }
+            }
+        })?;
+        self.labels.write_places();
+        if is_unequal {
+            self.prefer_first();
         }
         Ok(())
     }
 }
 
-/// Stands for a copy that is not there; a mirror never uses it.
+/// Stands for an area that is not there: everything fails.
 struct Missing(spindle_device::Info);
 
 impl Missing {
-    fn new(area: &Area) -> Self {
-        let name = format!("missing {} {}", area.role, area.index);
-        Self(spindle_device::Info { name, size_bytes: area.len, sector_bytes: 512, read_only: false })
+    fn new(name: &str, len: u64) -> Self {
+        let name = format!("missing {name}");
+        Self(spindle_device::Info { name, size_bytes: len, sector_bytes: 512, read_only: false })
     }
 
     fn error(&self) -> spindle_device::Error {

@@ -51,17 +51,25 @@ impl Mfs {
                 overridable: false,
             });
         }
+        if !set.unavailable.is_empty() {
+            objections.push(Objection {
+                reason: format!("{} is not available", set.unavailable.join(" and ")),
+                remedy: "make the member available; what lies on others can be read".into(),
+                overridable: false,
+            });
+        }
         let device_read_only = space.info().read_only || set.log.info().read_only;
         let read_only = options.read_only || device_read_only || !objections.is_empty();
         let device: Arc<dyn Device> = match (state.in_use, read_only) {
             (false, _) => space,
             (true, true) => {
+                set.prefer_first();
                 let copy = Arc::new(CowDevice::new(space));
                 replay(&ring, &*copy)?;
                 copy
             }
             (true, false) => {
-                set.note_missing()?;
+                set.begin_writing(clock.now(), true)?;
                 replay(&ring, &*space)?;
                 space.flush()?;
                 ring.empty();
@@ -70,7 +78,7 @@ impl Mfs {
             }
         };
         if !read_only && !state.in_use {
-            set.note_missing()?;
+            set.begin_writing(clock.now(), false)?;
         }
         let ring = (!read_only).then(|| Arc::new(ring));
         let cache = match &ring {

@@ -1,0 +1,161 @@
+//! The labels of the members of a set: reading and changing them.
+//!
+//! A change of the set is written in two steps, as `format/label.rs` says. The label in memory has
+//! each change at once, even if writing it fails: the next change then writes both.
+
+use super::places::write_places;
+use crate::format::label::{LABEL_BYTES, Label, Role, last_label_at};
+use spindle_clock::Mutex;
+use spindle_device::{Device, Loss};
+use spindle_vfs::Error;
+
+type Result<T, E = Error> = std::result::Result<T, E>;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Returns true if a device has the label of a member, even a damaged one.
+///
+/// # Errors
+/// Device errors.
+pub fn is_member(device: &dyn Device) -> Result<bool> {
+    match read_label(device) {
+        Ok(None) => Ok(false),
+        Err(error @ Error::Device(_)) => Err(error),
+        Ok(Some(_)) | Err(_) => Ok(true),
+    }
+}
+
+/// Reads the label of a member from its first block, or its last if that one is damaged or older.
+/// Returns none if it has none.
+///
+/// # Errors
+/// [`Error::Corrupt`] if there are only damaged ones, [`Error::Unsupported`] if the version is not
+/// known; device errors.
+pub fn read_label(device: &dyn Device) -> Result<Option<Label>> {
+    let info = device.info();
+    let mut bytes = vec![0; LABEL_BYTES];
+    if info.size_bytes < 4 * LABEL_BYTES as u64 {
+        return Ok(None);
+    }
+    let mut found: Result<Option<Label>> = Ok(None);
+    for at in [0, last_label_at(info.size_bytes)] {
+        let label = device
+            .read_at(at, &mut bytes)
+            .map_err(Error::from)
+            .and_then(|()| Label::decode(&bytes, &format!("label of {} at byte {at}", info.name)));
+        match (label, &found) {
+            (Ok(Some(label)), Ok(Some(best))) if best.is_as_new_as(&label) => {}
+            (Ok(Some(label)), _) => found = Ok(Some(label)),
+            (Err(error), Ok(None)) => found = Err(error),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Writes a label to both places of its member, one after the other, so that one of them is whole
+/// at any moment.
+pub(crate) fn write_label(device: &dyn Device, label: &Label) -> spindle_device::Result<()> {
+    let bytes = label.encode();
+    for at in [0, last_label_at(label.member_bytes)] {
+        device.write_at(at, &bytes)?;
+        device.flush()?;
+    }
+    Ok(())
+}
+
+/// The label that all members of an open set have.
+pub(crate) struct Labels {
+    label: Mutex<Label>,
+    members: Mutex<BTreeMap<[u8; 16], Arc<dyn Device>>>,
+}
+
+impl Labels {
+    pub(super) fn new(label: Label, members: BTreeMap<[u8; 16], Arc<dyn Device>>) -> Arc<Self> {
+        Arc::new(Self { label: Mutex::new(label), members: Mutex::new(members) })
+    }
+
+    /// Returns the label as it is now; its member is any of them.
+    pub(crate) fn now(&self) -> Label {
+        self.label.lock().clone()
+    }
+
+    /// Writes to each member where all are, as the names of their devices say. A failure is left to
+    /// the next request.
+    pub(super) fn write_places(&self) {
+        let members = self.members.lock();
+        let places: Vec<_> = members.iter().map(|(&id, device)| (id, device.info().name.clone())).collect();
+        for device in members.values() {
+            if let Err(error) = write_places(&**device, &places) {
+                log::info!("the list of members was not written: {error}");
+            }
+        }
+    }
+
+    /// Adds a member that the next change of the label gives its areas.
+    pub(crate) fn add_member(&self, member_id: [u8; 16], device: Arc<dyn Device>) {
+        self.members.lock().insert(member_id, device);
+    }
+
+    /// Changes the label of all members, durably. A member that cannot be written is recorded as
+    /// lost too, if there is another copy of all that it has.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(crate) fn change(&self, apply: impl FnOnce(&mut Label)) -> spindle_device::Result<()> {
+        let mut label = self.label.lock();
+        let members = self.members.lock();
+        apply(&mut label);
+        while let Err((member_id, error)) = write_labels(&mut label, &members) {
+            if !label.can_lose(member_id) {
+                return Err(error);
+            }
+            log::warn!("{error}: this member of the set counts as lost");
+            label.areas.iter_mut().filter(|area| area.member_id == member_id).for_each(|a| a.lost = true);
+        }
+        Ok(())
+    }
+}
+
+/// Writes the next epoch of a label to all members, in two steps. Returns the member that failed.
+fn write_labels(
+    label: &mut Label,
+    members: &BTreeMap<[u8; 16], Arc<dyn Device>>,
+) -> Result<(), ([u8; 16], spindle_device::Error)> {
+    label.epoch += 1;
+    for settled in [false, true] {
+        if settled {
+            label.settled = label.epoch;
+        }
+        for (&member_id, device) in members {
+            let member_bytes = device.info().size_bytes;
+            match write_label(&**device, &Label { member_id, member_bytes, ..label.clone() }) {
+                Err(error) if label.is_useless(member_id) => {
+                    log::info!("{error}: not needed, as all that this member has is lost");
+                }
+                written => written.map_err(|error| (member_id, error))?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Records losses of the copies of a part.
+pub(super) struct PartLoss {
+    pub(super) labels: Arc<Labels>,
+    pub(super) role: Role,
+    pub(super) index: u32,
+}
+
+impl Loss for PartLoss {
+    fn note(&self, copy: usize, reason: &spindle_device::Error) -> spindle_device::Result<()> {
+        let Self { role, index, .. } = *self;
+        log::warn!("copy {copy} of {role} storage {index} is lost: {reason}; the set goes on without it");
+        self.labels.change(|label| {
+            let is_it = |area: &&mut crate::format::label::Area| {
+                area.role == role && area.index == index && area.copy as usize == copy
+            };
+            label.areas.iter_mut().filter(is_it).for_each(|area| area.lost = true);
+        })
+    }
+}
