@@ -2,11 +2,12 @@
 
 use crate::interrupt;
 use spindle_device::{AlignedBuf, Device, Error, Info, Request, Result, Ticket};
+use std::ops::Deref;
 
 /// The device of a new file system, which is not valid before its last write.
-pub struct Interruptible<'a>(pub &'a dyn Device);
+pub struct Interruptible<D>(pub D);
 
-impl Device for Interruptible<'_> {
+impl<D: Deref<Target: Device> + Send + Sync> Device for Interruptible<D> {
     fn info(&self) -> &Info {
         self.0.info()
     }

@@ -150,6 +150,17 @@ impl FsArgs {
         self.label.as_deref()
     }
 
+    /// Returns the block size in bytes.
+    pub fn block_size(&self) -> Option<u32> {
+        self.block_size
+    }
+
+    /// Returns true if a parameter other than the block size is set that only the fast file system
+    /// has.
+    pub fn is_for_ffs_only(&self) -> bool {
+        Parameters { bsize: None, ..self.parameters(0) } != Parameters::new(0)
+    }
+
     /// Returns true if a parameter other than the volume name is set that only the fast file system
     /// has.
     pub fn is_for_ffs(&self) -> bool {

@@ -17,7 +17,7 @@ mod set;
 mod tree;
 mod volume;
 
-pub use format::label::{Label, Role};
+pub use format::label::{Area, Label, Parameters, Role};
 pub use format::layout::Layout;
 pub use set::labels::{is_member, read_label};
 pub use set::members::Set;

@@ -97,12 +97,13 @@ impl Member {
     }
 }
 
-/// Makes a set over new members, with identities from `random`. Everything on them is lost.
+/// Makes a set over new members, with identities from `random`, and returns it. Everything on them
+/// is lost.
 ///
 /// # Errors
 /// [`Error::Unsupported`] if a role is missing, there are too many areas, or one is too small;
 /// device errors.
-pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut impl Rng) -> Result<()> {
+pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut impl Rng) -> Result<Set> {
     const ALIGN: u64 = 64 << 10;
     let set_id: [u8; 16] = random.random();
     let ids: Vec<[u8; 16]> = members.iter().map(|_| random.random()).collect();
@@ -178,7 +179,7 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
     for (device, label) in devices.iter().zip(&labels) {
         write_label(&**device, label)?;
     }
-    Ok(())
+    Ok(set)
 }
 
 /// Writes the descriptions of all cylinders, and the root directory.

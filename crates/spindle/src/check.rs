@@ -1,11 +1,11 @@
 //! Checking a file system, as `fsck(8)` does.
 //!
-//! The fast file system is checked and not repaired yet: [`Repair`] replays its log first. Old file
-//! systems are also repaired.
+//! The fast file system and the multi-structured one are checked and not repaired yet: [`Repair`]
+//! replays their log first. Old file systems are also repaired.
 
 use crate::detect::{Found, detect};
 use crate::error::{Context, Result};
-use crate::image::{open_device, open_device_unlocked};
+use crate::image::{self, open_device, open_device_unlocked, open_set};
 use spindle_clock::SystemClock;
 use spindle_device::{CowDevice, Device, Spec};
 use spindle_ffs::{Ffs, FoundLog, Superblock};
@@ -15,6 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use spindle_ffs::check::Report as FfsReport;
+pub use spindle_mfs::check::Report as MfsReport;
 pub use spindle_v7::check::{Repaired, Report as OldReport};
 
 /// What a check may change.
@@ -95,6 +96,8 @@ pub enum Checked {
     },
     /// Of an old file system.
     Old(Repaired),
+    /// Of a multi-structured file system, after the replay of its log.
+    Mfs(MfsReport),
 }
 
 impl Checked {
@@ -104,6 +107,7 @@ impl Checked {
         match self {
             Self::Ffs { report, .. } => report.is_clean(),
             Self::Old(repaired) => repaired.after.is_clean(),
+            Self::Mfs(report) => report.is_clean(),
         }
     }
 }
@@ -114,10 +118,11 @@ impl Checked {
 /// If there is no file system to check, another program is writing it, or the device fails. Damage
 /// is not an error: see [`Checked`].
 pub fn check(spec: &Spec, options: &Options, phase: &mut dyn FnMut(&dyn fmt::Display)) -> Result<Checked> {
-    let is_old = options.format.is_some() || {
-        let device = open_device_unlocked(spec)?;
-        matches!(detect(&*device), Ok(Found::Old(_)))
-    };
+    let found = detect(&*open_device_unlocked(spec)?);
+    if options.format.is_none() && matches!(found, Ok(Found::Mfs(_))) {
+        return check_set(spec, options, phase).context(spec);
+    }
+    let is_old = options.format.is_some() || matches!(found, Ok(Found::Old(_)));
     let device = match options.repair {
         Repair::No => open_device(spec)?,
         Repair::Preen | Repair::Yes => spec.open(&spindle_device::OpenOptions::read_write())?,
@@ -142,6 +147,15 @@ fn check_old(
             spindle_v7::check::repair(device, &SystemClock, &old, only, &mut progress)?
         }
     }))
+}
+
+fn check_set(spec: &Spec, options: &Options, phase: &mut dyn FnMut(&dyn fmt::Display)) -> Result<Checked> {
+    if options.repair != Repair::No {
+        // A mount replays the log.
+        image::Image::open(spec, &image::OpenOptions::read_write())?.unmount()?;
+    }
+    let set = open_set(spec, &open_device(spec)?, &image::OpenOptions::read_only())?;
+    Ok(Checked::Mfs(spindle_mfs::check::check(&set, options.limit, &mut |now| phase(&now))?))
 }
 
 fn check_ffs(

@@ -3,11 +3,13 @@
 use crate::detect::{Found, Kind, detect_as};
 use crate::error::{Context, Error, Result};
 use crate::path;
+use crate::set::{self, FoundMember};
 use crate::transfer::{ImageSink, NewFiles, Sink, Source};
 use spindle_cache::Settings;
 use spindle_clock::{Clock, TickClock};
 use spindle_device::{Caching, Device, Spec};
 use spindle_ffs::{Allocation, Dialect, Ffs, LOG_NAME, LogUse};
+use spindle_mfs::{Mfs, Set};
 use spindle_v7::V7;
 use spindle_vfs::{AtimePolicy, FileSystem, Objection, Vfs};
 use std::sync::Arc;
@@ -97,13 +99,24 @@ pub enum LogNote {
     },
 }
 
+/// The family that a file system belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// The fast file system, which can have a log.
+    Ffs,
+    /// The old file systems, which have none.
+    Old,
+    /// The multi-structured file system, which always has one.
+    Mfs,
+}
+
 /// An open file system.
 ///
 /// Call [`Image::unmount`] at the end: it writes what is left and marks the file system clean.
 /// Without it the file system stays marked as in use, and needs a recovery or a check.
 pub struct Image {
     fs: Arc<dyn FileSystem>,
-    found_old: bool,
+    family: Family,
     objections: Vec<Objection>,
     log_notes: Vec<LogNote>,
 }
@@ -117,24 +130,18 @@ impl Image {
     /// # Errors
     /// If there is no file system that can be read, or the device cannot be opened.
     pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
-        let device = match (options.read_only, options.shared) {
-            (true, true) => open_device_unlocked(spec)?,
-            (true, false) => open_device(spec)?,
-            (false, _) => spec.open(&spindle_device::OpenOptions {
-                mountable: options.mountable,
-                ..spindle_device::OpenOptions::read_write()
-            })?,
-        };
+        let device = open_with(spec, options, true)?;
         let cache = settings_for(options.cache.unwrap_or_default(), spec);
-        Self::open_device(device, cache, options).context(spec)
+        Self::open_device(spec, device, cache, options).context(spec)
     }
 
     /// Opens the file system on a device, with these settings of the cache.
     fn open_device(
+        spec: &Spec,
         device: Arc<dyn Device>,
         cache: Settings,
         options: &OpenOptions,
-    ) -> spindle_vfs::Result<Self> {
+    ) -> Result<Self> {
         let clock = Arc::clone(&options.clock);
         match detect_as(&*device, options.kind)? {
             Found::Old(found) => {
@@ -147,7 +154,7 @@ impl Image {
                 };
                 let v7 = V7::open_found(*found, device, clock, &v7_options)?;
                 let objections = v7.read_only_reasons().to_vec();
-                Ok(Self { fs: Arc::new(v7), found_old: true, objections, log_notes: Vec::new() })
+                Ok(Self { fs: Arc::new(v7), family: Family::Old, objections, log_notes: Vec::new() })
             }
             Found::Ffs(found) => {
                 let ffs_options = spindle_ffs::OpenOptions {
@@ -164,7 +171,20 @@ impl Image {
                 let ffs = Ffs::open_found(*found, device, clock, &ffs_options)?;
                 let objections = ffs.read_only_reasons().to_vec();
                 let log_notes = log_notes(&ffs, options);
-                Ok(Self { fs: Arc::new(ffs), found_old: false, objections, log_notes })
+                Ok(Self { fs: Arc::new(ffs), family: Family::Ffs, objections, log_notes })
+            }
+            Found::Mfs(_) => {
+                let set = open_set(spec, &device, options)?;
+                let mfs_options =
+                    spindle_mfs::OpenOptions { read_only: options.read_only, atime: options.atime, cache };
+                let mfs = Mfs::open(&set, clock, &mfs_options)?;
+                let objections = mfs.read_only_reasons().to_vec();
+                let log_note = |blocks| {
+                    let shown = mfs.read_only();
+                    if shown { LogNote::Shown { blocks } } else { LogNote::Recovered { blocks } }
+                };
+                let log_notes = mfs.replayed_sectors().map(log_note).into_iter().collect();
+                Ok(Self { fs: Arc::new(mfs), family: Family::Mfs, objections, log_notes })
             }
         }
     }
@@ -175,10 +195,10 @@ impl Image {
         &self.fs
     }
 
-    /// Returns true for an old file system, which cannot have a log.
+    /// Returns the family of the file system.
     #[must_use]
-    pub const fn is_old(&self) -> bool {
-        self.found_old
+    pub const fn family(&self) -> Family {
+        self.family
     }
 
     /// Returns the reasons why it is open read-only although writing was asked for, with remedies;
@@ -251,6 +271,43 @@ impl Image {
     pub fn unmount(self) -> Result<()> {
         Ok(self.fs.unmount()?)
     }
+}
+
+/// Opens the device of a specification as the options say; without a lock if the program holds one.
+fn open_with(spec: &Spec, options: &OpenOptions, lock: bool) -> Result<Arc<dyn Device>> {
+    match (options.read_only, options.shared || !lock) {
+        (true, true) => open_device_unlocked(spec),
+        (true, false) => open_device(spec),
+        (false, _) => Ok(spec.open(&spindle_device::OpenOptions {
+            mountable: options.mountable,
+            lock,
+            ..spindle_device::OpenOptions::read_write()
+        })?),
+    }
+}
+
+/// Finds and opens the other members of the set that the device of `spec` belongs to. Warns of
+/// copies that are lost.
+pub(crate) fn open_set(spec: &Spec, device: &Arc<dyn Device>, options: &OpenOptions) -> Result<Set> {
+    let found = set::find(spec)?;
+    let named = spec.path.canonicalize().unwrap_or_else(|_| spec.path.clone());
+    let mut locked = vec![named.clone()];
+    let mut devices = Vec::new();
+    for FoundMember { spec: member, .. } in &found {
+        if member.path == named && member.part == spec.part {
+            devices.push(device.clone());
+            continue;
+        }
+        let lock = !locked.contains(&member.path);
+        devices.push(open_with(member, options, lock)?);
+        locked.push(member.path.clone());
+    }
+    let set = Set::open(&devices)?;
+    for area in set.label.areas.iter().filter(|area| area.lost) {
+        let spindle_mfs::Area { role, index, copy, .. } = area;
+        log::warn!("{spec}: copy {copy} of {role} storage {index} is lost; see spindle mfs status");
+    }
+    Ok(set)
 }
 
 /// Opens the device of a specification for reading.

@@ -62,6 +62,7 @@ pub mod image;
 pub mod newfs;
 pub mod partition;
 pub mod path;
+pub mod set;
 pub mod text;
 pub mod transfer;
 

@@ -32,6 +32,11 @@ pub fn seed(timestamp: Option<i64>) -> Option<u64> {
     timestamp.map(i64::cast_unsigned)
 }
 
+/// Returns the random numbers of a program that works at `timestamp`, or now.
+pub(crate) fn rng(timestamp: Option<i64>) -> StdRng {
+    seed(timestamp).map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64)
+}
+
 /// Makes a fast file system in a new file of [`Parameters::size_bytes`], or in an existing file or
 /// device that has no file system and no partition table.
 ///
@@ -137,10 +142,7 @@ pub fn write(
     timestamp: Option<i64>,
     group_done: &mut dyn FnMut(),
 ) -> Result<()> {
-    let mut random = match seed(timestamp) {
-        Some(seed) => StdRng::seed_from_u64(seed),
-        None => StdRng::from_os_rng(),
-    };
+    let mut random = rng(timestamp);
     spindle_ffs::newfs::write(plan, device, &*clock(timestamp), &mut random, &mut |_, _| group_done())?;
     Ok(())
 }

@@ -68,7 +68,7 @@ fn superblock(device: &dyn Device) -> Option<u64> {
     match detect(device) {
         Ok(Found::Ffs(found)) => Some(found.layout.fs_sblockloc),
         Ok(Found::Old(_)) => Some(512),
-        Err(FsError::Corrupt { .. }) => Some(0),
+        Ok(Found::Mfs(_)) | Err(FsError::Corrupt { .. }) => Some(0),
         Err(_) => None,
     }
 }

@@ -1,5 +1,6 @@
 //! `spindle fsck`
 
+mod mfs;
 mod old;
 
 use crate::error::{Failure, Result};
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 /// and -y nothing is changed. -p and -y repair the old file systems (V7, 32V to 4.1BSD, System V).
 /// They do not repair the fast file system yet; this version only finds its problems.
 ///
-/// After a crash, -p and -y first replay the log of a fast file system and then check it. -n
+/// After a crash, -p and -y first replay the log of a file system that has one, and then check it. -n
 /// replays the log in memory, says so, and checks the result. Only problems that remain after the
 /// replay are reported.
 ///
@@ -123,6 +124,7 @@ fn fsck(args: &Args) -> Result<u8> {
     let mut out = Output::stdout();
     let code = match &checked {
         Checked::Old(repaired) => old::print(&mut out, args.json, image, repaired)?,
+        Checked::Mfs(report) => mfs::print(&mut out, args.json, image, report)?,
         Checked::Ffs { report, log } => {
             print(&mut out, args.json, image, report, log.as_ref())?;
             if report.is_clean() { exit::CLEAN } else { exit::LEFT }

@@ -3,6 +3,7 @@
 mod filesystem;
 mod found;
 mod groups;
+pub mod mfs;
 mod old;
 
 use crate::error::{Context, Failure, Result};
@@ -150,12 +151,12 @@ fn add_partitions(report: &mut Report, device: &Arc<dyn Device>, spec: &Spec, ta
             let name = Spec { part: Part::Named(partition.name), ..spec.clone() }.to_string();
             let inside = Window::new(Arc::clone(device), info.start_bytes, info.size_bytes, name)
                 .map_err(spindle_vfs::Error::from)
-                .and_then(|window| {
-                    let found = detect(&window)?;
-                    FoundInfo::of(&found, &window)
-                });
+                .and_then(|window| detect(&window).map(|found| (found, window)));
             match inside {
-                Ok(found) => info.file_system = Some(found),
+                Ok((found, window)) => match FoundInfo::of(&found, &window) {
+                    Ok(found) => info.file_system = Some(found),
+                    Err(error) => info.damage = Some(error.to_string()),
+                },
                 Err(spindle_vfs::Error::Unsupported { .. }) => {}
                 Err(error) => info.damage = Some(error.to_string()),
             }

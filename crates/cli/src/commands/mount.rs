@@ -4,7 +4,7 @@ use crate::error::{Context, Failure, Result};
 use crate::image::print_log_notes;
 use crate::logger;
 use crate::outfile;
-use spindle::image::reasons;
+use spindle::image::{Family, reasons};
 use spindle::{Image, OpenOptions, partition};
 use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::SystemClock;
@@ -223,8 +223,14 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
     }
     let image = Image::open(&spec, &open_options)?;
     print_log_notes(&spec, &image);
-    if image.is_old() && options.log == Some(true) {
-        log::warn!("{spec}: no log: an old file system cannot have one and needs a check after a crash");
+    match (image.family(), options.log) {
+        (Family::Old, Some(true)) => {
+            log::warn!("{spec}: no log: an old file system cannot have one and needs a check after a crash");
+        }
+        (Family::Mfs, Some(false)) => {
+            log::warn!("{spec}: a multi-structured file system always uses its log; nolog changes nothing");
+        }
+        _ => {}
     }
     if image.fs().read_only() && !options.read_only {
         log::warn!("{spec}: mounted read-only: {}", reasons(image.objections()));

@@ -1,5 +1,6 @@
 //! `spindle newfs`
 
+mod mfs;
 mod old;
 
 use crate::error::{Context, Failure, Result};
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 
 /// Make a file system
 ///
-/// Makes a Berkeley fast file system, or with -t an old one, in IMAGE: a file, a block device or a
+/// Makes a Berkeley fast file system, or with -t another one, in IMAGE: a file, a block device or a
 /// partition (disk.img@s1a). With -s a missing file is created, as a sparse file. Parameters that
 /// are not given follow the newfs of the dialect, which is FreeBSD's unless --dialect or a disk
 /// geometry is given.
@@ -34,11 +35,15 @@ use std::process::ExitCode;
     spindle newfs -O1 --dialect openbsd disk.img@a   UFS1 in a partition, as OpenBSD makes it
     spindle newfs -O1 --endian big -s 64m sun.img --dialect sun
     spindle newfs -t v7 -s 2m rk.img                 Seventh Edition on a disk of the PDP-11
+    spindle newfs -t mfs -s 1g disk.img              multi-structured, all in one file
+    spindle newfs -t mfs --control fast1:1g,fast2:1g --data /dev/sdb,/dev/sdc --log fast1
+                                                     control and log on small fast members
     spindle newfs -N -s 500g -b 65536 -f 65536 x     only show the result"
 )]
 pub struct Args {
-    /// Type of the file system: ffs, or an old one: v7, 32v, bsd (4.1BSD), sysv, sysv16, with
-    /// block size and byte order if they are not the usual ones (sysv-2048-be, v7-le)
+    /// Type of the file system: ffs; mfs, the multi-structured one; or an old one: v7, 32v, bsd
+    /// (4.1BSD), sysv, sysv16, with block size and byte order if they are not the usual ones
+    /// (sysv-2048-be, v7-le)
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "ffs", value_parser = parse_kind)]
     kind: Kind,
     /// Number of inodes of an old file system (default: that of its mkfs)
@@ -67,14 +72,17 @@ pub struct Args {
     /// numbers: gives reproducible images
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     timestamp: Option<i64>,
-    /// Create a log, of this size or of the size that a mount would choose
-    #[arg(short = 'j', long, value_name = "BYTES", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    log: Option<LogSize>,
+    /// Create a log, of this size or of the size that a mount would choose; with --control: the
+    /// log storage, 1 to 8 files or devices, striped (L0+M0 makes M0 a copy of L0)
+    #[arg(short = 'j', long, value_name = "BYTES|L0,L1,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    log: Option<String>,
+    #[command(flatten)]
+    set: mfs::SetArgs,
     #[command(flatten)]
     fs: FsArgs,
     /// The file, block device or partition
-    #[arg(value_name = "IMAGE")]
-    image: String,
+    #[arg(value_name = "IMAGE", required_unless_present = "control")]
+    image: Option<String>,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
@@ -84,16 +92,18 @@ pub struct Args {
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Ffs,
+    Mfs,
     Old(Format),
 }
 
 fn parse_kind(name: &str) -> Result<Kind, String> {
     match name {
         "ffs" | "ufs" => Ok(Kind::Ffs),
+        "mfs" => Ok(Kind::Mfs),
         _ => name
             .parse()
             .map(Kind::Old)
-            .map_err(|e: String| format!("neither ffs nor an old file system: {e}")),
+            .map_err(|e: String| format!("neither ffs nor mfs nor an old file system: {e}")),
     }
 }
 
@@ -135,32 +145,38 @@ struct Report<'a> {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     interrupt::watch()?;
-    let image = &args.image;
+    if let Kind::Mfs = args.kind {
+        refuse_old(args)?;
+        return mfs::run(args);
+    }
+    if args.set.is_given() {
+        return Err(Failure::usage("members and striping belong to -t mfs"));
+    }
+    let Some(image) = &args.image else { return Err(Failure::usage("name the image")) };
     let spec = Spec::parse(image)?;
     if let Kind::Old(format) = args.kind {
         if args.log.is_some() {
             return Err(Failure::usage("an old file system cannot have a log"));
         }
-        return old::run(args, &spec, format);
+        return old::run(args, image, &spec, format);
     }
-    if args.inodes.is_some() || args.gap.is_some() {
-        return Err(Failure::usage("--inodes and --gap apply only to old file systems; choose one with -t"));
-    }
+    refuse_old(args)?;
+    let log = args.log.as_deref().map(str::parse).transpose().map_err(Failure::usage)?;
     let ((plan, log_bytes), device) = if args.dry_run {
         // The image need not exist if a size is given.
         let size = args.size.map_or_else(|| size_of(&spec), Ok)?;
-        (plan(args, size).context(image)?, None)
+        (plan(args, log, size).context(image)?, None)
     } else {
         let (device, created) = open_new(&spec, args.size, args.force)?;
         let has = device.info().size_bytes;
-        let made = plan(args, args.size.map_or(has, |size| size.min(has))).context(image);
+        let made = plan(args, log, args.size.map_or(has, |size| size.min(has))).context(image);
         (made.inspect_err(|_| created.undo())?, Some((device, created)))
     };
     if let Some((device, created)) = &device {
         make(&plan, &**device, args.timestamp).context(image).inspect_err(|_| created.undo())?;
     }
     let mut out = Output::stdout();
-    let log = match (&device, args.log) {
+    let log = match (&device, log) {
         (Some((device, _)), Some(LogSize(bytes))) => {
             Some(make_log(device, Some(plan.dialect), bytes, args.timestamp).context(image)?)
         }
@@ -180,11 +196,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Refuses the options that only old file systems have.
+fn refuse_old(args: &Args) -> Result<()> {
+    if args.inodes.is_some() || args.gap.is_some() {
+        return Err(Failure::usage("--inodes and --gap apply only to old file systems; choose one with -t"));
+    }
+    Ok(())
+}
+
 /// Returns the plan of a file system of `size` bytes, and the size in bytes of the log that was
 /// asked for.
-fn plan(args: &Args, size: u64) -> Result<(Plan, Option<u64>)> {
+fn plan(args: &Args, log: Option<LogSize>, size: u64) -> Result<(Plan, Option<u64>)> {
     let plan = Plan::new(&args.fs.parameters(size)).map_err(spindle::Error::from)?;
-    let Some(LogSize(asked)) = args.log else { return Ok((plan, None)) };
+    let Some(LogSize(asked)) = log else { return Ok((plan, None)) };
     match log_bytes(&plan.layout, asked) {
         None => Err(Failure::new("too small for a log of the default size; choose a size with --log=SIZE")),
         bytes => Ok((plan, bytes)),

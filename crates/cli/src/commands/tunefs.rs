@@ -162,6 +162,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Found::Old(_) => {
             return Err(Failure::new(format!("{image}: an old file system has nothing to tune")));
         }
+        Found::Mfs(_) => {
+            return Err(Failure::new(format!("{image}: a multi-structured file system has nothing to tune")));
+        }
     };
     let before = superblock.log_place();
     let mut outcome = if read_only {

@@ -11,10 +11,12 @@ const SECTOR: u64 = 512;
 const REVOKED_MAX: u64 = 64 << 10;
 
 /// Writes what the records of the log have changed to its places, except what was revoked later.
+/// Returns the number of sectors of 512 bytes that were written.
 ///
 /// # Errors
 /// Device errors; [`Error::Corrupt`] for a record with impossible addresses.
-pub(crate) fn replay(ring: &Ring, device: &dyn Device) -> Result<()> {
+pub(crate) fn replay(ring: &Ring, device: &dyn Device) -> Result<usize> {
+    let mut written = 0;
     // The last record that revokes a sector.
     let mut revoked: HashMap<u64, u64> = HashMap::new();
     ring.each_record(|sequence, changes| {
@@ -46,12 +48,14 @@ pub(crate) fn replay(ring: &Ring, device: &dyn Device) -> Result<()> {
                 if run > 0 {
                     let bytes = &change.bytes[first * step..(first + run) * step];
                     device.write_at(change.at + (first * step) as u64, bytes)?;
+                    written += bytes.len() / 512;
                 }
                 first += run + 1;
             }
         }
         Ok(())
-    })
+    })?;
+    Ok(written)
 }
 
 fn impossible(sequence: u64) -> Error {

@@ -80,10 +80,13 @@ impl Labels {
         self.label.lock().clone()
     }
 
-    /// Writes to each member where all are, as the names of their devices say. A failure is left to
-    /// the next request.
-    pub(super) fn write_places(&self) {
+    /// Writes to each member where all are, as the names of their devices say, if there are several.
+    /// A failure is only reported.
+    pub(crate) fn write_places(&self) {
         let members = self.members.lock();
+        if members.len() < 2 {
+            return;
+        }
         let places: Vec<_> = members.iter().map(|(&id, device)| (id, device.info().name.clone())).collect();
         for device in members.values() {
             if let Err(error) = write_places(&**device, &places) {

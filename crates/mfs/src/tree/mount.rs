@@ -32,6 +32,7 @@ pub struct Mfs {
     pub(crate) nodes: NodesOf<Self>,
     pub(crate) hash: SipHasher13,
     objections: Vec<Objection>,
+    replayed: Option<usize>,
 }
 
 impl Mfs {
@@ -60,17 +61,18 @@ impl Mfs {
         }
         let device_read_only = space.info().read_only || set.log.info().read_only;
         let read_only = options.read_only || device_read_only || !objections.is_empty();
+        let mut replayed = None;
         let device: Arc<dyn Device> = match (state.in_use, read_only) {
             (false, _) => space,
             (true, true) => {
                 set.prefer_first();
                 let copy = Arc::new(CowDevice::new(space));
-                replay(&ring, &*copy)?;
+                replayed = Some(replay(&ring, &*copy)?);
                 copy
             }
             (true, false) => {
                 set.begin_writing(clock.now(), true)?;
-                replay(&ring, &*space)?;
+                replayed = Some(replay(&ring, &*space)?);
                 space.flush()?;
                 ring.empty();
                 ring.set_state(State::default())?;
@@ -87,7 +89,7 @@ impl Mfs {
         };
         let volume = Volume::open(layout.clone(), cache, ring, clock)?;
         let hash = SipHasher13::new_with_key(&label.parameters.hash_key);
-        let mfs = Self { volume, nodes: Nodes::new(options.atime), hash, objections };
+        let mfs = Self { volume, nodes: Nodes::new(options.atime), hash, objections, replayed };
         let root = mfs.iget(ROOT_INO).map_err(|e| Error::corrupt(e.to_string(), "root directory"))?;
         if !root.is_directory {
             return Err(Error::corrupt("it is not a directory", "root directory"));
@@ -122,6 +124,13 @@ impl Mfs {
     #[must_use]
     pub fn read_only_reasons(&self) -> &[Objection] {
         &self.objections
+    }
+
+    /// Returns the sectors of 512 bytes that were replayed from the log when it was opened; none if
+    /// it had been unmounted.
+    #[must_use]
+    pub const fn replayed_sectors(&self) -> Option<usize> {
+        self.replayed
     }
 
     /// Returns the checked geometry.

@@ -1,6 +1,7 @@
 //! The report of `spindle info` on a file system of any kind.
 
 use super::filesystem::FileSystemInfo;
+use super::mfs::SetInfo;
 use super::old::OldInfo;
 use crate::error::Result;
 use crate::output::Output;
@@ -14,13 +15,15 @@ use spindle_vfs::Objection;
 pub enum FoundInfo {
     Ffs(Box<FileSystemInfo>),
     Old(Box<OldInfo>),
+    Mfs(Box<SetInfo>),
 }
 
 impl FoundInfo {
-    pub fn of(found: &Found, device: &dyn Device) -> spindle_vfs::Result<Self> {
+    pub fn of(found: &Found, device: &dyn Device) -> Result<Self> {
         Ok(match found {
             Found::Ffs(superblock) => Self::Ffs(Box::new(FileSystemInfo::of(superblock, device)?)),
             Found::Old(detected) => Self::Old(Box::new(OldInfo::of(detected, device)?)),
+            Found::Mfs(label) => Self::Mfs(Box::new(SetInfo::of(label, &device.info().name)?)),
         })
     }
 
@@ -29,6 +32,7 @@ impl FoundInfo {
         match self {
             Self::Ffs(info) => info.summary(),
             Self::Old(info) => info.summary(),
+            Self::Mfs(info) => info.summary(),
         }
     }
 
@@ -37,6 +41,7 @@ impl FoundInfo {
         match self {
             Self::Ffs(info) => &info.objections,
             Self::Old(info) => &info.objections,
+            Self::Mfs(info) => &info.objections,
         }
     }
 
@@ -50,6 +55,7 @@ impl FoundInfo {
         match self {
             Self::Ffs(info) => info.show(out),
             Self::Old(info) => info.show(out),
+            Self::Mfs(info) => info.show(out),
         }
     }
 }

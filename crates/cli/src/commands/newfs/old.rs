@@ -29,7 +29,7 @@ struct Report<'a> {
     written: bool,
 }
 
-pub fn run(args: &Args, spec: &Spec, format: Format) -> Result<ExitCode> {
+pub fn run(args: &Args, image: &str, spec: &Spec, format: Format) -> Result<ExitCode> {
     if args.fs.is_for_ffs() {
         return Err(Failure::usage(
             "an old file system takes only the parameters -s, -L, --inodes and --gap; its type determines the others",
@@ -40,7 +40,6 @@ pub fn run(args: &Args, spec: &Spec, format: Format) -> Result<ExitCode> {
         let (inodes, interleave) = (args.inodes, args.gap);
         Plan::new(&Parameters { inodes, interleave, name, ..Parameters::new(format, size_bytes) })
     };
-    let image = &args.image;
     let plan = if args.dry_run {
         plan_for(args.size.map_or_else(|| size_of(spec), Ok)?).context(image)?
     } else {

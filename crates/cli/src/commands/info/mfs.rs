@@ -1,0 +1,115 @@
+//! The report of `spindle info` on a member of a multi-structured file system.
+
+use crate::error::Result;
+use crate::output::Output;
+use crate::text;
+use serde::Serialize;
+use spindle::set::{AreaState, Label, Status, find};
+use spindle_clock::Timestamp;
+use spindle_device::Spec;
+use spindle_report::number;
+use spindle_vfs::Objection;
+
+/// A set, as seen from one of its members.
+#[derive(Debug, Serialize)]
+pub struct SetInfo {
+    version: &'static str,
+    member_id: String,
+    whole: bool,
+    pub objections: Vec<Objection>,
+    #[serde(flatten)]
+    status: Status,
+}
+
+impl SetInfo {
+    /// Collects the report from a label, and from the other members if they can be found.
+    pub fn of(label: &Label, device_name: &str) -> Result<Self> {
+        let spec = Spec::parse(device_name)?;
+        let found = find(&spec)?;
+        let status = Status::of(&found)?;
+        let missing = |state| matches!(state, AreaState::Missing | AreaState::OutOfDate | AreaState::Lost);
+        let mut objections = Vec::new();
+        for role in ["data", "log", "control"] {
+            let areas = || status.members.iter().flat_map(|member| &member.areas).filter(|a| a.role == role);
+            let gone = |index| areas().filter(|area| area.index == index).all(|area| missing(area.state));
+            let parts = areas().map(|area| area.index).max().map_or(0, |last| last + 1);
+            for index in (0..parts).filter(|&index| gone(index)) {
+                objections.push(Objection {
+                    reason: format!("{role} storage {index} is missing"),
+                    remedy: "make all members available".into(),
+                    overridable: false,
+                });
+            }
+        }
+        Ok(Self {
+            version: "MFS",
+            member_id: format!("{:032x}", u128::from_be_bytes(label.member_id)),
+            whole: status.is_whole(),
+            objections,
+            status,
+        })
+    }
+
+    /// Returns format, size and state in one line.
+    pub fn summary(&self) -> String {
+        format!(
+            "multi-structured file system of {} member{}, {} of data, {}",
+            self.status.members.len(),
+            if self.status.members.len() == 1 { "" } else { "s" },
+            number::bytes(self.status.data_bytes),
+            if self.whole { "all members there" } else { "not whole" },
+        )
+    }
+
+    /// Prints everything except the summary, for people.
+    pub fn show(&self, out: &mut Output) -> Result<()> {
+        show(out, &self.status)
+    }
+}
+
+/// Prints a set and its members.
+pub fn show(out: &mut Output, status: &Status) -> Result<()> {
+    let mut row = |name: &str, value: String| out.line(format!("  {name:<13} {value}"));
+    row("set", status.set_id.clone())?;
+    let opened = match status.opened {
+        0 => "never opened to write".into(),
+        nanos => {
+            let time = Timestamp::new(nanos.div_euclid(1_000_000_000), 0);
+            format!("opened to write {} times or changed, last at {}", status.epoch - 1, text::exact(time))
+        }
+    };
+    row("use", opened)?;
+    row(
+        "blocks",
+        format!(
+            "{} bytes, striped by {} in tracks of {}; control {}",
+            status.data_block_bytes,
+            number::bytes(status.stripe_bytes.into()),
+            number::bytes(status.track_bytes),
+            status.block_bytes
+        ),
+    )?;
+    row("headers", status.headers.to_string())?;
+    for member in &status.members {
+        let path = member.path.clone().unwrap_or_else(|| format!("(member {})", member.member_id));
+        for area in &member.areas {
+            let state = match area.state {
+                AreaState::Whole => "",
+                AreaState::Lost => ", LOST",
+                AreaState::Missing => ", MISSING",
+                AreaState::OutOfDate => ", OUT OF DATE",
+            };
+            let place = match area.role.as_str() {
+                "control" => format!("copy {}", area.copy),
+                _ if area.copy > 0 => format!("{}, copy {}", area.index, area.copy),
+                _ => area.index.to_string(),
+            };
+            let what = format!("{} {place}", area.role);
+            out.line(format!("  {what:<16} {:>9}  {path}{state}", number::bytes(area.bytes)))?;
+        }
+    }
+    if status.unequal {
+        out.line("  copies of data storage may differ after a crash; spindle mfs scrub makes them equal")?;
+    }
+    Ok(())
+}

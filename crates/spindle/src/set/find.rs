@@ -1,0 +1,153 @@
+//! Finding all members of a set when one is named.
+//!
+//! Whether a file or a device is a member is decided by its label alone. Members are looked for in
+//! the directory of the one that is named, then where they were when the set was last opened to
+//! write, then among the block devices of this machine. So a set that was copied to another
+//! directory as a whole is not mixed with the original.
+
+use crate::error::{Error, Result};
+use crate::image::open_device_unlocked;
+use spindle_device::{Device, Part, Spec, partitions};
+use spindle_mfs::{Label, read_label, read_places};
+use std::path::{Path, PathBuf};
+
+/// A member that was found.
+#[derive(Clone, Debug)]
+pub struct FoundMember {
+    /// Where it is.
+    pub spec: Spec,
+    /// Its label.
+    pub label: Label,
+}
+
+/// Finds the members of the set that `spec` is a member of, in the order of the table of the newest
+/// label; first those that the table has, then those that it no longer has. Members that are not
+/// found are left out. The devices are read without a lock.
+///
+/// # Errors
+/// If `spec` is not a member, its device cannot be read, or two files claim to be the same member.
+pub fn find(spec: &Spec) -> Result<Vec<FoundMember>> {
+    let spec = &absolute(spec);
+    let device = open_device_unlocked(spec)?;
+    let Some(label) = read_label(&*device)? else {
+        return Err(Error::new("it is not a member of a multi-structured file system").within(spec));
+    };
+    let mut search = Search { found: vec![FoundMember { spec: spec.clone(), label }] };
+    if search.is_complete() {
+        return Ok(search.found);
+    }
+    for candidate in neighbours(spec, &*device) {
+        search.look_at(&candidate)?;
+    }
+    let places: Vec<_> = search.found.iter().filter_map(|member| places(&member.spec)).flatten().collect();
+    let others = places.iter().filter_map(|path| Spec::parse(path).ok());
+    for candidate in others.chain(block_devices()) {
+        if search.is_complete() {
+            break;
+        }
+        search.look_at(&absolute(&candidate))?;
+    }
+    let order = search.newest().members();
+    let place = |member: &FoundMember| order.iter().position(|id| *id == member.label.member_id);
+    search.found.sort_by_key(|member| place(member).unwrap_or(usize::MAX));
+    Ok(search.found)
+}
+
+struct Search {
+    found: Vec<FoundMember>,
+}
+
+impl Search {
+    fn newest(&self) -> &Label {
+        let newest = self.found.iter().map(|member| &member.label);
+        newest.max_by_key(|label| (label.epoch, label.settled)).unwrap_or(&self.found[0].label)
+    }
+
+    fn is_complete(&self) -> bool {
+        let has = |id: &[u8; 16]| self.found.iter().any(|member| member.label.member_id == *id);
+        self.newest().members().iter().all(has)
+    }
+
+    /// Takes a candidate if it is a member that is not found yet.
+    fn look_at(&mut self, candidate: &Spec) -> Result<()> {
+        let Some(label) = label_of(candidate) else { return Ok(()) };
+        if label.set_id != self.found[0].label.set_id {
+            return Ok(());
+        }
+        let same = self.found.iter().position(|member| member.label.member_id == label.member_id);
+        let Some(other) = same else {
+            self.found.push(FoundMember { spec: candidate.clone(), label });
+            return Ok(());
+        };
+        if other == 0 || is_same_file(&self.found[other].spec, candidate) {
+            return Ok(());
+        }
+        let known = &self.found[other];
+        if known.label.epoch == label.epoch {
+            return Err(Error::new(format!(
+                "{} and {candidate} both claim to be the same member of the set; move the copy to another directory",
+                known.spec
+            )));
+        }
+        if known.label.epoch < label.epoch {
+            self.found[other] = FoundMember { spec: candidate.clone(), label };
+        }
+        Ok(())
+    }
+}
+
+fn absolute(spec: &Spec) -> Spec {
+    let path = spec.path.canonicalize().unwrap_or_else(|_| spec.path.clone());
+    Spec { path, ..spec.clone() }
+}
+
+/// Returns the label of a candidate, if it can be read and has one.
+fn label_of(spec: &Spec) -> Option<Label> {
+    let device = open_device_unlocked(spec).ok()?;
+    read_label(&*device).ok().flatten()
+}
+
+fn places(spec: &Spec) -> Option<Vec<String>> {
+    let device = open_device_unlocked(spec).ok()?;
+    let places = read_places(&*device).ok()?;
+    Some(places.into_iter().map(|(_, path)| path).collect())
+}
+
+fn is_same_file(a: &Spec, b: &Spec) -> bool {
+    a.part == b.part && a.path.canonicalize().ok() == b.path.canonicalize().ok()
+}
+
+/// Returns the other partitions of the disk, and the files in its directory that are large enough.
+fn neighbours(spec: &Spec, device: &dyn Device) -> Vec<Spec> {
+    let mut candidates = Vec::new();
+    if spec.part != Part::Whole {
+        let disk = Spec { part: Part::Whole, ..spec.clone() };
+        let table = open_device_unlocked(&disk).ok().and_then(|disk| partitions(&*disk).ok());
+        for partition in table.into_iter().flat_map(|table| table.partitions) {
+            candidates.push(Spec { part: Part::Named(partition.name), ..spec.clone() });
+        }
+    }
+    let is_candidate = |path: &PathBuf| {
+        std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() >= 64 << 10)
+    };
+    let dir = spec.path.parent().unwrap_or(Path::new("/"));
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut files: Vec<_> = entries.map(|entry| entry.path()).filter(is_candidate).collect();
+    files.sort();
+    let here = device.info().name.clone();
+    candidates.extend(
+        files
+            .into_iter()
+            .map(|path| Spec { path, part: Part::Whole })
+            .filter(|spec| spec.to_string() != here),
+    );
+    candidates
+}
+
+/// Returns the block devices of this machine.
+fn block_devices() -> Vec<Spec> {
+    let entries = std::fs::read_dir("/sys/class/block").into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.map(|entry| Path::new("/dev").join(entry.file_name())).collect();
+    names.sort();
+    names.into_iter().map(|path| Spec { path, part: Part::Whole }).collect()
+}

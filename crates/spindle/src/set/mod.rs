@@ -1,0 +1,12 @@
+//! Multi-structured file systems: sets of files, block devices and partitions that are one file
+//! system together.
+
+mod find;
+mod newfs;
+mod status;
+
+pub use find::{FoundMember, find};
+pub use newfs::{NewMember, Settings, newfs, parse_members};
+pub use spindle_mfs::newfs::{NewArea, Wishes};
+pub use spindle_mfs::{Area, Label, Layout, Parameters, Role};
+pub use status::{AreaState, AreaStatus, MemberStatus, Status, status};
