@@ -7,8 +7,8 @@
 //! the member that has the least to do, and among those to the one whose last request was nearest;
 //! if it fails, another member is read.
 //!
-//! A lost member can be *rebuilt* while the mirror is in use: it gets all writes again at once, and
-//! everything else by a copy, piece by piece. A write waits while the piece that it overlaps is
+//! A member can be *rebuilt* while the mirror is in use, to be added or to take the place of
+//! another: it gets all writes at once, and everything else by a copy, piece by piece. A write waits while the piece that it overlaps is
 //! copied, and a piece waits for the writes in flight that overlap it; so neither can undo the
 //! other. The member is read only when it has everything.
 
@@ -48,6 +48,8 @@ pub enum Condition {
 pub struct Mirror {
     info: Info,
     members: RwLock<Vec<Arc<Member>>>,
+    /// The member that is being rebuilt.
+    rebuilt: RwLock<Option<Arc<Member>>>,
     loss: Arc<dyn Loss>,
     /// Losses that are not recorded yet; held while one is recorded, so that nobody returns a
     /// success before.
@@ -119,7 +121,7 @@ struct Transfer {
     offset: u64,
     len: usize,
     /// The members that have it, with their tickets, or the reason why it could not be started.
-    tickets: Vec<(usize, Arc<Member>, Result<Ticket>)>,
+    tickets: Vec<(Arc<Member>, Result<Ticket>)>,
 }
 
 impl Mirror {
@@ -152,6 +154,7 @@ impl Mirror {
         Ok(Self {
             info: Info { name, size_bytes, sector_bytes, read_only },
             members: RwLock::new(members.into_iter().zip(lost).map(member).collect()),
+            rebuilt: RwLock::new(None),
             loss,
             losses: Mutex::default(),
             unequal: AtomicBool::new(false),
@@ -172,23 +175,29 @@ impl Mirror {
         self.unequal.store(unequal, Ordering::Release);
     }
 
-    fn with(&self, wanted: impl Fn(Condition) -> bool) -> Vec<(usize, Arc<Member>)> {
+    /// Returns the members that are whole, in order.
+    fn whole(&self) -> Vec<Arc<Member>> {
         let members = self.members.read();
-        let chosen = members.iter().enumerate().filter(|(_, member)| wanted(member.condition()));
-        chosen.map(|(n, member)| (n, member.clone())).collect()
+        members.iter().filter(|member| member.condition() == Condition::Whole).cloned().collect()
     }
 
-    fn whole(&self) -> Vec<(usize, Arc<Member>)> {
-        self.with(|condition| condition == Condition::Whole)
-    }
-
-    fn written(&self) -> Vec<(usize, Arc<Member>)> {
-        self.with(|condition| condition != Condition::Lost)
+    /// Returns the members that get writes.
+    fn written(&self) -> Vec<Arc<Member>> {
+        // The one that is rebuilt first: it may become one of the others in between.
+        let mut written: Vec<_> = self.rebuilt.read().iter().cloned().collect();
+        for member in self.whole() {
+            if !written.iter().any(|other| Arc::ptr_eq(other, &member)) {
+                written.push(member);
+            }
+        }
+        written.retain(|member| member.condition() != Condition::Lost);
+        written
     }
 
     /// Takes a member out after `error`. Returns the error if it was the last whole one.
-    fn lose(&self, n: usize, member: &Arc<Member>, error: Error) -> Result<()> {
+    fn lose(&self, member: &Arc<Member>, error: Error) -> Result<()> {
         let mut losses = self.losses.lock();
+        let place = self.members.read().iter().position(|other| Arc::ptr_eq(other, member));
         match member.condition() {
             Condition::Lost => return Ok(()),
             // Its loss is recorded already.
@@ -199,7 +208,9 @@ impl Mirror {
             }
             Condition::Whole => {}
         }
-        if self.whole().iter().all(|(_, other)| Arc::ptr_eq(other, member)) {
+        // A member that was removed meanwhile is not needed.
+        let Some(n) = place else { return Ok(()) };
+        if self.whole().iter().all(|other| Arc::ptr_eq(other, member)) {
             return Err(error);
         }
         log::error!("{error}: {} goes on without this member", self.info.name);
@@ -223,26 +234,30 @@ impl Mirror {
     }
 
     /// Returns the member to read `offset` from, other than those in `tried`.
-    fn nearest(&self, offset: u64, tried: &[usize]) -> Option<(usize, Arc<Member>)> {
-        let in_order = self.unequal.load(Ordering::Acquire);
-        self.whole().into_iter().filter(|(n, _)| !tried.contains(n)).min_by_key(|(n, member)| {
+    fn nearest(&self, offset: u64, tried: &[Arc<Member>]) -> Option<Arc<Member>> {
+        let is_new = |member: &Arc<Member>| !tried.iter().any(|other| Arc::ptr_eq(other, member));
+        let mut members = self.whole().into_iter().filter(is_new);
+        if self.unequal.load(Ordering::Acquire) {
+            return members.next();
+        }
+        members.min_by_key(|member| {
             let (busy, head) = (member.busy.load(Ordering::Relaxed), member.head.load(Ordering::Relaxed));
-            if in_order { (*n, 0) } else { (busy, head.abs_diff(offset)) }
+            (busy, head.abs_diff(offset))
         })
     }
 
     /// Reads from the other members until one succeeds.
-    fn read_another(&self, offset: u64, len: usize, first: usize, failed: Error) -> Result<AlignedBuf> {
+    fn read_another(&self, offset: u64, len: usize, first: Arc<Member>, failed: Error) -> Result<AlignedBuf> {
         let mut tried = vec![first];
         let mut failure = failed;
-        while let Some((n, member)) = self.nearest(offset, &tried) {
+        while let Some(member) = self.nearest(offset, &tried) {
             log::warn!("{failure}: reading another member of {}", self.info.name);
             let request = Request { op: Op::Read, offset, buf: AlignedBuf::zeroed(len) };
             match member.start(request).and_then(|ticket| member.finish(ticket)) {
                 Ok(buf) => return Ok(buf),
                 Err(error) => failure = error,
             }
-            tried.push(n);
+            tried.push(member);
         }
         Err(failure)
     }
@@ -261,9 +276,8 @@ impl Mirror {
         self.moved.notify_all();
     }
 
-    /// Calls `work` for each piece of the mirror, while no write overlaps it.
-    fn each_piece(&self, mut work: impl FnMut(u64, usize) -> Result<()>) -> Result<()> {
-        let mut at = 0;
+    /// Calls `work` for each piece of the mirror from byte `at` on, while no write overlaps it.
+    fn each_piece(&self, mut at: u64, mut work: impl FnMut(u64, usize) -> Result<()>) -> Result<()> {
         while at < self.info.size_bytes {
             let len = usize::try_from(self.info.size_bytes - at).unwrap_or(PIECE).min(PIECE);
             let piece = at..at + len as u64;
@@ -282,78 +296,112 @@ impl Mirror {
         Ok(())
     }
 
-    /// Fills member `n`, which is lost, from the others, on `device`: the same one or its
-    /// replacement. Then compares all of it with another member. Calls `progress` with the bytes
-    /// that are done, of twice the size, and `restored` when the member has everything, which must
-    /// record durably that it is no longer lost. The mirror can be used meanwhile.
+    /// Fills `device` from the members, compares all of it with them, and makes it a member: the
+    /// last one. A member whose number is `replaced` is left out from then on. The first `done`
+    /// bytes, whole pieces, are there already: a former rebuilding ended after them, and nothing was
+    /// written since without this member. The mirror can be used meanwhile.
+    ///
+    /// `progress` is called with the bytes that are done, of twice the size. `restored` is called
+    /// when the member has everything; it must record durably that it has.
     ///
     /// # Errors
-    /// Those of the devices and of `restored`, and [`Error::Unusable`] if the member is too small,
-    /// is not lost, or does not return what was written. It stays lost then.
+    /// Those of the devices and of the two functions, and [`Error::Unusable`] if the device is too
+    /// small, another one is being rebuilt, or it does not return what was written. Nothing has
+    /// changed then.
     pub fn rebuild(
         &self,
-        n: usize,
         device: &Arc<dyn Device>,
+        replaced: Option<usize>,
+        done: u64,
         progress: &mut dyn FnMut(u64) -> Result<()>,
         restored: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        let unusable =
-            |reason: &str| Error::Unusable { device: device.info().name.clone(), reason: reason.to_owned() };
         let info = device.info();
+        let unusable =
+            |reason: &str| Error::Unusable { device: info.name.clone(), reason: reason.to_owned() };
         if info.size_bytes < self.info.size_bytes || info.sector_bytes > self.info.sector_bytes {
             return Err(unusable("too small, or its sectors are too large, for this mirror"));
         }
         let member = Member::new(device.clone(), Condition::Rebuilding);
         {
-            let mut members = self.members.write();
-            if members.get(n).is_none_or(|member| member.condition() != Condition::Lost) {
-                return Err(unusable("the member that it replaces is not lost"));
+            let mut rebuilt = self.rebuilt.write();
+            if rebuilt.is_some() {
+                return Err(unusable("another member is being rebuilt"));
             }
-            members[n] = member.clone();
+            *rebuilt = Some(member.clone());
         }
-        let filled = self.fill(n, device, progress).and_then(|()| {
+        let filled = self.fill(device, done, progress).and_then(|()| {
             // A later failure of the member is a loss, and waits for this lock.
-            let _one = self.losses.lock();
+            let mut losses = self.losses.lock();
+            self.record(&mut losses)?;
             if member.condition() != Condition::Rebuilding {
                 return Err(unusable("a write to it has failed"));
             }
             restored()?;
             member.set(Condition::Whole);
+            let mut members = self.members.write();
+            if let Some(n) = replaced {
+                members.remove(n);
+            }
+            members.push(member.clone());
             Ok(())
         });
         if filled.is_err() {
             member.set(Condition::Lost);
         }
+        *self.rebuilt.write() = None;
         filled
     }
 
     /// Copies everything to a member that is being rebuilt, and compares it.
     fn fill(
         &self,
-        n: usize,
         device: &Arc<dyn Device>,
+        done: u64,
         progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<()> {
         let read = |at, len| {
             let buf = AlignedBuf::zeroed(len);
             self.submit(Request { op: Op::Read, offset: at, buf }).and_then(|ticket| self.wait(ticket))
         };
-        self.each_piece(|at, len| {
+        self.each_piece(done, |at, len| {
             device.write_at(at, &read(at, len)?)?;
             progress(at + len as u64)
         })?;
         device.flush()?;
         let mut bytes = AlignedBuf::zeroed(PIECE);
-        self.each_piece(|at, len| {
+        self.each_piece(0, |at, len| {
             device.read_at(at, &mut bytes[..len])?;
             if read(at, len)?[..] != bytes[..len] {
-                let what = format!("comparing {len} bytes at {at} of member {n}");
                 let differs = std::io::Error::other("it does not return what was written");
-                return Err(Error::io(&device.info().name, what, differs));
+                return Err(Error::io(
+                    &device.info().name,
+                    format!("comparing {len} bytes at {at}"),
+                    differs,
+                ));
             }
             progress(self.info.size_bytes + at + len as u64)
         })?;
         device.flush()
+    }
+
+    /// Leaves out member `n` from now on. `recorded` is called before; it must record durably that
+    /// the member is not needed.
+    ///
+    /// # Errors
+    /// Those of `recorded`, and [`Error::Unusable`] if no other member is whole.
+    pub fn remove(&self, n: usize, recorded: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut losses = self.losses.lock();
+        self.record(&mut losses)?;
+        let mut members = self.members.write();
+        let others = members.iter().enumerate().filter(|(other, _)| *other != n);
+        if n >= members.len() || others.into_iter().all(|(_, other)| other.condition() != Condition::Whole) {
+            let reason = "no other copy is whole".to_owned();
+            return Err(Error::Unusable { device: self.info.name.clone(), reason });
+        }
+        recorded()?;
+        members.remove(n);
+        Ok(())
     }
 
     /// Reads all members that are whole, compares them with the first, and writes what the first
@@ -364,7 +412,7 @@ impl Mirror {
     /// Those of the devices, if no member can be read or one can no longer be written.
     pub fn scrub(&self, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<Scrubbed> {
         let mut done = Scrubbed::default();
-        self.each_piece(|at, len| {
+        self.each_piece(0, |at, len| {
             self.scrub_piece(at, len, &mut done)?;
             progress(at + len as u64)
         })?;
@@ -375,7 +423,7 @@ impl Mirror {
     fn scrub_piece(&self, at: u64, len: usize, done: &mut Scrubbed) -> Result<()> {
         let members = self.whole();
         let mut copies = Vec::new();
-        for (_, member) in &members {
+        for member in &members {
             let mut bytes = AlignedBuf::zeroed(len);
             copies.push(member.device.read_at(at, &mut bytes).map(|()| bytes));
         }
@@ -383,15 +431,15 @@ impl Mirror {
         let Some(good) = copies.iter().find_map(|copy| copy.as_ref().ok()) else {
             return copies.pop().map_or(Ok(()), |copy| copy.map(drop));
         };
-        for ((n, member), copy) in members.iter().zip(&copies) {
+        for (member, copy) in members.iter().zip(&copies) {
             match copy {
                 Ok(bytes) if bytes[..] == good[..] => continue,
                 Ok(_) => done.differed += 1,
                 Err(_) => done.unreadable += 1,
             }
-            log::warn!("{}: {len} bytes at {at} of member {n} are written again", self.info.name);
+            log::warn!("{}: {len} bytes at {at} are written again", member.device.info().name);
             if let Err(error) = member.device.write_at(at, good) {
-                self.lose(*n, member, error)?;
+                self.lose(member, error)?;
             }
         }
         Ok(())
@@ -429,16 +477,16 @@ impl Device for Mirror {
                     device: self.info.name.clone(),
                     reason: "all its members are lost".into(),
                 };
-                let (n, member) = self.nearest(offset, &[]).ok_or_else(gone)?;
+                let member = self.nearest(offset, &[]).ok_or_else(gone)?;
                 let ticket = member.start(Request { op, offset, buf });
-                vec![(n, member, ticket)]
+                vec![(member, ticket)]
             }
             Op::Write => {
                 self.enter_write(id, offset..offset + len as u64);
-                let copy = |(n, member): (usize, Arc<Member>)| {
+                let copy = |member: Arc<Member>| {
                     let buf = AlignedBuf::from(&buf[..]);
                     let ticket = member.start(Request { op, offset, buf });
-                    (n, member, ticket)
+                    (member, ticket)
                 };
                 self.written().into_iter().map(copy).collect()
             }
@@ -453,12 +501,14 @@ impl Device for Mirror {
             transfer.expect("each ticket is waited for once, on its device");
         let mut buf = None;
         let mut result = Ok(());
-        for (n, member, started) in tickets {
+        for (member, started) in tickets {
             match (op, started.and_then(|ticket| member.finish(ticket))) {
                 (_, Ok(done)) => buf = Some(done),
-                (Op::Read, Err(error)) => buf = Some(self.read_another(offset, len, n, error)?),
+                (Op::Read, Err(error)) => {
+                    buf = Some(self.read_another(offset, len, member, error)?);
+                }
                 // The other members are still waited for.
-                (Op::Write, Err(error)) => result = result.and(self.lose(n, &member, error)),
+                (Op::Write, Err(error)) => result = result.and(self.lose(&member, error)),
             }
         }
         if op == Op::Write {
@@ -472,10 +522,10 @@ impl Device for Mirror {
 
     fn flush(&self) -> Result<()> {
         let mut flushed = 0;
-        for (n, member) in self.written() {
+        for member in self.written() {
             match member.device.flush() {
                 Ok(()) => flushed += usize::from(member.condition() == Condition::Whole),
-                Err(error) => self.lose(n, &member, error)?,
+                Err(error) => self.lose(&member, error)?,
             }
         }
         self.all_recorded()?;
@@ -485,7 +535,7 @@ impl Device for Mirror {
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.info.check(Op::Write, offset, usize::try_from(len).unwrap_or(usize::MAX))?;
-        self.written().iter().try_for_each(|(_, member)| member.device.discard(offset, len))
+        self.written().iter().try_for_each(|member| member.device.discard(offset, len))
     }
 }
 
@@ -658,7 +708,7 @@ mod tests {
                 last = done;
                 Ok(())
             };
-            mirror.rebuild(1, &new, &mut progress, restored).unwrap();
+            mirror.rebuild(&new, Some(1), 0, &mut progress, restored).unwrap();
             assert!(recorded.load(Ordering::Relaxed));
             assert_eq!(last, 2 * SIZE);
             stop.store(true, Ordering::Relaxed);
@@ -678,19 +728,67 @@ mod tests {
         let Fixture { members, mirror, noted } = three();
         members[1].1.store(true, Ordering::Relaxed);
         mirror.write_at(0, &[1; 512]).unwrap();
+        mirror.write_at(SIZE - 512, &[1; 512]).unwrap();
         let again: Arc<dyn Device> = members[1].clone();
         let restored = || unreachable!("it was not restored");
-        assert!(mirror.rebuild(1, &again, &mut |_| Ok(()), restored).is_err());
+        assert!(mirror.rebuild(&again, Some(1), 0, &mut |_| Ok(()), restored).is_err());
         let small: Arc<dyn Device> = Arc::new(MemoryDevice::new(SIZE / 2));
-        assert!(mirror.rebuild(1, &small, &mut |_| Ok(()), restored).is_err());
+        assert!(mirror.rebuild(&small, Some(1), 0, &mut |_| Ok(()), restored).is_err());
         let lies: Arc<dyn Device> = Arc::new(Forgetful(MemoryDevice::new(SIZE)));
-        let error = mirror.rebuild(1, &lies, &mut |_| Ok(()), restored).unwrap_err();
+        let error = mirror.rebuild(&lies, Some(1), 0, &mut |_| Ok(()), restored).unwrap_err();
         assert!(error.to_string().contains("does not return what was written"), "{error}");
         assert_eq!(mirror.conditions()[1], Condition::Lost);
-        let whole: Arc<dyn Device> = Arc::new(MemoryDevice::new(SIZE));
-        assert!(mirror.rebuild(0, &whole, &mut |_| Ok(()), restored).is_err(), "it is not lost");
         mirror.write_at(0, &[2; 512]).unwrap();
         assert_eq!(*noted.0.lock(), [1]);
+    }
+
+    /// Promise: a whole member can be replaced or removed, but not the last one; and what is lost
+    /// afterwards is recorded under its new number.
+    #[test]
+    fn members_are_replaced_and_removed() {
+        let Fixture { members, mirror, noted } = three();
+        mirror.write_at(0, &[1; 512]).unwrap();
+        let new: Arc<dyn Device> = Arc::new(MemoryDevice::new(SIZE));
+        mirror.rebuild(&new, Some(0), 0, &mut |_| Ok(()), || Ok(())).unwrap();
+        mirror.remove(0, || Ok(())).unwrap();
+        // Left are the third and the new one.
+        mirror.write_at(0, &[2; 512]).unwrap();
+        let first = |device: &dyn Device| {
+            let mut bytes = [0; 512];
+            device.read_at(0, &mut bytes).unwrap();
+            bytes[0]
+        };
+        assert_eq!([&*members[0], &*members[1], &*members[2]].map(|m| first(m)), [1, 1, 2]);
+        assert_eq!(first(&*new), 2);
+        members[2].1.store(true, Ordering::Relaxed);
+        mirror.write_at(0, &[3; 512]).unwrap();
+        assert_eq!(*noted.0.lock(), [0]);
+        assert!(mirror.remove(1, || unreachable!("it is the last one")).is_err());
+        mirror.remove(0, || Ok(())).unwrap();
+        assert_eq!(mirror.conditions(), [Condition::Whole]);
+    }
+
+    /// Promise: a rebuilding that goes on after an interruption copies only what is missing, and
+    /// still compares everything.
+    #[test]
+    fn a_rebuilding_goes_on() {
+        let Fixture { mirror, .. } = three();
+        mirror.write_at(0, &[1; 512]).unwrap();
+        let new: Arc<dyn Device> = Arc::new(MemoryDevice::new(SIZE));
+        let mut stop = |done| {
+            let enough = std::io::Error::from(std::io::ErrorKind::Interrupted);
+            if done < SIZE / 2 { Ok(()) } else { Err(Error::io("test", "stopping", enough)) }
+        };
+        let unreachable = || unreachable!("it was stopped");
+        assert!(mirror.rebuild(&new, None, 0, &mut stop, unreachable).is_err());
+        let mut all = Vec::new();
+        let mut progress = |done| {
+            all.push(done);
+            Ok(())
+        };
+        mirror.rebuild(&new, None, SIZE / 2, &mut progress, || Ok(())).unwrap();
+        assert_eq!(all.len() as u64 * PIECE as u64, SIZE + SIZE / 2);
+        assert_eq!(mirror.conditions(), [Condition::Whole; 4]);
     }
 
     /// A device that forgets what is written to its second half.

@@ -20,6 +20,7 @@ mod volume;
 pub use format::label::{Area, Label, Parameters, Role};
 pub use format::layout::Layout;
 pub use set::labels::{is_member, read_label};
+pub use set::manage::{Progress, Report};
 pub use set::members::Set;
 pub use set::places::{Place, read_places};
 pub use tree::mount::{Mfs, OpenOptions};

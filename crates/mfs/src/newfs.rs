@@ -133,9 +133,14 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
             }
             let copy = others().filter(|area| area.index == index).count();
             let copy = u32::try_from(copy).unwrap_or(u32::MAX);
-            areas.push(Area { role, index, copy, member_id, offset, len, lost: false });
+            areas.push(Area { role, index, copy, member_id, offset, len, lost: false, filling: None });
             offset += len;
         }
+    }
+    let lens: Vec<_> = areas.iter().map(|area| (area.role, area.index, area.len)).collect();
+    for area in &mut areas {
+        let copies = lens.iter().filter(|(role, index, _)| (*role, *index) == (area.role, area.index));
+        area.len = copies.map(|(_, _, len)| *len).min().unwrap_or(area.len);
     }
     for role in [Role::Control, Role::Data, Role::Log] {
         if areas.iter().all(|area| area.role != role) {

@@ -74,9 +74,9 @@ fn read(fs: &Mfs, name: &str) -> spindle_vfs::Result<Vec<u8>> {
 #[test]
 fn a_member_of_an_earlier_moment_is_left_out() {
     let members = new_set();
-    write(&members, 10, "first", &[1; 200_000]);
+    write(&members, 10, "first", &vec![1; 200_000]);
     let earlier = copies(&members);
-    write(&members, 20, "second", &[2; 200_000]);
+    write(&members, 20, "second", &vec![2; 200_000]);
     for (n, (role, _)) in ROLES.iter().enumerate() {
         let mut mixed = copies(&members);
         mixed[n] = Arc::new(earlier[n].branch());
@@ -129,7 +129,7 @@ fn without_a_part_of_data_storage_the_rest_can_be_read() {
     let node = NewNode::new(FileKind::Regular, 0o644);
     for n in 0..40 {
         let attr = fs.create(fs.root(), format!("{n}").as_bytes(), &node, BY).unwrap();
-        fs.write(attr.ino, 0, &[n; 20_000], BY).unwrap();
+        fs.write(attr.ino, 0, &vec![n; 20_000], BY).unwrap();
         fs.forget(attr.ino, 1);
     }
     fs.unmount().unwrap();

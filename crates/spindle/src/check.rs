@@ -154,7 +154,7 @@ fn check_set(spec: &Spec, options: &Options, phase: &mut dyn FnMut(&dyn fmt::Dis
         // A mount replays the log.
         image::Image::open(spec, &image::OpenOptions::read_write())?.unmount()?;
     }
-    let set = open_set(spec, &open_device(spec)?, &image::OpenOptions::read_only())?;
+    let set = open_set(spec, &image::OpenOptions::read_only())?;
     Ok(Checked::Mfs(spindle_mfs::check::check(&set, options.limit, &mut |now| phase(&now))?))
 }
 

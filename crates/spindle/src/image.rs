@@ -174,7 +174,9 @@ impl Image {
                 Ok(Self { fs: Arc::new(ffs), family: Family::Ffs, objections, log_notes })
             }
             Found::Mfs(_) => {
-                let set = open_set(spec, &device, options)?;
+                // It is opened again, with the others.
+                drop(device);
+                let set = open_set(spec, options)?;
                 let mfs_options =
                     spindle_mfs::OpenOptions { read_only: options.read_only, atime: options.atime, cache };
                 let mfs = Mfs::open(&set, clock, &mfs_options)?;
@@ -286,22 +288,27 @@ fn open_with(spec: &Spec, options: &OpenOptions, lock: bool) -> Result<Arc<dyn D
     }
 }
 
-/// Finds and opens the other members of the set that the device of `spec` belongs to. Warns of
-/// copies that are lost.
-pub(crate) fn open_set(spec: &Spec, device: &Arc<dyn Device>, options: &OpenOptions) -> Result<Set> {
-    let found = set::find(spec)?;
-    let named = spec.path.canonicalize().unwrap_or_else(|_| spec.path.clone());
-    let mut locked = vec![named.clone()];
-    let mut devices = Vec::new();
-    for FoundMember { spec: member, .. } in &found {
-        if member.path == named && member.part == spec.part {
-            devices.push(device.clone());
-            continue;
-        }
-        let lock = !locked.contains(&member.path);
-        devices.push(open_with(member, options, lock)?);
-        locked.push(member.path.clone());
+/// Opens the members of a set as the options say. Several partitions of a disk share its lock.
+pub(crate) fn open_members(
+    found: Vec<FoundMember>,
+    options: &OpenOptions,
+) -> Result<Vec<(FoundMember, Arc<dyn Device>)>> {
+    let mut locked: Vec<std::path::PathBuf> = Vec::new();
+    let mut members = Vec::new();
+    for member in found {
+        let lock = !locked.contains(&member.spec.path);
+        let device = open_with(&member.spec, options, lock)?;
+        locked.push(member.spec.path.clone());
+        members.push((member, device));
     }
+    Ok(members)
+}
+
+/// Finds and opens all members of the set that `spec` is a member of. Warns of copies that are
+/// lost.
+pub(crate) fn open_set(spec: &Spec, options: &OpenOptions) -> Result<Set> {
+    let members = open_members(set::find(spec)?, options)?;
+    let devices: Vec<_> = members.into_iter().map(|(_, device)| device).collect();
     let set = Set::open(&devices)?;
     for area in set.label.areas.iter().filter(|area| area.lost) {
         let spindle_mfs::Area { role, index, copy, .. } = area;

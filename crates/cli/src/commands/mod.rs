@@ -11,6 +11,7 @@ mod lab;
 mod ln;
 mod ls;
 mod man;
+mod mfs;
 mod mkdir;
 mod mount;
 mod mv;
@@ -31,8 +32,8 @@ use std::process::ExitCode;
 ///
 /// Spindle creates, mounts, checks, fills and reads the file systems of the BSDs and Solaris: UFS1
 /// and UFS2, in either byte order, in files, on block devices, and in partitions of them. It also
-/// handles the older file systems of V7, 32V, 4.1BSD and System V. Most commands need neither a
-/// mount nor root.
+/// handles the older file systems of V7, 32V, 4.1BSD and System V, and a file system of its own over
+/// several unlike devices, the multi-structured one. Most commands need neither a mount nor root.
 ///
 /// An image is named by its path, followed by @ and the name of a partition if it has partitions:
 /// disk.img, disk.img@s1a, /dev/sdb@p2, disk.img@offset=1048576. "spindle info" lists the
@@ -77,6 +78,7 @@ pub enum Command {
     Umount(umount::Args),
     Fsck(fsck::Args),
     Tunefs(Box<tunefs::Args>),
+    Mfs(mfs::Args),
     Ls(ls::Args),
     Cat(cat::Args),
     Stat(stat::Args),
@@ -104,6 +106,7 @@ impl Command {
             Self::Umount(args) => umount::run(args),
             Self::Fsck(args) => fsck::run(args),
             Self::Tunefs(args) => tunefs::run(args),
+            Self::Mfs(args) => mfs::run(args),
             Self::Ls(args) => ls::run(args),
             Self::Cat(args) => cat::run(args),
             Self::Stat(args) => stat::run(args),

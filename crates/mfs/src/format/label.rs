@@ -85,8 +85,9 @@ structure! {
         24 offset: u64,
         /// Its length in bytes.
         32 len: u64,
-        /// 1 if it is lost: its contents are out of date.
-        40 lost: u32,
+        /// 0 if it is whole, 1 if it is lost: its contents are out of date. From 2 on: it is a new
+        /// copy that is being filled, and has two megabytes less than that.
+        40 state: u32,
         /// Position among the copies of the same part.
         44 copy: u32,
     }
@@ -135,10 +136,23 @@ pub struct Area {
     pub member_id: [u8; 16],
     /// Byte of the member at which it begins.
     pub offset: u64,
-    /// Its length in bytes.
+    /// Its length in bytes, the same for all copies of a part.
     pub len: u64,
-    /// True if its contents are out of date.
+    /// True if its contents are out of date, or not all there yet.
     pub lost: bool,
+    /// The megabytes that a new copy has that is being filled. Its number is the last one of its
+    /// part.
+    pub filling: Option<u32>,
+}
+
+impl Area {
+    const fn state(&self) -> u32 {
+        match (self.lost, self.filling) {
+            (false, _) => 0,
+            (true, None) => 1,
+            (true, Some(megabytes)) => megabytes.saturating_add(2),
+        }
+    }
 }
 
 /// The parameters that a set was made with, in bytes and blocks.
@@ -244,12 +258,13 @@ impl Label {
                 member_id: area.member_id,
                 offset: area.offset,
                 len: area.len,
-                lost: area.lost != 0,
+                lost: area.state != 0,
+                filling: area.state.checked_sub(2),
                 copy: area.copy,
             });
         }
         if !is_complete(&areas) {
-            return damaged("its table has gaps".into());
+            return damaged("its table has gaps, or copies of different lengths".into());
         }
         let parameters = Parameters {
             block_bytes: disk.block_bytes,
@@ -311,7 +326,7 @@ impl Label {
                 member_id: area.member_id,
                 offset: area.offset,
                 len: area.len,
-                lost: area.lost.into(),
+                state: area.state(),
                 copy: area.copy,
             };
             disk.encode(&mut bytes[TABLE + n * DiskArea::SIZE..], Endian::Little);
@@ -328,11 +343,11 @@ impl Label {
         areas.chunk_by(|a, b| a.index == b.index).map(<[_]>::to_vec).collect()
     }
 
-    /// Returns the usable bytes of each part of a role's storage: those of its smallest copy.
+    /// Returns the bytes of each part of a role's storage. They never change, as places depend on
+    /// them.
     #[must_use]
     pub fn part_bytes(&self, role: Role) -> Vec<u64> {
-        let least = |copies: Vec<&Area>| copies.iter().map(|area| area.len).min().unwrap_or(0);
-        self.parts(role).into_iter().map(least).collect()
+        self.parts(role).into_iter().map(|copies| copies[0].len).collect()
     }
 
     /// Returns true if the other label of the same set is not newer than this one.
@@ -345,6 +360,14 @@ impl Label {
     #[must_use]
     pub fn is_useless(&self, member_id: [u8; 16]) -> bool {
         self.areas.iter().filter(|area| area.member_id == member_id).all(|area| area.lost)
+    }
+
+    /// Takes an area out of the table; the copies of its part behind it move up.
+    pub(crate) fn drop_area(&mut self, area: &Area) {
+        let of_part = |other: &Area| (other.role, other.index) == (area.role, area.index);
+        self.areas.retain(|other| !(of_part(other) && other.copy == area.copy));
+        let behind = self.areas.iter_mut().filter(|other| of_part(other) && other.copy > area.copy);
+        behind.for_each(|other| other.copy -= 1);
     }
 
     /// Returns true if there is another copy of everything that a member has.
@@ -374,16 +397,17 @@ impl Label {
     }
 }
 
-/// Returns true if the parts of each role, and the copies of each part, are numbered from 0.
+/// Returns true if the parts of each role, and the copies of each part, are numbered from 0, and the
+/// copies of a part are equally long.
 fn is_complete(areas: &[Area]) -> bool {
     Role::ALL.iter().all(|role| {
         let mut places: Vec<_> =
-            areas.iter().filter(|a| a.role == *role).map(|a| (a.index, a.copy)).collect();
+            areas.iter().filter(|a| a.role == *role).map(|a| (a.index, a.copy, a.len)).collect();
         places.sort_unstable();
-        let follows = |pair: &[(u32, u32)]| {
-            let ((index, copy), next) = (pair[0], pair[1]);
-            next == (index, copy.saturating_add(1)) || next == (index.saturating_add(1), 0)
+        let follows = |pair: &[(u32, u32, u64)]| {
+            let ((index, copy, len), next) = (pair[0], pair[1]);
+            next == (index, copy.saturating_add(1), len) || (next.0, next.1) == (index.saturating_add(1), 0)
         };
-        places.first() == Some(&(0, 0)) && places.windows(2).all(follows)
+        places.first().is_some_and(|first| (first.0, first.1) == (0, 0)) && places.windows(2).all(follows)
     })
 }

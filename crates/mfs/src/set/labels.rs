@@ -100,6 +100,11 @@ impl Labels {
         self.members.lock().insert(member_id, device);
     }
 
+    /// Returns the device of a member that the label no longer has, and does not use it any more.
+    pub(crate) fn remove_member(&self, member_id: [u8; 16]) -> Option<Arc<dyn Device>> {
+        self.members.lock().remove(&member_id)
+    }
+
     /// Changes the label of all members, durably. A member that cannot be written is recorded as
     /// lost too, if there is another copy of all that it has.
     ///

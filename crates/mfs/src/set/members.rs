@@ -94,11 +94,11 @@ fn choose(devices: &[Arc<dyn Device>], labels: &[Label], newest: &Label) -> Resu
 
 /// Puts a part together from those of its copies that are there.
 fn assemble_part(members: &Members, copies: &[&Area], labels: &Arc<Labels>) -> Result<Part> {
-    let Area { role, index, .. } = *copies[0];
-    let len = copies.iter().map(|area| area.len).min().unwrap_or(0);
+    let Area { role, index, len, .. } = *copies[0];
     let mut devices: Vec<Arc<dyn Device>> = Vec::new();
     let (mut lost, mut missing) = (Vec::new(), Vec::new());
-    for area in copies {
+    // A new copy that is being filled is the last one, and no copy yet.
+    for area in copies.iter().filter(|area| area.filling.is_none()) {
         let name = format!("{role} {index}.{}", area.copy);
         if let Some(device) = members.get(&area.member_id) {
             let name = format!("{} ({name})", device.info().name);
@@ -153,13 +153,12 @@ impl Set {
             let mut devices: Vec<Arc<dyn Device>> = Vec::new();
             for copies in label.parts(role) {
                 let part = assemble_part(&members, &copies, &labels)?;
-                let len = copies.iter().map(|area| area.len).min().unwrap_or(0);
                 match &part.mirror {
                     Some(mirror) => devices.push(mirror.clone()),
                     None if role == Role::Data => {
                         let name = format!("data storage {}", part.index);
                         unavailable.push(name.clone());
-                        devices.push(Arc::new(Missing::new(&name, len)));
+                        devices.push(Arc::new(Missing::new(&name, copies[0].len)));
                     }
                     None => {
                         let what = format!("{role} storage {} is missing", part.index);
@@ -198,10 +197,19 @@ impl Set {
     /// # Errors
     /// Device errors.
     pub(crate) fn begin_writing(&self, now: Timestamp, was_in_use: bool) -> Result<()> {
+        self.begin(now, was_in_use, true)
+    }
+
+    /// Does the same; what copies that are being filled have stays valid unless files are written.
+    pub(super) fn begin(&self, now: Timestamp, was_in_use: bool, writes_files: bool) -> Result<()> {
         let is_unequal = was_in_use && self.parts.iter().any(|p| p.role == Role::Data && p.is_mirrored());
         self.labels.change(|label| {
             label.opened = now.secs.saturating_mul(1_000_000_000).saturating_add(now.nanos.into());
             label.unequal |= is_unequal;
+            if writes_files {
+                let filling = label.areas.iter_mut().filter_map(|area| area.filling.as_mut());
+                filling.for_each(|megabytes| *megabytes = 0);
+            }
             for Part { role, index, missing, .. } in &self.parts {
                 for area in &mut label.areas {
                     if area.role == *role && area.index == *index && missing.contains(&area.copy) {

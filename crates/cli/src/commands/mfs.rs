@@ -1,0 +1,227 @@
+//! `spindle mfs`: the members of a multi-structured file system.
+
+use crate::commands::info::mfs::show;
+use crate::error::{Context, Result};
+use crate::interrupt;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::text;
+use clap::ValueEnum;
+use serde::Serialize;
+use spindle::partition;
+use spindle::set::{self, NewDevice, Role, Status};
+use spindle_device::Spec;
+use spindle_report::number;
+use std::process::ExitCode;
+
+/// Show and change the members of a multi-structured file system
+///
+/// The set is named by any of its members; the others are found in the same directory, where they
+/// were when the set was last used, and among the block devices. All commands but status need the
+/// set unmounted; they replay its log first. A change can be interrupted, and goes on when it is
+/// given again.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "EXIT CODES
+    0  done; status: the set is whole; scrub: nothing differed, and the check found no problem
+    1  failed; status: a member is missing, lost or out of date; scrub: it mended something
+    4  scrub: the check found problems
+
+EXAMPLES
+    spindle mfs status /dev/sdb
+    spindle mfs replace d0.img d1.img new.img -s 2g
+    spindle mfs replace c0.img 3f2a90c1 /dev/sdd       a member that is gone, by its identity
+    spindle mfs add c0.img control new-copy.img -s 1g
+    spindle mfs add c0.img data:1 copy-of-d1.img -s 2g
+    spindle mfs scrub c0.img")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    /// Show the members of a set and the state of each
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Any member
+        #[arg(value_name = "MEMBER")]
+        member: String,
+    },
+    /// Give what a member has to a new one, and leave out the old one
+    ///
+    /// The contents come from the other copies, or from the old member if it can be read. The new
+    /// member is compared with what was copied before the old one is left out.
+    Replace {
+        #[command(flatten)]
+        new: NewArgs,
+        /// Any member
+        #[arg(value_name = "MEMBER")]
+        member: String,
+        /// The old member: its path, or, if it is missing, the identity that status shows
+        #[arg(value_name = "OLD")]
+        old: String,
+        /// The file, block device or partition that takes its place
+        #[arg(value_name = "NEW")]
+        device: String,
+    },
+    /// Add a copy of control, data or log storage
+    Add {
+        #[command(flatten)]
+        new: NewArgs,
+        /// Any member
+        #[arg(value_name = "MEMBER")]
+        member: String,
+        /// What the copy is of: control, data:N or log:N
+        #[arg(value_name = "STORAGE", value_parser = parse_storage)]
+        storage: (Role, u32),
+        /// The file, block device or partition that gets the copy
+        #[arg(value_name = "NEW")]
+        device: String,
+    },
+    /// Leave out a member of whose storage there are other copies
+    Remove {
+        /// Any member
+        #[arg(value_name = "MEMBER")]
+        member: String,
+        /// The member to leave out: its path, or, if it is missing, the identity that status shows
+        #[arg(value_name = "OLD")]
+        old: String,
+    },
+    /// Read everything, compare all copies, mend what differs, and check the file system
+    Scrub {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Any member
+        #[arg(value_name = "MEMBER")]
+        member: String,
+    },
+}
+
+/// Options of a new member.
+#[derive(clap::Args, Clone, Copy, Debug)]
+struct NewArgs {
+    /// Size of a new file
+    #[arg(short = 's', long, value_name = "SIZE", value_parser = text::parse_bytes)]
+    size: Option<u64>,
+    /// Overwrite an existing file system or partition table
+    #[arg(long)]
+    force: bool,
+}
+
+impl From<NewArgs> for NewDevice {
+    fn from(args: NewArgs) -> Self {
+        Self { size: args.size, force: args.force }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum RoleName {
+    Control,
+    Data,
+    Log,
+}
+
+fn parse_storage(text: &str) -> Result<(Role, u32), String> {
+    let (name, index) = text.split_once(':').unwrap_or((text, "0"));
+    let role = match RoleName::from_str(name, false)? {
+        RoleName::Control => Role::Control,
+        RoleName::Data => Role::Data,
+        RoleName::Log => Role::Log,
+    };
+    match index.parse() {
+        Ok(index) => Ok((role, index)),
+        Err(_) => Err("give control, data:N or log:N".into()),
+    }
+}
+
+/// Exit code of a state that is not as it should be.
+const NOT_WHOLE: u8 = 1;
+/// Exit code of problems that the check has found.
+const PROBLEMS: u8 = 4;
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    if !matches!(args.command, Command::Status { .. }) {
+        interrupt::watch()?;
+    }
+    let bar = Progress::of_fraction("copying");
+    let mut report = |progress: set::Progress| {
+        let part = u128::from(progress.done) * 1000 / u128::from(progress.total.max(1));
+        bar.set(u64::try_from(part).unwrap_or(1000), &number::bytes(progress.done));
+        interrupt::check()
+    };
+    match &args.command {
+        Command::Status { json, member } => return status(member, *json),
+        Command::Replace { new, member, old, device } => {
+            let new_member = Spec::parse(device)?;
+            set::replace(&named(member)?, old, &new_member, (*new).into(), &mut report)?;
+        }
+        Command::Add { new, member, storage, device } => {
+            let new_member = Spec::parse(device)?;
+            set::add(&named(member)?, *storage, &new_member, (*new).into(), &mut report)?;
+        }
+        Command::Remove { member, old } => set::remove(&named(member)?, old)?,
+        Command::Scrub { json, member } => {
+            let spec = named(member)?;
+            let found = set::scrub(&spec, &mut report, &mut |_| ())?;
+            return scrubbed(member, &found, *json);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn named(member: &str) -> Result<Spec> {
+    Ok(partition::find(member)?)
+}
+
+fn status(member: &str, json: bool) -> Result<ExitCode> {
+    let status: Status = set::status(&named(member)?).context(member)?;
+    let mut out = Output::stdout();
+    if json {
+        out.json(&status)?;
+    } else {
+        show(&mut out, &status)?;
+    }
+    out.finish()?;
+    Ok(if status.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(NOT_WHOLE) })
+}
+
+/// The outcome of a scrub, as JSON.
+#[derive(Serialize)]
+struct Scrubbed<'a> {
+    bytes: u64,
+    differed: u64,
+    unreadable: u64,
+    check: &'a spindle::check::MfsReport,
+}
+
+fn scrubbed(member: &str, found: &set::ScrubReport, json: bool) -> Result<ExitCode> {
+    let copies = found.copies;
+    let mut out = Output::stdout();
+    if json {
+        let (bytes, differed, unreadable) = (copies.bytes, copies.differed, copies.unreadable);
+        out.json(&Scrubbed { bytes, differed, unreadable, check: &found.check })?;
+    } else {
+        out.line(format!("{member}: read {}", number::bytes(copies.bytes)))?;
+        if copies.differed + copies.unreadable > 0 {
+            out.line(format!(
+                "{member}: {} megabytes of copies differed and {} could not be read; all are written again",
+                copies.differed, copies.unreadable
+            ))?;
+        }
+        out.line(match found.check.damages {
+            0 => format!("{member}: no problems found"),
+            n => format!("{member}: {n} problem(s) found; see spindle fsck"),
+        })?;
+    }
+    out.finish()?;
+    let is_clean = found.check.is_clean();
+    if !is_clean {
+        return Ok(ExitCode::from(PROBLEMS));
+    }
+    let equal = copies.differed + copies.unreadable == 0;
+    Ok(if equal { ExitCode::SUCCESS } else { ExitCode::from(NOT_WHOLE) })
+}

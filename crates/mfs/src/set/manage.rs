@@ -1,0 +1,271 @@
+//! Changing the members of a set: adding and removing copies, replacing members, and comparing
+//! copies.
+//!
+//! A new copy enters the table of the label as lost, with the number of megabytes that it has, so
+//! that an interrupted filling goes on where it stopped. It gets whole, and the one that it replaces
+//! leaves the table, with one change of the label. Whoever opens the set to use it forgets how far
+//! unfinished copies were filled, because they miss what is written then.
+
+use super::labels::read_label;
+use super::members::{Part, Set};
+use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Role, last_label_at};
+use spindle_clock::Timestamp;
+use spindle_device::{Device, Scrubbed, Window};
+use spindle_vfs::{Error, Result};
+use std::sync::Arc;
+
+/// Most megabytes that are filled between two changes of the label.
+const CHECKPOINT: u64 = 256;
+/// Byte of a new member at which its first area begins.
+const FIRST_AREA: u64 = 64 << 10;
+
+/// How far a change of a set has come, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes that are done.
+    pub done: u64,
+    /// Bytes in all.
+    pub total: u64,
+}
+
+/// Receives the progress; its error ends the work, which can be taken up again.
+pub type Report<'a> = dyn FnMut(Progress) -> spindle_device::Result<()> + 'a;
+
+impl Set {
+    /// Returns the label as it is now.
+    #[must_use]
+    pub fn label_now(&self) -> Label {
+        self.labels.now()
+    }
+
+    /// Begins a change of the members at the time `now`; the set must not be in use.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if its log has to be replayed first; device errors.
+    pub fn begin_change(&self, now: Timestamp) -> Result<()> {
+        let (_, state) = crate::log::Ring::open(self.log.clone(), self.space.clone(), self.label.set_id)?;
+        if state.in_use {
+            return Err(Error::unsupported("a set that was not unmounted", "mount and unmount it first"));
+        }
+        self.begin(now, false, false)
+    }
+
+    /// Returns the part that an area is a copy of.
+    fn part(&self, area: &Area) -> Result<&Part> {
+        let is_it = |part: &&Part| (part.role, part.index) == (area.role, area.index);
+        self.parts.iter().find(is_it).ok_or_else(|| missing(area.role, area.index))
+    }
+
+    /// Gives all areas of the member `old` to `device`, which becomes the member `new`, and leaves
+    /// out `old`. If `device` is a member already because this was interrupted, it goes on.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if `device` is too small or belongs to the set, or what `old` has
+    /// can be read nowhere; device errors.
+    pub fn replace(
+        &self,
+        old: [u8; 16],
+        device: &Arc<dyn Device>,
+        new: [u8; 16],
+        report: &mut Report<'_>,
+    ) -> Result<()> {
+        let of_old = |label: &Label| -> Vec<Area> {
+            label.areas.iter().filter(|area| area.member_id == old).cloned().collect()
+        };
+        let areas = of_old(&self.labels.now());
+        let new = self.admit(device, new, &areas)?;
+        let total = areas.iter().map(|area| area.len.saturating_mul(2)).fold(0, u64::saturating_add);
+        let mut before = 0;
+        for area in areas {
+            let mut report = |done| report(Progress { done: before + done, total });
+            // The number of the copy may have changed with the area before.
+            let of_part = |other: &&Area| (other.role, other.index) == (area.role, area.index);
+            let Some(now) = of_old(&self.labels.now()).iter().find(of_part).cloned() else { continue };
+            self.fill(device, new, &now, Some(now.copy), &mut report)?;
+            before = before.saturating_add(area.len.saturating_mul(2));
+        }
+        self.forget(old);
+        Ok(())
+    }
+
+    /// Adds a copy of a part of a role's storage on `device`, which becomes the member `new`.
+    ///
+    /// # Errors
+    /// As [`Self::replace`].
+    pub fn add(
+        &self,
+        role: Role,
+        index: u32,
+        device: &Arc<dyn Device>,
+        new: [u8; 16],
+        report: &mut Report<'_>,
+    ) -> Result<()> {
+        let label = self.labels.now();
+        let of_part = |area: &&Area| (area.role, area.index) == (role, index);
+        let least = label.areas.iter().filter(of_part).min_by_key(|area| area.len);
+        let area = Area { offset: FIRST_AREA, ..least.cloned().ok_or_else(|| missing(role, index))? };
+        let new = self.admit(device, new, std::slice::from_ref(&area))?;
+        let total = area.len.saturating_mul(2);
+        self.fill(device, new, &area, None, &mut |done| report(Progress { done, total }))
+    }
+
+    /// Leaves out a member, all of whose areas have other copies.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if there is no other copy of something; device errors.
+    pub fn remove(&self, member_id: [u8; 16]) -> Result<()> {
+        let label = self.labels.now();
+        if !label.can_lose(member_id) {
+            let remedy = "replace it, or add a copy elsewhere first";
+            return Err(Error::unsupported("the only copy of what the member has", remedy));
+        }
+        while let Some(area) =
+            self.labels.now().areas.iter().find(|area| area.member_id == member_id).cloned()
+        {
+            let recorded = || self.labels.change(|label| label.drop_area(&area));
+            match &self.part(&area)?.mirror {
+                Some(mirror) => mirror.remove(area.copy as usize, recorded)?,
+                None => return Err(missing(area.role, area.index)),
+            }
+        }
+        self.forget(member_id);
+        Ok(())
+    }
+
+    /// Reads all copies of everything and compares them. Where they differ, or one cannot be read,
+    /// it gets what the first one has.
+    ///
+    /// # Errors
+    /// Device errors, if something can be read nowhere.
+    pub fn scrub(&self, report: &mut Report<'_>) -> Result<Scrubbed> {
+        let label = self.labels.now();
+        let bytes = |role| label.part_bytes(role).into_iter().sum::<u64>();
+        let total = bytes(Role::Control) + bytes(Role::Data) + bytes(Role::Log);
+        let (mut all, mut before) = (Scrubbed::default(), 0);
+        for part in &self.parts {
+            let Some(mirror) = &part.mirror else { return Err(missing(part.role, part.index)) };
+            let found = mirror.scrub(&mut |done| report(Progress { done: before + done, total }))?;
+            all.bytes += found.bytes;
+            all.differed += found.differed;
+            all.unreadable += found.unreadable;
+            before += mirror.info().size_bytes;
+        }
+        if label.unequal {
+            self.labels.change(|label| label.unequal = false)?;
+        }
+        Ok(all)
+    }
+
+    /// Makes `device` a member that areas can be given to, unless it is one. Returns its identity.
+    fn admit(&self, device: &Arc<dyn Device>, new: [u8; 16], areas: &[Area]) -> Result<[u8; 16]> {
+        let name = &device.info().name;
+        let label = self.labels.now();
+        let needed =
+            areas.iter().map(|area| area.offset.saturating_add(area.len)).max().unwrap_or(FIRST_AREA);
+        if last_label_at(device.info().size_bytes) < needed {
+            let needed = needed.saturating_add(LABEL_BYTES as u64);
+            return Err(Error::unsupported(format!("{name}: too small"), format!("it takes {needed} bytes")));
+        }
+        if let Some(own) = read_label(&**device)?
+            && own.set_id == label.set_id
+        {
+            let has = |area: &&Area| area.member_id == own.member_id;
+            let begun: Vec<_> = label.areas.iter().filter(has).collect();
+            let end = |area: &Area| area.offset.saturating_add(area.len);
+            let overlap = |a: &Area, b: &Area| a.offset < end(b) && b.offset < end(a);
+            let in_use = |area: &&&Area| area.filling.is_none() && areas.iter().any(|b| overlap(area, b));
+            if begun.iter().any(|area| in_use(&area)) || begun.iter().any(|area| areas.contains(area)) {
+                let what = format!("{name}: a member of this set");
+                return Err(Error::unsupported(what, "name another device"));
+            }
+            if !begun.is_empty() && own.epoch >= label.settled {
+                return Ok(own.member_id);
+            }
+        }
+        self.labels.add_member(new, device.clone());
+        Ok(new)
+    }
+
+    /// Fills a copy of the part of `area` at its place on `device`; then leaves out the copy
+    /// `replaced`.
+    fn fill(
+        &self,
+        device: &Arc<dyn Device>,
+        new: [u8; 16],
+        area: &Area,
+        replaced: Option<u32>,
+        report: &mut dyn FnMut(u64) -> spindle_device::Result<()>,
+    ) -> Result<()> {
+        let Area { role, index, .. } = *area;
+        let Some(mirror) = &self.part(area)?.mirror else { return Err(missing(role, index)) };
+        let label = self.labels.now();
+        let is_new = move |other: &Area| (other.role, other.index, other.member_id) == (role, index, new);
+        let begun = label.areas.iter().find(|other| is_new(other)).cloned();
+        if begun.is_none() {
+            // Another one that was begun is given up.
+            let of_part = |other: &&Area| (other.role, other.index) == (role, index);
+            if let Some(other) = label.areas.iter().filter(of_part).find(|other| other.filling.is_some()) {
+                self.labels.change(|label| label.drop_area(other))?;
+            }
+            let label = self.labels.now();
+            if label.areas.len() >= AREAS_MAX {
+                let remedy = format!("a set has at most {AREAS_MAX}");
+                return Err(Error::unsupported("one more area", remedy));
+            }
+            let copy = u32::try_from(label.areas.iter().filter(of_part).count()).unwrap_or(u32::MAX);
+            let area = Area { copy, member_id: new, lost: true, filling: Some(0), ..area.clone() };
+            self.labels.change(|label| label.areas.push(area))?;
+        }
+        let done = begun.and_then(|area| area.filling).map_or(0, |megabytes| u64::from(megabytes) << 20);
+        let size = mirror.info().size_bytes;
+        let name = format!("{} ({role} {index})", device.info().name);
+        let window: Arc<dyn Device> = Arc::new(Window::new(device.clone(), area.offset, area.len, name)?);
+        let step = (size >> 24).clamp(1, CHECKPOINT);
+        let mut progress = |at: u64| {
+            let megabytes = at >> 20;
+            if at < size && megabytes.is_multiple_of(step) {
+                window.flush()?;
+                let megabytes = u32::try_from(megabytes).unwrap_or(0);
+                self.labels.change(|label| {
+                    let new = label.areas.iter_mut().find(|area| is_new(area));
+                    if let Some(area) = new {
+                        area.filling = Some(megabytes);
+                    }
+                })?;
+            }
+            report(at)
+        };
+        let restored = || {
+            self.labels.change(|label| {
+                let restored = label.areas.iter_mut().find(|area| is_new(area));
+                if let Some(area) = restored {
+                    (area.lost, area.filling) = (false, None);
+                }
+                let is_old =
+                    |area: &Area| (area.role, area.index) == (role, index) && Some(area.copy) == replaced;
+                let old = label.areas.iter().find(|area| is_old(area)).cloned();
+                if let Some(old) = old {
+                    label.drop_area(&old);
+                }
+            })
+        };
+        let replaced = replaced.map(|copy| copy as usize);
+        Ok(mirror.rebuild(&window, replaced, done, &mut progress, restored)?)
+    }
+
+    /// Erases the labels of a member that the set no longer has, if it is there.
+    fn forget(&self, member_id: [u8; 16]) {
+        let Some(device) = self.labels.remove_member(member_id) else { return };
+        let erased = [0, last_label_at(device.info().size_bytes)]
+            .into_iter()
+            .try_for_each(|at| device.write_at(at, &[0; LABEL_BYTES]))
+            .and_then(|()| device.flush());
+        if let Err(error) = erased {
+            log::info!("the label of the member that was left out was not erased: {error}");
+        }
+    }
+}
+
+fn missing(role: Role, index: u32) -> Error {
+    Error::unsupported(format!("{role} storage {index} is missing"), "make all members available")
+}

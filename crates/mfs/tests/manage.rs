@@ -1,0 +1,325 @@
+//! Changing the members of a set: replacing, adding and removing them, and comparing copies.
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use spindle_clock::{ManualClock, Timestamp};
+use spindle_conformance::random::seed;
+use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request, Result, Ticket};
+use spindle_mfs::check::check;
+use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
+use spindle_mfs::{Mfs, OpenOptions, Progress, Role, Set, read_label};
+use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+const BY: Privilege = Privilege::Root;
+/// The members, with their areas. The last one has two.
+const ROLES: [&[(Role, u32)]; 6] = [
+    &[(Role::Control, 0)],
+    &[(Role::Control, 0)],
+    &[(Role::Data, 0)],
+    &[(Role::Data, 0)],
+    &[(Role::Data, 1)],
+    &[(Role::Log, 0), (Role::Control, 0)],
+];
+const SIZE: u64 = 6 << 20;
+const NEVER: i64 = i64::MAX;
+
+/// A member that refuses everything after so many writes and flushes.
+struct Failing {
+    device: MemoryDevice,
+    left: AtomicI64,
+}
+
+impl Failing {
+    fn new(device: MemoryDevice) -> Arc<Self> {
+        Arc::new(Self { device, left: NEVER.into() })
+    }
+    fn check(&self, counts: bool) -> Result<()> {
+        let left = self.left.fetch_sub(i64::from(counts), Ordering::Relaxed);
+        let dead = || Error::io("failing", "all", std::io::ErrorKind::Other.into());
+        if left > 0 { Ok(()) } else { Err(dead()) }
+    }
+}
+
+impl Device for Failing {
+    fn info(&self) -> &Info {
+        self.device.info()
+    }
+    fn submit(&self, request: Request) -> Result<Ticket> {
+        self.check(request.op == Op::Write)?;
+        self.device.submit(request)
+    }
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        self.device.wait(ticket)
+    }
+    fn flush(&self) -> Result<()> {
+        self.check(true)?;
+        self.device.flush()
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.device.discard(offset, len)
+    }
+}
+
+type Members = Vec<Arc<Failing>>;
+
+fn devices(members: &[Arc<Failing>]) -> Vec<Arc<dyn Device>> {
+    members.iter().map(|member| member.clone() as Arc<dyn Device>).collect()
+}
+
+fn mount(members: &[Arc<Failing>]) -> Mfs {
+    let set = Set::open(&devices(members)).unwrap();
+    Mfs::open(&set, Arc::new(ManualClock::at(9)), &OpenOptions::default()).unwrap()
+}
+
+/// Returns a set with files.
+fn new_set() -> Members {
+    let members: Members = ROLES.iter().map(|_| Failing::new(MemoryDevice::new(SIZE))).collect();
+    let member = |(device, areas): (&Arc<Failing>, &&[(Role, u32)])| Member {
+        device: device.clone(),
+        areas: areas.iter().map(|&(role, part)| NewArea { part: Some(part), ..NewArea::of(role) }).collect(),
+    };
+    let new: Vec<_> = members.iter().zip(&ROLES).map(member).collect();
+    make(&new, &Wishes::new(), &ManualClock::at(1), &mut StdRng::seed_from_u64(8)).unwrap();
+    let fs = mount(&members);
+    for n in 0..30 {
+        let node = NewNode::new(FileKind::Regular, 0o644);
+        let attr = fs.create(fs.root(), format!("{n}").as_bytes(), &node, BY).unwrap();
+        fs.write(attr.ino, 0, &vec![n; 30_000], BY).unwrap();
+        fs.forget(attr.ino, 1);
+    }
+    fs.unmount().unwrap();
+    members
+}
+
+/// Checks that the members are a whole set with the files of [`new_set`].
+fn assert_whole(members: &[Arc<Failing>], what: &str) {
+    let fs = mount(members);
+    assert!(!fs.read_only(), "{what}: {:?}", fs.read_only_reasons());
+    for n in 0..30 {
+        let attr = fs.lookup(fs.root(), format!("{n}").as_bytes()).unwrap();
+        let mut bytes = vec![0; 30_000];
+        assert_eq!(fs.read(attr.ino, 0, &mut bytes).unwrap(), bytes.len());
+        assert!(bytes == vec![n; 30_000], "{what}: {n}");
+        fs.forget(attr.ino, 1);
+    }
+    fs.unmount().unwrap();
+    let report = check(&Set::open(&devices(members)).unwrap(), 100, &mut |_| ()).unwrap();
+    let findings: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
+    assert!(findings.is_empty(), "{what}: {findings:#?}");
+}
+
+/// Opens the set to change its members.
+fn begin(members: &[Arc<Failing>]) -> spindle_vfs::Result<Set> {
+    let set = Set::open(&devices(members))?;
+    set.begin_change(Timestamp::new(20, 0))?;
+    Ok(set)
+}
+
+fn member_id(member: &Arc<Failing>) -> [u8; 16] {
+    read_label(&**member).unwrap().unwrap().member_id
+}
+
+fn is_member(member: &Arc<Failing>) -> bool {
+    spindle_mfs::is_member(&**member).unwrap()
+}
+
+fn new_device() -> (Arc<Failing>, Arc<dyn Device>) {
+    let device = Failing::new(MemoryDevice::new(SIZE + 8192));
+    (device.clone(), device)
+}
+
+/// Promise: each member can be replaced, whether it is there or not if there are other copies; the
+/// old one is not needed afterwards, and no member of the set.
+#[test]
+fn members_are_replaced() {
+    for n in 0..ROLES.len() {
+        for there in [true, false] {
+            let what = format!("member {n}, there: {there}");
+            let mut members = new_set();
+            let old = members.remove(n);
+            let id = member_id(&old);
+            if there {
+                members.push(old.clone());
+            }
+            let (new, device) = new_device();
+            let Ok(set) = begin(&members) else {
+                assert!(n == 5 && !there, "{what}");
+                continue;
+            };
+            let (mut last, mut total) = (0, 0);
+            let replaced = set.replace(id, &device, [7; 16], &mut |progress: Progress| {
+                assert!(progress.done > last && progress.done <= progress.total);
+                (last, total) = (progress.done, progress.total);
+                Ok(())
+            });
+            if n == 4 && !there {
+                assert!(replaced.is_err(), "{what}");
+                continue;
+            }
+            replaced.unwrap();
+            assert_eq!(last, total);
+            drop(set);
+            if there {
+                assert!(!is_member(&members.pop().unwrap()), "{what}");
+            }
+            members.push(new);
+            assert_whole(&members, &what);
+            assert!(Set::open(&devices(&members)).unwrap().label.areas.iter().all(|area| !area.lost));
+        }
+    }
+}
+
+/// Promise: a copy can be added and another removed, also the smaller one of two; the last copy of
+/// something cannot be removed.
+#[test]
+fn copies_are_added_and_removed() {
+    let mut members = new_set();
+    let set = begin(&members).unwrap();
+    for n in [4, 5] {
+        assert!(set.remove(member_id(&members[n])).is_err());
+    }
+    for (role, part) in [(Role::Control, 0), (Role::Data, 1), (Role::Log, 0)] {
+        let (new, device) = new_device();
+        let id = [u8::try_from(members.len()).unwrap(); 16];
+        set.add(role, part, &device, id, &mut |_| Ok(())).unwrap();
+        members.push(new);
+    }
+    drop(set);
+    assert_whole(&members, "with more copies");
+    for n in [5, 4, 2, 0] {
+        let set = begin(&members).unwrap();
+        set.remove(member_id(&members[n])).unwrap();
+        drop(set);
+        assert!(!is_member(&members.remove(n)));
+        assert_whole(&members, &format!("without member {n}"));
+    }
+    // The copies are equal: each of the two of data storage 0 and 1 that are left works alone.
+    let label = Set::open(&devices(&members)).unwrap().label;
+    assert_eq!(label.parts(Role::Control)[0].len(), 2);
+    assert_eq!(label.parts(Role::Data).iter().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(label.parts(Role::Log)[0].len(), 1);
+}
+
+/// Promise: a device that has a part of the set, or is too small, is refused, and nothing changes.
+#[test]
+fn unsuitable_devices_are_refused() {
+    let members = new_set();
+    let before: Vec<_> = members.iter().map(|member| member.device.to_bytes()).collect();
+    let set = Set::open(&devices(&members)).unwrap();
+    let id = member_id(&members[0]);
+    let small = Failing::new(MemoryDevice::new(SIZE / 2));
+    for device in [small, members[1].clone(), members[0].clone(), members[4].clone()] {
+        let device: Arc<dyn Device> = device;
+        assert!(set.replace(id, &device, [7; 16], &mut |_| Ok(())).is_err());
+        assert!(set.add(Role::Control, 0, &device, [7; 16], &mut |_| Ok(())).is_err());
+    }
+    assert!(set.add(Role::Data, 2, &new_device().1, [7; 16], &mut |_| Ok(())).is_err());
+    drop(set);
+    assert!(before == members.iter().map(|member| member.device.to_bytes()).collect::<Vec<_>>());
+    assert_whole(&members, "after refusals");
+}
+
+/// Promise: an interrupted change leaves a set that works, with and without the new member, and can
+/// be taken up again; it goes on where it stopped, unless the set was used in between.
+#[test]
+fn an_interrupted_change_goes_on() {
+    for used in [false, true] {
+        let members = new_set();
+        let id = member_id(&members[2]);
+        let (new, device) = new_device();
+        let set = begin(&members).unwrap();
+        let half = |progress: Progress| {
+            let enough = std::io::Error::from(std::io::ErrorKind::Interrupted);
+            let stop = progress.done > progress.total / 4;
+            if stop { Err(Error::io("test", "stopping", enough)) } else { Ok(()) }
+        };
+        assert!(set.replace(id, &device, [7; 16], &mut { half }).is_err());
+        drop(set);
+        let mut all = members.clone();
+        all.push(new.clone());
+        if used {
+            assert_whole(&members, "without the new member");
+            assert_whole(&all, "with the new member");
+        }
+        let set = begin(&all).unwrap();
+        let mut first = None;
+        let mut report = |progress: Progress| {
+            first.get_or_insert(progress.done);
+            Ok(())
+        };
+        set.replace(id, &device, [9; 16], &mut report).unwrap();
+        drop(set);
+        assert_eq!(first.unwrap() > 1 << 20, !used, "{first:?}");
+        all.remove(2);
+        assert_whole(&all, "after it went on");
+    }
+}
+
+/// Promise: whatever member fails at whatever moment of a change, the set has all its files with the
+/// members that are left, before and after the other one comes back.
+#[test]
+fn torture_failures_while_members_change() {
+    let cases = std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(30);
+    let seed = seed();
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-mfs --test manage torture_failures");
+    let set = new_set();
+    for case in 0..cases {
+        let mut rng = StdRng::seed_from_u64(seed.wrapping_add(case));
+        let mut members: Members = set.iter().map(|member| Failing::new(member.device.branch())).collect();
+        let (new, device) = new_device();
+        members.push(new);
+        let dying = rng.random_range(0..members.len());
+        members[dying].left.store(rng.random_range(1..60), Ordering::Relaxed);
+        // A single copy of data or log storage is not the one that is replaced.
+        let old = [0, 1, 2, 3][rng.random_range(0..4)];
+        let what = format!("seed {}, member {dying} dies, {old} is replaced", seed.wrapping_add(case));
+        let Ok(opened) = Set::open(&devices(&members[..6])) else { continue };
+        let begun = opened.begin_change(Timestamp::new(20, 0));
+        let id = opened.label.members()[old];
+        let _ = begun.and_then(|()| match rng.random_range(0..3) {
+            0 => opened.replace(id, &device, [7; 16], &mut |_| Ok(())),
+            1 => opened.add(Role::Data, 0, &device, [7; 16], &mut |_| Ok(())),
+            _ => opened.remove(id),
+        });
+        drop(opened);
+        let present = |members: &[Arc<Failing>]| -> Members {
+            members.iter().filter(|member| is_member(member)).cloned().collect()
+        };
+        if ![4, 5].contains(&dying) {
+            let left: Vec<_> = [&members[..dying], &members[dying + 1..]].concat();
+            assert_whole(&present(&left), &format!("{what}, without it"));
+        }
+        members[dying].left.store(NEVER, Ordering::Relaxed);
+        assert_whole(&present(&members), &what);
+    }
+}
+
+/// Promise: a scrub finds what differs between copies, and mends it; a set without copies is read
+/// as a whole.
+#[test]
+fn a_scrub_mends_copies() {
+    let members = new_set();
+    let at = (64 << 10) + (1 << 20);
+    members[1].device.write_at(at, &[0xaa; 512]).unwrap();
+    members[3].device.write_at(at, &[0xbb; 512]).unwrap();
+    let set = begin(&members).unwrap();
+    let (mut last, mut total) = (0, 0);
+    let mut report = |progress: Progress| {
+        (last, total) = (progress.done, progress.total);
+        Ok(())
+    };
+    let found = set.scrub(&mut report).unwrap();
+    assert_eq!((found.differed, found.unreadable), (2, 0));
+    assert_eq!(last, total);
+    assert_eq!(set.scrub(&mut |_| Ok(())).unwrap().differed, 0);
+    drop(set);
+    assert_whole(&members, "after the scrub");
+    for gone in [0, 2] {
+        let mut left = members.clone();
+        left.remove(gone);
+        let left: Members = left.iter().map(|member| Failing::new(member.device.branch())).collect();
+        assert_whole(&left, "with the copy that was mended");
+    }
+}
