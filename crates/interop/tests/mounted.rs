@@ -17,6 +17,22 @@ const UFS2: &[&str] = &[];
 /// What differs most from it.
 const UFS1: &[&str] = &["-O1", "-b8192", "-f1024", "--endian", "big"];
 
+/// The multi-structured file system in one file.
+const MFS: &[&str] = &["-t", "mfs"];
+/// The same over several files in the image's directory, which % stands for, with copies of control
+/// storage and of a part of data storage, and small blocks.
+const SET: &[&str] = &[
+    "-t",
+    "mfs",
+    "-b1024",
+    "--stripe=8k",
+    "--control-block=1024",
+    "--cylinder=64k",
+    "--control=%/image:128m,%/control1:130m",
+    "--data=%/data0:400m+%/copy0:400m,%/data1:500m",
+    "--log=%/log0:32m,%/log1:40m",
+];
+
 /// The two ways of writing.
 const MODES: [&str; 2] = [THROUGH, BACK];
 /// A write reaches the daemon before it returns.
@@ -35,7 +51,12 @@ fn on(newfs: &[&str], mode: &str, work: impl FnOnce(&Path) -> Result<()>) -> Res
     let directory = tempfile::tempdir().expect("temporary directory");
     let image = Image { path: directory.path().join("image"), _directory: directory };
     let place = image.path.to_str().expect("a path in UTF-8");
-    spindle(["newfs", "-s", "1g"].iter().chain(newfs).chain(&[place]))?;
+    let near = image.path.parent().and_then(Path::to_str).unwrap_or_default();
+    let mut words: Vec<String> = newfs.iter().map(|word| word.replace('%', near)).collect();
+    if !words.iter().any(|word| word.starts_with("--control=")) {
+        words.extend(["-s", "1g", place].map(str::to_owned));
+    }
+    spindle(std::iter::once("newfs".to_owned()).chain(words))?;
     let mounted = Mounted::new(&image.path, &format!("allow_other,default_permissions,suid,dev,{mode}"))?;
     work(mounted.path())?;
     mounted.unmount()?;
@@ -47,6 +68,13 @@ fn on(newfs: &[&str], mode: &str, work: impl FnOnce(&Path) -> Result<()>) -> Res
 #[test]
 fn posix() -> Result<()> {
     MODES.into_iter().try_for_each(|mode| on(UFS2, mode, pjdfstest::run).map(drop))
+}
+
+/// Promise: nor is it otherwise on a multi-structured file system.
+#[test]
+fn posix_mfs() -> Result<()> {
+    on(MFS, THROUGH, pjdfstest::run)?;
+    on(SET, BACK, pjdfstest::run).map(drop)
 }
 
 /// Promise: 100,000 operations on one file, mappings included, never show a wrong byte, whichever
@@ -72,12 +100,24 @@ fn fsx_ufs1() -> Result<()> {
     Ok(())
 }
 
+/// Promise: nor do they on a multi-structured file system.
+#[test]
+fn fsx_mfs() -> Result<()> {
+    let seed = seed();
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-interop --test mounted fsx_mfs");
+    on(MFS, THROUGH, |mount| fsx::run(mount, seed, 50_000))?;
+    on(MFS, BACK, |mount| fsx::run(mount, seed.wrapping_add(1), 50_000))?;
+    on(SET, THROUGH, |mount| fsx::run(mount, seed.wrapping_add(2), 15_000)).map(drop)
+}
+
 /// Promise: every block read is the block written, whatever the way, the size and the order.
 #[test]
 fn fio_verifies() -> Result<()> {
     on(UFS2, THROUGH, fio::run)?;
     on(UFS2, BACK, fio::run)?;
-    on(UFS1, THROUGH, fio::run).map(drop)
+    on(UFS1, THROUGH, fio::run)?;
+    on(MFS, BACK, fio::run)?;
+    on(SET, THROUGH, fio::run).map(drop)
 }
 
 /// Promise: version control, databases and compilers work.
@@ -90,7 +130,9 @@ fn daily_use() -> Result<()> {
     };
     on(UFS2, THROUGH, all)?;
     on(UFS2, BACK, all)?;
-    on(UFS1, THROUGH, all).map(drop)
+    on(UFS1, THROUGH, all)?;
+    on(MFS, BACK, all)?;
+    on(SET, THROUGH, all).map(drop)
 }
 
 /// Promise: a large tree goes through `tar` unchanged.
@@ -105,6 +147,14 @@ fn archives() -> Result<()> {
     MODES.into_iter().try_for_each(|mode| on(UFS2, mode, copy).map(drop))
 }
 
+/// Promise: nor is a tree changed on a multi-structured file system.
+#[test]
+fn archives_mfs() -> Result<()> {
+    let copy = |mount: &Path| programs::tar(Path::new("/usr/include"), mount, "include");
+    on(MFS, BACK, copy)?;
+    on(SET, THROUGH, copy).map(drop)
+}
+
 /// Promise: after two million small operations from four threads everything is as it must be, also
 /// after mounting again.
 #[test]
@@ -112,7 +162,7 @@ fn storm_of_operations() -> Result<()> {
     let seed = seed();
     println!("SPINDLE_SEED={seed} cargo test -p spindle-interop --test mounted storm_of_operations");
     for (newfs, mode, operations) in
-        [(UFS1, THROUGH, 200_000), (UFS1, BACK, 200_000), (UFS2, THROUGH, 2_000_000)]
+        [(UFS1, THROUGH, 200_000), (UFS1, BACK, 200_000), (UFS2, THROUGH, 2_000_000), (SET, THROUGH, 200_000)]
     {
         let mut expected = None;
         let image = on(newfs, mode, |mount| {
