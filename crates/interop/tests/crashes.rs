@@ -25,16 +25,18 @@ use spindle_interop::crash::names::Names;
 use spindle_interop::crash::programs::{Database, Git};
 use spindle_interop::crash::replace::Replace;
 use spindle_interop::crash::rounds::{Loads, Rounds};
-use spindle_interop::spindle::spindle;
+use spindle_interop::spindle::{binary, spindle};
+use spindle_interop::tool::command;
 use tempfile::TempDir;
 
 /// What differs most: FreeBSD's newfs by default; small blocks of the other byte order, and a log
-/// that comes round in no time; a log as NetBSD has it. One of them with writes that the kernel
-/// keeps.
-const FORMATS: [(&[&str], &str); 3] = [
+/// that comes round in no time; a log as NetBSD has it; the multi-structured file system. One of
+/// them with writes that the kernel keeps.
+const FORMATS: [(&[&str], &str); 4] = [
     (&[], OPTIONS),
     (&["-O1", "-b8192", "-f1024", "--endian", "big"], "commit=1,logsize=256k,writeback"),
     (&["-O2", "-b16384", "-f2048", "--dialect", "netbsd"], "commit=1,dialect=netbsd"),
+    (&["-t", "mfs", "-b1024", "--stripe=8k"], OPTIONS),
 ];
 /// Bytes of an image, where it does not matter.
 const SIZE: &str = "256m";
@@ -146,6 +148,83 @@ fn torture_little_space() -> Result<()> {
         (0..4).map(|n| (format!("replace-{n}"), Box::new(Replace::new(seed ^ n)) as _)).collect()
     };
     crash(device.path(), OPTIONS, seed, crashes(3), replacing)
+}
+
+/// A set over block devices, each of which has a copy.
+struct SetOfDevices {
+    directory: TempDir,
+    devices: Vec<Loopback>,
+    made: usize,
+}
+
+impl SetOfDevices {
+    fn new() -> Result<Self> {
+        let mut set =
+            Self { directory: TempDir::new().expect("temporary directory"), devices: Vec::new(), made: 0 };
+        for _ in 0..6 {
+            let device = set.device()?;
+            set.devices.push(device);
+        }
+        let name = |n: usize| set.devices[n].path().display().to_string();
+        let words = [
+            format!("--control={},{}", name(0), name(1)),
+            format!("--data={}+{}", name(2), name(3)),
+            format!("--log={}+{}", name(4), name(5)),
+        ];
+        spindle(["newfs", "-t", "mfs"].into_iter().chain(words.iter().map(String::as_str)))?;
+        Ok(set)
+    }
+
+    /// Makes a new device.
+    fn device(&mut self) -> Result<Loopback> {
+        self.made += 1;
+        let path = self.directory.path().join(self.made.to_string());
+        let file = std::fs::File::create(&path).expect("an image");
+        file.set_len(96 << 20).expect("its size");
+        Loopback::new(&path)
+    }
+
+    /// Replaces the member `n`, which has failed, by a new device, compares all copies, and checks.
+    fn replace(&mut self, n: usize) -> Result<()> {
+        let any = self.devices[0].path().to_owned();
+        let new = self.device()?;
+        let said = command(binary()).args(["mfs", "status", "--json"]).arg(&any).output();
+        let said: serde_json::Value =
+            serde_json::from_slice(&said.expect("spindle runs").stdout).expect("JSON");
+        let members = said["members"].as_array().expect("members");
+        let gone: Vec<_> = members.iter().filter(|member| member["path"].is_null()).collect();
+        let [gone] = gone[..] else { panic!("one member is missing: {said}") };
+        let old = gone["member_id"].as_str().expect("an identity");
+        let (any, path) = (any.to_str().expect("UTF-8"), new.path().to_owned());
+        spindle(["mfs", "replace", any, old, path.to_str().expect("UTF-8")])?;
+        self.devices[n] = new;
+        spindle(["mfs", "scrub", any])?;
+        spindle(["mfs", "status", any]).map(drop)
+    }
+}
+
+/// Promise: a member that is pulled out under load costs nothing if there is a copy of what it has:
+/// no program notices, nothing acknowledged is lost although the daemon is killed after that, and
+/// with a new member the set is whole again.
+#[test]
+fn torture_members_pulled_out() -> Result<()> {
+    let seed = seed_of("torture_members_pulled_out");
+    let mut set = SetOfDevices::new()?;
+    let any = set.devices[0].path().to_owned();
+    let mut rounds = Rounds::new(&any, OPTIONS, seed);
+    let mut rng = SmallRng::seed_from_u64(seed);
+    for number in crashes(5) {
+        let seed = seed.wrapping_add(number << 8);
+        let mut loads = files(seed);
+        loads.push(("database".into(), Box::new(Database::new("wal", "full"))));
+        loads.push(("git".into(), Box::new(Git::new(seed))));
+        let victim = rng.random_range(1..set.devices.len());
+        rounds.disturbed_round(&loads, || set.devices[victim].fail())?;
+        set.replace(victim)?;
+    }
+    println!("{:?}", rounds.tally);
+    assert!(rounds.tally.kept > 0, "nothing was acknowledged before a crash");
+    Ok(())
 }
 
 /// Promise: `SQLite` loses no transaction that it has acknowledged, and none is there in part.

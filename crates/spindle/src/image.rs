@@ -288,16 +288,20 @@ fn open_with(spec: &Spec, options: &OpenOptions, lock: bool) -> Result<Arc<dyn D
     }
 }
 
-/// Opens the members of a set as the options say. Several partitions of a disk share its lock.
+/// Opens the members of a set as the options say. Several partitions of a disk share its lock. A
+/// mount claims only the device of `spec`, so the others are claimed here.
 pub(crate) fn open_members(
+    spec: &Spec,
     found: Vec<FoundMember>,
     options: &OpenOptions,
 ) -> Result<Vec<(FoundMember, Arc<dyn Device>)>> {
+    let named = spec.path.canonicalize().unwrap_or_else(|_| spec.path.clone());
     let mut locked: Vec<std::path::PathBuf> = Vec::new();
     let mut members = Vec::new();
     for member in found {
         let lock = !locked.contains(&member.spec.path);
-        let device = open_with(&member.spec, options, lock)?;
+        let mountable = options.mountable && member.spec.path == named;
+        let device = open_with(&member.spec, &OpenOptions { mountable, ..options.clone() }, lock)?;
         locked.push(member.spec.path.clone());
         members.push((member, device));
     }
@@ -307,7 +311,7 @@ pub(crate) fn open_members(
 /// Finds and opens all members of the set that `spec` is a member of. Warns of copies that are
 /// lost.
 pub(crate) fn open_set(spec: &Spec, options: &OpenOptions) -> Result<Set> {
-    let members = open_members(set::find(spec)?, options)?;
+    let members = open_members(spec, set::find(spec)?, options)?;
     let devices: Vec<_> = members.into_iter().map(|(_, device)| device).collect();
     let set = Set::open(&devices)?;
     for area in set.label.areas.iter().filter(|area| area.lost) {

@@ -73,12 +73,22 @@ impl Rounds {
     /// # Errors
     /// What is not as was promised.
     pub fn round(&mut self, loads: &Loads) -> Result<()> {
+        self.disturbed_round(loads, || Ok(()))
+    }
+
+    /// Runs one round, and in the middle of the work `disturb`, which the loads must not notice.
+    ///
+    /// # Errors
+    /// What is not as was promised, and those of `disturb`.
+    pub fn disturbed_round(&mut self, loads: &Loads, disturb: impl FnOnce() -> Result<()>) -> Result<()> {
         let daemon = Daemon::start(&self.image, self.options)?;
         let directory = self.set_up(&daemon, loads)?;
         let older = self.take_older(&daemon.path())?;
         let work = self.rng.random_range(Duration::ZERO..WORK_LIMIT);
         at_work(&directory, loads, &older, |over| {
-            SystemClock.sleep(work);
+            SystemClock.sleep(work / 2);
+            disturb()?;
+            SystemClock.sleep(work / 2);
             over.set();
             daemon.kill()
         })?;

@@ -40,7 +40,7 @@ fn open(spec: &Spec) -> Result<Open> {
     }
     image.unmount().context(spec)?;
     let options = OpenOptions::read_write();
-    let members = open_members(find(spec)?, &options)?;
+    let members = open_members(spec, find(spec)?, &options)?;
     let devices: Vec<_> = members.iter().map(|(_, device)| device.clone()).collect();
     let set = Set::open(&devices).context(spec)?;
     set.begin_change(TickClock.now()).context(spec)?;
