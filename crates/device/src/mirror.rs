@@ -8,9 +8,9 @@
 //! if it fails, another member is read.
 //!
 //! A member can be *rebuilt* while the mirror is in use, to be added or to take the place of
-//! another: it gets all writes at once, and everything else by a copy, piece by piece. A write waits while the piece that it overlaps is
-//! copied, and a piece waits for the writes in flight that overlap it; so neither can undo the
-//! other. The member is read only when it has everything.
+//! another: it gets all writes at once, and everything else by a copy, piece by piece. A write
+//! waits while the piece that it overlaps is copied, and a piece waits for the writes in flight
+//! that overlap it; so neither can undo the other. The member is read only when it has everything.
 
 use crate::{AlignedBuf, Device, Error, Info, Op, Request, Result, Ticket};
 use spindle_clock::{Condvar, Mutex, RwLock};
@@ -298,8 +298,8 @@ impl Mirror {
 
     /// Fills `device` from the members, compares all of it with them, and makes it a member: the
     /// last one. A member whose number is `replaced` is left out from then on. The first `done`
-    /// bytes, whole pieces, are there already: a former rebuilding ended after them, and nothing was
-    /// written since without this member. The mirror can be used meanwhile.
+    /// bytes, whole pieces, are there already: a former rebuilding ended after them, and nothing
+    /// was written since without this member. The mirror can be used meanwhile.
     ///
     /// `progress` is called with the bytes that are done, of twice the size. `restored` is called
     /// when the member has everything; it must record durably that it has.

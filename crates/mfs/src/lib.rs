@@ -12,6 +12,7 @@
 pub mod check;
 mod format;
 mod log;
+mod manage;
 pub mod newfs;
 mod set;
 mod tree;
@@ -19,8 +20,8 @@ mod volume;
 
 pub use format::label::{Area, Label, Parameters, Role};
 pub use format::layout::Layout;
+pub use manage::{Progress, Report};
 pub use set::labels::{is_member, read_label};
-pub use set::manage::{Progress, Report};
 pub use set::members::Set;
 pub use set::places::{Place, read_places};
 pub use tree::mount::{Mfs, OpenOptions};

@@ -145,9 +145,9 @@ fn run(seed: u64) {
     assert!(findings.is_empty(), "seed {seed}: {findings:#?}");
 }
 
-/// Promise: when a member fails of which there is another copy, everything goes on; when another member fails,
-/// nothing is acknowledged any more. What was acknowledged is there afterwards, also when the
-/// member comes back.
+/// Promise: when a member fails of which there is another copy, everything goes on; when another
+/// member fails, nothing is acknowledged any more. What was acknowledged is there afterwards, also
+/// when the member comes back.
 #[test]
 fn torture_members_that_fail() {
     let cases = std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(40);

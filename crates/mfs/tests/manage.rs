@@ -257,8 +257,8 @@ fn an_interrupted_change_goes_on() {
     }
 }
 
-/// Promise: whatever member fails at whatever moment of a change, the set has all its files with the
-/// members that are left, before and after the other one comes back.
+/// Promise: whatever member fails at whatever moment of a change, the set has all its files with
+/// the members that are left, before and after the other one comes back.
 #[test]
 fn torture_failures_while_members_change() {
     let cases = std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(30);

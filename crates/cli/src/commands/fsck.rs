@@ -19,9 +19,9 @@ use std::process::ExitCode;
 /// and -y nothing is changed. -p and -y repair the old file systems (V7, 32V to 4.1BSD, System V).
 /// They do not repair the fast file system yet; this version only finds its problems.
 ///
-/// After a crash, -p and -y first replay the log of a file system that has one, and then check it. -n
-/// replays the log in memory, says so, and checks the result. Only problems that remain after the
-/// replay are reported.
+/// After a crash, -p and -y first replay the log of a file system that has one, and then check it.
+/// -n replays the log in memory, says so, and checks the result. Only problems that remain after
+/// the replay are reported.
 ///
 /// A file system that is mounted read-write is refused, because it changes during the check.
 #[derive(clap::Args, Debug)]

@@ -32,8 +32,9 @@ use std::process::ExitCode;
 ///
 /// Spindle creates, mounts, checks, fills and reads the file systems of the BSDs and Solaris: UFS1
 /// and UFS2, in either byte order, in files, on block devices, and in partitions of them. It also
-/// handles the older file systems of V7, 32V, 4.1BSD and System V, and a file system of its own over
-/// several unlike devices, the multi-structured one. Most commands need neither a mount nor root.
+/// handles the older file systems of V7, 32V, 4.1BSD and System V, and a file system of its own
+/// over several unlike devices, the multi-structured one. Most commands need neither a mount nor
+/// root.
 ///
 /// An image is named by its path, followed by @ and the name of a partition if it has partitions:
 /// disk.img, disk.img@s1a, /dev/sdb@p2, disk.img@offset=1048576. "spindle info" lists the

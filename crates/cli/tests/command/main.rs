@@ -8,6 +8,7 @@ mod interrupts;
 mod lab;
 mod log;
 mod outfiles;
+mod sets;
 mod support;
 mod synth;
 mod trees;

@@ -23,8 +23,8 @@ impl Loopback {
         Ok(Self { device: String::from_utf8_lossy(&said).trim_end().into(), image: image.into() })
     }
 
-    /// Makes the device fail from now on, as if it had been pulled out: nothing of it can be read or
-    /// written.
+    /// Makes the device fail from now on, as if it had been pulled out: nothing of it can be read
+    /// or written.
     ///
     /// # Errors
     /// What the system said.

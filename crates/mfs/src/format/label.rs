@@ -1,9 +1,9 @@
 //! Labels: the first and the last block of each member say which set it belongs to and where the
 //! storage areas of the set are.
 //!
-//! Whoever opens a set to write, or changes it, writes labels with the next epoch, in two steps: when
-//! all members have the first one, they get it again as *settled*, and only then is anything else
-//! changed. So members of one moment have one epoch; those that differ because a step was
+//! Opening a set to write, and each change of it, writes labels with the next epoch, in two steps:
+//! when all members have the first one, they get it again as *settled*, and only then is anything
+//! else changed. So members of one moment have one epoch; those that differ because a step was
 //! interrupted are not older than the epoch that was settled last. The table of the greatest epoch
 //! decides which areas are lost.
 
@@ -397,8 +397,8 @@ impl Label {
     }
 }
 
-/// Returns true if the parts of each role, and the copies of each part, are numbered from 0, and the
-/// copies of a part are equally long.
+/// Returns true if the parts of each role, and the copies of each part, are numbered from 0, and
+/// the copies of a part are equally long.
 fn is_complete(areas: &[Area]) -> bool {
     Role::ALL.iter().all(|role| {
         let mut places: Vec<_> =

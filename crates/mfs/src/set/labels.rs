@@ -80,8 +80,8 @@ impl Labels {
         self.label.lock().clone()
     }
 
-    /// Writes to each member where all are, as the names of their devices say, if there are several.
-    /// A failure is only reported.
+    /// Writes to each member where all are, as the names of their devices say, if there are
+    /// several. A failure is only reported.
     pub(crate) fn write_places(&self) {
         let members = self.members.lock();
         if members.len() < 2 {

@@ -201,7 +201,7 @@ impl Set {
     }
 
     /// Does the same; what copies that are being filled have stays valid unless files are written.
-    pub(super) fn begin(&self, now: Timestamp, was_in_use: bool, writes_files: bool) -> Result<()> {
+    pub(crate) fn begin(&self, now: Timestamp, was_in_use: bool, writes_files: bool) -> Result<()> {
         let is_unequal = was_in_use && self.parts.iter().any(|p| p.role == Role::Data && p.is_mirrored());
         self.labels.change(|label| {
             label.opened = now.secs.saturating_mul(1_000_000_000).saturating_add(now.nanos.into());

@@ -1,7 +1,6 @@
 //! The members of a set as two devices: one for control and data storage, one for log storage.
 
 pub(crate) mod labels;
-pub(crate) mod manage;
 pub mod members;
 pub(crate) mod places;
 mod space;

@@ -75,7 +75,7 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
         0 => "never opened to write".into(),
         nanos => {
             let time = Timestamp::new(nanos.div_euclid(1_000_000_000), 0);
-            format!("opened to write {} times or changed, last at {}", status.epoch - 1, text::exact(time))
+            format!("opened to write or changed {} times, last at {}", status.epoch - 1, text::exact(time))
         }
     };
     row("use", opened)?;

@@ -2,13 +2,13 @@
 //! copies.
 //!
 //! A new copy enters the table of the label as lost, with the number of megabytes that it has, so
-//! that an interrupted filling goes on where it stopped. It gets whole, and the one that it replaces
-//! leaves the table, with one change of the label. Whoever opens the set to use it forgets how far
+//! that an interrupted filling goes on where it stopped. It gets whole, and the one that it
+//! replaces leaves the table, with one change of the label. A mount that writes forgets how far
 //! unfinished copies were filled, because they miss what is written then.
 
-use super::labels::read_label;
-use super::members::{Part, Set};
 use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Role, last_label_at};
+use crate::set::labels::read_label;
+use crate::set::members::{Part, Set};
 use spindle_clock::Timestamp;
 use spindle_device::{Device, Scrubbed, Window};
 use spindle_vfs::{Error, Result};
@@ -215,6 +215,7 @@ impl Set {
             let copy = u32::try_from(label.areas.iter().filter(of_part).count()).unwrap_or(u32::MAX);
             let area = Area { copy, member_id: new, lost: true, filling: Some(0), ..area.clone() };
             self.labels.change(|label| label.areas.push(area))?;
+            self.labels.write_places();
         }
         let done = begun.and_then(|area| area.filling).map_or(0, |megabytes| u64::from(megabytes) << 20);
         let size = mirror.info().size_bytes;

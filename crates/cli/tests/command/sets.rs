@@ -1,0 +1,152 @@
+//! Multi-structured file systems on the command line.
+
+use crate::helpers::run_as;
+use crate::support::Bench;
+use serde_json::Value;
+
+/// Makes the set of docs/USAGE.md, with smaller members, and puts a file into it.
+fn set() -> Bench {
+    let bench = Bench::new();
+    bench.shell("mkdir fast slow mnt");
+    let made = bench.ok(
+        "newfs -t mfs --control fast/c0:16m,slow/c1:16m --data slow/d0:40m+slow/e0:44m,slow/d1:48m --log fast/l0:8m",
+    );
+    assert!(made.contains("6 members") && made.contains("slow/e0: data 0 (39.8 MiB, copy 1)"), "{made}");
+    bench.write("text", "some text");
+    bench.ok("cp text slow/d1:/text");
+    bench
+}
+
+fn status(bench: &Bench, member: &str) -> Value {
+    serde_json::from_str(&bench.run(&format!("mfs status --json {member}")).out).unwrap()
+}
+
+/// Returns the identity of the only member that is missing.
+fn missing(bench: &Bench, member: &str) -> String {
+    let status = status(bench, member);
+    let gone: Vec<_> =
+        status["members"].as_array().unwrap().iter().filter(|member| member["path"].is_null()).collect();
+    assert_eq!(gone.len(), 1, "{status}");
+    gone[0]["member_id"].as_str().unwrap().to_owned()
+}
+
+/// Promise: every command takes any member and finds the others, in other directories too, also by
+/// a mount; only what reads works beside one.
+#[test]
+fn any_member_names_the_set() {
+    let bench = set();
+    for member in ["fast/c0", "slow/c1", "slow/d0", "slow/e0", "slow/d1", "fast/l0"] {
+        assert_eq!(bench.ok(&format!("cat {member}:/text")), "some text");
+        assert!(bench.ok(&format!("fsck -n {member}")).contains("no problems found"));
+        let info = bench.ok(&format!("info {member}"));
+        assert!(info.contains("6 members") && info.contains("all members there"), "{info}");
+    }
+    assert_eq!(run_as(&bench, "mount.spindle", "slow/e0 mnt -o rw").code, 0);
+    bench.write("mnt/new", "through the mount");
+    assert_eq!(bench.run("cp text fast/c0:/x").code, 1);
+    assert_eq!(bench.run("mfs scrub fast/c0").code, 1);
+    assert_eq!(run_as(&bench, "umount.spindle", "mnt").code, 0);
+    assert_eq!(bench.ok("cat fast/l0:/new"), "through the mount");
+    bench.fails("newfs -t v7 -s 1m slow/d0", 1, &["slow/d0", "a member of a multi-structured"]);
+    bench.fails("tunefs -m 5 slow/d0", 1, &["nothing to tune"]);
+}
+
+/// Promise: the walk of docs/USAGE.md: a member is lost, the set goes on, a new one takes its
+/// place, and the copies are equal.
+#[test]
+fn a_lost_member_is_replaced() {
+    let bench = set();
+    bench.shell("rm slow/e0");
+    let ran = bench.run("cp text slow/d0:/more");
+    assert_eq!(ran.code, 0);
+    assert!(ran.err.contains("copy 1 of data storage 0 is missing"), "{}", ran.err);
+    assert_eq!(bench.run("mfs status slow/d0").code, 1);
+    let gone = missing(&bench, "slow/d0");
+    bench.shell("dd if=/dev/zero of=small bs=1M count=8 status=none");
+    let replace = format!("mfs replace slow/d0 {}", &gone[..8]);
+    let ran = bench.run(&format!("{replace} small"));
+    assert!(ran.code == 1 && ran.err.contains("too small"), "{}", ran.err);
+    assert_eq!(bench.run(&format!("{replace} fast/c0")).code, 1);
+    assert_eq!(bench.run(&format!("{replace} -s 44m slow/e1")).code, 0);
+    bench.ok("mfs status slow/d0");
+    assert!(bench.ok("mfs scrub slow/d0").contains("no problems found"));
+    // The other copy is not needed any more.
+    bench.ok("mfs remove slow/e1 slow/d0");
+    bench.shell("test -e slow/d0 && rm slow/d0");
+    assert_eq!(bench.ok("cat slow/e1:/more"), "some text");
+    bench.ok("mfs status fast/c0");
+    let ran = bench.run("mfs remove fast/c0 slow/e1");
+    assert!(ran.code == 1 && ran.err.contains("the only copy"), "{}", ran.err);
+    bench.ok("mfs add fast/c0 log:0 slow/l1 -s 9m");
+    bench.ok("mfs remove fast/c0 fast/l0");
+    assert_eq!(bench.ok("cat slow/l1:/text"), "some text");
+}
+
+/// Promise: a scrub mends what differs, and says so.
+#[test]
+fn a_scrub_mends() {
+    let bench = set();
+    bench.shell("printf garbage | dd of=slow/e0 bs=1 seek=1500000 conv=notrunc status=none");
+    let ran = bench.run("mfs scrub fast/c0");
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.contains("1 megabytes of copies differed"), "{}", ran.out);
+    bench.ok("mfs scrub fast/c0");
+}
+
+/// Promise: a set that was copied as a whole is not mixed with the original, a member of an earlier
+/// moment is left out, and two files that claim to be the same member are refused.
+#[test]
+fn copies_of_a_set_stay_apart() {
+    let bench = Bench::new();
+    bench.shell("mkdir a b");
+    bench.ok("newfs -t mfs --control a/c0:16m,a/c1:16m --data a/d0:40m --log a/l0:8m");
+    bench.write("text", "one");
+    bench.ok("cp text a/c0:/text");
+    bench.shell("cp a/* b/");
+    bench.ok("cp text a/c0:/again");
+    bench.write("text", "two");
+    bench.ok("cp text b/c0:/text");
+    assert_eq!(bench.ok("cat a/c0:/text") + &bench.ok("cat b/l0:/text"), "onetwo");
+    bench.shell("cp a/c1 a/l0 .; cp b/c1 a/c1");
+    bench.fails("cat a/d0:/text", 1, &["c1", "another copy of this set"]);
+    bench.shell("cp c1 a/c1");
+    bench.ok("cp text a/c0:/text");
+    bench.shell("cp c1 a/c1");
+    let ran = bench.run("cat a/d0:/text");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "two"));
+    assert!(ran.err.contains("an earlier state of the set"), "{}", ran.err);
+    bench.shell("cp l0 a/l0");
+    let ran = bench.run("cat a/d0:/text");
+    assert!(ran.code == 1 && ran.err.contains("log storage 0 is missing"), "{}", ran.err);
+    bench.shell("rm b/*; cp a/c0 a/c0.bak");
+    bench.fails("cat a/d0:/text", 1, &["c0", "both claim to be the same member"]);
+}
+
+/// Promise: wrong members are refused before anything is written, and files that were made are
+/// removed again.
+#[test]
+fn wrong_members_are_refused() {
+    let bench = Bench::new();
+    for (words, code, wanted) in [
+        ("newfs -t mfs --control c:16m --data d:40m", 2, "--log"),
+        ("newfs -t mfs --control c:16m --data d:40m --log l:1m", 1, "log storage"),
+        ("newfs -t mfs --control c --data d:40m --log l:8m", 1, "-s"),
+        ("newfs -t mfs --control c:16m,c:16m --data d:40m --log l:8m", 1, "named twice"),
+        ("newfs -t mfs --stripe 1000 -s 64m x", 1, "stripe"),
+        ("newfs -t mfs -m 5 -s 64m x", 2, "takes only"),
+        ("newfs -t ffs --stripe 4k -s 64m x", 2, "-t mfs"),
+        ("newfs -t mfs -s 100k x", 1, "x"),
+    ] {
+        let ran = bench.run(words);
+        assert!(ran.code == code && ran.err.contains(wanted), "{words}: {} {}", ran.code, ran.err);
+        bench.shell("test ! -e c && test ! -e d && test ! -e l && test ! -e x");
+    }
+    let plan = bench.ok("newfs -N -t mfs --json --control c:16m --data d:40m --log l:8m");
+    let plan: Value = serde_json::from_str(&plan).unwrap();
+    assert_eq!(plan["written"], false);
+    bench.shell("test ! -e c");
+    // The same time gives the same bytes.
+    bench.ok("newfs -t mfs --timestamp 5 -s 40m x");
+    bench.ok("newfs -t mfs --timestamp 5 -s 40m y");
+    bench.shell("cmp x y");
+}
