@@ -384,6 +384,15 @@ pub fn is_overflow(bytes: &[u8]) -> bool {
     bytes[..2] == OVERFLOW_MAGIC.to_le_bytes()
 }
 
+/// Returns true if a header in use is whole: its checksum is right, and a file header is that of
+/// file `ino`, its place.
+#[must_use]
+pub fn is_whole(bytes: &[u8], ino: u64) -> bool {
+    let disk = DiskHeader::decode(bytes, Endian::Little);
+    let ours = disk.magic == OVERFLOW_MAGIC || disk.magic == HEADER_MAGIC && disk.ino == ino;
+    ours && is_sealed(&bytes[..HEADER_BYTES], CHECKSUM)
+}
+
 /// Returns the number of files that a free header had before.
 #[must_use]
 pub fn generation_of(bytes: &[u8]) -> u32 {

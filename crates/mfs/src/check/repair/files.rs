@@ -1,0 +1,94 @@
+//! Stages 2 and 4: headers.
+
+use super::Round;
+use crate::format::extent::Extent;
+use crate::format::header::{Contents, Header, NameMap, generation_of};
+use crate::format::layout::{DataBlock, ROOT_INO};
+use spindle_vfs::{FileKind, Result};
+
+impl Round<'_> {
+    /// Clears the headers that are no file's, and gives files blocks of their own.
+    pub(super) fn headers(&mut self) -> Result<bool> {
+        let mut changed = false;
+        let checker = &self.checker;
+        let cleared: Vec<u64> =
+            checker.damaged.iter().chain(&checker.strays).chain(&checker.orphans).copied().collect();
+        for ino in cleared {
+            let generation = generation_of(&self.checker.header_bytes(ino)?).wrapping_add(1);
+            changed |= self.image.put_header(&self.checker, ino, &Header::free(generation))?;
+        }
+        for (ino, parts) in std::mem::take(&mut self.checker.overlaps) {
+            if !self.checker.orphans.contains(&ino) {
+                changed |= self.separate(ino, &parts)?;
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Reads the header of a file that is not damaged.
+    pub(super) fn header_of(&mut self, ino: u64) -> Result<Option<Header>> {
+        let bytes = self.checker.header_bytes(ino)?;
+        Ok(self.checker.decode_header(ino, &bytes)?.ok().filter(|header| header.mode != 0))
+    }
+
+    /// Gives a file copies of `parts` of it, whose blocks belong to other files. Where there is no
+    /// space for a copy, it gets a hole.
+    fn separate(&mut self, ino: u64, parts: &[Extent]) -> Result<bool> {
+        let Some(mut header) = self.header_of(ino)? else { return Ok(false) };
+        let mut extents = header.extents_mut().clone();
+        let mut copies = Vec::new();
+        for part in parts {
+            extents.remove(part.lbn..part.end());
+            let mut at = part.lbn;
+            while let Some(found) = self.checker.claims.allocate(part.end() - at) {
+                let len = found.end - found.start;
+                extents.insert(Extent { lbn: at, start: found.start, len });
+                copies.push((part.start + (at - part.lbn), found.start, len));
+                at += len;
+                if at == part.end() {
+                    break;
+                }
+            }
+        }
+        header.contents = Contents::Extents(extents);
+        let Some(overflow) = self.take_headers(header.overflow_needed())? else { return Ok(self.is_full()) };
+        header.overflow = overflow;
+        let layout = self.checker.layout.clone();
+        let byte = |block| layout.data_byte(DataBlock(block));
+        for (from, to, len) in copies {
+            self.image.copy(byte(from)..byte(from + len), byte(to));
+        }
+        for (n, &at) in header.overflow.iter().enumerate() {
+            self.image.put_slot(&self.checker, at, |bytes| header.encode_overflow(bytes, ino, n))?;
+        }
+        self.image.put_header(&self.checker, ino, &header)
+    }
+
+    /// Puts the counts of names and blocks in headers right, and `..`.
+    pub(super) fn counts(&mut self) -> Result<bool> {
+        let wrong = |(&ino, file): (&u64, &super::super::File)| {
+            let directory = file.kind == FileKind::Directory;
+            let counted = (file.size, file.map.blocks) == (file.found_names, file.found_blocks);
+            let named = file.name.is_some();
+            let right = file.nlink == file.found_nlink
+                && (!directory || counted)
+                && (!directory || !named || file.parent == file.found_parent);
+            let later = self.checker.rebuild.contains(&ino) || self.checker.lost.contains(&ino);
+            (!right && !later).then_some(ino)
+        };
+        let wrong: Vec<u64> = self.checker.files.iter().filter_map(wrong).collect();
+        let mut changed = false;
+        for ino in wrong {
+            let Some(mut header) = self.header_of(ino)? else { continue };
+            let file = &self.checker.files[&ino];
+            header.nlink = file.found_nlink;
+            if let Contents::Names(map) = header.contents {
+                header.size = file.found_names;
+                header.contents = Contents::Names(NameMap { blocks: file.found_blocks, ..map });
+                header.parent = if ino == ROOT_INO { ROOT_INO } else { file.found_parent };
+            }
+            changed |= self.image.put_header(&self.checker, ino, &header)?;
+        }
+        Ok(changed)
+    }
+}

@@ -1,0 +1,165 @@
+//! Stage 3: name maps.
+
+use super::super::Checker;
+use super::Round;
+use crate::format::header::{Contents, Header, NameMap, generation_of};
+use crate::format::layout::{ControlBlock, ROOT_INO};
+use crate::format::node::{CHILD_BYTES, Child, ENTRY_HEAD, Entry, NODE_HEAD, Node, key_of};
+use spindle_vfs::{FileKind, Result};
+use std::collections::{BTreeMap, HashSet};
+
+/// The directory for what has lost its name. Only its owner, the superuser, may look into it: the
+/// files may have been below a directory that others could not enter.
+const LOST_AND_FOUND: &str = "lost+found";
+const LOST_AND_FOUND_PERM: u16 = 0o700;
+
+impl Round<'_> {
+    /// Builds the name maps again that are damaged, and names what has no name.
+    pub(super) fn name_maps(&mut self) -> Result<bool> {
+        let mut added: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
+        let mut changed = false;
+        if !self.checker.lost.is_empty()
+            && let Some(place) = self.lost_and_found(&mut added)?
+        {
+            let taken = self.names_of(place)?;
+            let lost: Vec<u64> = self.checker.lost.iter().copied().collect();
+            for ino in lost {
+                let kind = self.checker.files[&ino].kind;
+                let name = unused(&format!("#{ino}"), &taken);
+                added.entry(place).or_default().push(Entry { key: 0, ino, kind, name });
+            }
+        }
+        let directories: Vec<u64> = self.checker.rebuild.iter().chain(added.keys()).copied().collect();
+        let mut done = HashSet::new();
+        // The root first: a new `lost+found` must have its name.
+        for dir in std::iter::once(ROOT_INO).chain(directories) {
+            let wanted = self.checker.rebuild.contains(&dir) || added.contains_key(&dir);
+            if wanted && done.insert(dir) {
+                let added = added.remove(&dir).unwrap_or_default();
+                changed |= self.build(dir, added)?;
+            }
+        }
+        Ok(changed)
+    }
+
+    fn names_of(&mut self, dir: u64) -> Result<HashSet<Vec<u8>>> {
+        Ok(self.checker.kept_names(dir)?.into_iter().map(|entry| entry.name).collect())
+    }
+
+    /// Returns the directory `lost+found`, after making it if need be; none if there is no space.
+    fn lost_and_found(&mut self, added: &mut BTreeMap<u64, Vec<Entry>>) -> Result<Option<u64>> {
+        let names = self.checker.kept_names(ROOT_INO)?;
+        let is_it =
+            |entry: &&Entry| entry.name == LOST_AND_FOUND.as_bytes() && entry.kind == FileKind::Directory;
+        if let Some(entry) = names.iter().find(is_it) {
+            return Ok(Some(entry.ino));
+        }
+        if *self.full {
+            return Ok(None);
+        }
+        let Some(ino) = self.take_headers(1)?.and_then(|taken| taken.first().copied()) else {
+            self.is_full();
+            return Ok(None);
+        };
+        let now = self.clock.now();
+        let generation = match self.generation(ino)? {
+            0 => now.nanos.max(1),
+            generation => generation,
+        };
+        // It counts as removed until its name is there.
+        let header =
+            Header { nlink: 0, generation, times: [now; 4], ..Checker::new_directory(LOST_AND_FOUND_PERM) };
+        self.image.put_header(&self.checker, ino, &header)?;
+        let names = names.into_iter().map(|entry| entry.name).collect();
+        let name = unused(LOST_AND_FOUND, &names);
+        added.entry(ROOT_INO).or_default().push(Entry { key: 0, ino, kind: FileKind::Directory, name });
+        Ok(Some(ino))
+    }
+
+    fn generation(&self, ino: u64) -> Result<u32> {
+        Ok(generation_of(&self.checker.header_bytes(ino)?))
+    }
+
+    /// Builds the name map of a directory again, with more names. Returns false if there is no
+    /// space.
+    fn build(&mut self, dir: u64, added: Vec<Entry>) -> Result<bool> {
+        let mut entries = self.checker.kept_names(dir)?;
+        entries.extend(added);
+        let hash = self.checker.hash;
+        entries.iter_mut().for_each(|entry| entry.key = key_of(hash, &entry.name));
+        entries.sort_by(|a, b| (a.key, &a.name).cmp(&(b.key, &b.name)));
+        // Names with the same hash get numbers.
+        let mut last = 0;
+        for entry in &mut entries {
+            last = if last >> 8 == entry.key >> 8 { last + 1 } else { entry.key };
+            entry.key = last;
+        }
+        let names = entries.len() as u64;
+        let leaves = leaves_of(entries, self.checker.layout.block_bytes());
+        let mut level: Vec<(u64, Node)> =
+            leaves.into_iter().map(|entries| (entries[0].key, Node::Leaf(entries))).collect();
+        let fan = (self.checker.layout.block_bytes() - NODE_HEAD) / CHILD_BYTES;
+        let mut count = level.len();
+        let mut above = level.len();
+        while above > 1 {
+            above = above.div_ceil(fan);
+            count += above;
+        }
+        let Some(blocks) = self.take_blocks(count)? else { return Ok(self.is_full()) };
+        let mut blocks = blocks.into_iter();
+        let mut root = None;
+        for height in 1.. {
+            let mut children = Vec::new();
+            for (key, node) in level {
+                let Some(at) = blocks.next() else { break };
+                self.put_node(dir, at, &node)?;
+                children.push(Child { key, at });
+            }
+            if children.len() <= 1 {
+                root = children.first().map(|child| child.at);
+                break;
+            }
+            level =
+                children.chunks(fan).map(|some| (some[0].key, Node::Inner(height, some.to_vec()))).collect();
+        }
+        let mut header = match self.header_of(dir)? {
+            Some(header) if header.kind() == Some(FileKind::Directory) => header,
+            _ => Header { times: [self.clock.now(); 4], ..Checker::new_directory(0o755) },
+        };
+        header.size = names;
+        header.contents = Contents::Names(NameMap { root, blocks: count as u64 });
+        self.image.put_header(&self.checker, dir, &header)
+    }
+
+    fn put_node(&mut self, dir: u64, at: ControlBlock, node: &Node) -> Result<()> {
+        let mut bytes = vec![0; self.checker.layout.block_bytes()];
+        node.encode(&mut bytes, dir);
+        self.image.put(self.checker.layout.control_byte(at), &bytes)?;
+        Ok(())
+    }
+}
+
+/// Divides the names of a directory among leaves.
+fn leaves_of(entries: Vec<Entry>, block_bytes: usize) -> Vec<Vec<Entry>> {
+    let mut leaves: Vec<Vec<Entry>> = Vec::new();
+    let mut left = 0;
+    for entry in entries {
+        let bytes = ENTRY_HEAD + entry.name.len();
+        match leaves.last_mut().filter(|_| bytes <= left) {
+            Some(leaf) => leaf.push(entry),
+            None => {
+                left = block_bytes - NODE_HEAD;
+                leaves.push(vec![entry]);
+            }
+        }
+        left -= bytes;
+    }
+    leaves
+}
+
+/// Returns a name, with a number behind it if it is taken.
+fn unused(name: &str, taken: &HashSet<Vec<u8>>) -> Vec<u8> {
+    let numbered = (1_u64..).map(|n| format!("{name}-{n}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered).map(String::into_bytes);
+    names.find(|name| !taken.contains(name)).unwrap_or_default()
+}
