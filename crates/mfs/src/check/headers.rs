@@ -100,7 +100,11 @@ impl Checker {
         if self.files.contains_key(&ROOT_INO) {
             return;
         }
-        self.damaged_header(ROOT_INO, "ROOT INODE UNALLOCATED".into());
+        if !self.damaged.remove(&ROOT_INO) {
+            let what = "ROOT INODE UNALLOCATED".into();
+            self.findings.push(Finding::Header { ino: ROOT_INO, what });
+        }
+        self.rebuild.insert(ROOT_INO);
         self.no_root = true;
         self.add_file(ROOT_INO, FileKind::Directory, &Self::new_directory(0o755));
     }

@@ -193,7 +193,7 @@ struct Checker {
     files: BTreeMap<u64, File>,
     /// Headers to be cleared.
     damaged: BTreeSet<u64>,
-    /// True if the root directory is one of them, or free.
+    /// True if the header of the root directory is damaged or free.
     no_root: bool,
     /// Overflow headers that a file has, and those that none has.
     overflow: HashSet<u64>,

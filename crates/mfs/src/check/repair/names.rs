@@ -124,7 +124,10 @@ impl Round<'_> {
         }
         let mut header = match self.header_of(dir)? {
             Some(header) if header.kind() == Some(FileKind::Directory) => header,
-            _ => Header { times: [self.clock.now(); 4], ..Checker::new_directory(0o755) },
+            _ => {
+                let (times, generation) = ([self.clock.now(); 4], self.generation(dir)?.wrapping_add(1));
+                Header { times, generation, ..Checker::new_directory(0o755) }
+            }
         };
         header.size = names;
         header.contents = Contents::Names(NameMap { root, blocks: count as u64 });
