@@ -13,7 +13,7 @@ const STRUCTURES: [Structure; 5] =
     [(b"MCyl", 512, 508), (b"MH", 512, 508), (b"MO", 512, 508), (b"MMap", 4096, 4), (b"MNam", BLOCK, 20)];
 
 /// Returns the addresses of all structures of a set.
-fn places(victim: &Victim) -> Vec<(u64, Structure)> {
+pub fn places(victim: &Victim) -> Vec<(u64, Structure)> {
     let (space, layout) = (victim.set().space, victim.layout());
     let mut places = Vec::new();
     let control = layout.cylinder_at(layout.cylinders);
