@@ -71,6 +71,7 @@ impl Claims {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::layout::index;
     use rand::{Rng, SeedableRng};
 
     /// Promise: runs hold what a set of single blocks holds, whatever is entered and allocated.
@@ -84,20 +85,20 @@ mod tests {
                     let found = claims.allocate(rng.random_range(1..6));
                     assert_eq!(found.is_none(), !held.contains(&false));
                     for block in found.into_iter().flatten() {
-                        assert!(!std::mem::replace(&mut held[block as usize], true));
+                        assert!(!std::mem::replace(&mut held[index(block)], true));
                     }
                     continue;
                 }
                 let start = rng.random_range(0..79);
                 let range = start..rng.random_range(start + 1..=80.min(start + 20));
                 let before: Vec<u64> = claims.claim(range.clone()).into_iter().flatten().collect();
-                let expected: Vec<u64> = range.clone().filter(|&block| held[block as usize]).collect();
+                let expected: Vec<u64> = range.clone().filter(|&block| held[index(block)]).collect();
                 assert_eq!(before, expected);
-                held[range.start as usize..range.end as usize].fill(true);
+                held[index(range.start)..index(range.end)].fill(true);
             }
             let (from, to) = (rng.random_range(0..40), rng.random_range(40..=80));
             let within: Vec<u64> = claims.within(from..to).flatten().collect();
-            let expected: Vec<u64> = (from..to).filter(|&block| held[block as usize]).collect();
+            let expected: Vec<u64> = (from..to).filter(|&block| held[index(block)]).collect();
             assert_eq!(within, expected);
             assert_eq!(claims.held(), held.iter().filter(|&&held| held).count() as u64);
         }

@@ -90,7 +90,7 @@ impl Report {
 pub fn check(set: &Set, limit: usize, progress: &mut dyn FnMut(Phase)) -> Result<Report> {
     let device: Arc<dyn Device> = Arc::new(CowDevice::new(set.space.clone()));
     let log = OpenedLog::replay(set, &device)?;
-    Ok(Checker::run(set, device, &log.findings, limit, progress)?.report(log.marked_clean))
+    Ok(Checker::run(set, &device, &log.findings, limit, progress)?.report(log.marked_clean))
 }
 
 /// The log after its replay.
@@ -212,7 +212,7 @@ struct Checker {
     edges: BTreeMap<u64, Vec<Edge>>,
     /// Files and directories that need a name.
     lost: BTreeSet<u64>,
-    orphans: Vec<u64>,
+    orphans: BTreeSet<u64>,
     usage: Usage,
 }
 
@@ -221,7 +221,7 @@ impl Checker {
     /// findings begin with `first`.
     fn run(
         set: &Set,
-        device: Arc<dyn Device>,
+        device: &Arc<dyn Device>,
         first: &[Finding],
         limit: usize,
         progress: &mut dyn FnMut(Phase),
@@ -229,7 +229,9 @@ impl Checker {
         let mut settled = Doubts::new();
         for walk in 1.. {
             let mut checker = Self::new(set, device.clone(), limit);
-            first.iter().for_each(|finding| checker.findings.push(finding.clone()));
+            for finding in first {
+                checker.findings.push(finding.clone());
+            }
             progress(Phase::Setup);
             checker.read_cylinders(&settled)?;
             progress(Phase::Inodes);
@@ -273,7 +275,7 @@ impl Checker {
             dropped: BTreeMap::new(),
             edges: BTreeMap::new(),
             lost: BTreeSet::new(),
-            orphans: Vec::new(),
+            orphans: BTreeSet::new(),
             usage: Usage::default(),
             layout: set.layout.clone(),
         }

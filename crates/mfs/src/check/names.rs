@@ -239,10 +239,8 @@ impl Checker {
         let hash = self.hash;
         let Some(file) = self.files.get_mut(&ino) else { return Fate::Dropped("UNALLOCATED") };
         let directory = file.kind == FileKind::Directory;
-        let is_extra = match directory {
-            true => file.names > 0 || file.parent != dir,
-            false => file.names >= file.nlink.into(),
-        };
+        let is_extra =
+            if directory { file.names > 0 || file.parent != dir } else { file.names >= file.nlink.into() };
         if matches!(&text[..], b"." | b"..") {
             return Fate::Dropped("IMPOSSIBLE NAME");
         }

@@ -241,8 +241,10 @@ impl Header {
                 let mut next = (disk.overflow != 0).then_some(disk.overflow);
                 while let Some(at) = next.filter(|_| extents.len() < count) {
                     let more = overflow(at)?;
-                    if more.extents.is_empty() || chain.contains(&at) {
-                        return damaged("its overflow headers do not end".into());
+                    // In order, so that a circle ends here.
+                    let end = extents.last().map_or(0, Extent::end);
+                    if more.extents.first().is_none_or(|first| first.lbn < end) {
+                        return damaged(format!("overflow header {at} does not go on from block {end}"));
                     }
                     extents.extend(more.extents);
                     chain.push(at);

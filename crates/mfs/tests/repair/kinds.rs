@@ -17,7 +17,7 @@ impl Known<'_> {
     /// Returns a header that is free.
     fn free(&self) -> u64 {
         let last = self.tree.values().map(|node| node.0).max().unwrap();
-        (last + 1..).find(|&ino| self.v.header_bytes(ino)[..2] == [0, 0]).unwrap()
+        (last + 1..last + 60).find(|&ino| self.v.header_bytes(ino)[..2] == [0, 0]).unwrap()
     }
 
     /// Returns the cylinder of a block of names.
@@ -45,16 +45,16 @@ struct Plant {
     finding: &'static str,
     lost: &'static [&'static str],
     moved: usize,
-    plant: fn(&Known<'_>),
+    damage: fn(&Known<'_>),
 }
 
 const fn plant(
     finding: &'static str,
     lost: &'static [&'static str],
     moved: usize,
-    plant: fn(&Known<'_>),
+    damage: fn(&Known<'_>),
 ) -> Plant {
-    Plant { finding, lost, moved, plant }
+    Plant { finding, lost, moved, damage }
 }
 
 /// Files that get the same name.
@@ -201,7 +201,7 @@ const PLANTS: &[Plant] = &[
     plant("COUNTS (99, ", &[], 0, |k| k.v.header(2, |bytes| put(bytes, 24, 99))),
     plant("AND (77, ", &[], 0, |k| k.v.header(2, |bytes| put(bytes, 128, 77))),
     plant("BAD INODE NUMBER 2 FOR '..'", &[], 0, |k| {
-        k.v.header(k.ino("/dir/sub"), |bytes| put(bytes, 104, 2))
+        k.v.header(k.ino("/dir/sub"), |bytes| put(bytes, 104, 2));
     }),
     plant("UNREF DIR", &[], 1, |k| k.v.remove(2, b"dir")),
     plant("UNREF FILE", &[], 1, |k| k.v.remove(2, b"file0")),
@@ -223,7 +223,8 @@ fn free_block(k: &Known<'_>) -> u64 {
     let layout = k.v.layout();
     let mut description = [0; 512];
     k.v.set().space.read_at(layout.cylinder_at(cylinder), &mut description).unwrap();
-    let free = |block: &u64| description[32 + (block - 1) as usize / 8] >> ((block - 1) % 8) & 1 == 1;
+    let free =
+        |block: &u64| description[32 + usize::try_from(block - 1).unwrap() / 8] >> ((block - 1) % 8) & 1 == 1;
     let block = (1..=u64::from(layout.cylinder_blocks())).rev().find(free).unwrap();
     cylinder * u64::from(layout.cylinder_blocks() + 1) + block
 }
@@ -266,10 +267,10 @@ fn every_damage_is_repaired() {
     for many in [false, true] {
         let victim = Victim::new(many, true);
         let tree = victim.tree();
-        for Plant { finding, lost, moved, plant } in PLANTS {
+        for Plant { finding, lost, moved, damage } in PLANTS {
             let victim = Victim::of(victim.branch());
             assert_eq!(victim.findings(), Vec::<String>::new());
-            plant(&Known { v: &victim, tree: &tree });
+            damage(&Known { v: &victim, tree: &tree });
             let found = victim.findings();
             assert!(found.iter().any(|text| text.contains(finding)), "{finding}: {found:#?}");
 

@@ -1,7 +1,7 @@
 //! Stages 2 and 4: headers.
 
 use super::Round;
-use crate::format::extent::Extent;
+use crate::format::extent::{Extent, Extents};
 use crate::format::header::{Contents, Header, NameMap, generation_of};
 use crate::format::layout::{DataBlock, ROOT_INO};
 use spindle_vfs::{FileKind, Result};
@@ -31,25 +31,29 @@ impl Round<'_> {
         Ok(self.checker.decode_header(ino, &bytes)?.ok().filter(|header| header.mode != 0))
     }
 
-    /// Gives a file copies of `parts` of it, whose blocks belong to other files. Where there is no
-    /// space for a copy, it gets a hole.
+    /// Gives a file copies of `parts` of it, in order, whose blocks belong to other files. Where
+    /// there is no space for a copy, it gets a hole.
     fn separate(&mut self, ino: u64, parts: &[Extent]) -> Result<bool> {
         let Some(mut header) = self.header_of(ino)? else { return Ok(false) };
-        let mut extents = header.extents_mut().clone();
-        let mut copies = Vec::new();
-        for part in parts {
-            extents.remove(part.lbn..part.end());
-            let mut at = part.lbn;
-            while let Some(found) = self.checker.claims.allocate(part.end() - at) {
-                let len = found.end - found.start;
-                extents.insert(Extent { lbn: at, start: found.start, len });
-                copies.push((part.start + (at - part.lbn), found.start, len));
-                at += len;
-                if at == part.end() {
-                    break;
+        let (mut extents, mut copies) = (Joined::default(), Vec::new());
+        let mut parts = parts.iter().peekable();
+        for extent in header.extents() {
+            let mut at = extent.lbn;
+            while let Some(part) = parts.next_if(|part| part.lbn < extent.end()) {
+                extents.push(extent.part(at, part.lbn));
+                at = part.lbn;
+                while let Some(found) = self.checker.claims.allocate(part.end() - at) {
+                    let len = found.end - found.start;
+                    extents.push(Extent { lbn: at, start: found.start, len });
+                    copies.push((part.start + (at - part.lbn), found.start, len));
+                    at += len;
                 }
+                at = part.end();
             }
+            extents.push(extent.part(at, extent.end()));
         }
+        let extents =
+            Extents::new(extents.0, self.checker.layout.data_blocks(), &format!("file header {ino}"))?;
         header.contents = Contents::Extents(extents);
         let Some(overflow) = self.take_headers(header.overflow_needed())? else { return Ok(self.is_full()) };
         header.overflow = overflow;
@@ -90,5 +94,19 @@ impl Round<'_> {
             changed |= self.image.put_header(&self.checker, ino, &header)?;
         }
         Ok(changed)
+    }
+}
+
+/// Extents in order, of which neighbours are one.
+#[derive(Default)]
+struct Joined(Vec<Extent>);
+
+impl Joined {
+    fn push(&mut self, new: Extent) {
+        match self.0.last_mut() {
+            _ if new.len == 0 => {}
+            Some(last) if last.end() == new.lbn && last.start + last.len == new.start => last.len += new.len,
+            _ => self.0.push(new),
+        }
     }
 }

@@ -132,7 +132,7 @@ impl Repair<'_> {
         let (mut rounds, mut full) = (0, false);
         loop {
             let device: Arc<dyn Device> = self.image.device();
-            let checker = Checker::run(self.set, device, &[], 0, &mut |_| ())?;
+            let checker = Checker::run(self.set, &device, &[], 0, &mut |_| ())?;
             let whole = checker.findings.damages() == 0;
             if rounds == ROUNDS_MAX {
                 return Ok(whole);

@@ -86,7 +86,9 @@ impl Round<'_> {
         let mut entries = self.checker.kept_names(dir)?;
         entries.extend(added);
         let hash = self.checker.hash;
-        entries.iter_mut().for_each(|entry| entry.key = key_of(hash, &entry.name));
+        for entry in &mut entries {
+            entry.key = key_of(hash, &entry.name);
+        }
         entries.sort_by(|a, b| (a.key, &a.name).cmp(&(b.key, &b.name)));
         // Names with the same hash get numbers.
         let mut last = 0;
@@ -125,8 +127,8 @@ impl Round<'_> {
         let mut header = match self.header_of(dir)? {
             Some(header) if header.kind() == Some(FileKind::Directory) => header,
             _ => {
-                let (times, generation) = ([self.clock.now(); 4], self.generation(dir)?.wrapping_add(1));
-                Header { times, generation, ..Checker::new_directory(0o755) }
+                let (generation, times) = (self.generation(dir)?.wrapping_add(1), [self.clock.now(); 4]);
+                Header { generation, times, ..Checker::new_directory(0o755) }
             }
         };
         header.size = names;
@@ -148,12 +150,11 @@ fn leaves_of(entries: Vec<Entry>, block_bytes: usize) -> Vec<Vec<Entry>> {
     let mut left = 0;
     for entry in entries {
         let bytes = ENTRY_HEAD + entry.name.len();
-        match leaves.last_mut().filter(|_| bytes <= left) {
-            Some(leaf) => leaf.push(entry),
-            None => {
-                left = block_bytes - NODE_HEAD;
-                leaves.push(vec![entry]);
-            }
+        if let Some(leaf) = leaves.last_mut().filter(|_| bytes <= left) {
+            leaf.push(entry);
+        } else {
+            left = block_bytes - NODE_HEAD;
+            leaves.push(vec![entry]);
         }
         left -= bytes;
     }
