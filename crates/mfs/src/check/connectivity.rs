@@ -1,9 +1,9 @@
 //! Phases 3 and 4: which name of each directory counts, what the root leads to, and how many names
 //! each file has.
 //!
-//! A directory may have several names after damage. The one in its parent (`..`) counts; if the root
-//! does not lead there, another one does to which it leads. So a directory never loses its place in
-//! the tree to a name that is in a ring.
+//! A directory may have several names after damage. The one in its parent (`..`) counts; if the
+//! root does not lead there, another one counts to which it leads. So a directory never loses its
+//! place in the tree to a name that is in a ring.
 
 use super::finding::Finding;
 use super::{Checker, Edge};

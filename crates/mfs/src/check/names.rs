@@ -1,9 +1,9 @@
 //! Phase 2: the name maps.
 //!
 //! A name map is read from its root down, in the order of the keys. If a node of it is damaged,
-//! whole leaves of the directory that its tree does not lead to any more, and that are not marked as
-//! free, are read as well. They may be old, so a name in one of them counts only as long as the file
-//! has fewer names than its header says.
+//! whole leaves of the directory that its tree does not lead to any more, and that are not marked
+//! as free, are read as well. They may be old, so a name in one of them counts only as long as the
+//! file has fewer names than its header says.
 
 use super::finding::Finding;
 use super::{Checker, Edge};

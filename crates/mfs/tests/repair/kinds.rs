@@ -258,9 +258,9 @@ fn compare(before: &Tree, after: &Tree, lost: &[&str], what: &str) {
     }
 }
 
-/// Promise: the check finds each kind of damage, the repair removes it, a mount works, and all files
-/// but those that the damage was in are still there with their names and contents. A repair that
-/// may lose nothing changes nothing where something can be lost.
+/// Promise: the check finds each kind of damage, the repair removes it, a mount works, and all
+/// files but those that the damage was in are still there with their names and contents. A repair
+/// that may lose nothing changes nothing where something can be lost.
 #[test]
 fn every_damage_is_repaired() {
     let mut kinds: Vec<&str> = Finding::KINDS.iter().copied().filter(|&kind| kind != "InUse").collect();
