@@ -139,8 +139,12 @@ impl Checker {
     /// is elsewhere and whole.
     pub(super) fn header_is_named(&mut self, ino: u64) -> Result<()> {
         let Some((cylinder, slot)) = self.layout.header_place(ino) else { return Ok(()) };
+        let there = self.files.contains_key(&ino);
+        if !there {
+            self.tied_headers.insert(ino);
+        }
         if self.holds_header(ino) {
-            self.cylinders[index(cylinder)].agreed += u64::from(self.files.contains_key(&ino));
+            self.cylinders[index(cylinder)].agreed += u64::from(there);
             return Ok(());
         }
         let bytes = self.header_bytes(ino)?;

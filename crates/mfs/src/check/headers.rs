@@ -5,7 +5,7 @@ use super::{Checker, File};
 use crate::format::cylinder::Kind;
 use crate::format::extent::Extent;
 use crate::format::header::{Contents, Header, NameMap, Overflow, is_overflow, is_used};
-use crate::format::layout::{HEADER_BYTES, ROOT_INO, index};
+use crate::format::layout::{HEADER_BYTES, Layout, ROOT_INO, index};
 use spindle_vfs::{Error, FileKind, Result};
 
 impl Checker {
@@ -24,8 +24,18 @@ impl Checker {
         ino: u64,
         bytes: &[u8],
     ) -> Result<std::result::Result<Header, String>> {
-        let (mut failed, mut elsewhere) = (None, None);
-        let decoded = Header::decode(bytes, ino, &self.layout, |at| {
+        self.with_overflow(ino, |layout, overflow| Header::decode(bytes, ino, layout, overflow))
+    }
+
+    /// Calls `decode` with a way to read the overflow headers of a file.
+    fn with_overflow(
+        &mut self,
+        ino: u64,
+        decode: impl FnOnce(&Layout, &mut dyn FnMut(u64) -> Result<Overflow>) -> Result<Header>,
+    ) -> Result<std::result::Result<Header, String>> {
+        let (mut failed, mut elsewhere, mut seen) = (None, None, Vec::new());
+        let decoded = decode(&self.layout, &mut |at| {
+            seen.push(at);
             let wrong = || Error::corrupt("its overflow header is none", format!("file header {ino}"));
             self.layout.header_place(at).ok_or_else(wrong)?;
             let bytes = self.header_bytes(at).inspect_err(|error| failed = Some(error.clone()))?;
@@ -41,6 +51,9 @@ impl Checker {
         }
         if let Some(at) = elsewhere {
             self.header_is_named(at)?;
+        }
+        if decoded.is_err() {
+            self.tied_headers.extend(seen);
         }
         Ok(decoded.map_err(|error| error.to_string()))
     }
@@ -120,7 +133,13 @@ impl Checker {
             Ok(header) => header,
             Err(what) => {
                 self.damaged_header(ino, what);
-                return Ok(());
+                let salvage = |layout: &Layout, overflow: &mut dyn FnMut(u64) -> Result<Overflow>| {
+                    Header::salvage(bytes, ino, layout, overflow)
+                };
+                let Ok(header) = self.with_overflow(ino, salvage)? else { return Ok(()) };
+                self.damaged.remove(&ino);
+                self.salvaged.insert(ino, header.clone());
+                header
             }
         };
         let Some(kind) = header.kind() else { return Ok(()) };

@@ -193,6 +193,8 @@ struct Checker {
     files: BTreeMap<u64, File>,
     /// Headers to be cleared.
     damaged: BTreeSet<u64>,
+    /// Files whose extents are damaged, as far as they can be read.
+    salvaged: BTreeMap<u64, Header>,
     /// True if the header of the root directory is damaged or free.
     no_root: bool,
     /// Overflow headers that a file has, and those that none has.
@@ -203,6 +205,10 @@ struct Checker {
     overlaps: BTreeMap<u64, Vec<Extent>>,
     /// Blocks of names that a directory has.
     nodes: HashSet<ControlBlock>,
+    /// Blocks and headers that something leads to that is wrong: not to be used before that is put
+    /// right.
+    tied_blocks: HashSet<ControlBlock>,
+    tied_headers: HashSet<u64>,
     /// The leaves of all directories, if one of them is looked for.
     leaves: Option<BTreeMap<u64, Vec<ControlBlock>>>,
     /// Directories whose name maps must be built again, and the names that are left out.
@@ -264,12 +270,15 @@ impl Checker {
             doubts: Doubts::new(),
             files: BTreeMap::new(),
             damaged: BTreeSet::new(),
+            salvaged: BTreeMap::new(),
             no_root: false,
             overflow: HashSet::new(),
             strays: BTreeSet::new(),
             claims: Claims::new(set.layout.data_blocks()),
             overlaps: BTreeMap::new(),
             nodes: HashSet::new(),
+            tied_blocks: HashSet::new(),
+            tied_headers: HashSet::new(),
             leaves: None,
             rebuild: BTreeSet::new(),
             dropped: BTreeMap::new(),

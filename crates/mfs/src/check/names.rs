@@ -165,6 +165,7 @@ impl Checker {
             return Ok(Some(node));
         };
         read.faults.push(what);
+        self.tied_blocks.insert(at);
         Ok(None)
     }
 

@@ -34,6 +34,13 @@ impl Extent {
         Self { lbn: from, start: self.start + (from - self.lbn), len: to - from }
     }
 
+    /// Returns true if the extent can come after those up to block `end` of the file, and is within
+    /// `data_blocks`.
+    #[must_use]
+    pub const fn follows(&self, end: u64, data_blocks: u64) -> bool {
+        self.lbn >= end && self.len > 0 && self.start + self.len <= data_blocks
+    }
+
     /// Reads an extent. The first word has the block of the file and 16 bits of the length, the
     /// second the block of data storage and the other 16.
     #[must_use]
@@ -68,8 +75,7 @@ impl Extents {
     pub fn new(extents: Vec<Extent>, data_blocks: u64, place: &str) -> Result<Self> {
         let mut end = 0;
         for extent in &extents {
-            let within = extent.len > 0 && extent.start + extent.len <= data_blocks;
-            if extent.lbn < end || !within {
+            if !extent.follows(end, data_blocks) {
                 return Err(Error::corrupt(format!("a wrong extent, {extent:?}"), place));
             }
             end = extent.end();

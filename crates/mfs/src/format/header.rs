@@ -6,7 +6,7 @@
 
 use super::checksum::{is_sealed, seal};
 use super::extent::{EXTENT_BYTES, Extent, Extents};
-use super::layout::{ControlBlock, DataBlock, HEADER_BYTES, Layout};
+use super::layout::{ControlBlock, DataBlock, HEADER_BYTES, Layout, index};
 use spindle_clock::Timestamp;
 use spindle_ondisk::{Endian, structure};
 use spindle_vfs::{Error, FileKind, Rdev, Result};
@@ -292,6 +292,50 @@ impl Header {
             contents,
             overflow: chain,
         })
+    }
+
+    /// Reads a header whose extents are damaged: up to the first of them that is wrong or cannot be
+    /// read. It has no overflow headers, but may need some.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the header itself is damaged.
+    pub fn salvage(
+        bytes: &[u8],
+        ino: u64,
+        layout: &Layout,
+        mut overflow: impl FnMut(u64) -> Result<Overflow>,
+    ) -> Result<Self> {
+        let mut disk = DiskHeader::decode(bytes, Endian::Little);
+        if disk.magic != HEADER_MAGIC || !is_sealed(&bytes[..HEADER_BYTES], CHECKSUM) || disk.map_kind != 0 {
+            return Err(Error::corrupt("it is damaged", format!("file header {ino}")));
+        }
+        let mut next = (disk.overflow != 0).then_some(disk.overflow);
+        let count =
+            if next.is_some() { HEADER_EXTENTS } else { index(disk.map_count.min(HEADER_EXTENTS as u64)) };
+        let here = bytes[MAP..MAP + MAP_BYTES].chunks_exact(EXTENT_BYTES).take(count);
+        let mut found: Vec<Extent> = here.map(Extent::decode).collect();
+        let mut extents: Vec<Extent> = Vec::new();
+        loop {
+            let whole = found.into_iter().all(|extent| {
+                let end = extents.last().map_or(0, Extent::end);
+                let right = extent.follows(end, layout.data_blocks());
+                extents.extend(right.then_some(extent));
+                right
+            });
+            let Some(more) = next.filter(|_| whole).and_then(|at| overflow(at).ok()) else { break };
+            if more.extents.is_empty() {
+                break;
+            }
+            (found, next) = (more.extents, more.next);
+        }
+        // All else is read as ever.
+        let mut rest = bytes[..HEADER_BYTES].to_vec();
+        (disk.map_count, disk.overflow) = (0, 0);
+        disk.encode(&mut rest, Endian::Little);
+        seal(&mut rest, CHECKSUM);
+        let mut header = Self::decode(&rest, ino, layout, overflow)?;
+        header.contents = Contents::Extents(Extents::new(extents, layout.data_blocks(), "a part of them")?);
+        Ok(header)
     }
 
     /// Writes the header to its [`HEADER_BYTES`] bytes.

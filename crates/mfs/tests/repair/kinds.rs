@@ -26,6 +26,12 @@ impl Known<'_> {
         block / u64::from(layout.cylinder_blocks() + 1)
     }
 
+    /// Returns the address of a data block.
+    fn data_at(&self, block: u64) -> u64 {
+        let start = (self.v.layout().map_pages * 4096).next_multiple_of(8 * 1024);
+        DATA_BASE + start + block * 1024
+    }
+
     /// Changes both headers of the log.
     fn log(&self, change: impl Fn(&mut [u8])) {
         let log = self.v.set().log;
@@ -132,8 +138,10 @@ const PLANTS: &[Plant] = &[
         k.v.edit(header_at(k, overflow), 512, None, |bytes| bytes[60] ^= 1);
     }),
     plant("2 DUP BLOCKS FROM ", &[], 0, |k| {
-        // A file with the same content has the blocks of another.
+        // A file with the same content has the blocks of another, and its own are overwritten.
         let (from, to) = (k.v.header_bytes(k.ino("/file0")), k.ino("/file3yyy"));
+        let own = word(&k.v.header_bytes(to), 128);
+        k.v.edit(k.data_at(own), 2048, None, |bytes| bytes.fill(0xaa));
         k.v.header(to, |bytes| bytes[120..136].copy_from_slice(&from[120..136]));
     }),
     plant("OVERFLOW HEADER ", &[], 0, |k| {

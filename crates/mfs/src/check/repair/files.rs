@@ -7,26 +7,33 @@ use crate::format::layout::{DataBlock, ROOT_INO};
 use spindle_vfs::{FileKind, Result};
 
 impl Round<'_> {
-    /// Clears the headers that are no file's, and gives files blocks of their own.
+    /// Gives files whose extents are damaged or belong to others too extents of their own, and
+    /// clears the headers that are no file's.
     pub(super) fn headers(&mut self) -> Result<bool> {
         let mut changed = false;
-        let checker = &self.checker;
-        let cleared: Vec<u64> =
-            checker.damaged.iter().chain(&checker.strays).chain(&checker.orphans).copied().collect();
-        for ino in cleared {
-            let generation = generation_of(&self.checker.header_bytes(ino)?).wrapping_add(1);
-            changed |= self.image.put_header(&self.checker, ino, &Header::free(generation))?;
+        let mut overlaps = std::mem::take(&mut self.checker.overlaps);
+        for &ino in self.checker.salvaged.keys() {
+            overlaps.entry(ino).or_default();
         }
-        for (ino, parts) in std::mem::take(&mut self.checker.overlaps) {
+        for (ino, parts) in overlaps {
             if !self.checker.orphans.contains(&ino) {
                 changed |= self.separate(ino, &parts)?;
             }
         }
+        let checker = &self.checker;
+        let cleared = checker.damaged.iter().chain(&checker.strays).chain(&checker.orphans);
+        for ino in cleared.copied().collect::<Vec<_>>() {
+            let generation = generation_of(&self.checker.header_bytes(ino)?).wrapping_add(1);
+            changed |= self.image.put_header(&self.checker, ino, &Header::free(generation))?;
+        }
         Ok(changed)
     }
 
-    /// Reads the header of a file that is not damaged.
+    /// Reads the header of a file that is not damaged, or as far as it can be read.
     pub(super) fn header_of(&mut self, ino: u64) -> Result<Option<Header>> {
+        if let Some(header) = self.checker.salvaged.get(&ino) {
+            return Ok(Some(header.clone()));
+        }
         let bytes = self.checker.header_bytes(ino)?;
         Ok(self.checker.decode_header(ino, &bytes)?.ok().filter(|header| header.mode != 0))
     }

@@ -1,5 +1,6 @@
 //! Free headers and blocks of control storage, found by the walk of a round: what no file and no
-//! directory has, whatever the bit maps say.
+//! directory has, whatever the bit maps say, and what nothing leads to by mistake: a damaged tree
+//! would find new nodes in it before the header of the directory leads to a new tree.
 
 use super::Round;
 use crate::format::cylinder::{Cylinder, Kind};
@@ -72,7 +73,8 @@ impl Round<'_> {
         let first = (block - 1) * layout.headers_in_block();
         let slots = (first..).zip(bytes.chunks_exact(HEADER_BYTES));
         let free = slots.filter(|(_, header)| !is_used(header)).map(|(slot, _)| layout.ino_of(number, slot));
-        self.free.headers.extend(free.filter(|&ino| ino > ROOT_INO));
+        let tied = &self.checker.tied_headers;
+        self.free.headers.extend(free.filter(|ino| *ino > ROOT_INO && !tied.contains(ino)));
         Ok(true)
     }
 
@@ -84,7 +86,9 @@ impl Round<'_> {
         if state.kind == Kind::Names {
             let layout = &self.checker.layout;
             let all = (1..=layout.cylinder_blocks()).map(|block| layout.block_of(number, block));
-            self.free.blocks.extend(all.filter(|at| !self.checker.nodes.contains(at)));
+            let checker = &self.checker;
+            let held = |at: &ControlBlock| checker.nodes.contains(at) || checker.tied_blocks.contains(at);
+            self.free.blocks.extend(all.filter(|at| !held(at)));
         }
         true
     }
