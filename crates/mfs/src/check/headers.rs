@@ -1,4 +1,7 @@
 //! Phase 1: all headers, and the data blocks and overflow headers that they lead to.
+//!
+//! Of a file whose map is damaged and whose header is whole, the extents before the damage count;
+//! of a directory, the leaves that are left.
 
 use super::finding::Finding;
 use super::{Checker, File};
@@ -138,6 +141,9 @@ impl Checker {
                 };
                 let Ok(header) = self.with_overflow(ino, salvage)? else { return Ok(()) };
                 self.damaged.remove(&ino);
+                if header.kind() == Some(FileKind::Directory) {
+                    self.rebuild.insert(ino);
+                }
                 self.salvaged.insert(ino, header.clone());
                 header
             }

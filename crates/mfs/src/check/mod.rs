@@ -193,7 +193,7 @@ struct Checker {
     files: BTreeMap<u64, File>,
     /// Headers to be cleared.
     damaged: BTreeSet<u64>,
-    /// Files whose extents are damaged, as far as they can be read.
+    /// Files whose maps are damaged, as far as they can be read.
     salvaged: BTreeMap<u64, Header>,
     /// True if the header of the root directory is damaged or free.
     no_root: bool,

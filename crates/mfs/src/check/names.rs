@@ -110,9 +110,7 @@ impl Checker {
                 }
             }
         }
-        if dir == ROOT_INO && self.no_root {
-            read.broken = true;
-        }
+        read.broken |= dir == ROOT_INO && self.no_root || self.salvaged.contains_key(&dir);
         if read.broken {
             for at in self.leaves_of(dir)? {
                 if !read.nodes.contains(&at)

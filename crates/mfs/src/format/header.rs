@@ -294,11 +294,11 @@ impl Header {
         })
     }
 
-    /// Reads a header whose extents are damaged: up to the first of them that is wrong or cannot be
-    /// read. It has no overflow headers, but may need some.
+    /// Reads a header whose map is damaged: the extents up to the first that is wrong or cannot be
+    /// read, without the overflow headers that they need; of a directory nothing.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if the header itself is damaged.
+    /// [`Error::Corrupt`] if anything else is damaged.
     pub fn salvage(
         bytes: &[u8],
         ino: u64,
@@ -306,7 +306,8 @@ impl Header {
         mut overflow: impl FnMut(u64) -> Result<Overflow>,
     ) -> Result<Self> {
         let mut disk = DiskHeader::decode(bytes, Endian::Little);
-        if disk.magic != HEADER_MAGIC || !is_sealed(&bytes[..HEADER_BYTES], CHECKSUM) || disk.map_kind != 0 {
+        let mut rest = bytes[..HEADER_BYTES].to_vec();
+        if disk.magic != HEADER_MAGIC || !is_sealed(&rest, CHECKSUM) || !matches!(disk.map_kind, 0 | 2) {
             return Err(Error::corrupt("it is damaged", format!("file header {ino}")));
         }
         let mut next = (disk.overflow != 0).then_some(disk.overflow);
@@ -329,12 +330,15 @@ impl Header {
             (found, next) = (more.extents, more.next);
         }
         // All else is read as ever.
-        let mut rest = bytes[..HEADER_BYTES].to_vec();
         (disk.map_count, disk.overflow) = (0, 0);
+        rest[MAP..MAP + MAP_BYTES].fill(0);
         disk.encode(&mut rest, Endian::Little);
         seal(&mut rest, CHECKSUM);
         let mut header = Self::decode(&rest, ino, layout, overflow)?;
-        header.contents = Contents::Extents(Extents::new(extents, layout.data_blocks(), "a part of them")?);
+        if let Contents::Extents(_) = header.contents {
+            let extents = Extents::new(extents, layout.data_blocks(), "a part of them")?;
+            header.contents = Contents::Extents(extents);
+        }
         Ok(header)
     }
 

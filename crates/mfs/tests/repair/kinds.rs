@@ -133,6 +133,9 @@ const PLANTS: &[Plant] = &[
     plant("a wrong extent", &["/dir/sub/sparse"], 0, |k| {
         k.v.header(k.ino("/dir/sub/sparse"), |bytes| bytes[131] = 0xff);
     }),
+    plant("its name map begins in block", &[], 0, |k| {
+        k.v.header(k.ino("/dir"), |bytes| bytes[125] = 0x40);
+    }),
     plant("it is damaged (overflow header", &["/dir/sub/sparse"], 0, |k| {
         let overflow = word(&k.v.header_bytes(k.ino("/dir/sub/sparse")), 96);
         k.v.edit(header_at(k, overflow), 512, None, |bytes| bytes[60] ^= 1);

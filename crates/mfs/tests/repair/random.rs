@@ -76,9 +76,13 @@ fn torture_random_damage() {
         let case = seed.wrapping_add(case);
         let mut rng = StdRng::seed_from_u64(case);
         let (victim, places) = victims.choose(&mut rng).unwrap();
-        let victim = Victim::of(victim.branch());
+        let mut victim = Victim::of(victim.branch());
         for _ in 0..[1, 1, 2, 4, 12, 60][rng.random_range(0..6)] {
             damage(&victim, places, &mut rng);
+        }
+        if victim.media.len() > 1 && rng.random_range(0..4) == 0 {
+            // A copy of control storage is missing.
+            victim.media.remove(rng.random_range(0..2));
         }
         if rng.random() {
             let bytes = victim.bytes();

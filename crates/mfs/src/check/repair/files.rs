@@ -12,7 +12,8 @@ impl Round<'_> {
     pub(super) fn headers(&mut self) -> Result<bool> {
         let mut changed = false;
         let mut overlaps = std::mem::take(&mut self.checker.overlaps);
-        for &ino in self.checker.salvaged.keys() {
+        let data = |header: &Header| matches!(header.contents, Contents::Extents(_));
+        for (&ino, _) in self.checker.salvaged.iter().filter(|(_, header)| data(header)) {
             overlaps.entry(ino).or_default();
         }
         for (ino, parts) in overlaps {
