@@ -27,7 +27,7 @@ pub(super) struct ReadName {
 pub(super) struct ReadNames {
     pub(super) names: Vec<ReadName>,
     /// The blocks that hold them.
-    nodes: HashSet<ControlBlock>,
+    pub(super) nodes: HashSet<ControlBlock>,
     /// What is wrong with the blocks.
     faults: Vec<String>,
     /// True if a block is missing.

@@ -45,6 +45,15 @@ fn create(fs: &Mfs, dir: Ino, name: &str, kind: FileKind, bytes: &[u8]) -> Ino {
     ino
 }
 
+fn wishes() -> Wishes {
+    let mut wishes = Wishes::new();
+    wishes.parameters.block_bytes = u32::try_from(BLOCK).unwrap();
+    wishes.parameters.cylinder_bytes = 32 << 10;
+    wishes.parameters.track_blocks = 8;
+    wishes.parameters.data_block_bytes = 1024;
+    wishes
+}
+
 impl Victim {
     /// Returns a set on one member or on several, that was unmounted or not.
     pub fn new(many: bool, clean: bool) -> Self {
@@ -65,12 +74,7 @@ impl Victim {
             if many { Member::of(device, roles[n].1) } else { Member::with_all(device) }
         };
         let members: Vec<_> = media.iter().enumerate().map(member).collect();
-        let mut wishes = Wishes::new();
-        wishes.parameters.block_bytes = u32::try_from(BLOCK).unwrap();
-        wishes.parameters.cylinder_bytes = 32 << 10;
-        wishes.parameters.track_blocks = 8;
-        wishes.parameters.data_block_bytes = 1024;
-        make(&members, &wishes, &*clock(), &mut StdRng::seed_from_u64(5)).unwrap();
+        make(&members, &wishes(), &*clock(), &mut StdRng::seed_from_u64(5)).unwrap();
         let victim = Self { media };
         let devices = victim.devices();
         let fs = Mfs::open(&Set::open(&devices).unwrap(), clock(), &OpenOptions::default()).unwrap();
@@ -87,6 +91,16 @@ impl Victim {
         }
         drop(fs);
         victim
+    }
+
+    /// Returns an empty set of members with these KiB: two of control storage, one of data storage
+    /// and one of log storage.
+    pub fn empty(kib: &[u64; 4]) -> Self {
+        let media = kib.map(|kib| Arc::new(MemoryDevice::new(kib << 10)));
+        let roles = [Role::Control, Role::Control, Role::Data, Role::Log];
+        let members = media.iter().zip(roles).map(|(device, role)| Member::of(device.clone(), role));
+        make(&members.collect::<Vec<_>>(), &wishes(), &*clock(), &mut StdRng::seed_from_u64(5)).unwrap();
+        Self { media: media.into() }
     }
 
     fn fill(fs: &Mfs) {

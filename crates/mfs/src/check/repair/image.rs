@@ -23,14 +23,41 @@ pub(super) struct Image {
     device: Arc<CowDevice>,
     /// Changed sectors, in order.
     changes: Vec<Change>,
+    /// Which of them belong together: they become durable at once. In order.
+    joined: Vec<Range<usize>>,
+    /// Most bytes that can.
+    limit: usize,
     /// Data to be copied before anything else: from these bytes to this address.
     copies: Vec<(Range<u64>, u64)>,
 }
 
 impl Image {
-    /// Returns the unchanged set.
-    pub(super) fn new(space: Arc<dyn Device>) -> Self {
-        Self { device: Arc::new(CowDevice::new(space)), changes: Vec::new(), copies: Vec::new() }
+    /// Returns the unchanged set, whose log takes `limit` bytes at once.
+    pub(super) fn new(space: Arc<dyn Device>, limit: usize) -> Self {
+        let device = Arc::new(CowDevice::new(space));
+        Self { device, changes: Vec::new(), joined: Vec::new(), limit, copies: Vec::new() }
+    }
+
+    /// Returns true if so many bytes, and the headers with them, can become durable at once.
+    pub(super) const fn takes_at_once(&self, bytes: usize) -> bool {
+        bytes + 2 * BATCH_BYTES <= self.limit
+    }
+
+    /// Returns true if there is any change.
+    pub(super) const fn is_changed(&self) -> bool {
+        !self.changes.is_empty()
+    }
+
+    /// Returns a moment in the order of changes.
+    pub(super) const fn mark(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Has all changes since a moment become durable at once.
+    pub(super) fn join(&mut self, since: usize) {
+        if since < self.changes.len() {
+            self.joined.push(since..self.changes.len());
+        }
     }
 
     /// Returns the set with all changes, for reading.
@@ -91,6 +118,26 @@ impl Image {
         self.copies.push((from, to));
     }
 
+    /// Returns the changes that become durable together.
+    fn batches(&self) -> Vec<Range<usize>> {
+        let (mut batches, mut joined) = (Vec::new(), self.joined.iter().peekable());
+        let mut at = 0;
+        while at < self.changes.len() {
+            let (first, mut bytes) = (at, 0);
+            while let Some(change) = self.changes.get(at) {
+                let next = joined.peek().filter(|range| range.start == at).map_or(at + 1, |range| range.end);
+                if bytes > 0 && (next > at + 1 || bytes + change.bytes.len() > BATCH_BYTES) {
+                    break;
+                }
+                joined.next_if(|range| range.start == at);
+                bytes += self.changes[at..next].iter().map(|change| change.bytes.len()).sum::<usize>();
+                at = next;
+            }
+            batches.push(first..at);
+        }
+        batches
+    }
+
     /// Writes everything to the set.
     ///
     /// # Errors
@@ -104,19 +151,11 @@ impl Image {
                 space.write_at(to + (at - from.start), &bytes)?;
             }
         }
-        let limit = BATCH_BYTES.min(ring.limit_bytes());
-        let mut rest = &self.changes[..];
-        while !rest.is_empty() {
-            let mut batch: BTreeMap<u64, &[u8]> = BTreeMap::new();
-            let mut bytes = 0;
-            while let Some((change, others)) = rest.split_first()
-                && (bytes == 0 || bytes + change.bytes.len() <= limit)
-            {
-                bytes += change.bytes.len();
-                batch.insert(change.at, &change.bytes);
-                rest = others;
-            }
-            let change = |(&at, bytes): (&u64, &&[u8])| Change { at, bytes: bytes.to_vec() };
+        for range in self.batches() {
+            let batch = self.changes[range].iter().map(|change| (change.at, &change.bytes));
+            // Of several changes of a sector the last counts.
+            let batch: BTreeMap<u64, &Vec<u8>> = batch.collect();
+            let change = |(&at, bytes): (&u64, &&Vec<u8>)| Change { at, bytes: (*bytes).clone() };
             let changes = Changes { revoked: Vec::new(), changed: batch.iter().map(change).collect() };
             if !ring.has_room(&changes) {
                 space.flush()?;

@@ -24,6 +24,8 @@
 //! - New nodes and new overflow headers go to places that nothing refers to, before the one header
 //!   (one sector, so never in two batches) that leads to them. Until then they are free blocks, or
 //!   stray overflow headers. Copies of data go to free blocks before all batches.
+//!   Where there are no free blocks, the name map is written over the old one in a single record,
+//!   with its header.
 //! - A header that is cleared was damaged, or no file's; its names are dropped afterwards.
 //! - A file or directory gets its new name before anything says that it has it. Two names of a
 //!   directory at such a moment are what stage 3 decides about anyway, in favour of the one to
@@ -38,12 +40,13 @@ mod image;
 mod names;
 mod space;
 
-use super::{Checker, OpenedLog, Phase, Report, check};
+use super::{Checker, Finding, OpenedLog, Phase, Report, check};
 use crate::format::layout::index;
 use crate::log::{Ring, State};
 use crate::set::members::Set;
 use image::Image;
 use space::FreeControl;
+use spindle_cache::Log;
 use spindle_clock::Clock;
 use spindle_device::Device;
 use spindle_vfs::Result;
@@ -59,7 +62,7 @@ pub struct Repaired {
     pub before: Report,
     /// The report after the repair.
     pub after: Report,
-    /// True if anything was changed.
+    /// True if anything was changed but the number of times that the header of the log was written.
     pub changed: bool,
 }
 
@@ -82,31 +85,33 @@ pub fn repair(
         return Ok(Repaired { after: before.clone(), before, changed: false });
     }
     set.note_missing()?;
-    let ring = begin(set, clock)?;
-    let mut repair = Repair { set, clock, image: Image::new(set.space.clone()) };
+    let (ring, replayed) = begin(set, clock)?;
+    let mut repair = Repair { set, clock, image: Image::new(set.space.clone(), ring.limit_bytes()) };
     let whole = repair.plan()?;
     repair.image.apply(&ring, &*set.space)?;
     ring.empty();
     ring.set_state(State { in_use: false, damaged: !whole })?;
     let after = check(set, limit, progress)?;
-    Ok(Repaired { before, after, changed: true })
+    let changed = replayed || repair.image.is_changed() || before.marked_clean != after.marked_clean;
+    Ok(Repaired { before, after, changed })
 }
 
-/// Replays the log to the set, and marks the set as in use and damaged in an empty log.
-fn begin(set: &Set, clock: &dyn Clock) -> Result<Ring> {
+/// Replays the log to the set, and marks the set as in use and damaged in an empty log. Returns the
+/// log, and true if the set may have changed.
+fn begin(set: &Set, clock: &dyn Clock) -> Result<(Ring, bool)> {
     let marked = State { in_use: true, damaged: true };
     let log = OpenedLog::replay(set, &set.space)?;
     set.space.flush()?;
     if let Some(ring) = log.ring {
         ring.empty();
         ring.set_state(marked)?;
-        return Ok(ring);
+        return Ok((ring, log.findings.contains(&Finding::InUse {})));
     }
     // Records that are left in log storage have smaller numbers: fewer than these are written in a
     // second.
     let sequence = u64::try_from(clock.now().secs).unwrap_or(0).max(1) << 24;
     Ring::make(&*set.log, set.label.set_id, sequence, marked)?;
-    Ok(Ring::open(set.log.clone(), set.space.clone(), set.label.set_id)?.0)
+    Ok((Ring::open(set.log.clone(), set.space.clone(), set.label.set_id)?.0, true))
 }
 
 /// A repair that is being planned.

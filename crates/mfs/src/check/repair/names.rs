@@ -7,6 +7,7 @@ use crate::format::layout::{ControlBlock, ROOT_INO};
 use crate::format::node::{CHILD_BYTES, Child, ENTRY_HEAD, Entry, NODE_HEAD, Node, key_of};
 use spindle_vfs::{FileKind, Result};
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 
 /// The directory for what has lost its name. Only its owner, the superuser, may look into it: the
 /// files may have been below a directory that others could not enter.
@@ -80,49 +81,34 @@ impl Round<'_> {
         Ok(generation_of(&self.checker.header_bytes(ino)?))
     }
 
-    /// Builds the name map of a directory again, with more names. Returns false if there is no
-    /// space.
+    /// Builds the name map of a directory again, with more names: in free blocks, or if there are
+    /// too few in its own, all at once. Returns false if there is no space.
     fn build(&mut self, dir: u64, added: Vec<Entry>) -> Result<bool> {
         let mut entries = self.checker.kept_names(dir)?;
         entries.extend(added);
-        let hash = self.checker.hash;
-        for entry in &mut entries {
-            entry.key = key_of(hash, &entry.name);
-        }
-        entries.sort_by(|a, b| (a.key, &a.name).cmp(&(b.key, &b.name)));
-        // Names with the same hash get numbers.
-        let mut last = 0;
-        for entry in &mut entries {
-            last = if last >> 8 == entry.key >> 8 { last + 1 } else { entry.key };
-            entry.key = last;
-        }
-        let names = entries.len() as u64;
-        let leaves = leaves_of(entries, self.checker.layout.block_bytes());
-        let mut level: Vec<(u64, Node)> =
-            leaves.into_iter().map(|entries| (entries[0].key, Node::Leaf(entries))).collect();
-        let fan = (self.checker.layout.block_bytes() - NODE_HEAD) / CHILD_BYTES;
-        let mut count = level.len();
-        let mut above = level.len();
-        while above > 1 {
-            above = above.div_ceil(fan);
-            count += above;
-        }
-        let Some(blocks) = self.take_blocks(count)? else { return Ok(self.is_full()) };
+        self.give_keys(&mut entries);
+        let (names, block_bytes) = (entries.len() as u64, self.checker.layout.block_bytes());
+        let levels = levels_of(entries, block_bytes);
+        let count: usize = levels.iter().map(Vec::len).sum();
+        let mark = self.image.mark();
+        let blocks = match self.take_blocks(count)? {
+            Some(blocks) => blocks,
+            None => match self.own_blocks(dir)? {
+                own if own.len() >= count && self.image.takes_at_once(count * block_bytes) => own,
+                _ => return Ok(self.is_full()),
+            },
+        };
+        let in_place = blocks.first().is_some_and(|at| self.checker.nodes.contains(at));
         let mut blocks = blocks.into_iter();
-        let mut root = None;
-        for height in 1.. {
+        let mut below: Vec<Child> = Vec::new();
+        for level in levels {
             let mut children = Vec::new();
-            for (key, node) in level {
-                let Some(at) = blocks.next() else { break };
+            for (node, at) in level.into_iter().zip(&mut blocks) {
+                let (key, node) = node.with(&below);
                 self.put_node(dir, at, &node)?;
                 children.push(Child { key, at });
             }
-            if children.len() <= 1 {
-                root = children.first().map(|child| child.at);
-                break;
-            }
-            level =
-                children.chunks(fan).map(|some| (some[0].key, Node::Inner(height, some.to_vec()))).collect();
+            below = children;
         }
         let mut header = match self.header_of(dir)? {
             Some(header) if header.kind() == Some(FileKind::Directory) => header,
@@ -132,8 +118,34 @@ impl Round<'_> {
             }
         };
         header.size = names;
+        let root = below.first().map(|child| child.at);
         header.contents = Contents::Names(NameMap { root, blocks: count as u64 });
-        self.image.put_header(&self.checker, dir, &header)
+        let changed = self.image.put_header(&self.checker, dir, &header)?;
+        if in_place {
+            self.image.join(mark);
+        }
+        Ok(changed)
+    }
+
+    /// Gives names their keys, and sorts them.
+    fn give_keys(&self, entries: &mut [Entry]) {
+        for entry in &mut *entries {
+            entry.key = key_of(self.checker.hash, &entry.name);
+        }
+        entries.sort_by(|a, b| (a.key, &a.name).cmp(&(b.key, &b.name)));
+        // Names with the same hash get numbers.
+        let mut last = 0;
+        for entry in entries {
+            last = if last >> 8 == entry.key >> 8 { last + 1 } else { entry.key };
+            entry.key = last;
+        }
+    }
+
+    /// Returns the blocks of the name map of a directory.
+    fn own_blocks(&mut self, dir: u64) -> Result<Vec<ControlBlock>> {
+        let mut own: Vec<_> = self.checker.read_names(dir)?.nodes.into_iter().collect();
+        own.sort_unstable();
+        Ok(own)
     }
 
     fn put_node(&mut self, dir: u64, at: ControlBlock, node: &Node) -> Result<()> {
@@ -144,8 +156,25 @@ impl Round<'_> {
     }
 }
 
-/// Divides the names of a directory among leaves.
-fn leaves_of(entries: Vec<Entry>, block_bytes: usize) -> Vec<Vec<Entry>> {
+/// A node of a new tree.
+enum NewNode {
+    Leaf(Vec<Entry>),
+    /// Its level, and which of the nodes below are its children.
+    Inner(u16, Range<usize>),
+}
+
+impl NewNode {
+    /// Returns the node with its least key, when the places of the nodes below it are known.
+    fn with(self, below: &[Child]) -> (u64, Node) {
+        match self {
+            Self::Leaf(entries) => (entries.first().map_or(0, |entry| entry.key), Node::Leaf(entries)),
+            Self::Inner(level, range) => (below[range.start].key, Node::Inner(level, below[range].to_vec())),
+        }
+    }
+}
+
+/// Divides the names of a directory among nodes. Returns the levels of the tree, leaves first.
+fn levels_of(entries: Vec<Entry>, block_bytes: usize) -> Vec<Vec<NewNode>> {
     let mut leaves: Vec<Vec<Entry>> = Vec::new();
     let mut left = 0;
     for entry in entries {
@@ -158,7 +187,17 @@ fn leaves_of(entries: Vec<Entry>, block_bytes: usize) -> Vec<Vec<Entry>> {
         }
         left -= bytes;
     }
-    leaves
+    let fan = (block_bytes - NODE_HEAD) / CHILD_BYTES;
+    let mut levels = vec![leaves.into_iter().map(NewNode::Leaf).collect::<Vec<_>>()];
+    for height in 1.. {
+        let below = levels.last().map_or(0, Vec::len);
+        if below <= 1 {
+            break;
+        }
+        let inner = |first: usize| NewNode::Inner(height, first..below.min(first + fan));
+        levels.push((0..below).step_by(fan).map(inner).collect());
+    }
+    levels
 }
 
 /// Returns a name, with a number behind it if it is taken.
