@@ -1,8 +1,9 @@
 //! Crashes of the repair itself.
 
+use super::full::{Filled, full, name};
 use super::random::{damage, places};
 use super::support::{Event, Events, after_cut, cases, clock, recorders};
-use super::victim::{Node, Tree, Victim};
+use super::victim::{Node, Tree, Victim, put};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_conformance::random::seed;
@@ -31,15 +32,8 @@ fn by_number(tree: &Tree) -> BTreeMap<u64, (Vec<&str>, &Node)> {
     files
 }
 
-/// Cuts the power during a repair of a damaged set, and repairs it again.
-fn run(seed: u64, victims: &[Victim]) {
-    let mut rng = StdRng::seed_from_u64(seed);
-    let victim = &victims[rng.random_range(0..victims.len())];
-    let places = places(victim);
-    let victim = Victim::of(victim.branch());
-    for _ in 0..[1, 4, 12, 60][rng.random_range(0..4)] {
-        damage(&victim, &places, &mut rng);
-    }
+/// Cuts the power everywhere during a repair of a damaged set, and repairs it again.
+fn run(seed: u64, rng: &mut StdRng, victim: &Victim) {
     let media = victim.branch();
     let whole = Victim::of(victim.branch());
     whole.repair(false);
@@ -48,12 +42,12 @@ fn run(seed: u64, victims: &[Victim]) {
     let events = record(&media);
     for cut in 0..=events.len() {
         let what = format!("seed {seed}, cut {cut} of {}", events.len());
-        let mut found = after_cut(&media, &events, cut, &mut rng);
+        let mut found = after_cut(&media, &events, cut, rng);
         if rng.random_range(0..4) == 0 {
             // Power is cut again during the second repair.
             let again = record(&found);
             let second = rng.random_range(0..=again.len());
-            found = after_cut(&found, &again, second, &mut rng);
+            found = after_cut(&found, &again, second, rng);
         }
         let victim = Victim::of(found);
         let repaired = victim.repair(false);
@@ -86,6 +80,30 @@ fn torture_crashes_of_repairs() {
     let shapes = [(false, true), (false, false), (true, true), (true, false)];
     let victims = shapes.map(|(many, clean)| Victim::new(many, clean));
     for case in 0..cases(3) {
-        run(seed.wrapping_add(case), &victims);
+        let case = seed.wrapping_add(case);
+        let mut rng = StdRng::seed_from_u64(case);
+        let victim = &victims[rng.random_range(0..victims.len())];
+        let places = places(victim);
+        let victim = Victim::of(victim.branch());
+        for _ in 0..[1, 4, 12, 60][rng.random_range(0..4)] {
+            damage(&victim, &places, &mut rng);
+        }
+        run(case, &mut rng, &victim);
+    }
+}
+
+/// Promise: the same holds where a name map must be written over the old one.
+#[test]
+fn torture_crashes_of_repairs_in_place() {
+    let seed = seed();
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-mfs --test repair torture_crashes");
+    let (full, _) = full(Filled::Names);
+    for case in 0..cases(3).min(20) {
+        let case = seed.wrapping_add(case);
+        let mut rng = StdRng::seed_from_u64(case);
+        let victim = Victim::of(full.branch());
+        let far = |entry: &mut [u8]| put(entry, 8, 1 << 40);
+        (0..5).for_each(|_| victim.rename(2, &name(rng.random_range(0..100)), far));
+        run(case, &mut rng, &victim);
     }
 }

@@ -3,24 +3,24 @@
 use super::support::clock;
 use super::victim::{BY, Victim, put};
 use spindle_mfs::{Mfs, OpenOptions};
-use spindle_vfs::{Error, FileKind, FileSystem, NewNode};
+use spindle_vfs::{Error, FileKind, FileSystem, NewNode, SetAttr};
 
 /// How control storage is filled.
 #[derive(Clone, Copy, PartialEq)]
-enum Filled {
+pub enum Filled {
     /// With names: there are free headers.
     Names,
     /// With names and headers.
     All,
 }
 
-fn name(n: usize) -> Vec<u8> {
+pub fn name(n: usize) -> Vec<u8> {
     format!("{n}{}", "x".repeat(120)).into_bytes()
 }
 
 /// Returns a set whose control storage is full, and the number of the file `/file`.
-fn full(filled: Filled) -> (Victim, u64) {
-    let victim = Victim::empty(&[384, 384, 1024, 1280]);
+pub fn full(filled: Filled) -> (Victim, u64) {
+    let victim = Victim::empty(&[256, 256, 1024, 1280]);
     let fs = Mfs::open(&victim.set(), clock(), &OpenOptions::default()).unwrap();
     let node = NewNode::new(FileKind::Regular, 0o644);
     let file = fs.create(fs.root(), b"file", &node, BY).unwrap().ino;
@@ -86,4 +86,32 @@ fn a_file_without_a_name_in_a_full_set() {
         let fs = Mfs::open(&victim.set(), clock(), &OpenOptions::default()).unwrap();
         assert!(fs.read_only() && fs.lookup(fs.root(), b"other").is_ok());
     }
+}
+
+/// Promise: a file whose blocks another file has, and for which there are no others, gets a hole;
+/// the other file keeps its bytes.
+#[test]
+fn blocks_of_two_files_in_a_full_set() {
+    let victim = Victim::empty(&[512, 512, 1024, 1280]);
+    let fs = Mfs::open(&victim.set(), clock(), &OpenOptions::default()).unwrap();
+    let create = |name: &[u8]| fs.create(fs.root(), name, &NewNode::new(FileKind::Regular, 0o644), BY);
+    let numbers = [b"first", b"other", b"large"].map(|name| create(name).unwrap().ino);
+    let [first, other, large] = numbers;
+    fs.write(first, 0, &[9; 3000], BY).unwrap();
+    fs.setattr(other, &SetAttr { size: Some(3000), ..SetAttr::default() }, BY).unwrap();
+    let written = (0..).map_while(|n| fs.write(large, n * 1024, &[8; 1024], BY).ok()).count();
+    for ino in numbers {
+        fs.forget(ino, 1);
+    }
+    fs.unmount().unwrap();
+    let from = victim.header_bytes(first.0);
+    victim.header(other.0, |bytes| {
+        bytes[32] = 1;
+        bytes[120..136].copy_from_slice(&from[120..136]);
+    });
+    assert_eq!(victim.findings().len(), 1, "{:#?}", victim.findings());
+    assert!(victim.repair(false).after.is_clean());
+    let tree = victim.tree();
+    assert!(tree["/first"].2 == [9; 3000] && tree["/other"].2 == [0; 3000]);
+    assert!(tree["/large"].2 == vec![8; written * 1024]);
 }
