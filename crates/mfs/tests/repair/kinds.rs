@@ -1,7 +1,10 @@
 //! Each kind of damage.
 
-use super::victim::{BLOCK, DATA_BASE, Tree, Victim, put, seal, word};
+use super::support::clock;
+use super::victim::{BLOCK, BY, DATA_BASE, Tree, Victim, put, seal, word};
 use spindle_mfs::check::Finding;
+use spindle_mfs::{Mfs, OpenOptions};
+use spindle_vfs::{FileKind, FileSystem, NewNode};
 
 /// Numbers that plants use.
 struct Known<'a> {
@@ -308,4 +311,27 @@ fn every_damage_is_repaired() {
         }
     }
     assert!(kinds.is_empty(), "no damage makes {kinds:?}");
+}
+
+/// Promise: only the superuser can look into the `lost+found` that a repair has made; and a name
+/// that is taken there is not taken from its file.
+#[test]
+fn lost_and_found() {
+    let victim = Victim::new(false, true);
+    let tree = victim.tree();
+    let [first, second] = ["/file0", "/file1y"].map(|path| tree[path].0);
+    victim.remove(2, b"file0");
+    victim.repair(false);
+    let fs = Mfs::open(&victim.set(), clock(), &OpenOptions::default()).unwrap();
+    let found = fs.lookup(fs.root(), b"lost+found").unwrap();
+    assert_eq!((found.perm, found.uid, found.gid), (0o700, 0, 0));
+    let taken = format!("#{second}");
+    fs.create(found.ino, taken.as_bytes(), &NewNode::new(FileKind::Regular, 0o600), BY).unwrap();
+    fs.unmount().unwrap();
+    victim.remove(2, b"file1y");
+    victim.repair(false);
+    let after = victim.tree();
+    assert_eq!(after[&format!("/lost+found/#{first}")], tree["/file0"]);
+    assert_eq!(after[&format!("/lost+found/#{second}-1")], tree["/file1y"]);
+    assert!(after[&format!("/lost+found/#{second}")].2.is_empty());
 }

@@ -90,7 +90,6 @@ impl Round<'_> {
         let (names, block_bytes) = (entries.len() as u64, self.checker.layout.block_bytes());
         let levels = levels_of(entries, block_bytes);
         let count: usize = levels.iter().map(Vec::len).sum();
-        let mark = self.image.mark();
         let blocks = match self.take_blocks(count)? {
             Some(blocks) => blocks,
             None => match self.own_blocks(dir)? {
@@ -98,6 +97,7 @@ impl Round<'_> {
                 _ => return Ok(self.is_full()),
             },
         };
+        let mark = self.image.mark();
         let in_place = blocks.first().is_some_and(|at| self.checker.nodes.contains(at));
         let mut blocks = blocks.into_iter();
         let mut below: Vec<Child> = Vec::new();
