@@ -38,7 +38,6 @@ fn run(seed: u64, rng: &mut StdRng, victim: &Victim) {
     let whole = Victim::of(victim.branch());
     whole.repair(false);
     let expected = whole.tree();
-    let expected = by_number(&expected);
     let events = record(&media);
     for cut in 0..=events.len() {
         let what = format!("seed {seed}, cut {cut} of {}", events.len());
@@ -57,17 +56,21 @@ fn run(seed: u64, rng: &mut StdRng, victim: &Victim) {
             let area = 64 << 10..first.len() - (64 << 10);
             assert!(first[area.clone()] == second[area], "{what}: the copies of control storage differ");
         }
-        let tree = victim.tree();
-        let tree = by_number(&tree);
-        for (ino, (paths, node)) in &expected {
-            let Some((others, other)) = tree.get(ino) else { panic!("{what}: {paths:?} is lost") };
-            assert!(other == node, "{what}: {paths:?} has changed");
-            assert_eq!(others, paths, "{what}: another name");
-        }
-        let extra = tree.values().filter(|(_, node)| !expected.contains_key(&node.0));
-        let extra: Vec<_> = extra.filter(|(_, node)| node.1 != FileKind::Directory).collect();
-        assert!(extra.is_empty(), "{what}: {extra:?}");
+        compare(&expected, &victim.tree(), &what);
     }
+}
+
+/// Checks that a tree has the files of another, with their names and bytes, and no others.
+pub fn compare(expected: &Tree, tree: &Tree, what: &str) {
+    let (expected, tree) = (by_number(expected), by_number(tree));
+    for (ino, (paths, node)) in &expected {
+        let Some((others, other)) = tree.get(ino) else { panic!("{what}: {paths:?} is lost") };
+        assert!(other == node, "{what}: {paths:?} has changed");
+        assert_eq!(others, paths, "{what}: another name");
+    }
+    let extra = tree.values().filter(|(_, node)| !expected.contains_key(&node.0));
+    let extra: Vec<_> = extra.filter(|(_, node)| node.1 != FileKind::Directory).collect();
+    assert!(extra.is_empty(), "{what}: {extra:?}");
 }
 
 /// Promise: a repair that is cut at any write, with any part of what was not flushed, also twice,

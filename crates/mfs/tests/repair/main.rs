@@ -1,6 +1,8 @@
-//! The repair of sets: each kind of damage, damage at random, full sets, and crashes of the repair itself.
+//! The repair of sets: each kind of damage, damage at random, full sets, and crashes and faults during
+//! the repair itself.
 
 mod crashes;
+mod faults;
 mod full;
 mod kinds;
 mod random;

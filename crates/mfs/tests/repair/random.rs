@@ -1,11 +1,17 @@
 //! Damage at random.
 
-use super::support::cases;
+use super::support::{cases, clock};
 use super::victim::{BLOCK, DATA_BASE, Victim, seal};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use spindle_conformance::random::seed;
+use spindle_mfs::check::repair;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Most bytes that a repair with its checks may read: some times all of control storage.
+const READ_MAX: u64 = 12 << 20;
 
 /// A structure that is damaged: its magic, its bytes, its checksum.
 type Structure = (&'static [u8], usize, usize);
@@ -90,8 +96,11 @@ fn torture_random_damage() {
             assert!(repaired.changed || victim.bytes() == bytes, "seed {case}");
             assert!(repaired.after.is_clean() || !repaired.changed, "seed {case}: {:#?}", repaired.after);
         }
-        let repaired = victim.repair(false);
+        let read = Arc::default();
+        let repaired = repair(&victim.counting(&read), &*clock(), false, 1000, &mut |_| ()).unwrap();
         assert!(repaired.after.is_clean(), "seed {case}: {:#?}", repaired.after);
+        let read = read.load(Ordering::Relaxed);
+        assert!(read < READ_MAX, "seed {case}: {read} bytes read");
         assert_eq!(victim.findings(), Vec::<String>::new(), "seed {case}");
         let bytes = victim.bytes();
         assert!(!victim.repair(false).changed, "seed {case}");

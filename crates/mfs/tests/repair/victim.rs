@@ -1,7 +1,7 @@
 //! A set with all structures, and ways to damage it: structures are changed in the address space of
 //! the set, so both copies of control storage get the same, and their checksums are put right.
 
-use super::support::clock;
+use super::support::{Counting, clock};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_device::{Device, MemoryDevice};
@@ -12,6 +12,7 @@ use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 pub const BY: Privilege = Privilege::Root;
 /// The bytes of a block of control storage, and the places of checksums.
@@ -137,6 +138,14 @@ impl Victim {
     /// Returns copies of the members.
     pub fn branch(&self) -> Vec<MemoryDevice> {
         self.media.iter().map(|device| device.branch()).collect()
+    }
+
+    /// Returns the set on members that count the bytes that are read in `read`.
+    pub fn counting(&self, read: &Arc<AtomicU64>) -> Set {
+        let member = |device: &Arc<MemoryDevice>| {
+            Arc::new(Counting { device: device.clone(), read: read.clone() }) as Arc<dyn Device>
+        };
+        Set::open(&self.media.iter().map(member).collect::<Vec<_>>()).unwrap()
     }
 
     fn devices(&self) -> Vec<Arc<dyn Device>> {

@@ -1,12 +1,13 @@
-//! Members that record, cuts of their power, and trees to compare.
+//! Members that record or fail, cuts of their power, and trees to compare.
 
 #![allow(dead_code)] // No test uses everything.
 
 use rand::Rng;
 use rand::rngs::StdRng;
 use spindle_clock::{ManualClock, Mutex};
-use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Op, Request, Result, Ticket};
+use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request, Result, Ticket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// What happens to the members, in order.
 pub enum Event {
@@ -49,6 +50,67 @@ impl Device for Recorder {
     }
     fn flush(&self) -> Result<()> {
         self.events.lock().push(Event::Flush { member: self.member });
+        self.device.flush()
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.device.discard(offset, len)
+    }
+}
+
+/// A member that refuses everything after so many writes and flushes.
+pub struct Failing {
+    pub device: MemoryDevice,
+    pub left: AtomicI64,
+}
+
+impl Failing {
+    fn check(&self, counts: bool) -> Result<()> {
+        let left = self.left.fetch_sub(i64::from(counts), Ordering::Relaxed);
+        let dead = || Error::io("failing", "all", std::io::ErrorKind::Other.into());
+        if left > 0 { Ok(()) } else { Err(dead()) }
+    }
+}
+
+impl Device for Failing {
+    fn info(&self) -> &Info {
+        self.device.info()
+    }
+    fn submit(&self, request: Request) -> Result<Ticket> {
+        self.check(request.op == Op::Write)?;
+        self.device.submit(request)
+    }
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        self.device.wait(ticket)
+    }
+    fn flush(&self) -> Result<()> {
+        self.check(true)?;
+        self.device.flush()
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.device.discard(offset, len)
+    }
+}
+
+/// A member that counts the bytes that are read.
+pub struct Counting {
+    pub device: Arc<MemoryDevice>,
+    pub read: Arc<AtomicU64>,
+}
+
+impl Device for Counting {
+    fn info(&self) -> &Info {
+        self.device.info()
+    }
+    fn submit(&self, request: Request) -> Result<Ticket> {
+        if request.op == Op::Read {
+            self.read.fetch_add(request.buf.len() as u64, Ordering::Relaxed);
+        }
+        self.device.submit(request)
+    }
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        self.device.wait(ticket)
+    }
+    fn flush(&self) -> Result<()> {
         self.device.flush()
     }
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
