@@ -1,5 +1,5 @@
-//! The repair of sets: each kind of damage, damage at random, full sets, and crashes and faults during
-//! the repair itself.
+//! The repair of sets: each kind of damage, damage at random, full sets, and crashes and faults
+//! during the repair itself.
 
 mod crashes;
 mod faults;

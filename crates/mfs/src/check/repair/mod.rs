@@ -33,6 +33,9 @@
 //! - Descriptions, maps and counts are computed from the rest; a `lost+found` that has no name yet
 //!   is an orphan.
 //!
+//! A copy of control storage that differs from the other is noticed only where it is read and is
+//! damaged; what the repair writes, it writes to both.
+//!
 //! What is left in the end, for want of space, stays as damage, and so does the mark.
 
 mod files;
