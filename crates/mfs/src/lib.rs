@@ -6,8 +6,8 @@
 //! - *Log storage* gets every change of control storage first, in one append.
 //!
 //! The folders, from the ground up: [`format`] (structures on disk), `set` (the members as one
-//! device), `log`, `volume` (space and transactions), `tree` (files and names). `docs/SPEC-mfs.md`
-//! draws the structures.
+//! device), `log`, `volume` (space and transactions), `tree` (files and names), and beside them
+//! [`check`] (check and repair of a whole set). `docs/SPEC-mfs.md` draws the structures.
 
 pub mod check;
 mod format;

@@ -7,7 +7,7 @@ use crate::format::header::{Contents, Header, NameMap};
 use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Parameters, Role, last_label_at};
 use crate::format::layout::{HEADER_BYTES, Layout, ROOT_INO};
 use crate::format::map_page::{self, MAP_PAGE_BYTES};
-use crate::log::Ring;
+use crate::log::{Ring, State};
 use crate::set::labels::write_label;
 use crate::set::members::Set;
 use rand::Rng;
@@ -179,7 +179,7 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
     write_control(&set.layout, &*set.space, wishes, clock)?;
     write_map(&set.layout, &*set.space)?;
     set.space.flush()?;
-    Ring::make(&*set.log, set_id)?;
+    Ring::make(&*set.log, set_id, 1, State::default())?;
     set.labels.write_places();
     for (device, label) in devices.iter().zip(&labels) {
         write_label(&**device, label)?;

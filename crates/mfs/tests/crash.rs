@@ -10,12 +10,13 @@
 //! Files are written once, and shortened only to whole blocks: so their bytes after a crash are
 //! known exactly.
 
+mod support;
+
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use spindle_clock::{ManualClock, Mutex};
 use spindle_conformance::random::seed;
-use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Op, Request, Result, Ticket};
+use spindle_device::{Device, MemoryDevice};
 use spindle_mfs::check::check;
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
 use spindle_mfs::{Mfs, OpenOptions, Role, Set};
@@ -23,54 +24,7 @@ use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, Set
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-
-/// What happens to the members, in order.
-enum Event {
-    Write {
-        member: usize,
-        at: u64,
-        bytes: Vec<u8>,
-    },
-    Flush {
-        member: usize,
-    },
-    /// Everything up to this version of the tree was acknowledged as durable.
-    Durable(usize),
-    /// An operation begins that makes this version.
-    Begins(usize),
-}
-
-type Events = Arc<Mutex<Vec<Event>>>;
-
-/// A member that records.
-struct Recorder {
-    member: usize,
-    device: MemoryDevice,
-    events: Events,
-}
-
-impl Device for Recorder {
-    fn info(&self) -> &Info {
-        self.device.info()
-    }
-    fn submit(&self, request: Request) -> Result<Ticket> {
-        if request.op == Op::Write {
-            let (at, bytes) = (request.offset, request.buf.to_vec());
-            self.events.lock().push(Event::Write { member: self.member, at, bytes });
-        }
-        self.device.submit(request)
-    }
-    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
-        self.device.wait(ticket)
-    }
-    fn flush(&self) -> Result<()> {
-        self.events.lock().push(Event::Flush { member: self.member });
-        self.device.flush()
-    }
-    fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        self.device.discard(offset, len)
-    }
-}
+use support::{Event, Events, after_cut, clock, recorders};
 
 /// A tree: directories, and files with their bytes, by path.
 type Tree = BTreeMap<String, Option<Vec<u8>>>;
@@ -90,17 +44,6 @@ const ROLES: [(u64, Role, u32); 8] = [
 ];
 /// The members of which there is another copy.
 const MIRRORED: [usize; 6] = [0, 1, 2, 3, 5, 6];
-
-fn recorders(media: &[MemoryDevice], events: &Events) -> Vec<Arc<dyn Device>> {
-    let recorder = |(member, device): (usize, &MemoryDevice)| {
-        Arc::new(Recorder { member, device: device.branch(), events: events.clone() }) as Arc<dyn Device>
-    };
-    media.iter().enumerate().map(recorder).collect()
-}
-
-fn clock() -> Arc<ManualClock> {
-    Arc::new(ManualClock::at(1_000_000_000))
-}
 
 fn open(devices: &[Arc<dyn Device>]) -> Mfs {
     let set = Set::open(devices).unwrap();
@@ -296,28 +239,6 @@ impl Run {
             self.sync();
         }
     }
-}
-
-/// Returns the members as a cut after `cut` events may leave them.
-fn after_cut(media: &[MemoryDevice], events: &[Event], cut: usize, rng: &mut StdRng) -> Vec<MemoryDevice> {
-    let members: Vec<_> = media.iter().map(MemoryDevice::branch).collect();
-    let mut flushed = vec![0; members.len()];
-    for (n, event) in events[..cut].iter().enumerate() {
-        if let Event::Flush { member } = event {
-            flushed[*member] = n;
-        }
-    }
-    // Everything, nothing, or any part of what was not flushed is there.
-    let chance = [0.0, 0.5, 0.9, 1.0][rng.random_range(0..4)];
-    for (n, event) in events[..cut].iter().enumerate() {
-        let Event::Write { member, at, bytes } = event else { continue };
-        for (sector, bytes) in bytes.chunks(512).enumerate() {
-            if n < flushed[*member] || rng.random_bool(chance) {
-                members[*member].write_at(at + sector as u64 * 512, bytes).unwrap();
-            }
-        }
-    }
-    members
 }
 
 /// Opens the members, and returns the tree after an unmount and a check.

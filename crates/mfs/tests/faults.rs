@@ -1,51 +1,20 @@
 //! Members that fail while a set is mounted.
 
+mod support;
+
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::ManualClock;
 use spindle_conformance::random::seed;
-use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request, Result, Ticket};
+use spindle_device::{Device, MemoryDevice};
 use spindle_mfs::check::check;
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
 use spindle_mfs::{Mfs, OpenOptions, Role, Set};
 use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-
-/// A member that refuses everything after so many writes and flushes.
-struct Failing {
-    device: MemoryDevice,
-    left: AtomicI64,
-}
-
-impl Failing {
-    fn check(&self, counts: bool) -> Result<()> {
-        let left = self.left.fetch_sub(i64::from(counts), Ordering::Relaxed);
-        let dead = || Error::io("failing", "all", std::io::ErrorKind::Other.into());
-        if left > 0 { Ok(()) } else { Err(dead()) }
-    }
-}
-
-impl Device for Failing {
-    fn info(&self) -> &Info {
-        self.device.info()
-    }
-    fn submit(&self, request: Request) -> Result<Ticket> {
-        self.check(request.op == Op::Write)?;
-        self.device.submit(request)
-    }
-    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
-        self.device.wait(ticket)
-    }
-    fn flush(&self) -> Result<()> {
-        self.check(true)?;
-        self.device.flush()
-    }
-    fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        self.device.discard(offset, len)
-    }
-}
+use std::sync::atomic::Ordering;
+use support::Failing;
 
 const BY: Privilege = Privilege::Root;
 /// The members, with the part of which each has a copy, and whether there is another.

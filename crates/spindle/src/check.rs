@@ -1,7 +1,7 @@
 //! Checking a file system, as `fsck(8)` does.
 //!
-//! The fast file system and the multi-structured one are checked and not repaired yet: [`Repair`]
-//! replays their log first. Old file systems are also repaired.
+//! The fast file system is checked and not repaired yet: [`Repair`] replays its log first. The
+//! multi-structured and the old file systems are also repaired.
 
 use crate::detect::{Found, detect};
 use crate::error::{Context, Result};
@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 pub use spindle_ffs::check::Report as FfsReport;
 pub use spindle_mfs::check::Report as MfsReport;
-pub use spindle_v7::check::{Repaired, Report as OldReport};
+pub use spindle_tree::check::{Phase, Repaired, Severity};
+pub use spindle_v7::check::Report as OldReport;
 
 /// What a check may change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,9 +96,9 @@ pub enum Checked {
         log: Option<LogEffect>,
     },
     /// Of an old file system.
-    Old(Repaired),
+    Old(Repaired<OldReport>),
     /// Of a multi-structured file system, after the replay of its log.
-    Mfs(MfsReport),
+    Mfs(Repaired<MfsReport>),
 }
 
 impl Checked {
@@ -107,7 +108,7 @@ impl Checked {
         match self {
             Self::Ffs { report, .. } => report.is_clean(),
             Self::Old(repaired) => repaired.after.is_clean(),
-            Self::Mfs(report) => report.is_clean(),
+            Self::Mfs(repaired) => repaired.after.is_clean(),
         }
     }
 }
@@ -150,12 +151,16 @@ fn check_old(
 }
 
 fn check_set(spec: &Spec, options: &Options, phase: &mut dyn FnMut(&dyn fmt::Display)) -> Result<Checked> {
-    if options.repair != Repair::No {
-        // A mount replays the log.
-        image::Image::open(spec, &image::OpenOptions::read_write())?.unmount()?;
-    }
-    let set = open_set(spec, &image::OpenOptions::read_only())?;
-    Ok(Checked::Mfs(spindle_mfs::check::check(&set, options.limit, &mut |now| phase(&now))?))
+    let mut progress = |now: Phase| phase(&now);
+    Ok(Checked::Mfs(if options.repair == Repair::No {
+        let set = open_set(spec, &image::OpenOptions::read_only())?;
+        let report = spindle_mfs::check::check(&set, options.limit, &mut progress)?;
+        Repaired { after: report.clone(), before: report, changed: false }
+    } else {
+        let set = open_set(spec, &image::OpenOptions::read_write())?;
+        let harmless_only = options.repair == Repair::Preen;
+        spindle_mfs::check::repair(&set, &SystemClock, harmless_only, options.limit, &mut progress)?
+    }))
 }
 
 fn check_ffs(

@@ -97,7 +97,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("volume", &["format", "log", "volume"]),
     ("tree", &["format", "log", "set", "volume", "tree"]),
     ("newfs", &["format", "newfs"]),
-    ("check", &["format", "log", "check"]),
+    ("check", &["format", "log", "set", "check"]),
     ("tunefs", &["format", "log", "newfs", "tunefs"]),
 ];
 

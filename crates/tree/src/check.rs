@@ -53,6 +53,17 @@ pub enum Severity {
     Damage,
 }
 
+/// The outcome of a repair, with the reports of the checks before and after it.
+#[derive(Clone, Debug)]
+pub struct Repaired<R> {
+    /// The report before the repair.
+    pub before: R,
+    /// The report after the repair.
+    pub after: R,
+    /// True if anything was changed.
+    pub changed: bool,
+}
+
 /// One thing that a check can find.
 pub trait Finding: fmt::Display {
     /// Returns the phase that finds it.

@@ -1,7 +1,6 @@
 //! `spindle fsck`
 
-mod mfs;
-mod old;
+mod repaired;
 
 use crate::error::{Failure, Result};
 use crate::output::Output;
@@ -16,8 +15,9 @@ use std::process::ExitCode;
 /// Check a file system
 ///
 /// Runs the five phases of the classic checker and reports each problem with its place. Without -p
-/// and -y nothing is changed. -p and -y repair the old file systems (V7, 32V to 4.1BSD, System V).
-/// They do not repair the fast file system yet; this version only finds its problems.
+/// and -y nothing is changed. -p and -y repair the old file systems (V7, 32V to 4.1BSD, System V)
+/// and the multi-structured one. They do not repair the fast file system yet; this version only
+/// finds its problems.
 ///
 /// After a crash, -p and -y first replay the log of a file system that has one, and then check it.
 /// -n replays the log in memory, says so, and checks the result. Only problems that remain after
@@ -123,8 +123,8 @@ fn fsck(args: &Args) -> Result<u8> {
     let image = &spec.to_string();
     let mut out = Output::stdout();
     let code = match &checked {
-        Checked::Old(repaired) => old::print(&mut out, args.json, image, repaired)?,
-        Checked::Mfs(report) => mfs::print(&mut out, args.json, image, report)?,
+        Checked::Old(report) => repaired::print(&mut out, args.json, image, report)?,
+        Checked::Mfs(report) => repaired::print(&mut out, args.json, image, report)?,
         Checked::Ffs { report, log } => {
             print(&mut out, args.json, image, report, log.as_ref())?;
             if report.is_clean() { exit::CLEAN } else { exit::LEFT }

@@ -28,6 +28,19 @@ impl Extent {
         self.lbn + self.len
     }
 
+    /// Returns the part of the extent with the blocks of the file from `from` to `to`.
+    #[must_use]
+    pub const fn part(&self, from: u64, to: u64) -> Self {
+        Self { lbn: from, start: self.start + (from - self.lbn), len: to - from }
+    }
+
+    /// Returns true if the extent can come after those up to block `end` of the file, and is within
+    /// `data_blocks`.
+    #[must_use]
+    pub const fn follows(&self, end: u64, data_blocks: u64) -> bool {
+        self.lbn >= end && self.len > 0 && self.start + self.len <= data_blocks
+    }
+
     /// Reads an extent. The first word has the block of the file and 16 bits of the length, the
     /// second the block of data storage and the other 16.
     #[must_use]
@@ -62,8 +75,7 @@ impl Extents {
     pub fn new(extents: Vec<Extent>, data_blocks: u64, place: &str) -> Result<Self> {
         let mut end = 0;
         for extent in &extents {
-            let within = extent.len > 0 && extent.start + extent.len <= data_blocks;
-            if extent.lbn < end || !within {
+            if !extent.follows(end, data_blocks) {
                 return Err(Error::corrupt(format!("a wrong extent, {extent:?}"), place));
             }
             end = extent.end();
@@ -131,18 +143,13 @@ impl Extents {
         let last = extents.partition_point(|extent| extent.lbn < range.end);
         let (mut gone, mut kept) = (Vec::new(), Vec::new());
         for extent in &extents[first..last.max(first)] {
-            let part = |from: u64, to: u64| Extent {
-                lbn: from,
-                start: extent.start + (from - extent.lbn),
-                len: to - from,
-            };
             let (from, to) = (extent.lbn.max(range.start), extent.end().min(range.end));
             if extent.lbn < from {
-                kept.push(part(extent.lbn, from));
+                kept.push(extent.part(extent.lbn, from));
             }
-            gone.push(part(from, to));
+            gone.push(extent.part(from, to));
             if to < extent.end() {
-                kept.push(part(to, extent.end()));
+                kept.push(extent.part(to, extent.end()));
             }
         }
         extents.splice(first..last.max(first), kept);

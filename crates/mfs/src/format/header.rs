@@ -6,7 +6,7 @@
 
 use super::checksum::{is_sealed, seal};
 use super::extent::{EXTENT_BYTES, Extent, Extents};
-use super::layout::{ControlBlock, DataBlock, HEADER_BYTES, Layout};
+use super::layout::{ControlBlock, DataBlock, HEADER_BYTES, Layout, index};
 use spindle_clock::Timestamp;
 use spindle_ondisk::{Endian, structure};
 use spindle_vfs::{Error, FileKind, Rdev, Result};
@@ -241,8 +241,10 @@ impl Header {
                 let mut next = (disk.overflow != 0).then_some(disk.overflow);
                 while let Some(at) = next.filter(|_| extents.len() < count) {
                     let more = overflow(at)?;
-                    if more.extents.is_empty() || chain.contains(&at) {
-                        return damaged("its overflow headers do not end".into());
+                    // In order, so that a circle ends here.
+                    let end = extents.last().map_or(0, Extent::end);
+                    if more.extents.first().is_none_or(|first| first.lbn < end) {
+                        return damaged(format!("overflow header {at} does not go on from block {end}"));
                     }
                     extents.extend(more.extents);
                     chain.push(at);
@@ -290,6 +292,54 @@ impl Header {
             contents,
             overflow: chain,
         })
+    }
+
+    /// Reads a header whose map is damaged: the extents up to the first that is wrong or cannot be
+    /// read, without the overflow headers that they need; of a directory nothing.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if anything else is damaged.
+    pub fn salvage(
+        bytes: &[u8],
+        ino: u64,
+        layout: &Layout,
+        mut overflow: impl FnMut(u64) -> Result<Overflow>,
+    ) -> Result<Self> {
+        let mut disk = DiskHeader::decode(bytes, Endian::Little);
+        let mut rest = bytes[..HEADER_BYTES].to_vec();
+        if disk.magic != HEADER_MAGIC || !is_sealed(&rest, CHECKSUM) || !matches!(disk.map_kind, 0 | 2) {
+            return Err(Error::corrupt("it is damaged", format!("file header {ino}")));
+        }
+        let mut next = (disk.overflow != 0).then_some(disk.overflow);
+        let count =
+            if next.is_some() { HEADER_EXTENTS } else { index(disk.map_count.min(HEADER_EXTENTS as u64)) };
+        let here = bytes[MAP..MAP + MAP_BYTES].chunks_exact(EXTENT_BYTES).take(count);
+        let mut found: Vec<Extent> = here.map(Extent::decode).collect();
+        let mut extents: Vec<Extent> = Vec::new();
+        loop {
+            let whole = found.into_iter().all(|extent| {
+                let end = extents.last().map_or(0, Extent::end);
+                let right = extent.follows(end, layout.data_blocks());
+                extents.extend(right.then_some(extent));
+                right
+            });
+            let Some(more) = next.filter(|_| whole).and_then(|at| overflow(at).ok()) else { break };
+            if more.extents.is_empty() {
+                break;
+            }
+            (found, next) = (more.extents, more.next);
+        }
+        // All else is read as ever.
+        (disk.map_count, disk.overflow) = (0, 0);
+        rest[MAP..MAP + MAP_BYTES].fill(0);
+        disk.encode(&mut rest, Endian::Little);
+        seal(&mut rest, CHECKSUM);
+        let mut header = Self::decode(&rest, ino, layout, overflow)?;
+        if let Contents::Extents(_) = header.contents {
+            let extents = Extents::new(extents, layout.data_blocks(), "a part of them")?;
+            header.contents = Contents::Extents(extents);
+        }
+        Ok(header)
     }
 
     /// Writes the header to its [`HEADER_BYTES`] bytes.
@@ -382,6 +432,15 @@ pub fn is_used(bytes: &[u8]) -> bool {
 #[must_use]
 pub fn is_overflow(bytes: &[u8]) -> bool {
     bytes[..2] == OVERFLOW_MAGIC.to_le_bytes()
+}
+
+/// Returns true if a header in use is whole: its checksum is right, and a file header is that of
+/// file `ino`, its place.
+#[must_use]
+pub fn is_whole(bytes: &[u8], ino: u64) -> bool {
+    let disk = DiskHeader::decode(bytes, Endian::Little);
+    let ours = disk.magic == OVERFLOW_MAGIC || disk.magic == HEADER_MAGIC && disk.ino == ino;
+    ours && is_sealed(&bytes[..HEADER_BYTES], CHECKSUM)
 }
 
 /// Returns the number of files that a free header had before.

@@ -20,9 +20,11 @@ pub const NODE_HEAD: usize = 32;
 /// Bytes of an entry of a leaf without its name.
 pub const ENTRY_HEAD: usize = 18;
 /// Bytes of an entry of a node that is no leaf.
-const CHILD_BYTES: usize = 16;
+pub const CHILD_BYTES: usize = 16;
 /// Longest name in bytes.
 pub const NAME_MAX: usize = 255;
+/// Most levels of nodes above the leaves: more cannot be reached with nodes that are half full.
+pub const LEVELS_MAX: u16 = 16;
 /// The least key of a name; smaller ones are those of `.` and `..`.
 pub const FIRST_KEY: u64 = 256;
 
@@ -192,6 +194,20 @@ impl Node {
             }
         }
     }
+}
+
+/// Returns the directory whose names a block holds, if it is a whole leaf.
+#[must_use]
+pub fn leaf_owner(bytes: &[u8], at: ControlBlock) -> Option<u64> {
+    let DiskNode { ino, level, .. } = DiskNode::decode(bytes, Endian::Little);
+    (level == 0 && Node::decode(bytes, ino, at).is_ok()).then_some(ino)
+}
+
+/// Returns true if a block is a whole node of any directory.
+#[must_use]
+pub fn is_node(bytes: &[u8], at: ControlBlock) -> bool {
+    let DiskNode { ino, .. } = DiskNode::decode(bytes, Endian::Little);
+    Node::decode(bytes, ino, at).is_ok()
 }
 
 /// Returns the least key that a name can have; names with the same hash differ in the

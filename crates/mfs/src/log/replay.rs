@@ -47,7 +47,13 @@ pub(crate) fn replay(ring: &Ring, device: &dyn Device) -> Result<usize> {
                 let run = (first..sectors).take_while(|&n| wanted(n)).count();
                 if run > 0 {
                     let bytes = &change.bytes[first * step..(first + run) * step];
-                    device.write_at(change.at + (first * step) as u64, bytes)?;
+                    device.write_at(change.at + (first * step) as u64, bytes).map_err(
+                        |error| match error {
+                            spindle_device::Error::OutOfRange { .. }
+                            | spindle_device::Error::Misaligned { .. } => impossible(sequence),
+                            other => other.into(),
+                        },
+                    )?;
                     written += bytes.len() / 512;
                 }
                 first += run + 1;

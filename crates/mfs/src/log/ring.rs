@@ -51,6 +51,13 @@ pub(crate) struct State {
     pub(crate) damaged: bool,
 }
 
+impl State {
+    /// Returns the state as the header has it.
+    fn bits(self) -> u32 {
+        u32::from(self.in_use) | u32::from(self.damaged) << 1
+    }
+}
+
 /// Log storage.
 pub(crate) struct Ring {
     device: Arc<dyn Device>,
@@ -77,10 +84,11 @@ struct Ends {
 }
 
 impl Ring {
-    /// Writes an empty log.
-    pub(crate) fn make(device: &dyn Device, set_id: [u8; 16]) -> Result<()> {
-        let header =
-            DiskLogHeader { magic: MAGIC, checksum: 0, set_id, version: 1, tail: 0, sequence: 1, state: 0 };
+    /// Writes an empty log, whose first record will have the number `sequence`: no record of the
+    /// set that may still be in log storage has it or a greater one.
+    pub(crate) fn make(device: &dyn Device, set_id: [u8; 16], sequence: u64, state: State) -> Result<()> {
+        let (version, state) = (1, state.bits());
+        let header = DiskLogHeader { magic: MAGIC, checksum: 0, set_id, version, tail: 0, sequence, state };
         let mut bytes = vec![0; slot_bytes(device)];
         header.encode(&mut bytes, Endian::Little);
         seal(&mut bytes[..DiskLogHeader::SIZE], CHECKSUM);
@@ -218,7 +226,7 @@ impl Ring {
             version: ends.version,
             tail: ends.tail.0 % self.len,
             sequence: ends.tail.1,
-            state: u32::from(ends.state.in_use) | u32::from(ends.state.damaged) << 1,
+            state: ends.state.bits(),
         };
         let mut bytes = vec![0; slot_bytes(&*self.device)];
         header.encode(&mut bytes, Endian::Little);
@@ -295,7 +303,7 @@ mod tests {
         let medium = Arc::new(MemoryDevice::new(LEAST_BYTES));
         let space: Arc<dyn Device> = Arc::new(MemoryDevice::new(1 << 20));
         let set_id = [7; 16];
-        Ring::make(&*medium, set_id).unwrap();
+        Ring::make(&*medium, set_id, 1, State::default()).unwrap();
         let (ring, state) = Ring::open(medium.clone(), space.clone(), set_id).unwrap();
         assert_eq!(state, State::default());
         let mut needed = 1;

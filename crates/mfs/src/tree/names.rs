@@ -3,7 +3,7 @@
 use super::mount::Mfs;
 use crate::format::header::{Contents, Header, NameMap};
 use crate::format::layout::{ControlBlock, ROOT_INO};
-use crate::format::node::{Child, Entry, Node, child_of, key_of};
+use crate::format::node::{Child, Entry, LEVELS_MAX, Node, child_of, key_of};
 use crate::volume::tx::Tx;
 use crate::volume::{Owner, update};
 use spindle_tree::Found;
@@ -14,8 +14,6 @@ use std::ops::ControlFlow;
 pub(crate) const DOT: u64 = 1;
 /// The key of `..`.
 pub(crate) const DOT_DOT: u64 = 2;
-/// Most levels of a tree: more cannot be reached with nodes that are half full.
-const LEVELS_MAX: usize = 16;
 
 /// The key that a new name will have.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +90,7 @@ impl Mfs {
                 Node::Leaf(entries) => return Ok(Some(Leaf { way, at, entries, next })),
                 Node::Inner(level, children) => {
                     let below = way.last().is_none_or(|step| step.level == level + 1);
-                    if !below || way.len() >= LEVELS_MAX {
+                    if !below || way.len() >= LEVELS_MAX.into() {
                         return Err(Error::corrupt(
                             "its levels are wrong",
                             format!("names of directory {ino}"),

@@ -177,7 +177,7 @@ pub fn scrub(
     let copies = open.set.scrub(&mut reporting(report)).context(spec)?;
     drop(open);
     match check(spec, &Options::default(), phase)? {
-        Checked::Mfs(check) => Ok(ScrubReport { copies, check }),
+        Checked::Mfs(checked) => Ok(ScrubReport { copies, check: checked.after }),
         _ => Err(Error::new("it is no longer a member of a set").within(spec)),
     }
 }

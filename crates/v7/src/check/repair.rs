@@ -20,15 +20,7 @@ use spindle_vfs::{Error, Result};
 const MOST_ROUNDS: usize = 16;
 
 /// The outcome of a repair.
-#[derive(Clone, Debug)]
-pub struct Repaired {
-    /// The report before the repair.
-    pub before: Report,
-    /// The report after the repair.
-    pub after: Report,
-    /// True if anything was changed.
-    pub changed: bool,
-}
+pub type Repaired = spindle_tree::check::Repaired<Report>;
 
 /// Repairs the file system on `device`. With `harmless_only` nothing is changed if there is damage
 /// whose repair may lose something. `progress` is called when a phase of a check begins.

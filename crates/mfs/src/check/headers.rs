@@ -1,0 +1,186 @@
+//! Phase 1: all headers, and the data blocks and overflow headers that they lead to.
+//!
+//! Of a file whose map is damaged and whose header is whole, the extents before the damage count;
+//! of a directory, the leaves that are left.
+
+use super::finding::Finding;
+use super::{Checker, File};
+use crate::format::cylinder::Kind;
+use crate::format::extent::Extent;
+use crate::format::header::{Contents, Header, NameMap, Overflow, is_overflow, is_used};
+use crate::format::layout::{HEADER_BYTES, Layout, ROOT_INO, index};
+use spindle_vfs::{Error, FileKind, Result};
+
+impl Checker {
+    /// Reads the bytes of the header of a file, which must have a place.
+    pub(super) fn header_bytes(&self, ino: u64) -> Result<Vec<u8>> {
+        let (at, within) = self.layout.header_at(ino).ok_or(Error::Stale)?;
+        Ok(self.read(at, self.layout.block_bytes())?[within..within + HEADER_BYTES].to_vec())
+    }
+
+    /// Reads a header from its bytes. The inner error says why it is damaged.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(super) fn decode_header(
+        &mut self,
+        ino: u64,
+        bytes: &[u8],
+    ) -> Result<std::result::Result<Header, String>> {
+        self.with_overflow(ino, |layout, overflow| Header::decode(bytes, ino, layout, overflow))
+    }
+
+    /// Calls `decode` with a way to read the overflow headers of a file.
+    fn with_overflow(
+        &mut self,
+        ino: u64,
+        decode: impl FnOnce(&Layout, &mut dyn FnMut(u64) -> Result<Overflow>) -> Result<Header>,
+    ) -> Result<std::result::Result<Header, String>> {
+        let (mut failed, mut elsewhere, mut seen) = (None, None, Vec::new());
+        let decoded = decode(&self.layout, &mut |at| {
+            seen.push(at);
+            let wrong = || Error::corrupt("its overflow header is none", format!("file header {ino}"));
+            self.layout.header_place(at).ok_or_else(wrong)?;
+            let bytes = self.header_bytes(at).inspect_err(|error| failed = Some(error.clone()))?;
+            let overflow = Overflow::decode(&bytes, ino, at)?;
+            if !self.holds_header(at) {
+                elsewhere = Some(at);
+                return Err(wrong());
+            }
+            Ok(overflow)
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if let Some(at) = elsewhere {
+            self.header_is_named(at)?;
+        }
+        if decoded.is_err() {
+            self.tied_headers.extend(seen);
+        }
+        Ok(decoded.map_err(|error| error.to_string()))
+    }
+
+    /// Reads all headers.
+    pub(super) fn headers(&mut self) -> Result<()> {
+        let (blocks, each) = (self.layout.cylinder_blocks(), self.layout.headers_in_block());
+        for number in 0..self.layout.cylinders {
+            let state = &self.cylinders[index(number)];
+            if state.kind != Kind::Headers {
+                continue;
+            }
+            let fresh = state.fresh;
+            for block in 1..=blocks {
+                let mut free = 0;
+                if block > blocks - fresh {
+                    free = each;
+                } else {
+                    let at = self.layout.control_byte(self.layout.block_of(number, block));
+                    let bytes = self.read(at, self.layout.block_bytes())?;
+                    for (slot, header) in ((block - 1) * each..).zip(bytes.chunks_exact(HEADER_BYTES)) {
+                        let ino = self.layout.ino_of(number, slot);
+                        if !is_used(header) {
+                            free += u32::from(ino >= ROOT_INO);
+                        } else if ino < ROOT_INO {
+                            self.damaged_header(ino, "NO FILE CAN HAVE THIS HEADER".into());
+                        } else if is_overflow(header) {
+                            self.strays.insert(ino);
+                        } else {
+                            self.header(ino, header)?;
+                        }
+                    }
+                }
+                let state = &mut self.cylinders[index(number)];
+                state.free += free;
+                if free > 0 {
+                    state.map.push(block);
+                }
+            }
+        }
+        for at in &self.overflow {
+            self.strays.remove(at);
+        }
+        self.strays.iter().for_each(|&header| self.findings.push(Finding::StrayOverflow { header }));
+        self.root();
+        Ok(())
+    }
+
+    fn damaged_header(&mut self, ino: u64, what: String) {
+        self.findings.push(Finding::Header { ino, what });
+        self.damaged.insert(ino);
+    }
+
+    /// Sees to it that there is a root directory; if it must be made anew, leaves of its names that
+    /// are left still count.
+    fn root(&mut self) {
+        if self.files.contains_key(&ROOT_INO) {
+            return;
+        }
+        if !self.damaged.remove(&ROOT_INO) {
+            let what = "ROOT INODE UNALLOCATED".into();
+            self.findings.push(Finding::Header { ino: ROOT_INO, what });
+        }
+        self.rebuild.insert(ROOT_INO);
+        self.no_root = true;
+        self.add_file(ROOT_INO, FileKind::Directory, &Self::new_directory(0o755));
+    }
+
+    /// Returns the header of a new directory without names. Its parent is the root.
+    pub(super) fn new_directory(perm: u16) -> Header {
+        let contents = Contents::Names(NameMap::default());
+        Header { mode: 0o040_000 | perm, nlink: 2, parent: ROOT_INO, contents, ..Header::free(0) }
+    }
+
+    fn header(&mut self, ino: u64, bytes: &[u8]) -> Result<()> {
+        let header = match self.decode_header(ino, bytes)? {
+            Ok(header) => header,
+            Err(what) => {
+                self.damaged_header(ino, what);
+                let salvage = |layout: &Layout, overflow: &mut dyn FnMut(u64) -> Result<Overflow>| {
+                    Header::salvage(bytes, ino, layout, overflow)
+                };
+                let Ok(header) = self.with_overflow(ino, salvage)? else { return Ok(()) };
+                self.damaged.remove(&ino);
+                if header.kind() == Some(FileKind::Directory) {
+                    self.rebuild.insert(ino);
+                }
+                self.salvaged.insert(ino, header.clone());
+                header
+            }
+        };
+        let Some(kind) = header.kind() else { return Ok(()) };
+        if ino == ROOT_INO && kind != FileKind::Directory {
+            self.damaged_header(ino, "ROOT INODE NOT DIRECTORY".into());
+            return Ok(());
+        }
+        self.overflow.extend(&header.overflow);
+        for extent in header.extents() {
+            let held = self.claims.claim(extent.start..extent.start + extent.len);
+            if let Some(first) = held.first() {
+                let blocks = held.iter().map(|range| range.end - range.start).sum();
+                self.findings.push(Finding::Duplicate { ino, block: first.start, blocks });
+            }
+            let part = |range: std::ops::Range<u64>| Extent {
+                lbn: extent.lbn + (range.start - extent.start),
+                start: range.start,
+                len: range.end - range.start,
+            };
+            if !held.is_empty() {
+                self.overlaps.entry(ino).or_default().extend(held.into_iter().map(part));
+            }
+        }
+        if header.nlink == 0
+            && let Some((cylinder, _)) = self.layout.header_place(ino)
+        {
+            self.cylinders[index(cylinder)].orphans += 1;
+        }
+        self.add_file(ino, kind, &header);
+        Ok(())
+    }
+
+    fn add_file(&mut self, ino: u64, kind: FileKind, header: &Header) {
+        self.usage.files += 1;
+        self.usage.directories += u64::from(kind == FileKind::Directory);
+        self.files.insert(ino, File::new(kind, header));
+    }
+}

@@ -1,0 +1,332 @@
+//! The check of a whole set, in the phases of the classic checker, and its repair.
+//!
+//! File headers and name maps are trusted; everything else (maps of free space, counts) is computed
+//! from them and compared. If the log has records, they are replayed to a copy in memory first.
+//! [`check`] only reads; [`repair`] makes of everything what the check has found that it should be.
+//!
+//! Sets are hostile. Memory and time are bounded by the size of the set: each block and header is
+//! visited a fixed number of times, an extent costs no more than what it meets, and the list of
+//! findings has a limit.
+
+mod claims;
+mod connectivity;
+mod cylinders;
+mod finding;
+mod headers;
+mod maps;
+mod names;
+mod repair;
+
+pub use finding::Finding;
+pub use repair::{Repaired, repair};
+pub use spindle_tree::check::{Phase, Severity};
+
+use crate::format::extent::Extent;
+use crate::format::header::{Contents, Header, NameMap};
+use crate::format::layout::{ControlBlock, Layout, ROOT_INO};
+use crate::log::{Ring, State, replay};
+use crate::set::members::Set;
+use claims::Claims;
+use cylinders::{CylinderState, Doubts};
+use siphasher::sip::SipHasher13;
+use spindle_device::{CowDevice, Device};
+use spindle_vfs::{Error, FileKind, Result};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+/// A finding with the path of its file.
+pub type Found = spindle_tree::check::Found<Finding>;
+type Findings = spindle_tree::check::Findings<Finding>;
+
+/// Most walks through a set: each takes into account what those before have found out about
+/// cylinders.
+const WALKS_MAX: usize = 8;
+
+/// The contents of a set, counted by the check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Usage {
+    /// Files of all kinds.
+    pub files: u64,
+    /// Directories among them.
+    pub directories: u64,
+    /// Data blocks that files hold.
+    pub used_blocks: u64,
+    /// Data blocks that are free.
+    pub free_blocks: u64,
+}
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { files, directories, used_blocks, free_blocks } = self;
+        write!(f, "{files} files, {directories} directories, {used_blocks} blocks used, {free_blocks} free")
+    }
+}
+
+/// The outcome of a check.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Report {
+    /// The findings, in the order of the phases.
+    pub findings: Vec<Found>,
+    /// Findings beyond the limit, which are not listed.
+    pub unlisted: u64,
+    /// Number of all damages, listed or not, harmless or not.
+    pub damages: u64,
+    /// Number of damages whose repair may lose something.
+    pub serious: u64,
+    /// False if the log says that the set was not unmounted, or is damaged.
+    pub marked_clean: bool,
+    /// Number of files that were removed and are not freed yet.
+    pub orphans: u64,
+    /// The contents.
+    pub usage: Usage,
+}
+
+impl Report {
+    /// Returns true if there is no damage; notes do not count.
+    #[must_use]
+    pub const fn is_clean(&self) -> bool {
+        self.damages == 0
+    }
+}
+
+/// Checks a set without changing it, and lists at most `limit` findings. Calls `progress` when a
+/// phase begins.
+///
+/// # Errors
+/// Device errors. Damage becomes findings.
+pub fn check(set: &Set, limit: usize, progress: &mut dyn FnMut(Phase)) -> Result<Report> {
+    let device: Arc<dyn Device> = Arc::new(CowDevice::new(set.space.clone()));
+    let log = OpenedLog::replay(set, &device)?;
+    Ok(Checker::run(set, &device, &log.findings, limit, progress)?.report(log.marked_clean))
+}
+
+/// The log after its replay.
+struct OpenedLog {
+    /// The log; none if it cannot be read.
+    ring: Option<Ring>,
+    findings: Vec<Finding>,
+    marked_clean: bool,
+}
+
+impl OpenedLog {
+    /// Opens the log of a set, and replays it to `device` if the set is in use.
+    ///
+    /// # Errors
+    /// Device errors. Damage becomes findings.
+    fn replay(set: &Set, device: &Arc<dyn Device>) -> Result<Self> {
+        let damaged = |error: Error| match error {
+            Error::Device(_) => Err(error),
+            damage => Ok(vec![Finding::Log { what: damage.to_string() }]),
+        };
+        let (ring, state) = match Ring::open(set.log.clone(), device.clone(), set.label.set_id) {
+            Ok(opened) => opened,
+            Err(error) => return Ok(Self { ring: None, findings: damaged(error)?, marked_clean: false }),
+        };
+        let mut findings = Vec::new();
+        if state.damaged {
+            findings.push(Finding::MarkedDamaged {});
+        }
+        if state.in_use {
+            findings.push(Finding::InUse {});
+            if let Err(error) = replay(&ring, &**device) {
+                findings.extend(damaged(error)?);
+                return Ok(Self { ring: None, findings, marked_clean: false });
+            }
+        }
+        Ok(Self { ring: Some(ring), findings, marked_clean: state == State::default() })
+    }
+}
+
+/// A file.
+struct File {
+    kind: FileKind,
+    /// What its header says.
+    nlink: u16,
+    parent: u64,
+    size: u64,
+    map: NameMap,
+    /// What was found: of a directory, its names and blocks and the directory that names it.
+    found_names: u64,
+    found_blocks: u64,
+    found_parent: u64,
+    found_nlink: u16,
+    /// Names found, and one that counts, with its directory.
+    names: u64,
+    name: Option<(u64, Vec<u8>)>,
+    /// Directories that it names.
+    subdirectories: u64,
+}
+
+impl File {
+    /// Returns a file after phase 1.
+    fn new(kind: FileKind, header: &Header) -> Self {
+        let map = if let Contents::Names(map) = header.contents { map } else { NameMap::default() };
+        let Header { nlink, parent, size, .. } = *header;
+        let (found_names, found_blocks, found_parent, found_nlink) = (0, 0, 0, 0);
+        let (names, name, subdirectories) = (0, None, 0);
+        Self {
+            kind,
+            nlink,
+            parent,
+            size,
+            map,
+            found_names,
+            found_blocks,
+            found_parent,
+            found_nlink,
+            names,
+            name,
+            subdirectories,
+        }
+    }
+}
+
+/// A name that leads to a directory.
+struct Edge {
+    dir: u64,
+    /// Its position among the names of `dir`.
+    n: usize,
+    name: Vec<u8>,
+}
+
+/// The state of a check, which the phases share, and what a repair needs to know.
+struct Checker {
+    device: Arc<dyn Device>,
+    layout: Layout,
+    hash: SipHasher13,
+    findings: Findings,
+    cylinders: Vec<CylinderState>,
+    doubts: Doubts,
+    files: BTreeMap<u64, File>,
+    /// Headers to be cleared.
+    damaged: BTreeSet<u64>,
+    /// Files whose maps are damaged, as far as they can be read.
+    salvaged: BTreeMap<u64, Header>,
+    /// True if the header of the root directory is damaged or free.
+    no_root: bool,
+    /// Overflow headers that a file has, and those that none has.
+    overflow: HashSet<u64>,
+    strays: BTreeSet<u64>,
+    claims: Claims,
+    /// The parts of files whose data blocks other files have.
+    overlaps: BTreeMap<u64, Vec<Extent>>,
+    /// Blocks of names that a directory has.
+    nodes: HashSet<ControlBlock>,
+    /// Blocks and headers that something leads to that is wrong: not to be used before that is put
+    /// right.
+    tied_blocks: HashSet<ControlBlock>,
+    tied_headers: HashSet<u64>,
+    /// The leaves of all directories, if one of them is looked for.
+    leaves: Option<BTreeMap<u64, Vec<ControlBlock>>>,
+    /// Directories whose name maps must be built again, and the names that are left out.
+    rebuild: BTreeSet<u64>,
+    dropped: BTreeMap<u64, BTreeSet<usize>>,
+    /// All names of each directory.
+    edges: BTreeMap<u64, Vec<Edge>>,
+    /// Files and directories that need a name.
+    lost: BTreeSet<u64>,
+    orphans: BTreeSet<u64>,
+    usage: Usage,
+}
+
+impl Checker {
+    /// Runs all phases on `device`, control and data storage after the replay of the log. The
+    /// findings begin with `first`.
+    fn run(
+        set: &Set,
+        device: &Arc<dyn Device>,
+        first: &[Finding],
+        limit: usize,
+        progress: &mut dyn FnMut(Phase),
+    ) -> Result<Self> {
+        let mut settled = Doubts::new();
+        for walk in 1.. {
+            let mut checker = Self::new(set, device.clone(), limit);
+            for finding in first {
+                checker.findings.push(finding.clone());
+            }
+            progress(Phase::Setup);
+            checker.read_cylinders(&settled)?;
+            progress(Phase::Inodes);
+            checker.headers()?;
+            progress(Phase::Names);
+            checker.names()?;
+            if walk < WALKS_MAX && checker.settle(&mut settled) {
+                continue;
+            }
+            progress(Phase::Connectivity);
+            checker.connectivity();
+            progress(Phase::Links);
+            checker.links();
+            progress(Phase::Groups);
+            checker.compare_cylinders();
+            checker.compare_pages()?;
+            checker.usage.used_blocks = checker.claims.held();
+            checker.usage.free_blocks = checker.layout.data_blocks() - checker.usage.used_blocks;
+            return Ok(checker);
+        }
+        unreachable!("the last walk returns")
+    }
+
+    fn new(set: &Set, device: Arc<dyn Device>, limit: usize) -> Self {
+        Self {
+            device,
+            hash: SipHasher13::new_with_key(&set.label.parameters.hash_key),
+            findings: Findings::new(limit),
+            cylinders: Vec::new(),
+            doubts: Doubts::new(),
+            files: BTreeMap::new(),
+            damaged: BTreeSet::new(),
+            salvaged: BTreeMap::new(),
+            no_root: false,
+            overflow: HashSet::new(),
+            strays: BTreeSet::new(),
+            claims: Claims::new(set.layout.data_blocks()),
+            overlaps: BTreeMap::new(),
+            nodes: HashSet::new(),
+            tied_blocks: HashSet::new(),
+            tied_headers: HashSet::new(),
+            leaves: None,
+            rebuild: BTreeSet::new(),
+            dropped: BTreeMap::new(),
+            edges: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            orphans: BTreeSet::new(),
+            usage: Usage::default(),
+            layout: set.layout.clone(),
+        }
+    }
+
+    fn report(self, marked_clean: bool) -> Report {
+        let Self { findings, usage, files, orphans, .. } = self;
+        let (unlisted, damages, serious) = (findings.unlisted(), findings.damages(), findings.serious());
+        let findings = findings.found(|ino| path_of(&files, ino));
+        Report { findings, unlisted, damages, serious, marked_clean, orphans: orphans.len() as u64, usage }
+    }
+
+    /// Reads whole sectors, at least `len` bytes.
+    fn read(&self, at: u64, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len.next_multiple_of(self.device.info().sector_bytes as usize)];
+        self.device.read_at(at, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Returns the numbers of all directories.
+    fn directories(&self) -> impl Iterator<Item = u64> + '_ {
+        self.files.iter().filter(|(_, file)| file.kind == FileKind::Directory).map(|(&ino, _)| ino)
+    }
+}
+
+fn path_of(files: &BTreeMap<u64, File>, ino: u64) -> Option<String> {
+    let (mut path, mut at) = (String::new(), ino);
+    // Damaged directories may form a ring.
+    for _ in 0..1000 {
+        if at == ROOT_INO {
+            return Some(if path.is_empty() { "/".into() } else { path });
+        }
+        let (parent, name) = files.get(&at)?.name.as_ref()?;
+        path = format!("/{}{path}", String::from_utf8_lossy(name));
+        at = *parent;
+    }
+    None
+}

@@ -1,0 +1,164 @@
+//! Members that record or fail, cuts of their power, and trees to compare.
+
+#![allow(dead_code)] // No test uses everything.
+
+use rand::Rng;
+use rand::rngs::StdRng;
+use spindle_clock::{ManualClock, Mutex};
+use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request, Result, Ticket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+/// What happens to the members, in order.
+pub enum Event {
+    Write {
+        member: usize,
+        at: u64,
+        bytes: Vec<u8>,
+    },
+    Flush {
+        member: usize,
+    },
+    /// Everything up to this version of the tree was acknowledged as durable.
+    Durable(usize),
+    /// An operation begins that makes this version.
+    Begins(usize),
+}
+
+pub type Events = Arc<Mutex<Vec<Event>>>;
+
+/// A member that records.
+struct Recorder {
+    member: usize,
+    device: MemoryDevice,
+    events: Events,
+}
+
+impl Device for Recorder {
+    fn info(&self) -> &Info {
+        self.device.info()
+    }
+    fn submit(&self, request: Request) -> Result<Ticket> {
+        if request.op == Op::Write {
+            let (at, bytes) = (request.offset, request.buf.to_vec());
+            self.events.lock().push(Event::Write { member: self.member, at, bytes });
+        }
+        self.device.submit(request)
+    }
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        self.device.wait(ticket)
+    }
+    fn flush(&self) -> Result<()> {
+        self.events.lock().push(Event::Flush { member: self.member });
+        self.device.flush()
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.device.discard(offset, len)
+    }
+}
+
+/// A member that refuses everything after so many writes and flushes.
+pub struct Failing {
+    pub device: MemoryDevice,
+    pub left: AtomicI64,
+}
+
+impl Failing {
+    fn check(&self, counts: bool) -> Result<()> {
+        let left = self.left.fetch_sub(i64::from(counts), Ordering::Relaxed);
+        let dead = || Error::io("failing", "all", std::io::ErrorKind::Other.into());
+        if left > 0 { Ok(()) } else { Err(dead()) }
+    }
+}
+
+impl Device for Failing {
+    fn info(&self) -> &Info {
+        self.device.info()
+    }
+    fn submit(&self, request: Request) -> Result<Ticket> {
+        self.check(request.op == Op::Write)?;
+        self.device.submit(request)
+    }
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        self.device.wait(ticket)
+    }
+    fn flush(&self) -> Result<()> {
+        self.check(true)?;
+        self.device.flush()
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.device.discard(offset, len)
+    }
+}
+
+/// A member that counts the bytes that are read.
+pub struct Counting {
+    pub device: Arc<MemoryDevice>,
+    pub read: Arc<AtomicU64>,
+}
+
+impl Device for Counting {
+    fn info(&self) -> &Info {
+        self.device.info()
+    }
+    fn submit(&self, request: Request) -> Result<Ticket> {
+        if request.op == Op::Read {
+            self.read.fetch_add(request.buf.len() as u64, Ordering::Relaxed);
+        }
+        self.device.submit(request)
+    }
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        self.device.wait(ticket)
+    }
+    fn flush(&self) -> Result<()> {
+        self.device.flush()
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.device.discard(offset, len)
+    }
+}
+
+/// Returns branches of members that record what happens to them.
+pub fn recorders(media: &[MemoryDevice], events: &Events) -> Vec<Arc<dyn Device>> {
+    let recorder = |(member, device): (usize, &MemoryDevice)| {
+        Arc::new(Recorder { member, device: device.branch(), events: events.clone() }) as Arc<dyn Device>
+    };
+    media.iter().enumerate().map(recorder).collect()
+}
+
+/// Returns the clock of all tests.
+pub fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::at(1_000_000_000))
+}
+
+/// Returns the number of cases of a random test.
+pub fn cases(default: u64) -> u64 {
+    std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default)
+}
+
+/// Returns the members as a cut after `cut` events may leave them.
+pub fn after_cut(
+    media: &[MemoryDevice],
+    events: &[Event],
+    cut: usize,
+    rng: &mut StdRng,
+) -> Vec<MemoryDevice> {
+    let members: Vec<_> = media.iter().map(MemoryDevice::branch).collect();
+    let mut flushed = vec![0; members.len()];
+    for (n, event) in events[..cut].iter().enumerate() {
+        if let Event::Flush { member } = event {
+            flushed[*member] = n;
+        }
+    }
+    // Everything, nothing, or any part of what was not flushed is there.
+    let chance = [0.0, 0.5, 0.9, 1.0][rng.random_range(0..4)];
+    for (n, event) in events[..cut].iter().enumerate() {
+        let Event::Write { member, at, bytes } = event else { continue };
+        for (sector, bytes) in bytes.chunks(512).enumerate() {
+            if n < flushed[*member] || rng.random_bool(chance) {
+                members[*member].write_at(at + sector as u64 * 512, bytes).unwrap();
+            }
+        }
+    }
+    members
+}
