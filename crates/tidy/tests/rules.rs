@@ -30,7 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "analyze", "cachesim", "synth",
         ],
     ),
-    ("spindle", &["clock", "device", "cache", "vfs", "ffs", "mfs", "v7"]),
+    ("spindle", &["clock", "device", "cache", "vfs", "tree", "ffs", "mfs", "v7"]),
     (
         "spindle-cli",
         &[

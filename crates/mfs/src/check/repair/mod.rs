@@ -58,8 +58,8 @@ use std::sync::Arc;
 /// Most rounds; an ordinary repair takes less than ten.
 const ROUNDS_MAX: usize = 64;
 
-/// The outcome of a repair. Labels and the number of times that the header of the log was written do
-/// not count as changes.
+/// The outcome of a repair. Labels and the number of times that the header of the log was written
+/// do not count as changes.
 pub type Repaired = spindle_tree::check::Repaired<Report>;
 
 /// Repairs a set that is not mounted. With `harmless_only` nothing is changed if there is damage
