@@ -50,6 +50,8 @@ pub struct Mirror {
     members: RwLock<Vec<Arc<Member>>>,
     /// The member that is being rebuilt.
     rebuilt: RwLock<Option<Arc<Member>>>,
+    /// Bytes that it has; held while it is filled.
+    filled: Mutex<u64>,
     loss: Arc<dyn Loss>,
     /// Losses that are not recorded yet; held while one is recorded, so that nobody returns a
     /// success before.
@@ -66,6 +68,8 @@ pub struct Mirror {
 #[derive(Default)]
 struct Traffic {
     transfers: HashMap<u64, Transfer>,
+    /// The results of writes that have ended before their callers waited for them.
+    ended: HashMap<u64, Result<AlignedBuf>>,
     /// Bytes of writes in flight, by their tickets; from before they are started until all members
     /// have them.
     writes: HashMap<u64, Range<u64>>,
@@ -155,6 +159,7 @@ impl Mirror {
             info: Info { name, size_bytes, sector_bytes, read_only },
             members: RwLock::new(members.into_iter().zip(lost).map(member).collect()),
             rebuilt: RwLock::new(None),
+            filled: Mutex::new(0),
             loss,
             losses: Mutex::default(),
             unequal: AtomicBool::new(false),
@@ -276,22 +281,71 @@ impl Mirror {
         self.moved.notify_all();
     }
 
-    /// Calls `work` for each piece of the mirror from byte `at` on, while no write overlaps it.
-    fn each_piece(&self, mut at: u64, mut work: impl FnMut(u64, usize) -> Result<()>) -> Result<()> {
+    /// Ends the writes in flight that overlap a piece, and lets no other begin. Callers may wait for
+    /// their writes much later, so they are waited for here.
+    fn enter_piece(&self, piece: Range<u64>) {
+        let mut traffic = self.traffic.lock();
+        traffic.piece = Some(piece.clone());
+        while let Some(id) =
+            traffic.writes.iter().find(|(_, write)| overlap(write, &piece)).map(|(id, _)| *id)
+        {
+            match traffic.transfers.remove(&id) {
+                Some(transfer) => {
+                    drop(traffic);
+                    let result = self.end_write(transfer);
+                    traffic = self.traffic.lock();
+                    traffic.ended.insert(id, result);
+                    traffic.writes.remove(&id);
+                    self.moved.notify_all();
+                }
+                // It is being started or ended.
+                None => self.moved.wait(&mut traffic),
+            }
+        }
+    }
+
+    /// Waits until all members have a write or are lost.
+    fn end_write(&self, transfer: Transfer) -> Result<AlignedBuf> {
+        let Transfer { offset, len, tickets, .. } = transfer;
+        let mut buf = None;
+        let mut result = Ok(());
+        for (member, started) in tickets {
+            match started.and_then(|ticket| member.finish(ticket)) {
+                Ok(done) => buf = Some(done),
+                // The other members are still waited for.
+                Err(error) => result = result.and(self.lose(&member, error)),
+            }
+        }
+        result?;
+        let nowhere = || std::io::Error::other("no member has it");
+        buf.ok_or_else(|| Error::io(&self.info.name, format!("writing {len} bytes at {offset}"), nowhere()))
+    }
+
+    /// Waits for a read, from another member if the first one fails.
+    fn end_read(&self, transfer: Transfer) -> Result<AlignedBuf> {
+        let Transfer { offset, len, mut tickets, .. } = transfer;
+        let (member, started) = tickets.pop().expect("a read has one member");
+        let read = started.and_then(|ticket| member.finish(ticket));
+        read.or_else(|error| self.read_another(offset, len, member, error))
+    }
+
+    /// Calls `work` for each piece of the mirror from byte `at` on, while no write overlaps it, and
+    /// `done` with the byte after it, when writes can go on.
+    fn each_piece(
+        &self,
+        mut at: u64,
+        mut work: impl FnMut(u64, usize) -> Result<()>,
+        mut done: impl FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
         while at < self.info.size_bytes {
             let len = usize::try_from(self.info.size_bytes - at).unwrap_or(PIECE).min(PIECE);
-            let piece = at..at + len as u64;
-            let mut traffic = self.traffic.lock();
-            while traffic.writes.values().any(|write| overlap(write, &piece)) {
-                self.moved.wait(&mut traffic);
-            }
-            traffic.piece = Some(piece);
-            drop(traffic);
+            self.enter_piece(at..at + len as u64);
             let result = work(at, len);
             self.traffic.lock().piece = None;
             self.moved.notify_all();
             result?;
             at += len as u64;
+            done(at)?;
         }
         Ok(())
     }
@@ -300,6 +354,9 @@ impl Mirror {
     /// last one. A member whose number is `replaced` is left out from then on. The first `done`
     /// bytes, whole pieces, are there already: a former rebuilding ended after them, and nothing
     /// was written since without this member. The mirror can be used meanwhile.
+    ///
+    /// If `progress` returns an error, the work is interrupted: the member goes on to get writes,
+    /// and the next call with the same device goes on with it, unless [`Self::give_up`] was called.
     ///
     /// `progress` is called with the bytes that are done, of twice the size. `restored` is called
     /// when the member has everything; it must record durably that it has.
@@ -322,67 +379,80 @@ impl Mirror {
         if info.size_bytes < self.info.size_bytes || info.sector_bytes > self.info.sector_bytes {
             return Err(unusable("too small, or its sectors are too large, for this mirror"));
         }
-        let member = Member::new(device.clone(), Condition::Rebuilding);
-        {
-            let mut rebuilt = self.rebuilt.write();
-            if rebuilt.is_some() {
-                return Err(unusable("another member is being rebuilt"));
-            }
-            *rebuilt = Some(member.clone());
+        let Some(mut filled) = self.filled.try_lock() else {
+            return Err(unusable("another member is being rebuilt"));
+        };
+        let begun = self.rebuilt.read().clone();
+        let is_same = |member: &Arc<Member>| {
+            member.condition() == Condition::Rebuilding && Arc::ptr_eq(&member.device, device)
+        };
+        let member = begun.filter(is_same).unwrap_or_else(|| {
+            *filled = done;
+            Member::new(device.clone(), Condition::Rebuilding)
+        });
+        *self.rebuilt.write() = Some(member.clone());
+        self.fill(&member, &mut filled, progress)?;
+        // A later failure of the member is a loss, and waits for this lock.
+        let mut losses = self.losses.lock();
+        self.record(&mut losses)?;
+        if member.condition() != Condition::Rebuilding {
+            return Err(unusable("a write to it has failed"));
         }
-        let filled = self.fill(device, done, progress).and_then(|()| {
-            // A later failure of the member is a loss, and waits for this lock.
-            let mut losses = self.losses.lock();
-            self.record(&mut losses)?;
-            if member.condition() != Condition::Rebuilding {
-                return Err(unusable("a write to it has failed"));
-            }
-            restored()?;
-            member.set(Condition::Whole);
+        restored()?;
+        member.set(Condition::Whole);
+        {
             let mut members = self.members.write();
             if let Some(n) = replaced {
                 members.remove(n);
             }
-            members.push(member.clone());
-            Ok(())
-        });
-        if filled.is_err() {
-            member.set(Condition::Lost);
+            members.push(member);
         }
         *self.rebuilt.write() = None;
-        filled
+        Ok(())
     }
 
     /// Copies everything to a member that is being rebuilt, and compares it.
     fn fill(
         &self,
-        device: &Arc<dyn Device>,
-        done: u64,
+        member: &Member,
+        filled: &mut u64,
         progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<()> {
+        let device = &member.device;
+        // After a failure it is not gone on with.
+        let failed = |error| {
+            member.set(Condition::Lost);
+            error
+        };
         let read = |at, len| {
             let buf = AlignedBuf::zeroed(len);
             self.submit(Request { op: Op::Read, offset: at, buf }).and_then(|ticket| self.wait(ticket))
         };
-        self.each_piece(done, |at, len| {
-            device.write_at(at, &read(at, len)?)?;
-            progress(at + len as u64)
+        let copy = |at, len| device.write_at(at, &read(at, len)?).map_err(failed);
+        self.each_piece(*filled, copy, |end| {
+            *filled = end;
+            progress(end)
         })?;
-        device.flush()?;
+        device.flush().map_err(failed)?;
         let mut bytes = AlignedBuf::zeroed(PIECE);
-        self.each_piece(0, |at, len| {
-            device.read_at(at, &mut bytes[..len])?;
+        let compare = |at, len| {
+            device.read_at(at, &mut bytes[..len]).map_err(failed)?;
             if read(at, len)?[..] != bytes[..len] {
                 let differs = std::io::Error::other("it does not return what was written");
-                return Err(Error::io(
-                    &device.info().name,
-                    format!("comparing {len} bytes at {at}"),
-                    differs,
-                ));
+                let doing = format!("comparing {len} bytes at {at}");
+                return Err(failed(Error::io(&device.info().name, doing, differs)));
             }
-            progress(self.info.size_bytes + at + len as u64)
-        })?;
-        device.flush()
+            Ok(())
+        };
+        self.each_piece(0, compare, |end| progress(self.info.size_bytes + end))?;
+        device.flush().map_err(failed)
+    }
+
+    /// Forgets a rebuilding that was interrupted.
+    pub fn give_up(&self) {
+        if self.filled.try_lock().is_some() {
+            *self.rebuilt.write() = None;
+        }
     }
 
     /// Leaves out member `n` from now on. `recorded` is called before; it must record durably that
@@ -412,10 +482,7 @@ impl Mirror {
     /// Those of the devices, if no member can be read or one can no longer be written.
     pub fn scrub(&self, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<Scrubbed> {
         let mut done = Scrubbed::default();
-        self.each_piece(0, |at, len| {
-            self.scrub_piece(at, len, &mut done)?;
-            progress(at + len as u64)
-        })?;
+        self.each_piece(0, |at, len| self.scrub_piece(at, len, &mut done), progress)?;
         self.flush()?;
         Ok(done)
     }
@@ -492,32 +559,35 @@ impl Device for Mirror {
             }
         };
         self.traffic.lock().transfers.insert(id, Transfer { op, offset, len, tickets });
+        self.moved.notify_all();
         Ok(Ticket::new(id))
     }
 
     fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
-        let transfer = self.traffic.lock().transfers.remove(&ticket.id());
-        let Transfer { op, offset, len, tickets } =
-            transfer.expect("each ticket is waited for once, on its device");
-        let mut buf = None;
-        let mut result = Ok(());
-        for (member, started) in tickets {
-            match (op, started.and_then(|ticket| member.finish(ticket))) {
-                (_, Ok(done)) => buf = Some(done),
-                (Op::Read, Err(error)) => {
-                    buf = Some(self.read_another(offset, len, member, error)?);
-                }
-                // The other members are still waited for.
-                (Op::Write, Err(error)) => result = result.and(self.lose(&member, error)),
+        let id = ticket.id();
+        let mut traffic = self.traffic.lock();
+        let transfer = loop {
+            if let Some(result) = traffic.ended.remove(&id) {
+                drop(traffic);
+                self.all_recorded()?;
+                return result;
+            }
+            match traffic.transfers.remove(&id) {
+                Some(transfer) => break transfer,
+                // Before a piece is copied or compared it is waited for.
+                None => self.moved.wait(&mut traffic),
+            }
+        };
+        drop(traffic);
+        match transfer.op {
+            Op::Read => self.end_read(transfer),
+            Op::Write => {
+                let result = self.end_write(transfer);
+                self.leave_write(id);
+                self.all_recorded()?;
+                result
             }
         }
-        if op == Op::Write {
-            self.leave_write(ticket.id());
-            result?;
-            self.all_recorded()?;
-        }
-        let nowhere = || std::io::Error::other("no member has it");
-        buf.ok_or_else(|| Error::io(&self.info.name, format!("writing {len} bytes at {offset}"), nowhere()))
     }
 
     fn flush(&self) -> Result<()> {
@@ -786,9 +856,41 @@ mod tests {
             all.push(done);
             Ok(())
         };
+        mirror.give_up();
         mirror.rebuild(&new, None, SIZE / 2, &mut progress, || Ok(())).unwrap();
         assert_eq!(all.len() as u64 * PIECE as u64, SIZE + SIZE / 2);
         assert_eq!(mirror.conditions(), [Condition::Whole; 4]);
+    }
+
+    /// Promise: a member whose rebuilding was interrupted goes on to get what is written, and only
+    /// what is missing is copied afterwards; another device takes its place from the beginning.
+    #[test]
+    fn an_interrupted_member_gets_writes() {
+        for same in [true, false] {
+            let Fixture { mirror, members, .. } = three();
+            mirror.write_at(SIZE - 512, &[1; 512]).unwrap();
+            let new = || -> Arc<dyn Device> { Arc::new(MemoryDevice::new(SIZE)) };
+            let first = new();
+            let mut stop = |done| {
+                let enough = std::io::Error::from(std::io::ErrorKind::Interrupted);
+                if done < SIZE / 2 { Ok(()) } else { Err(Error::io("test", "stopping", enough)) }
+            };
+            let unreachable = || unreachable!("it was stopped");
+            assert!(mirror.rebuild(&first, None, 0, &mut stop, unreachable).is_err());
+            mirror.write_at(1024, &[2; 512]).unwrap();
+            let mut count = 0;
+            let mut progress = |_| {
+                count += 1;
+                Ok(())
+            };
+            let second = if same { first } else { new() };
+            mirror.rebuild(&second, None, 0, &mut progress, || Ok(())).unwrap();
+            assert_eq!(count * PIECE as u64, if same { SIZE + SIZE / 2 } else { 2 * SIZE });
+            let mut bytes = [vec![0; 1 << 22], vec![0; 1 << 22]];
+            second.read_at(0, &mut bytes[0]).unwrap();
+            members[0].read_at(0, &mut bytes[1]).unwrap();
+            assert!(bytes[0] == bytes[1]);
+        }
     }
 
     /// A device that forgets what is written to its second half.

@@ -12,6 +12,7 @@
 //! begun.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 use rand::rngs::SmallRng;
@@ -26,7 +27,7 @@ use spindle_interop::crash::programs::{Database, Git};
 use spindle_interop::crash::replace::Replace;
 use spindle_interop::crash::rounds::{Loads, Rounds};
 use spindle_interop::spindle::{binary, spindle};
-use spindle_interop::tool::command;
+use spindle_interop::tool::{command, run};
 use tempfile::TempDir;
 
 /// What differs most: FreeBSD's newfs by default; small blocks of the other byte order, and a log
@@ -184,20 +185,24 @@ impl SetOfDevices {
         Loopback::new(&path)
     }
 
-    /// Replaces the member `n`, which has failed, by a new device, compares all copies, and checks.
-    fn replace(&mut self, n: usize) -> Result<()> {
-        let any = self.devices[0].path().to_owned();
-        let new = self.device()?;
-        let said = command(binary()).args(["mfs", "status", "--json"]).arg(&any).output();
+    /// Returns the command that replaces the only member that is missing by `new`.
+    fn replace_missing(&self, new: &Loopback) -> Command {
+        let any = self.devices[0].path();
+        let said = command(binary()).args(["mfs", "status", "--json"]).arg(any).output();
         let said: serde_json::Value =
             serde_json::from_slice(&said.expect("spindle runs").stdout).expect("JSON");
         let members = said["members"].as_array().expect("members");
         let gone: Vec<_> = members.iter().filter(|member| member["path"].is_null()).collect();
         let [gone] = gone[..] else { panic!("one member is missing: {said}") };
-        let old = gone["member_id"].as_str().expect("an identity");
-        let (any, path) = (any.to_str().expect("UTF-8"), new.path().to_owned());
-        spindle(["mfs", "replace", any, old, path.to_str().expect("UTF-8")])?;
-        self.devices[n] = new;
+        let mut replace = command(binary());
+        replace.args(["mfs", "replace"]).arg(any);
+        replace.arg(gone["member_id"].as_str().expect("an identity")).arg(new.path());
+        replace
+    }
+
+    /// Compares all copies, checks, and looks if the set is whole.
+    fn check(&self) -> Result<()> {
+        let any = self.devices[0].path().to_str().expect("UTF-8");
         spindle(["mfs", "scrub", any])?;
         spindle(["mfs", "status", any]).map(drop)
     }
@@ -205,7 +210,8 @@ impl SetOfDevices {
 
 /// Promise: a member that is pulled out under load costs nothing if there is a copy of what it has:
 /// no program notices, nothing acknowledged is lost although the daemon is killed after that, and
-/// with a new member the set is whole again.
+/// with a new member the set is whole again; also if the daemon was replacing the member when it
+/// was killed.
 #[test]
 fn torture_members_pulled_out() -> Result<()> {
     let seed = seed_of("torture_members_pulled_out");
@@ -213,15 +219,33 @@ fn torture_members_pulled_out() -> Result<()> {
     let any = set.devices[0].path().to_owned();
     let mut rounds = Rounds::new(&any, OPTIONS, seed);
     let mut rng = SmallRng::seed_from_u64(seed);
+    let mut replaced = 0;
     for number in crashes(5) {
         let seed = seed.wrapping_add(number << 8);
         let mut loads = files(seed);
         loads.push(("database".into(), Box::new(Database::new("wal", "full"))));
         loads.push(("git".into(), Box::new(Git::new(seed))));
         let victim = rng.random_range(1..set.devices.len());
-        rounds.disturbed_round(&loads, || set.devices[victim].fail())?;
-        set.replace(victim)?;
+        let new = set.device()?;
+        let mut replacing = None;
+        rounds.disturbed_round(&loads, || {
+            set.devices[victim].fail()?;
+            if rng.random_bool(0.7) {
+                replacing = Some(set.replace_missing(&new).spawn().expect("spindle runs"));
+            }
+            Ok(())
+        })?;
+        let is_replaced =
+            replacing.is_some_and(|mut child| child.wait().is_ok_and(|status| status.success()));
+        if is_replaced {
+            replaced += 1;
+        } else {
+            run(&mut set.replace_missing(&new))?;
+        }
+        set.devices[victim] = new;
+        set.check()?;
     }
+    println!("{replaced} replaced under load");
     println!("{:?}", rounds.tally);
     assert!(rounds.tally.kept > 0, "nothing was acknowledged before a crash");
     Ok(())

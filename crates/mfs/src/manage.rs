@@ -5,14 +5,19 @@
 //! that an interrupted filling goes on where it stopped. It gets whole, and the one that it
 //! replaces leaves the table, with one change of the label. A mount that writes forgets how far
 //! unfinished copies were filled, because they miss what is written then.
+//!
+//! All of this can be done while the set is mounted. How far a copy was filled is not recorded
+//! then: an interrupted filling goes on in the same mount, where the copy goes on to get what is
+//! written, and begins again after it.
 
 use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Role, last_label_at};
 use crate::set::labels::read_label;
 use crate::set::members::{Part, Set};
-use spindle_clock::Timestamp;
+use spindle_clock::{MutexGuard, Timestamp};
 use spindle_device::{Device, Scrubbed, Window};
 use spindle_vfs::{Error, Result};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Most megabytes that are filled between two changes of the label.
 const CHECKPOINT: u64 = 256;
@@ -38,16 +43,30 @@ impl Set {
         self.labels.now()
     }
 
+    /// Returns true if the log has to be replayed, because the set was not unmounted.
+    ///
+    /// # Errors
+    /// As [`Self::begin_change`].
+    pub fn needs_replay(&self) -> Result<bool> {
+        let (_, state) = crate::log::Ring::open(self.log.clone(), self.space.clone(), self.label.set_id)?;
+        Ok(state.in_use)
+    }
+
     /// Begins a change of the members at the time `now`; the set must not be in use.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if its log has to be replayed first; device errors.
     pub fn begin_change(&self, now: Timestamp) -> Result<()> {
-        let (_, state) = crate::log::Ring::open(self.log.clone(), self.space.clone(), self.label.set_id)?;
-        if state.in_use {
+        if self.needs_replay()? {
             return Err(Error::unsupported("a set that was not unmounted", "mount and unmount it first"));
         }
         self.begin(now, false, false)
+    }
+
+    /// Returns the lock under which the members are changed.
+    fn only_change(&self) -> Result<MutexGuard<'_, ()>> {
+        let remedy = "wait until it has ended";
+        self.change.try_lock().ok_or_else(|| Error::unsupported("another change at the same time", remedy))
     }
 
     /// Returns the part that an area is a copy of.
@@ -69,6 +88,7 @@ impl Set {
         new: [u8; 16],
         report: &mut Report<'_>,
     ) -> Result<()> {
+        let _change = self.only_change()?;
         let of_old = |label: &Label| -> Vec<Area> {
             label.areas.iter().filter(|area| area.member_id == old).cloned().collect()
         };
@@ -100,6 +120,7 @@ impl Set {
         new: [u8; 16],
         report: &mut Report<'_>,
     ) -> Result<()> {
+        let _change = self.only_change()?;
         let label = self.labels.now();
         let of_part = |area: &&Area| (area.role, area.index) == (role, index);
         let least = label.areas.iter().filter(of_part).min_by_key(|area| area.len);
@@ -114,6 +135,7 @@ impl Set {
     /// # Errors
     /// [`Error::Unsupported`] if there is no other copy of something; device errors.
     pub fn remove(&self, member_id: [u8; 16]) -> Result<()> {
+        let _change = self.only_change()?;
         let label = self.labels.now();
         if !label.can_lose(member_id) {
             let remedy = "replace it, or add a copy elsewhere first";
@@ -124,6 +146,10 @@ impl Set {
         {
             let recorded = || self.labels.change(|label| label.drop_area(&area));
             match &self.part(&area)?.mirror {
+                Some(mirror) if area.filling.is_some() => {
+                    mirror.give_up();
+                    recorded()?;
+                }
                 Some(mirror) => mirror.remove(area.copy as usize, recorded)?,
                 None => return Err(missing(area.role, area.index)),
             }
@@ -138,6 +164,7 @@ impl Set {
     /// # Errors
     /// Device errors, if something can be read nowhere.
     pub fn scrub(&self, report: &mut Report<'_>) -> Result<Scrubbed> {
+        let _change = self.only_change()?;
         let label = self.labels.now();
         let bytes = |role| label.part_bytes(role).into_iter().sum::<u64>();
         let total = bytes(Role::Control) + bytes(Role::Data) + bytes(Role::Log);
@@ -152,6 +179,8 @@ impl Set {
         }
         if label.unequal {
             self.labels.change(|label| label.unequal = false)?;
+            let data = self.parts.iter().filter(|part| part.role == Role::Data);
+            data.filter_map(|part| part.mirror.as_ref()).for_each(|mirror| mirror.set_unequal(false));
         }
         Ok(all)
     }
@@ -197,7 +226,8 @@ impl Set {
         report: &mut dyn FnMut(u64) -> spindle_device::Result<()>,
     ) -> Result<()> {
         let Area { role, index, .. } = *area;
-        let Some(mirror) = &self.part(area)?.mirror else { return Err(missing(role, index)) };
+        let part = self.part(area)?;
+        let Some(mirror) = &part.mirror else { return Err(missing(role, index)) };
         let label = self.labels.now();
         let is_new = move |other: &Area| (other.role, other.index, other.member_id) == (role, index, new);
         let begun = label.areas.iter().find(|other| is_new(other)).cloned();
@@ -217,14 +247,24 @@ impl Set {
             self.labels.change(|label| label.areas.push(area))?;
             self.labels.write_places();
         }
-        let done = begun.and_then(|area| area.filling).map_or(0, |megabytes| u64::from(megabytes) << 20);
+        let is_mounted = self.is_mounted.load(Ordering::Acquire);
+        let begun = begun.and_then(|area| area.filling).filter(|_| !is_mounted);
+        let done = begun.map_or(0, |megabytes| u64::from(megabytes) << 20);
         let size = mirror.info().size_bytes;
-        let name = format!("{} ({role} {index})", device.info().name);
-        let window: Arc<dyn Device> = Arc::new(Window::new(device.clone(), area.offset, area.len, name)?);
+        let mut last = part.begun.lock();
+        let window = match &*last {
+            Some((member, window)) if *member == new => window.clone(),
+            _ => {
+                let name = format!("{} ({role} {index})", device.info().name);
+                let window = Window::new(device.clone(), area.offset, area.len, name)?;
+                last.insert((new, Arc::new(window))).1.clone()
+            }
+        };
+        drop(last);
         let step = (size >> 24).clamp(1, CHECKPOINT);
         let mut progress = |at: u64| {
             let megabytes = at >> 20;
-            if at < size && megabytes.is_multiple_of(step) {
+            if at < size && megabytes.is_multiple_of(step) && !is_mounted {
                 window.flush()?;
                 let megabytes = u32::try_from(megabytes).unwrap_or(0);
                 self.labels.change(|label| {

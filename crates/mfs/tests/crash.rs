@@ -4,7 +4,7 @@
 //! A random workload runs on a set whose members record their writes and flushes. For a cut, each
 //! member keeps what it had when it was last flushed before, and any part of what was written to it
 //! since. The set is opened from that, also without one of the copies of a part, and also after a
-//! second cut during the recovery. It must be the tree after some number of operations, those
+//! second cut during the recovery. In some workloads a member is replaced under them. It must be the tree after some number of operations, those
 //! included that were acknowledged as durable, and a check must find nothing.
 //!
 //! Files are written once, and shortened only to whole blocks: so their bytes after a crash are
@@ -16,15 +16,15 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use spindle_conformance::random::seed;
-use spindle_device::{Device, MemoryDevice};
+use spindle_device::{Device, Error, MemoryDevice};
 use spindle_mfs::check::check;
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
-use spindle_mfs::{Mfs, OpenOptions, Role, Set};
+use spindle_mfs::{Area, Label, Mfs, OpenOptions, Progress, Role, Set, read_label};
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, SetAttr};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use support::{Event, Events, after_cut, clock, recorders};
+use support::{Event, Events, after_cut, cases, clock, recorders};
 
 /// A tree: directories, and files with their bytes, by path.
 type Tree = BTreeMap<String, Option<Vec<u8>>>;
@@ -42,14 +42,25 @@ const ROLES: [(u64, Role, u32); 8] = [
     (768, Role::Log, 0),
     (576, Role::Log, 1),
 ];
-/// The members of which there is another copy.
-const MIRRORED: [usize; 6] = [0, 1, 2, 3, 5, 6];
+/// The members of which there is another copy, with those that take the place of others.
+const MIRRORED: [usize; 8] = [0, 1, 2, 3, 5, 6, 8, 9];
+/// The sizes in KiB of devices that are no members at first.
+const SPARE: [u64; 2] = [3200, 3200];
 
-fn open(devices: &[Arc<dyn Device>]) -> Mfs {
-    let set = Set::open(devices).unwrap();
-    let fs = Mfs::open(&set, clock(), &OpenOptions::default()).unwrap();
+/// Opens the set of those devices that are members.
+fn open_set(devices: &[Arc<dyn Device>]) -> Set {
+    let is_member = |device: &&Arc<dyn Device>| read_label(&***device).is_ok_and(|label| label.is_some());
+    Set::open(&devices.iter().filter(is_member).cloned().collect::<Vec<_>>()).unwrap()
+}
+
+fn mount(set: &Set) -> Mfs {
+    let fs = Mfs::open(set, clock(), &OpenOptions::default()).unwrap();
     assert!(!fs.read_only(), "{:?}", fs.read_only_reasons());
     fs
+}
+
+fn open(devices: &[Arc<dyn Device>]) -> Mfs {
+    mount(&open_set(devices))
 }
 
 fn walk(fs: &Mfs, dir: Ino, path: &str, tree: &mut Tree) {
@@ -79,6 +90,8 @@ fn walk(fs: &Mfs, dir: Ino, path: &str, tree: &mut Tree) {
 /// The workload, beside what it must give.
 struct Run {
     fs: Mfs,
+    set: Arc<Set>,
+    devices: Vec<Arc<dyn Device>>,
     tree: Tree,
     versions: Vec<Tree>,
     events: Events,
@@ -248,7 +261,7 @@ fn recover(devices: &[Arc<dyn Device>], what: &str) -> Tree {
     walk(&fs, fs.root(), "", &mut tree);
     fs.unmount().unwrap();
     drop(fs);
-    let report = check(&Set::open(devices).unwrap(), 100, &mut |_| ()).unwrap();
+    let report = check(&open_set(devices), 100, &mut |_| ()).unwrap();
     let findings: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
     assert!(findings.is_empty(), "{what}: {findings:#?}");
     tree
@@ -256,8 +269,8 @@ fn recover(devices: &[Arc<dyn Device>], what: &str) -> Tree {
 
 fn run(seed: u64, cuts: usize, work: impl FnOnce(&mut Run, &mut StdRng)) {
     let mut rng = StdRng::seed_from_u64(seed);
-    let media: Vec<_> = ROLES.iter().map(|&(kib, ..)| MemoryDevice::new(kib << 10)).collect();
-    let members: Vec<_> = media
+    let new: Vec<_> = ROLES.iter().map(|&(kib, ..)| MemoryDevice::new(kib << 10)).collect();
+    let members: Vec<_> = new
         .iter()
         .zip(ROLES)
         .map(|(device, (_, role, part))| Member {
@@ -272,17 +285,18 @@ fn run(seed: u64, cuts: usize, work: impl FnOnce(&mut Run, &mut StdRng)) {
     wishes.parameters.stripe_bytes = 4096;
     make(&members, &wishes, &*clock(), &mut rng).unwrap();
     let events = Events::default();
-    let media: Vec<_> = members
-        .iter()
-        .map(|member| {
-            let mut bytes = vec![0; usize::try_from(member.device.info().size_bytes).unwrap()];
-            member.device.read_at(0, &mut bytes).unwrap();
-            MemoryDevice::from_bytes(&bytes)
-        })
-        .collect();
-    let fs = open(&recorders(&media, &events));
-    let tree = Tree::new();
-    let mut run = Run { fs, versions: vec![tree.clone()], tree, events: events.clone(), written: 0 };
+    let copy = |member: &Member| {
+        let mut bytes = vec![0; usize::try_from(member.device.info().size_bytes).unwrap()];
+        member.device.read_at(0, &mut bytes).unwrap();
+        MemoryDevice::from_bytes(&bytes)
+    };
+    let mut media: Vec<_> = members.iter().map(copy).collect();
+    media.extend(SPARE.map(|kib| MemoryDevice::new(kib << 10)));
+    let devices = recorders(&media, &events);
+    let set = Arc::new(open_set(&devices));
+    let (fs, tree, events_of) = (mount(&set), Tree::new(), events.clone());
+    let versions = vec![tree.clone()];
+    let mut run = Run { fs, set, devices, versions, tree, events: events_of, written: 0 };
     work(&mut run, &mut rng);
     let Run { fs, versions, .. } = run;
     fs.sync().unwrap();
@@ -343,11 +357,60 @@ fn run(seed: u64, cuts: usize, work: impl FnOnce(&mut Run, &mut StdRng)) {
 /// and whichever copy of a part is gone.
 #[test]
 fn torture_crashes() {
-    let cases = std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4);
     let seed = seed();
     println!("SPINDLE_SEED={seed} cargo test -p spindle-mfs --test crash torture_crashes");
-    for case in 0..cases {
+    for case in 0..cases(4) {
         run(seed.wrapping_add(case), 60, |run, rng| (0..250).for_each(|_| run.step(rng)));
+    }
+}
+
+/// Promise: the same holds while members of a mounted set are replaced, added and removed, also if
+/// a change is interrupted, and goes on or is given up.
+#[test]
+fn torture_crashes_while_members_change() {
+    let seed = seed();
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-mfs --test crash torture_crashes_while");
+    for case in 0..cases(4) {
+        run(seed.wrapping_add(case), 60, |run, rng| {
+            (0..50).for_each(|_| run.step(rng));
+            for spare in [8, 9] {
+                let (set, device) = (run.set.clone(), run.devices[spare].clone());
+                let id = [u8::try_from(spare).unwrap(); 16];
+                let patience =
+                    if rng.random_range(0..2) == 0 { u64::MAX } else { rng.random_range(0..8) << 20 };
+                let mut stop = false;
+                let mut work = |Progress { done, .. }| {
+                    (0..8).for_each(|_| run.step(rng));
+                    let enough = std::io::Error::from(std::io::ErrorKind::Interrupted);
+                    stop = done > patience;
+                    if stop { Err(Error::io("test", "stopping", enough)) } else { Ok(()) }
+                };
+                let of_data = |label: &Label| {
+                    let mine =
+                        |area: &&Area| area.filling.is_none() && (area.role, area.index) == (Role::Data, 0);
+                    label.areas.iter().filter(mine).map(|area| area.member_id).collect::<Vec<_>>()
+                };
+                let old = of_data(&set.label_now())[0];
+                let changed = match spare {
+                    8 => set.replace(old, &device, id, &mut work),
+                    _ => set.add(Role::Data, 0, &device, id, &mut work),
+                };
+                assert_eq!(changed.is_err(), stop, "{changed:?}");
+                (0..20).for_each(|_| run.step(rng));
+                if changed.is_err() && rng.random_range(0..2) == 0 {
+                    let old = of_data(&set.label_now())[0];
+                    let mut work = |_| {
+                        (0..8).for_each(|_| run.step(rng));
+                        Ok(())
+                    };
+                    match spare {
+                        8 => set.replace(old, &device, id, &mut work).unwrap(),
+                        _ => set.add(Role::Data, 0, &device, id, &mut work).unwrap(),
+                    }
+                }
+                (0..20).for_each(|_| run.step(rng));
+            }
+        });
     }
 }
 

@@ -260,7 +260,8 @@ fn an_interrupted_change_goes_on() {
 }
 
 /// Promise: whatever member fails at whatever moment of a change, the set has all its files with
-/// the members that are left, before and after the other one comes back.
+/// the members that are left, before and after the other one comes back; also if it is mounted, and
+/// files are written meanwhile.
 #[test]
 fn torture_failures_while_members_change() {
     let cases = std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(30);
@@ -278,14 +279,31 @@ fn torture_failures_while_members_change() {
         let old = [0, 1, 2, 3][rng.random_range(0..4)];
         let what = format!("seed {}, member {dying} dies, {old} is replaced", seed.wrapping_add(case));
         let Ok(opened) = Set::open(&devices(&members[..6])) else { continue };
-        let begun = opened.begin_change(Timestamp::new(20, 0));
+        let mut mounted = None;
+        let begun = if rng.random_range(0..2) == 0 {
+            Mfs::open(&opened, Arc::new(ManualClock::at(9)), &OpenOptions::default())
+                .map(|fs| mounted = Some(fs))
+        } else {
+            opened.begin_change(Timestamp::new(20, 0))
+        };
         let id = opened.label.members()[old];
         let change = rng.random_range(0..3);
+        let mut durable = 0;
+        let mut work = |_| {
+            if let Some(fs) = &mounted {
+                durable = write_files(fs, durable, &mut rng);
+            }
+            Ok(())
+        };
         let _ = begun.and_then(|()| match change {
-            0 => opened.replace(id, &device, [7; 16], &mut |_| Ok(())),
-            1 => opened.add(Role::Data, 0, &device, [7; 16], &mut |_| Ok(())),
+            0 => opened.replace(id, &device, [7; 16], &mut work),
+            1 => opened.add(Role::Data, 0, &device, [7; 16], &mut work),
             _ => opened.remove(id),
         });
+        if let Some(fs) = mounted {
+            durable = write_files(&fs, durable, &mut rng);
+            let _ = fs.unmount();
+        }
         drop(opened);
         let present = |members: &[Arc<Failing>]| -> Members {
             members.iter().filter(|member| is_member(member)).cloned().collect()
@@ -295,10 +313,42 @@ fn torture_failures_while_members_change() {
         if !only {
             let left: Vec<_> = [&members[..dying], &members[dying + 1..]].concat();
             assert_whole(&present(&left), &format!("{what}, without it"));
+            assert_written(&present(&left), durable, &what);
         }
         members[dying].left.store(NEVER, Ordering::Relaxed);
         assert_whole(&present(&members), &what);
+        assert_written(&present(&members), durable, &what);
     }
+}
+
+/// Writes some files, the next of which is `first`, and makes them durable. Returns the number of
+/// files that are.
+fn write_files(fs: &Mfs, first: u32, rng: &mut StdRng) -> u32 {
+    let last = first + rng.random_range(1..5);
+    for n in first..last {
+        let node = NewNode::new(FileKind::Regular, 0o644);
+        let Ok(attr) = fs.create(fs.root(), format!("new {n}").as_bytes(), &node, BY) else { return first };
+        let written = fs.write(attr.ino, 0, &n.to_le_bytes().repeat(5000), BY);
+        fs.forget(attr.ino, 1);
+        if written.is_err() {
+            return first;
+        }
+    }
+    if fs.sync().is_ok() { last } else { first }
+}
+
+/// Checks that the files of [`write_files`] are there.
+fn assert_written(members: &[Arc<Failing>], durable: u32, what: &str) {
+    let fs = mount(members);
+    for n in 0..durable {
+        let attr = fs.lookup(fs.root(), format!("new {n}").as_bytes());
+        let attr = attr.unwrap_or_else(|error| panic!("{what}: new file {n} of {durable}: {error}"));
+        let mut bytes = vec![0; 20_001];
+        assert_eq!(fs.read(attr.ino, 0, &mut bytes).unwrap(), 20_000);
+        assert!(bytes[..20_000] == n.to_le_bytes().repeat(5000), "{what}: new file {n} of {durable}");
+        fs.forget(attr.ino, 1);
+    }
+    fs.unmount().unwrap();
 }
 
 /// Promise: a scrub finds what differs between copies, and mends it; a set without copies is read

@@ -5,7 +5,8 @@
 
 use crate::detect::{Found, detect};
 use crate::error::{Context, Result};
-use crate::image::{self, open_device, open_device_unlocked, open_set};
+use crate::image::{self, open_device, open_device_unlocked};
+use crate::set::OpenSet;
 use spindle_clock::SystemClock;
 use spindle_device::{CowDevice, Device, Spec};
 use spindle_ffs::{Ffs, FoundLog, Superblock};
@@ -153,11 +154,11 @@ fn check_old(
 fn check_set(spec: &Spec, options: &Options, phase: &mut dyn FnMut(&dyn fmt::Display)) -> Result<Checked> {
     let mut progress = |now: Phase| phase(&now);
     Ok(Checked::Mfs(if options.repair == Repair::No {
-        let set = open_set(spec, &image::OpenOptions::read_only())?;
+        let OpenSet { set, .. } = OpenSet::open(spec, &image::OpenOptions::read_only())?;
         let report = spindle_mfs::check::check(&set, options.limit, &mut progress)?;
         Repaired { after: report.clone(), before: report, changed: false }
     } else {
-        let set = open_set(spec, &image::OpenOptions::read_write())?;
+        let OpenSet { set, .. } = OpenSet::open(spec, &image::OpenOptions::read_write())?;
         let harmless_only = options.repair == Repair::Preen;
         spindle_mfs::check::repair(&set, &SystemClock, harmless_only, options.limit, &mut progress)?
     }))

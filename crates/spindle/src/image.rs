@@ -3,13 +3,13 @@
 use crate::detect::{Found, Kind, detect_as};
 use crate::error::{Context, Error, Result};
 use crate::path;
-use crate::set::{self, FoundMember};
+use crate::set::{OpenSet, Service};
 use crate::transfer::{ImageSink, NewFiles, Sink, Source};
 use spindle_cache::Settings;
 use spindle_clock::{Clock, TickClock};
 use spindle_device::{Caching, Device, Spec};
 use spindle_ffs::{Allocation, Dialect, Ffs, LOG_NAME, LogUse};
-use spindle_mfs::{Mfs, Set};
+use spindle_mfs::Mfs;
 use spindle_v7::V7;
 use spindle_vfs::{AtimePolicy, FileSystem, Objection, Vfs};
 use std::sync::Arc;
@@ -119,6 +119,8 @@ pub struct Image {
     family: Family,
     objections: Vec<Objection>,
     log_notes: Vec<LogNote>,
+    /// Of the multi-structured file system.
+    set: Option<Arc<OpenSet>>,
 }
 
 impl Image {
@@ -154,7 +156,13 @@ impl Image {
                 };
                 let v7 = V7::open_found(*found, device, clock, &v7_options)?;
                 let objections = v7.read_only_reasons().to_vec();
-                Ok(Self { fs: Arc::new(v7), family: Family::Old, objections, log_notes: Vec::new() })
+                Ok(Self {
+                    fs: Arc::new(v7),
+                    family: Family::Old,
+                    objections,
+                    log_notes: Vec::new(),
+                    set: None,
+                })
             }
             Found::Ffs(found) => {
                 let ffs_options = spindle_ffs::OpenOptions {
@@ -171,24 +179,37 @@ impl Image {
                 let ffs = Ffs::open_found(*found, device, clock, &ffs_options)?;
                 let objections = ffs.read_only_reasons().to_vec();
                 let log_notes = log_notes(&ffs, options);
-                Ok(Self { fs: Arc::new(ffs), family: Family::Ffs, objections, log_notes })
+                Ok(Self { fs: Arc::new(ffs), family: Family::Ffs, objections, log_notes, set: None })
             }
             Found::Mfs(_) => {
                 // It is opened again, with the others.
                 drop(device);
-                let set = open_set(spec, options)?;
+                let set = Arc::new(OpenSet::open(spec, options)?);
                 let mfs_options =
                     spindle_mfs::OpenOptions { read_only: options.read_only, atime: options.atime, cache };
-                let mfs = Mfs::open(&set, clock, &mfs_options)?;
+                let mfs = Mfs::open(&set.set, clock, &mfs_options)?;
                 let objections = mfs.read_only_reasons().to_vec();
                 let log_note = |blocks| {
                     let shown = mfs.read_only();
                     if shown { LogNote::Shown { blocks } } else { LogNote::Recovered { blocks } }
                 };
                 let log_notes = mfs.replayed_sectors().map(log_note).into_iter().collect();
-                Ok(Self { fs: Arc::new(mfs), family: Family::Mfs, objections, log_notes })
+                let (fs, set) = (Arc::new(mfs), Some(set));
+                Ok(Self { fs, family: Family::Mfs, objections, log_notes, set })
             }
         }
+    }
+
+    /// Lets other processes change the members of the set while it is open to write, with
+    /// [`set::change`](crate::set::change); until the service is dropped, which has to happen
+    /// after the unmount. Returns none for other file systems.
+    ///
+    /// # Errors
+    /// System errors.
+    pub fn serve_changes(&self) -> Result<Option<Service>> {
+        let set = self.set.as_ref().filter(|_| !self.fs.read_only());
+        let started = set.map(|set| Service::start(set.clone())).transpose();
+        started.context("serving changes of the set")
     }
 
     /// Returns the file system.
@@ -276,7 +297,7 @@ impl Image {
 }
 
 /// Opens the device of a specification as the options say; without a lock if the program holds one.
-fn open_with(spec: &Spec, options: &OpenOptions, lock: bool) -> Result<Arc<dyn Device>> {
+pub(crate) fn open_with(spec: &Spec, options: &OpenOptions, lock: bool) -> Result<Arc<dyn Device>> {
     match (options.read_only, options.shared || !lock) {
         (true, true) => open_device_unlocked(spec),
         (true, false) => open_device(spec),
@@ -286,39 +307,6 @@ fn open_with(spec: &Spec, options: &OpenOptions, lock: bool) -> Result<Arc<dyn D
             ..spindle_device::OpenOptions::read_write()
         })?),
     }
-}
-
-/// Opens the members of a set as the options say. Several partitions of a disk share its lock. A
-/// mount claims only the device of `spec`, so the others are claimed here.
-pub(crate) fn open_members(
-    spec: &Spec,
-    found: Vec<FoundMember>,
-    options: &OpenOptions,
-) -> Result<Vec<(FoundMember, Arc<dyn Device>)>> {
-    let named = spec.path.canonicalize().unwrap_or_else(|_| spec.path.clone());
-    let mut locked: Vec<std::path::PathBuf> = Vec::new();
-    let mut members = Vec::new();
-    for member in found {
-        let lock = !locked.contains(&member.spec.path);
-        let mountable = options.mountable && member.spec.path == named;
-        let device = open_with(&member.spec, &OpenOptions { mountable, ..options.clone() }, lock)?;
-        locked.push(member.spec.path.clone());
-        members.push((member, device));
-    }
-    Ok(members)
-}
-
-/// Finds and opens all members of the set that `spec` is a member of. Warns of copies that are
-/// lost.
-pub(crate) fn open_set(spec: &Spec, options: &OpenOptions) -> Result<Set> {
-    let members = open_members(spec, set::find(spec)?, options)?;
-    let devices: Vec<_> = members.into_iter().map(|(_, device)| device).collect();
-    let set = Set::open(&devices)?;
-    for area in set.label.areas.iter().filter(|area| area.lost) {
-        let spindle_mfs::Area { role, index, copy, .. } = area;
-        log::warn!("{spec}: copy {copy} of {role} storage {index} is lost; see spindle mfs status");
-    }
-    Ok(set)
 }
 
 /// Opens the device of a specification for reading.

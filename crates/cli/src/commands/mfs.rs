@@ -9,7 +9,7 @@ use crate::text;
 use clap::ValueEnum;
 use serde::Serialize;
 use spindle::partition;
-use spindle::set::{self, NewDevice, Role, Status};
+use spindle::set::{self, Change, NewDevice, Role, Status};
 use spindle_device::Spec;
 use spindle_report::number;
 use std::process::ExitCode;
@@ -17,9 +17,10 @@ use std::process::ExitCode;
 /// Show and change the members of a multi-structured file system
 ///
 /// The set is named by any of its members; the others are found in the same directory, where they
-/// were when the set was last used, and among the block devices. All commands but status need the
-/// set unmounted; they replay its log first. A change can be interrupted, and goes on when it is
-/// given again.
+/// were when the set was last used, and among the block devices. The set may be mounted: its
+/// members are changed under it, by the process that serves the mount, so only root and the user
+/// who mounted it can do that. The log of a set that was not unmounted is replayed first. A change
+/// can be interrupted, and goes on when it is given again.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0  done; status: the set is whole; scrub: nothing differed, and the check found no problem
@@ -111,9 +112,10 @@ struct NewArgs {
     force: bool,
 }
 
-impl From<NewArgs> for NewDevice {
-    fn from(args: NewArgs) -> Self {
-        Self { size: args.size, force: args.force }
+impl NewArgs {
+    /// Returns the new device at `path`.
+    fn at(self, path: &str) -> NewDevice {
+        NewDevice { path: path.to_owned(), size: self.size, force: self.force }
     }
 }
 
@@ -153,23 +155,21 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         bar.set(u64::try_from(part).unwrap_or(1000), &number::bytes(progress.done));
         interrupt::check()
     };
-    match &args.command {
+    let (member, change) = match &args.command {
         Command::Status { json, member } => return status(member, *json),
-        Command::Replace { new, member, old, device } => {
-            let new_member = Spec::parse(device)?;
-            set::replace(&named(member)?, old, &new_member, (*new).into(), &mut report)?;
-        }
-        Command::Add { new, member, storage, device } => {
-            let new_member = Spec::parse(device)?;
-            set::add(&named(member)?, *storage, &new_member, (*new).into(), &mut report)?;
-        }
-        Command::Remove { member, old } => set::remove(&named(member)?, old)?,
         Command::Scrub { json, member } => {
-            let spec = named(member)?;
-            let found = set::scrub(&spec, &mut report, &mut |_| ())?;
+            let found = set::scrub(&named(member)?, &mut report, &mut |_| ())?;
             return scrubbed(member, &found, *json);
         }
-    }
+        Command::Replace { new, member, old, device } => {
+            (member, Change::Replace { old: old.clone(), new: new.at(device) })
+        }
+        Command::Add { new, member, storage: (role, index), device } => {
+            (member, Change::Add { role: *role, index: *index, new: new.at(device) })
+        }
+        Command::Remove { member, old } => (member, Change::Remove { old: old.clone() }),
+    };
+    set::change(&named(member)?, &change, &mut report)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -192,18 +192,17 @@ fn status(member: &str, json: bool) -> Result<ExitCode> {
 /// The outcome of a scrub, as JSON.
 #[derive(Serialize)]
 struct Scrubbed<'a> {
-    bytes: u64,
-    differed: u64,
-    unreadable: u64,
-    check: &'a spindle::check::MfsReport,
+    #[serde(flatten)]
+    copies: set::Outcome,
+    /// The check of the structures; none of a set that is mounted.
+    check: Option<&'a spindle::check::MfsReport>,
 }
 
 fn scrubbed(member: &str, found: &set::ScrubReport, json: bool) -> Result<ExitCode> {
-    let copies = found.copies;
+    let set::ScrubReport { copies, check } = found;
     let mut out = Output::stdout();
     if json {
-        let (bytes, differed, unreadable) = (copies.bytes, copies.differed, copies.unreadable);
-        out.json(&Scrubbed { bytes, differed, unreadable, check: &found.check })?;
+        out.json(&Scrubbed { copies: *copies, check: check.as_ref() })?;
     } else {
         out.line(format!("{member}: read {}", number::bytes(copies.bytes)))?;
         if copies.differed + copies.unreadable > 0 {
@@ -212,14 +211,14 @@ fn scrubbed(member: &str, found: &set::ScrubReport, json: bool) -> Result<ExitCo
                 copies.differed, copies.unreadable
             ))?;
         }
-        out.line(match found.check.damages {
-            0 => format!("{member}: no problems found"),
-            n => format!("{member}: {n} problem(s) found; see spindle fsck"),
+        out.line(match check.as_ref().map(|check| check.damages) {
+            None => format!("{member}: the set is mounted, so its structures were not checked"),
+            Some(0) => format!("{member}: no problems found"),
+            Some(n) => format!("{member}: {n} problem(s) found; see spindle fsck"),
         })?;
     }
     out.finish()?;
-    let is_clean = found.check.is_clean();
-    if !is_clean {
+    if check.as_ref().is_some_and(|check| !check.is_clean()) {
         return Ok(ExitCode::from(PROBLEMS));
     }
     let equal = copies.differed + copies.unreadable == 0;

@@ -243,6 +243,10 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         .map(|file| record(file, &args.dir, &spec.path, image.fs().root()))
         .transpose()?;
     let observer = recorder.clone().map(|recorder| recorder as Arc<dyn Observer>);
+    // It is dropped after the unmount.
+    let _changes = image.serve_changes().inspect_err(|error| {
+        log::warn!("{spec}: its members cannot be changed while it is mounted: {error}");
+    });
     let served = serve(image.fs(), &args.dir, &spec.to_string(), &options, observer, signals, ready);
     if let (Some(recorder), Some(file)) = (recorder, &options.trace) {
         match recorder.finish() {

@@ -3,6 +3,8 @@
 use crate::helpers::run_as;
 use crate::support::Bench;
 use serde_json::Value;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Makes the set of docs/USAGE.md, with smaller members, and puts a file into it.
 fn set() -> Bench {
@@ -31,7 +33,7 @@ fn missing(bench: &Bench, member: &str) -> String {
 }
 
 /// Promise: every command takes any member and finds the others, in other directories too, also by
-/// a mount; only what reads works beside one.
+/// a mount; only what reads, or changes members, works beside one.
 #[test]
 fn any_member_names_the_set() {
     let bench = set();
@@ -44,7 +46,7 @@ fn any_member_names_the_set() {
     assert_eq!(run_as(&bench, "mount.spindle", "slow/e0 mnt -o rw").code, 0);
     bench.write("mnt/new", "through the mount");
     assert_eq!(bench.run("cp text fast/c0:/x").code, 1);
-    assert_eq!(bench.run("mfs scrub fast/c0").code, 1);
+    assert!(bench.ok("mfs scrub fast/c0").contains("mounted"));
     assert_eq!(run_as(&bench, "umount.spindle", "mnt").code, 0);
     assert_eq!(bench.ok("cat fast/l0:/new"), "through the mount");
     bench.fails("newfs -t v7 -s 1m slow/d0", 1, &["slow/d0", "a member of a multi-structured"]);
@@ -80,6 +82,56 @@ fn a_lost_member_is_replaced() {
     bench.ok("mfs add fast/c0 log:0 slow/l1 -s 9m");
     bench.ok("mfs remove fast/c0 fast/l0");
     assert_eq!(bench.ok("cat slow/l1:/text"), "some text");
+}
+
+/// Promise: members are replaced, added and removed while the set is mounted and written; what was
+/// written meanwhile is on the new ones. Only root and the user of the mount can do it.
+#[test]
+fn members_change_under_a_mount() {
+    let bench = set();
+    assert_eq!(run_as(&bench, "mount.spindle", "slow/d1 mnt -o rw").code, 0);
+    let is_over = AtomicBool::new(false);
+    let written = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut written = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                bench.write(&format!("mnt/{written}"), "text".repeat(written % 3000));
+                written += 1;
+            }
+            written
+        });
+        let ran = bench.run("mfs replace fast/c0 slow/d0 slow/e1 -s 8m");
+        assert!(ran.code == 1 && ran.err.contains("slow/e1") && ran.err.contains("too small"), "{}", ran.err);
+        bench.shell("rm slow/e1");
+        bench.ok("mfs replace fast/c0 slow/d0 slow/e1 -s 44m");
+        bench.ok("mfs add slow/e1 log:0 slow/l1 -s 9m");
+        bench.ok("mfs remove fast/c0 fast/l0");
+        bench.ok("mfs replace fast/c0 slow/d1 slow/d2 -s 50m");
+        let ran = bench.run("mfs remove fast/c0 slow/d2");
+        assert!(ran.code == 1 && ran.err.contains("the only copy"), "{}", ran.err);
+        bench.ok("mfs scrub fast/c0");
+        bench.ok("mfs status fast/c0");
+        is_over.store(true, Ordering::Relaxed);
+        writer.join().unwrap()
+    });
+    if rustix::process::geteuid().is_root() {
+        bench.shell("chmod a+rx . fast; chmod a+r fast/c0");
+        let nobody = Command::new("setpriv")
+            .args(["--reuid=65534", "--clear-groups", env!("CARGO_BIN_EXE_spindle"), "mfs", "scrub"])
+            .arg(bench.path("fast/c0"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&nobody.stderr);
+        assert!(!nobody.status.success() && said.contains("only root and the user"), "{said}");
+    }
+    assert_eq!(run_as(&bench, "umount.spindle", "mnt").code, 0);
+    bench.shell("rm slow/d0 slow/d1 fast/l0");
+    assert!(bench.ok("fsck -n fast/c0").contains("no problems found"));
+    bench.ok("mfs status fast/c0");
+    for n in 0..written {
+        assert!(bench.ok(&format!("cat slow/c1:/{n}")) == "text".repeat(n % 3000), "{n}");
+    }
+    bench.ok("mfs scrub fast/c0");
 }
 
 /// Promise: a scrub mends what differs, and says so.

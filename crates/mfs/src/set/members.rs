@@ -9,11 +9,12 @@ use super::labels::{Labels, PartLoss, read_label};
 use super::space::Space;
 use crate::format::label::{Area, Label, Role};
 use crate::format::layout::Layout;
-use spindle_clock::Timestamp;
+use spindle_clock::{Mutex, Timestamp};
 use spindle_device::{Device, Mirror, Stripe, Window};
 use spindle_vfs::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of log storage that take turns on its devices.
 const LOG_UNIT: u64 = 64 << 10;
@@ -33,6 +34,10 @@ pub struct Set {
     /// The parts of the storage, with their copies.
     pub(crate) parts: Vec<Part>,
     pub(crate) labels: Arc<Labels>,
+    /// True from when it is written as a file system.
+    pub(crate) is_mounted: AtomicBool,
+    /// Held while the members are changed.
+    pub(crate) change: Mutex<()>,
 }
 
 /// A part of a role's storage.
@@ -43,7 +48,12 @@ pub(crate) struct Part {
     pub(crate) mirror: Option<Arc<Mirror>>,
     /// Copies that are missing and not recorded as lost.
     missing: Vec<u32>,
+    /// The copy that was last begun to be filled, with its member.
+    pub(crate) begun: Mutex<Option<Begun>>,
 }
+
+/// A copy that is being filled, by the identity of its member.
+pub(crate) type Begun = ([u8; 16], Arc<dyn Device>);
 
 impl Part {
     fn is_mirrored(&self) -> bool {
@@ -97,6 +107,7 @@ fn assemble_part(members: &Members, copies: &[&Area], labels: &Arc<Labels>) -> R
     let Area { role, index, len, .. } = *copies[0];
     let mut devices: Vec<Arc<dyn Device>> = Vec::new();
     let (mut lost, mut missing) = (Vec::new(), Vec::new());
+    let begun = Mutex::new(None);
     // A new copy that is being filled is the last one, and no copy yet.
     for area in copies.iter().filter(|area| area.filling.is_none()) {
         let name = format!("{role} {index}.{}", area.copy);
@@ -113,13 +124,13 @@ fn assemble_part(members: &Members, copies: &[&Area], labels: &Arc<Labels>) -> R
         }
     }
     if lost.iter().all(|lost| *lost) {
-        return Ok(Part { role, index, mirror: None, missing });
+        return Ok(Part { role, index, mirror: None, missing, begun });
     }
     let loss = Arc::new(PartLoss { labels: labels.clone(), role, index });
     let mirror = Mirror::new(devices, &lost, loss, format!("{role} storage {index}"))?;
     // Records are read in recovery only, and then all from one copy.
     mirror.set_unequal(role == Role::Log);
-    Ok(Part { role, index, mirror: Some(Arc::new(mirror)), missing })
+    Ok(Part { role, index, mirror: Some(Arc::new(mirror)), missing, begun })
 }
 
 impl Set {
@@ -176,7 +187,9 @@ impl Set {
         let log = Stripe::new(log, LOG_UNIT, "log".into())?;
         let name = members.values().map(|device| device.info().name.clone()).collect::<Vec<_>>().join(", ");
         let space = Arc::new(Space::new(control, Arc::new(data), name));
-        let set = Self { label, layout, space, log: Arc::new(log), unavailable, parts, labels };
+        let log = Arc::new(log);
+        let (is_mounted, change) = (AtomicBool::new(false), Mutex::new(()));
+        let set = Self { label, layout, space, log, unavailable, parts, labels, is_mounted, change };
         if set.label.unequal {
             set.prefer_first();
         }
@@ -197,7 +210,9 @@ impl Set {
     /// # Errors
     /// Device errors.
     pub(crate) fn begin_writing(&self, now: Timestamp, was_in_use: bool) -> Result<()> {
-        self.begin(now, was_in_use, true)
+        self.begin(now, was_in_use, true)?;
+        self.is_mounted.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Does the same; what copies that are being filled have stays valid unless files are written.

@@ -29,9 +29,7 @@ pub struct FoundMember {
 pub fn find(spec: &Spec) -> Result<Vec<FoundMember>> {
     let spec = &absolute(spec);
     let device = open_device_unlocked(spec)?;
-    let Some(label) = read_label(&*device)? else {
-        return Err(Error::new("it is not a member of a multi-structured file system").within(spec));
-    };
+    let label = own_label(spec, &*device)?;
     let mut search = Search { found: vec![FoundMember { spec: spec.clone(), label }] };
     if search.is_complete() {
         return Ok(search.found);
@@ -51,6 +49,16 @@ pub fn find(spec: &Spec) -> Result<Vec<FoundMember>> {
     let place = |member: &FoundMember| order.iter().position(|id| *id == member.label.member_id);
     search.found.sort_by_key(|member| place(member).unwrap_or(usize::MAX));
     Ok(search.found)
+}
+
+/// Returns the label of a member.
+pub(super) fn label(spec: &Spec) -> Result<Label> {
+    own_label(spec, &*open_device_unlocked(spec)?)
+}
+
+fn own_label(spec: &Spec, device: &dyn Device) -> Result<Label> {
+    let stranger = || Error::new("it is not a member of a multi-structured file system").within(spec);
+    read_label(device)?.ok_or_else(stranger)
 }
 
 struct Search {

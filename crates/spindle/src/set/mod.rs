@@ -1,14 +1,18 @@
 //! Multi-structured file systems: sets of files, block devices and partitions that are one file
 //! system together.
 
+mod change;
 mod find;
-mod manage;
 mod newfs;
+mod open;
+mod service;
 mod status;
 
+pub use change::{Change, NewDevice, Outcome, Report, ScrubReport, change, scrub};
 pub use find::{FoundMember, find};
-pub use manage::{NewDevice, Report, ScrubReport, add, remove, replace, scrub};
 pub use newfs::{NewMember, Settings, newfs, parse_members};
+pub(crate) use open::OpenSet;
+pub use service::Service;
 pub use spindle_mfs::newfs::{NewArea, Wishes};
 pub use spindle_mfs::{Area, Label, Layout, Parameters, Progress, Role};
 pub use status::{AreaState, AreaStatus, MemberStatus, Status, status};

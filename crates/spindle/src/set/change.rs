@@ -1,0 +1,204 @@
+//! Changing the members of a set, mounted or not.
+//!
+//! The process that serves the mount of a set makes the changes ([`service`](super::service));
+//! without a mount this process does, after a replay of the log.
+
+use super::open::OpenSet;
+use super::service;
+use crate::check::{Checked, MfsReport, Options, check};
+use crate::error::{Context, Error, Result};
+use crate::image::{Image, OpenOptions};
+use crate::newfs::rng;
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+use spindle_clock::{Clock, TickClock};
+use spindle_device::{Scrubbed, Spec};
+use spindle_mfs::{Progress, Role};
+use std::fmt;
+
+/// A change of the members of a set.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub enum Change {
+    /// Give what the member `old` has to a new one, and leave out the old one. The contents come
+    /// from other copies, or from the old member if it can be read.
+    Replace {
+        /// Its path, or, if it is missing, the beginning of its identity as
+        /// [`Status`](super::Status) shows it.
+        old: String,
+        /// The device of the new one.
+        new: NewDevice,
+    },
+    /// Add a copy of a part of a role's storage.
+    Add {
+        /// The role.
+        role: Role,
+        /// The part.
+        index: u32,
+        /// The device of the copy.
+        new: NewDevice,
+    },
+    /// Leave out a member, if there are other copies of all that it has.
+    Remove {
+        /// As in a replacement.
+        old: String,
+    },
+    /// Compare all copies, and mend what differs.
+    Scrub,
+}
+
+/// A file, block device or partition that becomes a member.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewDevice {
+    /// Where it is: a specification, see [`Spec::parse`].
+    pub path: String,
+    /// The size of a new file in bytes.
+    pub size: Option<u64>,
+    /// Overwrite what is there.
+    pub force: bool,
+}
+
+/// What a change has found and done.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Outcome {
+    /// True if the set is mounted.
+    pub mounted: bool,
+    /// Bytes of copies that a scrub has read.
+    pub bytes: u64,
+    /// Megabytes of copies that differed from the first one, and were written.
+    pub differed: u64,
+    /// Megabytes of copies that could not be read, and were written.
+    pub unreadable: u64,
+}
+
+/// Receives the progress; its error ends the work, which can be taken up again.
+pub type Report<'a> = dyn FnMut(Progress) -> Result<()> + 'a;
+
+/// Changes the set that `spec` is a member of. If this was interrupted, calling it again goes on.
+///
+/// # Errors
+/// If the set is used by another program than a mount of Spindle, is not whole enough, the new
+/// device cannot be used, or a device fails.
+pub fn change(spec: &Spec, change: &Change, report: &mut Report<'_>) -> Result<Outcome> {
+    let change = &change.with_absolute_paths();
+    let set_id = super::find::label(spec)?.set_id;
+    match service::request(set_id, change, report)? {
+        Some(outcome) => Ok(outcome),
+        None => open(spec)?.apply(change, report).context(spec),
+    }
+}
+
+/// What a scrub has found.
+#[derive(Clone, Debug)]
+pub struct ScrubReport {
+    /// What differed between copies.
+    pub copies: Outcome,
+    /// The check of the structures after it; none if the set is mounted.
+    pub check: Option<MfsReport>,
+}
+
+/// Compares all copies, mends what differs, and checks the structures if the set is not mounted.
+///
+/// # Errors
+/// As [`change`].
+pub fn scrub(
+    spec: &Spec,
+    report: &mut Report<'_>,
+    phase: &mut dyn FnMut(&dyn fmt::Display),
+) -> Result<ScrubReport> {
+    let copies = change(spec, &Change::Scrub, report)?;
+    if copies.mounted {
+        return Ok(ScrubReport { copies, check: None });
+    }
+    match check(spec, &Options::default(), phase)? {
+        Checked::Mfs(checked) => Ok(ScrubReport { copies, check: Some(checked.after) }),
+        _ => Err(Error::new("it is no longer a member of a set").within(spec)),
+    }
+}
+
+/// Opens the set that `spec` is a member of for a change. Replays its log first, if it has to be.
+fn open(spec: &Spec) -> Result<OpenSet> {
+    let options = OpenOptions::read_write();
+    let mut open = OpenSet::open(spec, &options)?;
+    if open.set.needs_replay().context(spec)? {
+        drop(open);
+        let image = Image::open(spec, &options)?;
+        let writable = image.check_writable();
+        image.unmount().context(spec)?;
+        writable.context(spec)?;
+        open = OpenSet::open(spec, &options)?;
+    }
+    open.set.begin_change(TickClock.now()).context(spec)?;
+    Ok(open)
+}
+
+impl Change {
+    /// Returns the change with paths that mean the same in another process.
+    fn with_absolute_paths(&self) -> Self {
+        let absolute = |name: &mut String| {
+            let Ok(spec) = Spec::parse(name) else { return };
+            let Ok(path) = std::path::absolute(&spec.path) else { return };
+            let path = path.canonicalize().unwrap_or(path);
+            *name = Spec { path, ..spec }.to_string();
+        };
+        // An identity is not a path.
+        let existing = |name: &mut String| {
+            if Spec::parse(name).is_ok_and(|spec| spec.path.exists()) {
+                absolute(name);
+            }
+        };
+        let mut change = self.clone();
+        match &mut change {
+            Self::Replace { old, new } => {
+                existing(old);
+                absolute(&mut new.path);
+            }
+            Self::Add { new, .. } => absolute(&mut new.path),
+            Self::Remove { old } => existing(old),
+            Self::Scrub => {}
+        }
+        change
+    }
+}
+
+impl OpenSet {
+    /// Makes a change, whose paths are absolute.
+    pub(super) fn apply(&self, change: &Change, report: &mut Report<'_>) -> Result<Outcome> {
+        let mut report = |progress| {
+            report(progress).map_err(|error| {
+                let error = std::io::Error::other(error.to_string());
+                spindle_device::Error::io("the change", "going on", error)
+            })
+        };
+        let new_device = |new: &NewDevice| {
+            let spec = Spec::parse(&new.path)?;
+            self.new_device(&spec, new.size, new.force)
+        };
+        let identity = || rng(None).random();
+        let mut scrubbed = Scrubbed::default();
+        let result = match change {
+            Change::Replace { old, new } => {
+                let old = self.member(old)?;
+                let device = new_device(new)?;
+                self.set.replace(old, &device, identity(), &mut report).context(&new.path)
+            }
+            Change::Add { role, index, new } => {
+                let device = new_device(new)?;
+                self.set.add(*role, *index, &device, identity(), &mut report).context(&new.path)
+            }
+            // The set must be found through another member afterwards.
+            Change::Remove { old } if self.count() < 2 => {
+                Err(Error::new("the last member of the set").within(old))
+            }
+            Change::Remove { old } => self.set.remove(self.member(old)?).context(old),
+            Change::Scrub => {
+                scrubbed = self.set.scrub(&mut report)?;
+                Ok(())
+            }
+        };
+        self.close_others();
+        result?;
+        let Scrubbed { bytes, differed, unreadable } = scrubbed;
+        Ok(Outcome { mounted: false, bytes, differed, unreadable })
+    }
+}
