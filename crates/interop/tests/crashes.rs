@@ -230,8 +230,12 @@ fn torture_members_pulled_out() -> Result<()> {
         let mut replacing = None;
         rounds.disturbed_round(&loads, || {
             set.devices[victim].fail()?;
-            if rng.random_bool(0.7) {
-                replacing = Some(set.replace_missing(&new).spawn().expect("spindle runs"));
+            if rng.random_bool(0.8) {
+                let mut child = set.replace_missing(&new).spawn().expect("spindle runs");
+                if rng.random_bool(0.6) {
+                    child.wait().expect("it ends");
+                }
+                replacing = Some(child);
             }
             Ok(())
         })?;
