@@ -248,8 +248,7 @@ impl Set {
             self.labels.write_places();
         }
         let is_mounted = self.is_mounted.load(Ordering::Acquire);
-        let begun = begun.and_then(|area| area.filling).filter(|_| !is_mounted);
-        let done = begun.map_or(0, |megabytes| u64::from(megabytes) << 20);
+        let done = begun.and_then(|area| area.filling).map_or(0, |megabytes| u64::from(megabytes) << 20);
         let size = mirror.info().size_bytes;
         let mut last = part.begun.lock();
         let window = match &*last {
