@@ -166,6 +166,9 @@ impl Cache {
         let taken = self.take_epoch(log);
         let gate = (resume == Resume::Committed).then_some(gate);
         taken.and_then(|taken| self.log_epoch(log, taken)).map_err(|error| self.fail(error))?;
+        if log.log.is_lost() {
+            self.write_committed(log).map_err(|error| self.fail(error))?;
+        }
         log.durable.store(epoch, Ordering::Release);
         drop(gate);
         if log.log.wants_checkpoint() {

@@ -55,6 +55,12 @@ pub trait Log: Send + Sync {
     /// the epoch is durable.
     fn commit(&self, changes: &Changes) -> Result<()>;
 
+    /// Returns true if the log has failed and keeps nothing any more. Each epoch is then written to
+    /// its places before it counts as durable; a crash while it is leaves a part of it.
+    fn is_lost(&self) -> bool {
+        false
+    }
+
     /// Returns true when so much has been committed that a checkpoint is due.
     fn wants_checkpoint(&self) -> bool;
 

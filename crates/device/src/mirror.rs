@@ -30,6 +30,15 @@ pub trait Loss: Send + Sync {
     /// If it cannot be recorded. The write or flush that found the loss then fails, and so does
     /// every later one until this function has succeeded for the member.
     fn note(&self, member: usize, reason: &Error) -> Result<()>;
+
+    /// Makes sure that what is recorded is what holds, before a write or flush succeeds: a record
+    /// that has failed may be there in part.
+    ///
+    /// # Errors
+    /// If it cannot be made sure. The write or flush then fails.
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// What a member is good for.
@@ -235,7 +244,8 @@ impl Mirror {
 
     /// Returns when no loss is left that is not recorded.
     fn all_recorded(&self) -> Result<()> {
-        self.record(&mut self.losses.lock())
+        self.record(&mut self.losses.lock())?;
+        self.loss.settle()
     }
 
     /// Returns the member to read `offset` from, other than those in `tried`.

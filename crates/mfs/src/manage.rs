@@ -11,6 +11,7 @@
 //! written, and begins again after it.
 
 use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Role, last_label_at};
+use crate::log::{Ring, State};
 use crate::set::labels::read_label;
 use crate::set::members::{Part, Set};
 use spindle_clock::{MutexGuard, Timestamp};
@@ -48,8 +49,7 @@ impl Set {
     /// # Errors
     /// As [`Self::begin_change`].
     pub fn needs_replay(&self) -> Result<bool> {
-        let (_, state) = crate::log::Ring::open(self.log.clone(), self.space.clone(), self.label.set_id)?;
-        Ok(state.in_use)
+        Ok(Ring::of_set(self, self.space.clone())?.1.in_use)
     }
 
     /// Begins a change of the members at the time `now`; the set must not be in use.
@@ -80,7 +80,7 @@ impl Set {
     ///
     /// # Errors
     /// [`Error::Unsupported`] if `device` is too small or belongs to the set, or what `old` has
-    /// can be read nowhere; device errors.
+    /// can be read nowhere and is not log storage that is lost; device errors.
     pub fn replace(
         &self,
         old: [u8; 16],
@@ -101,6 +101,10 @@ impl Set {
             // The number of the copy may have changed with the area before.
             let of_part = |other: &&Area| (other.role, other.index) == (area.role, area.index);
             let Some(now) = of_old(&self.labels.now()).iter().find(of_part).cloned() else { continue };
+            if area.role == Role::Log && self.labels.now().log_is_lost() {
+                self.renew_log(new, &now)?;
+                continue;
+            }
             self.fill(device, new, &now, Some(now.copy), &mut report)?;
             before = before.saturating_add(area.len.saturating_mul(2));
         }
@@ -213,6 +217,33 @@ impl Set {
         }
         self.labels.add_member(new, device.clone());
         Ok(new)
+    }
+
+    /// Gives the place of `area` in log storage that is lost to a member. If no part is missing then,
+    /// there is a new log. If not everything may be in its place, it says that the file system is
+    /// damaged, until a repair.
+    fn renew_log(&self, new: [u8; 16], area: &Area) -> Result<()> {
+        let mut label = self.labels.now();
+        for other in label.areas.iter_mut().filter(|other| *other == area) {
+            other.member_id = new;
+        }
+        let is_here = |area: &Area| self.labels.member(area.member_id).is_some();
+        if label.parts(Role::Log).iter().all(|copies| copies.iter().any(|area| is_here(area))) {
+            let state = State { in_use: false, damaged: label.unlogged };
+            let now = Timestamp::new(label.opened / 1_000_000_000, 0);
+            for area in label.areas.iter_mut().filter(|area| area.role == Role::Log) {
+                let Some(device) = self.labels.member(area.member_id) else { continue };
+                (area.lost, area.filling) = (false, None);
+                if area.index == 0 {
+                    // The headers of the log are at its beginning.
+                    let window = Window::new(device, area.offset, area.len, "log".into())?;
+                    Ring::renew(&window, label.set_id, now, state)?;
+                }
+            }
+            label.unlogged = false;
+        }
+        let Label { areas, unlogged, .. } = label;
+        Ok(self.labels.change(|label| (label.areas, label.unlogged) = (areas, unlogged))?)
     }
 
     /// Fills a copy of the part of `area` at its place on `device`; then leaves out the copy

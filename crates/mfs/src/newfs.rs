@@ -159,6 +159,7 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
         settled: 1,
         opened: 0,
         unequal: false,
+        unlogged: false,
         parameters,
         areas: areas.clone(),
     };
@@ -171,7 +172,7 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
         device.flush()?;
     }
     let labels: Vec<_> = (0..members.len()).map(label).collect();
-    let set = Set::assemble(&devices, &labels)?;
+    let set = Set::assemble(&devices, &labels, false)?;
     if set.log.info().size_bytes < crate::log::LEAST_BYTES {
         let what = format!("{} bytes of log storage", set.log.info().size_bytes);
         return Err(Error::unsupported(what, format!("it takes at least {}", crate::log::LEAST_BYTES)));

@@ -4,7 +4,7 @@ mod support;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use spindle_clock::ManualClock;
+use spindle_clock::{ManualClock, Timestamp};
 use spindle_conformance::random::seed;
 use spindle_device::{Device, MemoryDevice};
 use spindle_mfs::check::check;
@@ -96,6 +96,8 @@ fn run(seed: u64) {
     let used = open(&devices).map(|fs| use_until_it_fails(&fs, seed, &mut rng, &mut durable));
     // A member of which there is no other copy may fail when the set is opened.
     assert!(!redundant || matches!(used, Ok(true)), "seed {seed}: one copy is enough");
+    let is_log = ROLES[dying].0 == Role::Log;
+    assert!(!is_log || !matches!(used, Ok(false)), "seed {seed}: it goes on without a log");
     // The member works again: it may be out of date.
     members[dying].left.store(NEVER, Ordering::Relaxed);
     let fs = open(&devices).unwrap();
@@ -112,10 +114,25 @@ fn run(seed: u64) {
     let report = check(&Set::open(&devices).unwrap(), 100, &mut |_| ()).unwrap();
     let findings: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
     assert!(findings.is_empty(), "seed {seed}: {findings:#?}");
+    let set = Set::open(&devices).unwrap();
+    if set.label.log_is_lost() {
+        assert!(is_log && !redundant, "seed {seed}");
+        let old = set.label.parts(Role::Log)[1][0].member_id;
+        let new: Arc<dyn Device> = Arc::new(MemoryDevice::new(4 << 20));
+        set.begin_change(Timestamp::new(2_000_000_000, 0)).unwrap();
+        set.replace(old, &new, [7; 16], &mut |_| Ok(())).unwrap();
+        drop(set);
+        let mut devices = devices;
+        devices[dying] = new;
+        let fs = open(&devices).unwrap();
+        write(&fs, "with the new log", b"bytes").unwrap();
+        fs.unmount().unwrap();
+        assert!(Set::open(&devices).unwrap().label.areas.iter().all(|area| !area.lost));
+    }
 }
 
-/// Promise: when a member fails of which there is another copy, everything goes on; when another
-/// member fails, nothing is acknowledged any more. What was acknowledged is there afterwards, also
+/// Promise: when a member fails of which there is another copy, or that has log storage, everything
+/// goes on; when another member fails, nothing is acknowledged any more. What was acknowledged is there afterwards, also
 /// when the member comes back.
 #[test]
 fn torture_members_that_fail() {

@@ -5,7 +5,7 @@ use rand::{Rng, SeedableRng};
 use spindle_clock::{ManualClock, Timestamp};
 use spindle_conformance::random::seed;
 use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request, Result, Ticket};
-use spindle_mfs::check::check;
+use spindle_mfs::check::{check, repair};
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
 use spindle_mfs::{Mfs, OpenOptions, Progress, Role, Set, read_label};
 use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege};
@@ -75,12 +75,16 @@ fn mount(members: &[Arc<Failing>]) -> Mfs {
 
 /// Returns a set with files.
 fn new_set() -> Members {
-    let members: Members = ROLES.iter().map(|_| Failing::new(MemoryDevice::new(SIZE))).collect();
+    new_set_of(&ROLES)
+}
+
+fn new_set_of(roles: &[&[(Role, u32)]]) -> Members {
+    let members: Members = roles.iter().map(|_| Failing::new(MemoryDevice::new(SIZE))).collect();
     let member = |(device, areas): (&Arc<Failing>, &&[(Role, u32)])| Member {
         device: device.clone(),
         areas: areas.iter().map(|&(role, part)| NewArea { part: Some(part), ..NewArea::of(role) }).collect(),
     };
-    let new: Vec<_> = members.iter().zip(&ROLES).map(member).collect();
+    let new: Vec<_> = members.iter().zip(roles).map(member).collect();
     make(&new, &Wishes::new(), &ManualClock::at(1), &mut StdRng::seed_from_u64(8)).unwrap();
     let fs = mount(&members);
     for n in 0..30 {
@@ -316,9 +320,27 @@ fn torture_failures_while_members_change() {
             assert_written(&present(&left), durable, &what);
         }
         members[dying].left.store(NEVER, Ordering::Relaxed);
-        assert_whole(&present(&members), &what);
-        assert_written(&present(&members), durable, &what);
+        let members = with_log(present(&members));
+        assert_whole(&members, &what);
+        assert_written(&members, durable, &what);
     }
+}
+
+/// Gives log storage that is lost to a new device, and repairs the set if it was in use meanwhile.
+fn with_log(mut members: Members) -> Members {
+    let label = Set::open(&devices(&members)).unwrap().label;
+    if label.log_is_lost() {
+        let old = label.parts(Role::Log)[0][0].member_id;
+        let (new, device) = new_device();
+        let set = begin(&members).unwrap();
+        set.replace(old, &device, [5; 16], &mut |_| Ok(())).unwrap();
+        drop(set);
+        members.push(new);
+        members.retain(is_member);
+        let set = Set::open(&devices(&members)).unwrap();
+        repair(&set, &ManualClock::at(30), false, 100, &mut |_| ()).unwrap();
+    }
+    members
 }
 
 /// Writes some files, the next of which is `first`, and makes them durable. Returns the number of
@@ -349,6 +371,97 @@ fn assert_written(members: &[Arc<Failing>], durable: u32, what: &str) {
         fs.forget(attr.ino, 1);
     }
     fs.unmount().unwrap();
+}
+
+/// Promise: when the last copy that is left fails while the other one is removed from a mounted
+/// set, one of them stays in use, and nothing durable is lost.
+#[test]
+fn a_removal_that_fails_is_taken_back() {
+    for left in 1..24 {
+        let members = new_set();
+        let set = Set::open(&devices(&members)).unwrap();
+        let fs = Mfs::open(&set, Arc::new(ManualClock::at(9)), &OpenOptions::default()).unwrap();
+        members[2].left.store(left, Ordering::Relaxed);
+        let _ = set.remove(member_id(&members[3]));
+        let durable = write_files(&fs, 0, &mut StdRng::seed_from_u64(3));
+        let _ = fs.unmount();
+        drop((fs, set));
+        members[2].left.store(NEVER, Ordering::Relaxed);
+        let members: Members = members.into_iter().filter(is_member).collect();
+        let what = format!("{left} writes to the member that fails");
+        assert_whole(&members, &what);
+        assert_written(&members, durable, &what);
+    }
+}
+
+/// Promise: log storage that is lost while the set is mounted costs nothing that was made durable,
+/// also if the set is not unmounted after that: then it is damaged until a repair.
+#[test]
+fn a_set_goes_on_without_its_log() {
+    for unmounted in [true, false] {
+        let what = format!("unmounted: {unmounted}");
+        let mut roles = ROLES;
+        roles[5] = &[(Role::Log, 0)];
+        let members = new_set_of(&roles);
+        let fs = mount(&members);
+        let mut rng = StdRng::seed_from_u64(3);
+        let mut durable = write_files(&fs, 0, &mut rng);
+        members[5].left.store(0, Ordering::Relaxed);
+        for _ in 0..5 {
+            let more = write_files(&fs, durable, &mut rng);
+            assert!(more > durable, "{what}");
+            durable = more;
+        }
+        if unmounted {
+            fs.unmount().unwrap();
+        } else {
+            // The next change is under way, and in part in its place, when power is cut.
+            write_files(&fs, durable, &mut rng);
+        }
+        drop(fs);
+        let left: Members = members[..5].iter().map(|member| Failing::new(member.device.branch())).collect();
+        let fs = mount(&left);
+        assert!(fs.read_only(), "{what}");
+        let reasons = format!("{:?}", fs.read_only_reasons());
+        assert!(reasons.contains("log storage is lost"), "{what}: {reasons}");
+        drop(fs);
+        assert_eq!(Set::open(&devices(&left)).unwrap().label.unlogged, !unmounted);
+        let set = Set::open(&devices(&left)).unwrap();
+        assert_eq!(check(&set, 9, &mut |_| ()).unwrap().marked_clean, unmounted);
+        let whole = with_log(left);
+        assert_whole(&whole, &what);
+        assert_written(&whole, durable, &what);
+    }
+}
+
+/// Promise: a set whose log storage is missing is given up as it is only on request, and counts as
+/// damaged then; log storage that is there is not given up.
+#[test]
+fn a_missing_log_is_given_up_on_request() {
+    let members = new_set();
+    let fs = mount(&members);
+    let durable = write_files(&fs, 0, &mut StdRng::seed_from_u64(3));
+    drop(fs);
+    assert!(durable > 0);
+    assert!(Set::open_without_log(&devices(&members)).is_err());
+    let mut left = members[..5].to_vec();
+    assert!(Set::open(&devices(&left)).is_err());
+    let set = Set::open_without_log(&devices(&left)).unwrap();
+    set.begin_change(Timestamp::new(20, 0)).unwrap();
+    let (new, device) = new_device();
+    set.replace(member_id(&members[5]), &device, [7; 16], &mut |_| Ok(())).unwrap();
+    drop(set);
+    left.push(new);
+    let fs = mount(&left);
+    assert!(format!("{:?}", fs.read_only_reasons()).contains("damaged"));
+    drop(fs);
+    let set = Set::open(&devices(&left)).unwrap();
+    repair(&set, &ManualClock::at(30), false, 100, &mut |_| ()).unwrap();
+    drop(set);
+    assert_whole(&left, "after the repair");
+    // The old log comes back: it is out of date.
+    left.push(members[5].clone());
+    assert_whole(&left, "with the old log");
 }
 
 /// Promise: a scrub finds what differs between copies, and mends it; a set without copies is read

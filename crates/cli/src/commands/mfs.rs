@@ -53,8 +53,14 @@ enum Command {
     /// Give what a member has to a new one, and leave out the old one
     ///
     /// The contents come from the other copies, or from the old member if it can be read. The new
-    /// member is compared with what was copied before the old one is left out.
+    /// member is compared with what was copied before the old one is left out. Log storage that was
+    /// lost while the set was mounted becomes a new, empty log.
     Replace {
+        /// The log is missing, and there is no other copy: give up what only the log has, which is
+        /// what was done in the last moments before the set was last unmounted or crashed. The file
+        /// system can be written again after "spindle fsck -y", which lists the damage
+        #[arg(long)]
+        discard_log: bool,
         #[command(flatten)]
         new: NewArgs,
         /// Any member
@@ -161,8 +167,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             let found = set::scrub(&named(member)?, &mut report, &mut |_| ())?;
             return scrubbed(member, &found, *json);
         }
-        Command::Replace { new, member, old, device } => {
-            (member, Change::Replace { old: old.clone(), new: new.at(device) })
+        Command::Replace { discard_log, new, member, old, device } => {
+            let (old, new) = (old.clone(), new.at(device));
+            (member, Change::Replace { old, new, discard_log: *discard_log })
         }
         Command::Add { new, member, storage: (role, index), device } => {
             (member, Change::Add { role: *role, index: *index, new: new.at(device) })

@@ -24,7 +24,7 @@ pub use spindle_tree::check::{Phase, Severity};
 use crate::format::extent::Extent;
 use crate::format::header::{Contents, Header, NameMap};
 use crate::format::layout::{ControlBlock, Layout, ROOT_INO};
-use crate::log::{Ring, State, replay};
+use crate::log::{Ring, State, replay_to_copy};
 use crate::set::members::Set;
 use claims::Claims;
 use cylinders::{CylinderState, Doubts};
@@ -96,7 +96,7 @@ impl Report {
 /// Device errors. Damage becomes findings.
 pub fn check(set: &Set, limit: usize, progress: &mut dyn FnMut(Phase)) -> Result<Report> {
     let device: Arc<dyn Device> = Arc::new(CowDevice::new(set.space.clone()));
-    let log = OpenedLog::replay(set, &device)?;
+    let log = OpenedLog::open(set, &device, replay_to_copy)?;
     Ok(Checker::run(set, &device, &log.findings, limit, progress)?.report(log.marked_clean))
 }
 
@@ -109,17 +109,25 @@ struct OpenedLog {
 }
 
 impl OpenedLog {
-    /// Opens the log of a set, and replays it to `device` if the set is in use.
+    /// Opens the log of a set, and replays it to `device` in this way if the set is in use.
     ///
     /// # Errors
     /// Device errors. Damage becomes findings.
-    fn replay(set: &Set, device: &Arc<dyn Device>) -> Result<Self> {
+    fn open(
+        set: &Set,
+        device: &Arc<dyn Device>,
+        replay: fn(&Ring, &dyn Device) -> Result<usize>,
+    ) -> Result<Self> {
         let damaged = |error: Error| match error {
             Error::Device(_) => Err(error),
             damage => Ok(vec![Finding::Log { what: damage.to_string() }]),
         };
-        let (ring, state) = match Ring::open(set.log.clone(), device.clone(), set.label.set_id) {
-            Ok(opened) => opened,
+        let (ring, state) = match Ring::of_set(set, device.clone()) {
+            Ok((Some(ring), state)) => (ring, state),
+            Ok((None, State { damaged, .. })) => {
+                let findings = if damaged { vec![Finding::MarkedDamaged {}] } else { Vec::new() };
+                return Ok(Self { ring: None, findings, marked_clean: !damaged });
+            }
             Err(error) => return Ok(Self { ring: None, findings: damaged(error)?, marked_clean: false }),
         };
         let mut findings = Vec::new();

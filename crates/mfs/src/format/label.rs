@@ -31,6 +31,8 @@ pub const CYLINDER_BLOCKS_MAX: u32 = 3000;
 pub const AREAS_MAX: usize = 80;
 /// Bit of `flags`: see [`Label::unequal`].
 const UNEQUAL: u32 = 1;
+/// Bit of `flags`: see [`Label::unlogged`].
+const UNLOGGED: u32 = 2;
 const TABLE: usize = 128;
 const CHECKSUM: usize = LABEL_BYTES - 4;
 
@@ -219,6 +221,9 @@ pub struct Label {
     pub opened: i64,
     /// Copies of data storage may differ in what was never flushed.
     pub unequal: bool,
+    /// Log storage was lost while the set was in use, and control storage may have a part of an
+    /// operation.
+    pub unlogged: bool,
     /// The parameters of the set.
     pub parameters: Parameters,
     /// All areas of the set.
@@ -284,6 +289,7 @@ impl Label {
             settled: disk.settled,
             opened: disk.opened.cast_signed(),
             unequal: disk.flags & UNEQUAL != 0,
+            unlogged: disk.flags & UNLOGGED != 0,
             parameters,
             areas,
         }))
@@ -317,7 +323,10 @@ impl Label {
             member_bytes: self.member_bytes,
             settled: self.settled,
             opened: self.opened.cast_unsigned(),
-            flags: if self.unequal { UNEQUAL } else { 0 },
+            flags: [(self.unequal, UNEQUAL), (self.unlogged, UNLOGGED)]
+                .map(|(is_set, bit)| if is_set { bit } else { 0 })
+                .into_iter()
+                .sum(),
         };
         disk.encode(&mut bytes, Endian::Little);
         for (n, area) in self.areas.iter().enumerate() {
@@ -361,6 +370,18 @@ impl Label {
     #[must_use]
     pub fn is_useless(&self, member_id: [u8; 16]) -> bool {
         self.areas.iter().filter(|area| area.member_id == member_id).all(|area| area.lost)
+    }
+
+    /// Returns true if log storage is lost: no copy of one of its parts is whole.
+    #[must_use]
+    pub fn log_is_lost(&self) -> bool {
+        self.parts(Role::Log).iter().any(|copies| copies.iter().all(|area| area.lost))
+    }
+
+    /// Notes that log storage is lost, and whether control storage may have a part of an operation.
+    pub(crate) fn lose_log(&mut self, unlogged: bool) {
+        self.areas.iter_mut().filter(|area| area.role == Role::Log).for_each(|area| area.lost = true);
+        self.unlogged = unlogged;
     }
 
     /// Takes an area out of the table; the copies of its part behind it move up.

@@ -10,15 +10,32 @@ const SECTOR: u64 = 512;
 /// Most bytes of a revoked range: those of the largest block of control storage.
 const REVOKED_MAX: u64 = 64 << 10;
 
-/// Writes what the records of the log have changed to its places, except what was revoked later.
-/// Returns the number of sectors of 512 bytes that were written.
+/// The last record that revokes a sector, for the sectors that are revoked.
+type Revoked = HashMap<u64, u64>;
+
+/// Writes what the records of the log have changed to its places in the set, durably, except what
+/// was revoked later. Returns the number of sectors of 512 bytes that were written.
 ///
 /// # Errors
 /// Device errors; [`Error::Corrupt`] for a record with impossible addresses.
-pub(crate) fn replay(ring: &Ring, device: &dyn Device) -> Result<usize> {
-    let mut written = 0;
-    // The last record that revokes a sector.
-    let mut revoked: HashMap<u64, u64> = HashMap::new();
+pub(crate) fn replay(ring: &Ring, space: &dyn Device) -> Result<usize> {
+    let revoked = revoked(ring)?;
+    ring.complete_copies()?;
+    let written = write(ring, &revoked, space)?;
+    space.flush()?;
+    Ok(written)
+}
+
+/// Does the same to a copy of the set in memory, and changes nothing in log storage.
+///
+/// # Errors
+/// As [`replay`].
+pub(crate) fn replay_to_copy(ring: &Ring, copy: &dyn Device) -> Result<usize> {
+    write(ring, &revoked(ring)?, copy)
+}
+
+fn revoked(ring: &Ring) -> Result<Revoked> {
+    let mut revoked = Revoked::new();
     ring.each_record(|sequence, changes| {
         for range in changes.revoked {
             if range.end < range.start || range.end - range.start > REVOKED_MAX {
@@ -29,6 +46,11 @@ pub(crate) fn replay(ring: &Ring, device: &dyn Device) -> Result<usize> {
         }
         Ok(())
     })?;
+    Ok(revoked)
+}
+
+fn write(ring: &Ring, revoked: &Revoked, device: &dyn Device) -> Result<usize> {
+    let mut written = 0;
     let step = usize::try_from(device.info().sector_bytes).unwrap_or(512);
     ring.each_record(|sequence, changes| {
         for change in changes.changed {

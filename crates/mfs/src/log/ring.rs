@@ -5,8 +5,10 @@
 
 use super::record::{self, HEAD_BYTES};
 use crate::format::checksum::{is_sealed, seal};
+use crate::set::labels::Labels;
+use crate::set::members::Set;
 use spindle_cache::{Changes, Log};
-use spindle_clock::Mutex;
+use spindle_clock::{Mutex, Timestamp};
 use spindle_device::{Device, Error, Result};
 use spindle_ondisk::{Endian, structure};
 use std::sync::Arc;
@@ -64,6 +66,8 @@ pub(crate) struct Ring {
     /// Control and data storage, which must be durable before a record.
     space: Arc<dyn Device>,
     set_id: [u8; 16],
+    /// Where the loss of log storage is recorded.
+    labels: Option<Arc<Labels>>,
     /// Bytes of the circle.
     len: u64,
     ends: Mutex<Ends>,
@@ -77,10 +81,14 @@ struct Ends {
     head: u64,
     /// The number of the next record.
     sequence: u64,
+    /// Bytes of the last record that was found.
+    last: u64,
     /// Position and number of the oldest record that has not been checkpointed.
     tail: (u64, u64),
     /// Position of the oldest record that the header on the device leads to.
     header_tail: u64,
+    /// True from when log storage has failed.
+    is_lost: bool,
 }
 
 impl Ring {
@@ -98,11 +106,31 @@ impl Ring {
         device.flush()
     }
 
+    /// Writes an empty log in place of another. Records that may be left have smaller numbers than
+    /// those that it will have: fewer than 2^24 are written in a second.
+    pub(crate) fn renew(device: &dyn Device, set_id: [u8; 16], now: Timestamp, state: State) -> Result<()> {
+        Self::make(device, set_id, u64::try_from(now.secs).unwrap_or(0).max(1) << 24, state)
+    }
+
+    /// Opens the log of a set, with `space` for its control and data storage. Returns it with its
+    /// state; without it if log storage is lost.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn of_set(set: &Set, space: Arc<dyn Device>) -> spindle_vfs::Result<(Option<Self>, State)> {
+        let label = set.labels.now();
+        if label.log_is_lost() {
+            return Ok((None, State { in_use: false, damaged: label.unlogged }));
+        }
+        let (ring, state) = Self::open(set.log.clone(), space, label.set_id)?;
+        Ok((Some(Self { labels: Some(set.labels.clone()), ..ring }), state))
+    }
+
     /// Opens the log; returns it with its state.
     ///
     /// # Errors
     /// Device errors; [`spindle_vfs::Error::Corrupt`] if neither slot has a header.
-    pub(crate) fn open(
+    fn open(
         device: Arc<dyn Device>,
         space: Arc<dyn Device>,
         set_id: [u8; 16],
@@ -138,11 +166,13 @@ impl Ring {
             version: header.version,
             state,
             head: header.tail,
+            last: 0,
             sequence: header.sequence,
             tail: (header.tail, header.sequence),
             header_tail: header.tail,
+            is_lost: false,
         };
-        Ok((Self { device, space, set_id, len, ends: Mutex::new(ends) }, state))
+        Ok((Self { device, space, set_id, labels: None, len, ends: Mutex::new(ends) }, state))
     }
 
     /// Passes the records to `look`, oldest first, with their numbers. New records will come after
@@ -157,12 +187,32 @@ impl Ring {
         let mut ends = self.ends.lock();
         let (tail, mut sequence) = ends.tail;
         let mut at = tail;
+        ends.last = 0;
         while let Some((changes, bytes)) = self.read(at, sequence, at - tail)? {
             look(sequence, changes)?;
             (at, sequence) = (at + bytes, sequence + 1);
+            ends.last = bytes;
         }
         (ends.head, ends.sequence) = (at, sequence);
         Ok(())
+    }
+
+    /// Writes the last record that [`Self::each_record`] has found again, because not all copies of
+    /// log storage may have it whole. Otherwise the loss of one during the replay could leave a
+    /// part of it.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(crate) fn complete_copies(&self) -> Result<()> {
+        let Ends { head, last, .. } = *self.ends.lock();
+        if last == 0 {
+            return Ok(());
+        }
+        let at = head - last;
+        let mut record = vec![0; usize::try_from(last).unwrap_or(0)];
+        self.transfer(at, last, |device, from, range| device.read_at(from, &mut record[range]))?;
+        self.transfer(at, last, |device, to, range| device.write_at(to, &record[range]))?;
+        self.device.flush()
     }
 
     /// Reads record `sequence` at a position, after `used` bytes of records; none if it is not
@@ -208,6 +258,42 @@ impl Ring {
     pub(crate) fn set_state(&self, state: State) -> Result<()> {
         let mut ends = self.ends.lock();
         ends.state = state;
+        let written = if ends.is_lost { self.record_loss(state) } else { self.write_header(&mut ends) };
+        written.or_else(|error| self.lose(&mut ends, error))
+    }
+
+    /// Records that log storage is lost, and goes on without it. Fails with the error if that
+    /// cannot be recorded.
+    fn lose(&self, ends: &mut Ends, error: Error) -> Result<()> {
+        if ends.is_lost || self.record_loss(ends.state).is_err() {
+            return Err(error);
+        }
+        ends.is_lost = true;
+        log::error!(
+            "{error}: log storage is lost; the file system goes on without it, and until it is unmounted a \
+             crash may damage it"
+        );
+        Ok(())
+    }
+
+    /// Records in the labels that log storage is lost, and whether everything else is as it should
+    /// be.
+    fn record_loss(&self, state: State) -> Result<()> {
+        let Some(labels) = &self.labels else {
+            let nowhere = std::io::Error::other("there are no labels");
+            return Err(Error::io("log", "recording its loss", nowhere));
+        };
+        labels.change(|label| label.lose_log(state.in_use || state.damaged))
+    }
+
+    /// Begins anew with this state after a replay to the set, which is durable. Another copy of the
+    /// log may have one more record than the one that was read. Its number is not used again:
+    /// otherwise a later recovery could take it for the new record.
+    pub(crate) fn restart(&self, state: State) -> Result<()> {
+        let mut ends = self.ends.lock();
+        ends.sequence += 1;
+        ends.tail = (ends.head, ends.sequence);
+        ends.state = state;
         self.write_header(&mut ends)
     }
 
@@ -215,6 +301,19 @@ impl Ring {
     pub(crate) fn empty(&self) {
         let mut ends = self.ends.lock();
         ends.tail = (ends.head, ends.sequence);
+    }
+
+    /// Writes a record.
+    fn append(&self, ends: &mut Ends, bytes: &[u8]) -> Result<()> {
+        let len = bytes.len() as u64;
+        if ends.head - ends.header_tail + len > self.len {
+            self.write_header(ends)?;
+        }
+        self.transfer(ends.head, len, |device, at, range| device.write_at(at, &bytes[range]))?;
+        self.device.flush()?;
+        ends.head += len;
+        ends.sequence += 1;
+        Ok(())
     }
 
     fn write_header(&self, ends: &mut Ends) -> Result<()> {
@@ -255,27 +354,27 @@ impl Log for Ring {
 
     fn has_room(&self, changes: &Changes) -> bool {
         let ends = self.ends.lock();
-        ends.head - ends.tail.0 + record::bytes_of(changes, self.sector()) as u64 <= self.len
+        ends.is_lost || ends.head - ends.tail.0 + record::bytes_of(changes, self.sector()) as u64 <= self.len
     }
 
     fn commit(&self, changes: &Changes) -> Result<()> {
         // A record must not point to what is not there.
         self.space.flush()?;
         let mut ends = self.ends.lock();
+        if ends.is_lost {
+            return Ok(());
+        }
         let bytes = record::encode(changes, self.set_id, ends.sequence, self.sector());
         let len = bytes.len() as u64;
         if ends.head - ends.tail.0 + len > self.len || len > RECORD_MAX {
             let full = std::io::Error::other("an epoch is larger than the log");
             return Err(Error::io("log", format!("writing {len} bytes"), full));
         }
-        if ends.head - ends.header_tail + len > self.len {
-            self.write_header(&mut ends)?;
-        }
-        self.transfer(ends.head, len, |device, at, range| device.write_at(at, &bytes[range]))?;
-        self.device.flush()?;
-        ends.head += len;
-        ends.sequence += 1;
-        Ok(())
+        self.append(&mut ends, &bytes).or_else(|error| self.lose(&mut ends, error))
+    }
+
+    fn is_lost(&self) -> bool {
+        self.ends.lock().is_lost
     }
 
     fn wants_checkpoint(&self) -> bool {
@@ -292,7 +391,7 @@ impl Log for Ring {
 mod tests {
     use super::*;
     use spindle_cache::Change;
-    use spindle_device::MemoryDevice;
+    use spindle_device::{MemoryDevice, Mirror};
 
     /// Promise: however often the circle goes round, opening it again finds every record since the
     /// last that was checkpointed, in order, to the last one; and a damaged record ends it.
@@ -337,6 +436,58 @@ mod tests {
             let last = START + (ring.ends.lock().head - 512) % ring.len;
             torn.write_at(last, &[0xee; 512]).unwrap();
             assert_eq!(found(torn).len(), all.len() - 1);
+        }
+    }
+
+    /// Promise: after a replay all copies of log storage lead to the same state: a record that only
+    /// the copy that was read has is written to the others before anything else, and one that only
+    /// another copy has is never found again.
+    #[test]
+    fn copies_agree_after_a_replay() {
+        struct NeverLost;
+        impl spindle_device::Loss for NeverLost {
+            fn note(&self, _: usize, error: &Error) -> Result<()> {
+                Err(error.clone())
+            }
+        }
+        let set_id = [7; 16];
+        let space: Arc<dyn Device> = Arc::new(MemoryDevice::new(1 << 20));
+        let open = |device: Arc<dyn Device>| Ring::open(device, space.clone(), set_id).unwrap().0;
+        let count = |ring: &Ring| {
+            let mut count = 0;
+            let look = |_, _| {
+                count += 1;
+                Ok::<_, Error>(())
+            };
+            ring.each_record(look).unwrap();
+            count
+        };
+        for newer in [0, 1] {
+            let copies = [0, 1].map(|_| Arc::new(MemoryDevice::new(LEAST_BYTES)));
+            let all = copies.each_ref().map(|copy| copy.clone() as Arc<dyn Device>).to_vec();
+            let mirror = Mirror::new(all, &[false; 2], Arc::new(NeverLost), "log".into()).unwrap();
+            mirror.set_unequal(true);
+            let mirror = Arc::new(mirror);
+            Ring::make(&*mirror, set_id, 1, State::default()).unwrap();
+            let commit = |ring: &Ring| {
+                let changes = vec![Change { at: 512, bytes: vec![1; 5120] }];
+                ring.commit(&Changes { changed: changes, ..Changes::default() }).unwrap();
+            };
+            let ring = open(mirror.clone());
+            (0..3).for_each(|_| commit(&ring));
+            let alone = open(copies[newer].clone());
+            count(&alone);
+            commit(&alone);
+            let ring = open(mirror.clone());
+            assert_eq!(count(&ring), if newer == 0 { 4 } else { 3 });
+            ring.complete_copies().unwrap();
+            assert_eq!(count(&open(copies[1].clone())), 4);
+            ring.restart(State::default()).unwrap();
+            for copy in &copies {
+                assert_eq!(count(&open(copy.clone())), 0);
+            }
+            commit(&ring);
+            assert_eq!(count(&open(copies[1].clone())), 1);
         }
     }
 }

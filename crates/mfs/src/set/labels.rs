@@ -1,7 +1,8 @@
 //! The labels of the members of a set: reading and changing them.
 //!
-//! A change of the set is written in two steps, as `format/label.rs` says. The label in memory has
-//! each change at once, even if writing it fails: the next change then writes both.
+//! A change of the set is written in two steps, as `format/label.rs` says. A change that could not
+//! be written to all members is taken back in memory; but some of them may have it. So until the
+//! label is written again, nothing else is acknowledged ([`Loss::settle`]).
 
 use super::places::write_places;
 use crate::format::label::{LABEL_BYTES, Label, Role, last_label_at};
@@ -9,9 +10,11 @@ use spindle_clock::Mutex;
 use spindle_device::{Device, Loss};
 use spindle_vfs::Error;
 
-type Result<T, E = Error> = std::result::Result<T, E>;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Returns true if a device has the label of a member, even a damaged one.
 ///
@@ -67,17 +70,25 @@ pub(crate) fn write_label(device: &dyn Device, label: &Label) -> spindle_device:
 /// The label that all members of an open set have.
 pub(crate) struct Labels {
     label: Mutex<Label>,
+    /// True if some members may have a label that was taken back.
+    unsettled: AtomicBool,
     members: Mutex<BTreeMap<[u8; 16], Arc<dyn Device>>>,
 }
 
 impl Labels {
     pub(super) fn new(label: Label, members: BTreeMap<[u8; 16], Arc<dyn Device>>) -> Arc<Self> {
-        Arc::new(Self { label: Mutex::new(label), members: Mutex::new(members) })
+        let (label, members) = (Mutex::new(label), Mutex::new(members));
+        Arc::new(Self { label, unsettled: AtomicBool::new(false), members })
     }
 
     /// Returns the label as it is now; its member is any of them.
     pub(crate) fn now(&self) -> Label {
         self.label.lock().clone()
+    }
+
+    /// Returns the device of a member, if it is there.
+    pub(crate) fn member(&self, member_id: [u8; 16]) -> Option<Arc<dyn Device>> {
+        self.members.lock().get(&member_id).cloned()
     }
 
     /// Writes to each member where all are, as the names of their devices say, if there are
@@ -109,19 +120,29 @@ impl Labels {
     /// lost too, if there is another copy of all that it has.
     ///
     /// # Errors
-    /// Device errors.
+    /// Device errors; the change is taken back then.
     pub(crate) fn change(&self, apply: impl FnOnce(&mut Label)) -> spindle_device::Result<()> {
         let mut label = self.label.lock();
         let members = self.members.lock();
+        let before = label.clone();
         apply(&mut label);
         while let Err((member_id, error)) = write_labels(&mut label, &members) {
             if !label.can_lose(member_id) {
+                let epoch = label.epoch;
+                *label = Label { epoch, ..before };
+                self.unsettled.store(true, Ordering::Release);
                 return Err(error);
             }
             log::warn!("{error}: this member of the set counts as lost");
             label.areas.iter_mut().filter(|area| area.member_id == member_id).for_each(|a| a.lost = true);
         }
+        self.unsettled.store(false, Ordering::Release);
         Ok(())
+    }
+
+    /// Writes the label again if some members may have one that was taken back.
+    fn settle(&self) -> spindle_device::Result<()> {
+        if self.unsettled.load(Ordering::Acquire) { self.change(|_| ()) } else { Ok(()) }
     }
 }
 
@@ -156,6 +177,10 @@ pub(super) struct PartLoss {
 }
 
 impl Loss for PartLoss {
+    fn settle(&self) -> spindle_device::Result<()> {
+        self.labels.settle()
+    }
+
     fn note(&self, copy: usize, reason: &spindle_device::Error) -> spindle_device::Result<()> {
         let Self { role, index, .. } = *self;
         log::warn!("copy {copy} of {role} storage {index} is lost: {reason}; the set goes on without it");

@@ -3,7 +3,8 @@
 //! The members are given in any order. The label with the greatest epoch says which areas there
 //! are, and which of them are lost. A member of another set is refused; one with the state of an
 //! earlier moment is left out, as if it were not there. Of each part of the storage one copy must
-//! be there, except that without a part of data storage the rest can still be read.
+//! be there, except that without a part of data storage the rest can still be read, and that log
+//! storage is not needed if its loss was recorded: everything is in its place then.
 
 use super::labels::{Labels, PartLoss, read_label};
 use super::space::Space;
@@ -74,6 +75,15 @@ fn newest(labels: &[Label]) -> Result<&Label> {
     newest.ok_or_else(|| Error::unsupported("a set without members", "name at least one"))
 }
 
+fn read_labels(devices: &[Arc<dyn Device>]) -> Result<Vec<Label>> {
+    let mut labels = Vec::new();
+    for device in devices {
+        let stranger = || Error::corrupt("it has no label of a set", &device.info().name);
+        labels.push(read_label(&**device)?.ok_or_else(stranger)?);
+    }
+    Ok(labels)
+}
+
 /// Chooses the members whose labels belong to the moment of the newest one.
 fn choose(devices: &[Arc<dyn Device>], labels: &[Label], newest: &Label) -> Result<Members> {
     let mut members = BTreeMap::new();
@@ -140,23 +150,33 @@ impl Set {
     /// [`Error::Unsupported`] if a member is missing or a stranger, [`Error::Corrupt`] if labels
     /// are damaged, and device errors.
     pub fn open(devices: &[Arc<dyn Device>]) -> Result<Self> {
-        let mut labels = Vec::new();
-        for device in devices {
-            let name = &device.info().name;
-            let stranger = || Error::corrupt("it has no label of a set", name);
-            labels.push(read_label(&**device)?.ok_or_else(stranger)?);
-        }
-        Self::assemble(devices, &labels)
+        Self::assemble(devices, &read_labels(devices)?, false)
+    }
+
+    /// Opens a set whose log storage is missing, as if it had been lost: what only the log had is
+    /// given up, and the set counts as damaged. This is recorded with the next change.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and [`Error::Unsupported`] if log storage is there.
+    pub fn open_without_log(devices: &[Arc<dyn Device>]) -> Result<Self> {
+        Self::assemble(devices, &read_labels(devices)?, true)
     }
 
     /// Puts a set together from its members and their labels.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub(crate) fn assemble(devices: &[Arc<dyn Device>], labels: &[Label]) -> Result<Self> {
-        let label = newest(labels)?.clone();
+    pub(crate) fn assemble(devices: &[Arc<dyn Device>], labels: &[Label], without_log: bool) -> Result<Self> {
+        let mut label = newest(labels)?.clone();
         let layout = Layout::of(&label)?;
         let members = choose(devices, labels, &label)?;
+        if without_log && !label.log_is_lost() {
+            let is_here = |area: &&Area| !area.lost && members.contains_key(&area.member_id);
+            if label.parts(Role::Log).iter().all(|copies| copies.iter().any(is_here)) {
+                return Err(Error::unsupported("giving up log storage that is there", "use it"));
+            }
+            label.lose_log(true);
+        }
         let labels = Labels::new(label.clone(), members.clone());
         let mut parts = Vec::new();
         let mut unavailable = Vec::new();
@@ -171,9 +191,19 @@ impl Set {
                         unavailable.push(name.clone());
                         devices.push(Arc::new(Missing::new(&name, copies[0].len)));
                     }
+                    None if role == Role::Log && label.log_is_lost() => {
+                        devices.push(Arc::new(Missing::new("log storage", copies[0].len)));
+                    }
                     None => {
                         let what = format!("{role} storage {} is missing", part.index);
-                        return Err(Error::unsupported(what, "make all members of the set available"));
+                        let remedy = match role {
+                            Role::Log => {
+                                "make all members of the set available, or give up the log with \"spindle mfs \
+                                 replace --discard-log\""
+                            }
+                            _ => "make all members of the set available",
+                        };
+                        return Err(Error::unsupported(what, remedy));
                     }
                 }
                 parts.push(part);

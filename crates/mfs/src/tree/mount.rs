@@ -4,7 +4,7 @@
 //! in memory if nothing may be written. Then files without names are freed.
 
 use crate::format::layout::{Layout, ROOT_INO};
-use crate::log::{Ring, State, replay};
+use crate::log::{Ring, State, replay, replay_to_copy};
 use crate::set::members::Set;
 use crate::volume::Volume;
 use siphasher::sip::SipHasher13;
@@ -43,12 +43,19 @@ impl Mfs {
     pub fn open(set: &Set, clock: Arc<dyn Clock>, options: &OpenOptions) -> Result<Self> {
         let Set { label, layout, .. } = set;
         let space: Arc<dyn Device> = Arc::new(Tracked::new(set.space.clone()));
-        let (ring, state) = Ring::open(set.log.clone(), space.clone(), label.set_id)?;
+        let (ring, state) = Ring::of_set(set, space.clone())?;
         let mut objections = Vec::new();
         if state.damaged {
             objections.push(Objection {
                 reason: "the file system is damaged".into(),
                 remedy: "copy what you need from it".into(),
+                overridable: false,
+            });
+        }
+        if ring.is_none() {
+            objections.push(Objection {
+                reason: "its log storage is lost".into(),
+                remedy: "give it to another device with \"spindle mfs replace\"".into(),
                 overridable: false,
             });
         }
@@ -62,27 +69,25 @@ impl Mfs {
         let device_read_only = space.info().read_only || set.log.info().read_only;
         let read_only = options.read_only || device_read_only || !objections.is_empty();
         let mut replayed = None;
-        let device: Arc<dyn Device> = match (state.in_use, read_only) {
-            (false, _) => space,
-            (true, true) => {
+        let device: Arc<dyn Device> = match (&ring, read_only) {
+            (Some(ring), true) if state.in_use => {
                 set.prefer_first();
                 let copy = Arc::new(CowDevice::new(space));
-                replayed = Some(replay(&ring, &*copy)?);
+                replayed = Some(replay_to_copy(ring, &*copy)?);
                 copy
             }
-            (true, false) => {
+            (Some(ring), false) if state.in_use => {
                 set.begin_writing(clock.now(), true)?;
-                replayed = Some(replay(&ring, &*space)?);
-                space.flush()?;
-                ring.empty();
-                ring.set_state(State::default())?;
+                replayed = Some(replay(ring, &*space)?);
+                ring.restart(State::default())?;
                 space
             }
+            _ => space,
         };
         if !read_only && !state.in_use {
             set.begin_writing(clock.now(), false)?;
         }
-        let ring = (!read_only).then(|| Arc::new(ring));
+        let ring = ring.filter(|_| !read_only).map(Arc::new);
         let cache = match &ring {
             Some(ring) => Cache::with_log(device, clock.clone(), options.cache, ring.clone()),
             None => Cache::new(device, clock.clone(), options.cache),

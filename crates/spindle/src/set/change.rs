@@ -21,13 +21,17 @@ use std::fmt;
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum Change {
     /// Give what the member `old` has to a new one, and leave out the old one. The contents come
-    /// from other copies, or from the old member if it can be read.
+    /// from other copies, or from the old member if it can be read; for log storage that was lost
+    /// there is a new, empty log.
     Replace {
         /// Its path, or, if it is missing, the beginning of its identity as
         /// [`Status`](super::Status) shows it.
         old: String,
         /// The device of the new one.
         new: NewDevice,
+        /// If log storage is missing, give up what only it has. The file system counts as damaged
+        /// then, until it is repaired.
+        discard_log: bool,
     },
     /// Add a copy of a part of a role's storage.
     Add {
@@ -84,7 +88,7 @@ pub fn change(spec: &Spec, change: &Change, report: &mut Report<'_>) -> Result<O
     let set_id = super::find::label(spec)?.set_id;
     match service::request(set_id, change, report)? {
         Some(outcome) => Ok(outcome),
-        None => open(spec)?.apply(change, report).context(spec),
+        None => open(spec, change)?.apply(change, report).context(spec),
     }
 }
 
@@ -117,9 +121,10 @@ pub fn scrub(
 }
 
 /// Opens the set that `spec` is a member of for a change. Replays its log first, if it has to be.
-fn open(spec: &Spec) -> Result<OpenSet> {
+fn open(spec: &Spec, change: &Change) -> Result<OpenSet> {
     let options = OpenOptions::read_write();
-    let mut open = OpenSet::open(spec, &options)?;
+    let without_log = matches!(change, Change::Replace { discard_log: true, .. });
+    let mut open = OpenSet::open_as(spec, &options, without_log)?;
     if open.set.needs_replay().context(spec)? {
         drop(open);
         let image = Image::open(spec, &options)?;
@@ -149,7 +154,7 @@ impl Change {
         };
         let mut change = self.clone();
         match &mut change {
-            Self::Replace { old, new } => {
+            Self::Replace { old, new, .. } => {
                 existing(old);
                 absolute(&mut new.path);
             }
@@ -177,7 +182,7 @@ impl OpenSet {
         let identity = || rng(None).random();
         let mut scrubbed = Scrubbed::default();
         let result = match change {
-            Change::Replace { old, new } => {
+            Change::Replace { old, new, .. } => {
                 let old = self.member(old)?;
                 let device = new_device(new)?;
                 self.set.replace(old, &device, identity(), &mut report).context(&new.path)

@@ -22,9 +22,14 @@ impl OpenSet {
     /// Finds and opens all members of the set that `spec` is a member of. Warns of copies that are
     /// lost.
     pub(crate) fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
+        Self::open_as(spec, options, false)
+    }
+
+    /// Does the same; `without_log` gives up log storage that is missing.
+    pub(super) fn open_as(spec: &Spec, options: &OpenOptions, without_log: bool) -> Result<Self> {
         let members = open_members(spec, find(spec)?, options)?;
         let devices: Vec<_> = members.iter().map(|(_, device)| device.clone()).collect();
-        let set = Set::open(&devices)?;
+        let set = if without_log { Set::open_without_log(&devices) } else { Set::open(&devices) }?;
         for area in set.label.areas.iter().filter(|area| area.lost) {
             let Area { role, index, copy, .. } = area;
             log::warn!("{spec}: copy {copy} of {role} storage {index} is lost; see spindle mfs status");

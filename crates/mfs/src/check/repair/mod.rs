@@ -45,14 +45,14 @@ mod space;
 
 use super::{Checker, Finding, OpenedLog, Phase, Report, check};
 use crate::format::layout::index;
-use crate::log::{Ring, State};
+use crate::log::{Ring, State, replay};
 use crate::set::members::Set;
 use image::Image;
 use space::FreeControl;
 use spindle_cache::Log;
 use spindle_clock::Clock;
 use spindle_device::Device;
-use spindle_vfs::Result;
+use spindle_vfs::{Error, Result};
 use std::sync::Arc;
 
 /// Most rounds; an ordinary repair takes less than ten.
@@ -80,6 +80,10 @@ pub fn repair(
     if nothing_to_do || harmless_only && before.serious > 0 {
         return Ok(Repaired { after: before.clone(), before, changed: false });
     }
+    if set.label_now().log_is_lost() {
+        let remedy = "give its log storage to another device first, with \"spindle mfs replace\"";
+        return Err(Error::unsupported("repairing a set without a log", remedy));
+    }
     set.begin_writing(clock.now(), !before.marked_clean)?;
     let (ring, replayed) = begin(set, clock)?;
     let mut repair = Repair { set, clock, image: Image::new(set.space.clone(), ring.limit_bytes()) };
@@ -96,18 +100,15 @@ pub fn repair(
 /// log, and true if the set may have changed.
 fn begin(set: &Set, clock: &dyn Clock) -> Result<(Ring, bool)> {
     let marked = State { in_use: true, damaged: true };
-    let log = OpenedLog::replay(set, &set.space)?;
+    let log = OpenedLog::open(set, &set.space, replay)?;
     set.space.flush()?;
     if let Some(ring) = log.ring {
-        ring.empty();
-        ring.set_state(marked)?;
+        ring.restart(marked)?;
         return Ok((ring, log.findings.contains(&Finding::InUse {})));
     }
-    // Records that are left in log storage have smaller numbers: fewer than these are written in a
-    // second.
-    let sequence = u64::try_from(clock.now().secs).unwrap_or(0).max(1) << 24;
-    Ring::make(&*set.log, set.label.set_id, sequence, marked)?;
-    Ok((Ring::open(set.log.clone(), set.space.clone(), set.label.set_id)?.0, true))
+    Ring::renew(&*set.log, set.label.set_id, clock.now(), marked)?;
+    let (ring, _) = Ring::of_set(set, set.space.clone())?;
+    Ok((ring.ok_or_else(|| Error::corrupt("it was lost meanwhile", "log"))?, true))
 }
 
 /// A repair that is being planned.
