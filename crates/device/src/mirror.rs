@@ -291,8 +291,8 @@ impl Mirror {
         self.moved.notify_all();
     }
 
-    /// Ends the writes in flight that overlap a piece, and lets no other begin. Callers may wait for
-    /// their writes much later, so they are waited for here.
+    /// Ends the writes in flight that overlap a piece, and lets no other begin. Their callers may
+    /// wait for them much later, so this function does.
     fn enter_piece(&self, piece: Range<u64>) {
         let mut traffic = self.traffic.lock();
         traffic.piece = Some(piece.clone());

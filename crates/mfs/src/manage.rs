@@ -49,7 +49,7 @@ impl Set {
     /// # Errors
     /// As [`Self::begin_change`].
     pub fn needs_replay(&self) -> Result<bool> {
-        Ok(Ring::of_set(self, self.space.clone())?.1.in_use)
+        Ok(self.open_log(self.space.clone())?.1.in_use)
     }
 
     /// Begins a change of the members at the time `now`; the set must not be in use.
@@ -219,8 +219,8 @@ impl Set {
         Ok(new)
     }
 
-    /// Gives the place of `area` in log storage that is lost to a member. If no part is missing then,
-    /// there is a new log. If not everything may be in its place, it says that the file system is
+    /// Gives the place of `area` in log storage that is lost to a member. If no part is missing
+    /// then, there is a new log. If not everything may be in its place, it says that the file system is
     /// damaged, until a repair.
     fn renew_log(&self, new: [u8; 16], area: &Area) -> Result<()> {
         let mut label = self.labels.now();

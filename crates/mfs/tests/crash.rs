@@ -4,8 +4,9 @@
 //! A random workload runs on a set whose members record their writes and flushes. For a cut, each
 //! member keeps what it had when it was last flushed before, and any part of what was written to it
 //! since. The set is opened from that, also without one of the copies of a part, and also after a
-//! second cut during the recovery. In some workloads a member is replaced under them. It must be the tree after some number of operations, those
-//! included that were acknowledged as durable, and a check must find nothing.
+//! second cut during the recovery. In some workloads a member is replaced under them. The set must
+//! have the tree after some number of operations, those included that were acknowledged as durable,
+//! and a check must find nothing.
 //!
 //! Files are written once, and shortened only to whole blocks: so their bytes after a crash are
 //! known exactly.

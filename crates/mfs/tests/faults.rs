@@ -132,8 +132,8 @@ fn run(seed: u64) {
 }
 
 /// Promise: when a member fails of which there is another copy, or that has log storage, everything
-/// goes on; when another member fails, nothing is acknowledged any more. What was acknowledged is there afterwards, also
-/// when the member comes back.
+/// goes on; when another member fails, nothing is acknowledged any more. What was acknowledged is
+/// there afterwards, also when the member comes back.
 #[test]
 fn torture_members_that_fail() {
     let cases = std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(40);

@@ -93,7 +93,7 @@ fn arrows_point_down() {
 const FOLDERS: &[(&str, &[&str])] = &[
     ("format", &["format"]),
     ("log", &["format", "log"]),
-    ("set", &["format", "set"]),
+    ("set", &["format", "log", "set"]),
     ("volume", &["format", "log", "volume"]),
     ("tree", &["format", "log", "set", "volume", "tree"]),
     ("newfs", &["format", "newfs"]),

@@ -122,7 +122,7 @@ impl OpenedLog {
             Error::Device(_) => Err(error),
             damage => Ok(vec![Finding::Log { what: damage.to_string() }]),
         };
-        let (ring, state) = match Ring::of_set(set, device.clone()) {
+        let (ring, state) = match set.open_log(device.clone()) {
             Ok((Some(ring), state)) => (ring, state),
             Ok((None, State { damaged, .. })) => {
                 let findings = if damaged { vec![Finding::MarkedDamaged {}] } else { Vec::new() };

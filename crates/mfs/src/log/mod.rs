@@ -13,4 +13,4 @@ mod replay;
 mod ring;
 
 pub(crate) use replay::{replay, replay_to_copy};
-pub(crate) use ring::{LEAST_BYTES, Ring, State};
+pub(crate) use ring::{LEAST_BYTES, LogLoss, Ring, State};

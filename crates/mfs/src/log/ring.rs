@@ -5,8 +5,6 @@
 
 use super::record::{self, HEAD_BYTES};
 use crate::format::checksum::{is_sealed, seal};
-use crate::set::labels::Labels;
-use crate::set::members::Set;
 use spindle_cache::{Changes, Log};
 use spindle_clock::{Mutex, Timestamp};
 use spindle_device::{Device, Error, Result};
@@ -60,14 +58,24 @@ impl State {
     }
 }
 
+/// Records that log storage is lost.
+pub(crate) trait LogLoss: Send + Sync {
+    /// Records the loss durably, and whether control storage may have a part of an operation, or
+    /// is damaged.
+    ///
+    /// # Errors
+    /// If it cannot be recorded; nothing is acknowledged then.
+    fn note(&self, unlogged: bool) -> Result<()>;
+}
+
 /// Log storage.
 pub(crate) struct Ring {
     device: Arc<dyn Device>,
     /// Control and data storage, which must be durable before a record.
     space: Arc<dyn Device>,
     set_id: [u8; 16],
-    /// Where the loss of log storage is recorded.
-    labels: Option<Arc<Labels>>,
+    /// Where the loss of log storage is recorded; if nowhere, its failure is an error.
+    losses: Option<Arc<dyn LogLoss>>,
     /// Bytes of the circle.
     len: u64,
     ends: Mutex<Ends>,
@@ -112,25 +120,16 @@ impl Ring {
         Self::make(device, set_id, u64::try_from(now.secs).unwrap_or(0).max(1) << 24, state)
     }
 
-    /// Opens the log of a set, with `space` for its control and data storage. Returns it with its
-    /// state; without it if log storage is lost.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub(crate) fn of_set(set: &Set, space: Arc<dyn Device>) -> spindle_vfs::Result<(Option<Self>, State)> {
-        let label = set.labels.now();
-        if label.log_is_lost() {
-            return Ok((None, State { in_use: false, damaged: label.unlogged }));
-        }
-        let (ring, state) = Self::open(set.log.clone(), space, label.set_id)?;
-        Ok((Some(Self { labels: Some(set.labels.clone()), ..ring }), state))
+    /// Returns the log with the place where its loss is recorded.
+    pub(crate) fn recording_to(self, losses: Arc<dyn LogLoss>) -> Self {
+        Self { losses: Some(losses), ..self }
     }
 
     /// Opens the log; returns it with its state.
     ///
     /// # Errors
     /// Device errors; [`spindle_vfs::Error::Corrupt`] if neither slot has a header.
-    fn open(
+    pub(crate) fn open(
         device: Arc<dyn Device>,
         space: Arc<dyn Device>,
         set_id: [u8; 16],
@@ -172,7 +171,7 @@ impl Ring {
             header_tail: header.tail,
             is_lost: false,
         };
-        Ok((Self { device, space, set_id, labels: None, len, ends: Mutex::new(ends) }, state))
+        Ok((Self { device, space, set_id, losses: None, len, ends: Mutex::new(ends) }, state))
     }
 
     /// Passes the records to `look`, oldest first, with their numbers. New records will come after
@@ -276,14 +275,12 @@ impl Ring {
         Ok(())
     }
 
-    /// Records in the labels that log storage is lost, and whether everything else is as it should
-    /// be.
+    /// Records that log storage is lost, and whether everything else is as it should be.
     fn record_loss(&self, state: State) -> Result<()> {
-        let Some(labels) = &self.labels else {
-            let nowhere = std::io::Error::other("there are no labels");
-            return Err(Error::io("log", "recording its loss", nowhere));
-        };
-        labels.change(|label| label.lose_log(state.in_use || state.damaged))
+        match &self.losses {
+            Some(losses) => losses.note(state.in_use || state.damaged),
+            None => Err(Error::io("log", "recording its loss", std::io::ErrorKind::Unsupported.into())),
+        }
     }
 
     /// Begins anew with this state after a replay to the set, which is durable. Another copy of the

@@ -6,6 +6,7 @@
 
 use super::places::write_places;
 use crate::format::label::{LABEL_BYTES, Label, Role, last_label_at};
+use crate::log::LogLoss;
 use spindle_clock::Mutex;
 use spindle_device::{Device, Loss};
 use spindle_vfs::Error;
@@ -143,6 +144,12 @@ impl Labels {
     /// Writes the label again if some members may have one that was taken back.
     fn settle(&self) -> spindle_device::Result<()> {
         if self.unsettled.load(Ordering::Acquire) { self.change(|_| ()) } else { Ok(()) }
+    }
+}
+
+impl LogLoss for Labels {
+    fn note(&self, unlogged: bool) -> spindle_device::Result<()> {
+        self.change(|label| label.lose_log(unlogged))
     }
 }
 

@@ -10,6 +10,7 @@ use super::labels::{Labels, PartLoss, read_label};
 use super::space::Space;
 use crate::format::label::{Area, Label, Role};
 use crate::format::layout::Layout;
+use crate::log::{Ring, State};
 use spindle_clock::{Mutex, Timestamp};
 use spindle_device::{Device, Mirror, Stripe, Window};
 use spindle_vfs::{Error, Result};
@@ -224,6 +225,20 @@ impl Set {
             set.prefer_first();
         }
         Ok(set)
+    }
+
+    /// Opens the log, with `space` for control and data storage. Returns it with its state; without
+    /// it if log storage is lost.
+    ///
+    /// # Errors
+    /// As [`Ring::open`].
+    pub(crate) fn open_log(&self, space: Arc<dyn Device>) -> Result<(Option<Ring>, State)> {
+        let label = self.labels.now();
+        if label.log_is_lost() {
+            return Ok((None, State { in_use: false, damaged: label.unlogged }));
+        }
+        let (ring, state) = Ring::open(self.log.clone(), space, label.set_id)?;
+        Ok((Some(ring.recording_to(self.labels.clone())), state))
     }
 
     /// Reads data storage from the first copy of each part: after a crash the copies may differ in

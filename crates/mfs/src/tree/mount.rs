@@ -4,7 +4,7 @@
 //! in memory if nothing may be written. Then files without names are freed.
 
 use crate::format::layout::{Layout, ROOT_INO};
-use crate::log::{Ring, State, replay, replay_to_copy};
+use crate::log::{State, replay, replay_to_copy};
 use crate::set::members::Set;
 use crate::volume::Volume;
 use siphasher::sip::SipHasher13;
@@ -43,7 +43,7 @@ impl Mfs {
     pub fn open(set: &Set, clock: Arc<dyn Clock>, options: &OpenOptions) -> Result<Self> {
         let Set { label, layout, .. } = set;
         let space: Arc<dyn Device> = Arc::new(Tracked::new(set.space.clone()));
-        let (ring, state) = Ring::of_set(set, space.clone())?;
+        let (ring, state) = set.open_log(space.clone())?;
         let mut objections = Vec::new();
         if state.damaged {
             objections.push(Objection {

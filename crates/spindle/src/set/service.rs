@@ -5,7 +5,7 @@
 //! any member and goes with the process. A request is a [`Change`] as a line of JSON; the answers
 //! are lines too: progress, and at the end the outcome or an error. If the other end closes its
 //! half of the connection, the change is interrupted. Only root and the user of the mount are
-//! served; and whoever else has taken the name is not asked.
+//! served; and another user who has taken the name is not asked.
 
 use super::change::{Change, Outcome, Report};
 use super::open::OpenSet;
