@@ -11,6 +11,7 @@ mod cachesim;
 mod clusters;
 mod contender;
 mod counts;
+mod devices;
 mod durable;
 mod events;
 mod images;
@@ -66,6 +67,9 @@ fn run() -> Result<()> {
     }
     if settings.wants(Group::Durable) {
         durable::all(&settings, &mut table)?;
+    }
+    if settings.wants(Group::Devices) {
+        devices::all(&settings, &mut table)?;
     }
     print!("{}", table.markdown());
     if settings.wants(Group::Durable) {

@@ -24,6 +24,8 @@ pub enum Group {
     Clusters,
     /// What surviving crashes costs
     Durable,
+    /// File systems over several devices, and work that waits for them
+    Devices,
     /// The speed of simulations
     Events,
     /// The analyser of traces

@@ -788,10 +788,11 @@ mod tests {
                 last = done;
                 Ok(())
             };
-            mirror.rebuild(&new, Some(1), 0, &mut progress, restored).unwrap();
+            let rebuilt = mirror.rebuild(&new, Some(1), 0, &mut progress, restored);
+            stop.store(true, Ordering::Relaxed);
+            rebuilt.unwrap();
             assert!(recorded.load(Ordering::Relaxed));
             assert_eq!(last, 2 * SIZE);
-            stop.store(true, Ordering::Relaxed);
         });
         assert_eq!(mirror.conditions(), [Condition::Whole; 3]);
         let bytes = |device: &dyn Device| {

@@ -220,8 +220,8 @@ impl Set {
     }
 
     /// Gives the place of `area` in log storage that is lost to a member. If no part is missing
-    /// then, there is a new log. If not everything may be in its place, it says that the file system is
-    /// damaged, until a repair.
+    /// then, there is a new log. If not everything may be in its place, it says that the file
+    /// system is damaged, until a repair.
     fn renew_log(&self, new: [u8; 16], area: &Area) -> Result<()> {
         let mut label = self.labels.now();
         for other in label.areas.iter_mut().filter(|other| *other == area) {

@@ -97,6 +97,8 @@ struct Run {
     versions: Vec<Tree>,
     events: Events,
     written: u32,
+    /// Files that are in use, with or without names.
+    held: Vec<Ino>,
 }
 
 impl Run {
@@ -199,7 +201,14 @@ impl Run {
             }
             5..7 => {
                 let Some(path) = self.pick(rng, Option::is_some) else { return };
+                if rng.random_range(0..4) == 0 {
+                    let (dir, name) = self.dir_of(&path);
+                    self.held.push(self.fs.lookup(dir, name.as_bytes()).unwrap().ino);
+                }
                 self.unlink(&path);
+                if rng.random_range(0..4) == 0 {
+                    self.held.drain(..).for_each(|ino| self.fs.forget(ino, 1));
+                }
             }
             7 => {
                 let Some(path) = self.pick(rng, Option::is_none) else { return };
@@ -265,6 +274,7 @@ fn recover(devices: &[Arc<dyn Device>], what: &str) -> Tree {
     let report = check(&open_set(devices), 100, &mut |_| ()).unwrap();
     let findings: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
     assert!(findings.is_empty(), "{what}: {findings:#?}");
+    assert_eq!(report.orphans, 0, "{what}");
     tree
 }
 
@@ -297,7 +307,7 @@ fn run(seed: u64, cuts: usize, work: impl FnOnce(&mut Run, &mut StdRng)) {
     let set = Arc::new(open_set(&devices));
     let (fs, tree, events_of) = (mount(&set), Tree::new(), events.clone());
     let versions = vec![tree.clone()];
-    let mut run = Run { fs, set, devices, versions, tree, events: events_of, written: 0 };
+    let mut run = Run { fs, set, devices, versions, tree, events: events_of, written: 0, held: Vec::new() };
     work(&mut run, &mut rng);
     let Run { fs, versions, .. } = run;
     fs.sync().unwrap();
