@@ -7,6 +7,7 @@ pub mod era;
 pub mod machine;
 pub mod media;
 pub mod process;
+pub mod storage;
 pub mod storm;
 pub mod streaming;
 pub mod subject;

@@ -7,6 +7,7 @@ mod ffs_aging;
 mod ffs_inodes;
 mod ffs_table1;
 mod ffs_table2;
+mod mfs_large;
 mod trace_activity;
 mod trace_cache;
 
@@ -16,6 +17,8 @@ const FFS_1984: &str = "McKusick, Joy, Leffler and Fabry, \"A Fast File System f
 const TRACE_1985: &str =
     "Ousterhout and others, \"A Trace-Driven Analysis of the UNIX 4.2 BSD File System\", 1985";
 const CLUSTERING_1991: &str = "McVoy and Kleiman, \"Extent-like Performance from a UNIX File System\", 1991";
+const MFS_1991: &str =
+    "Muller and Pasquale, \"A High Performance Multi-Structured File System Design\", 1991";
 
 /// In the order of the papers.
 pub const ALL: &[Experiment] = &[
@@ -97,6 +100,16 @@ pub const ALL: &[Experiment] = &[
         section: "\"Allocator details\"",
         stand_in: "for Sun's heavily fragmented /home: a year of synthetic use of a file system that is 85 % full",
         run: cluster_extents::run,
+    },
+    Experiment {
+        id: "mfs-large",
+        title: "a large file in large requests, by the number of data disks",
+        paper: MFS_1991,
+        section: "section 5.2, figure 9",
+        stand_in: "for the small disks of log and control storage, which are not named: parts of the same disk; for its memory: \
+                   16 MB for files, a part of the 30 to 50 that were free; for the programs that make the requests: one that \
+                   writes a new file, reads it, and visits each megabyte of it once in a shuffled order",
+        run: mfs_large::run,
     },
     Experiment {
         id: "beyond",
