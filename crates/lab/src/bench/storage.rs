@@ -1,7 +1,8 @@
 //! The systems of the paper on the multi-structured file system: the fast file system on a disk or
 //! a stripe, and sets, each disk of the same kind.
 //!
-//! All have the same memory. Names and attributes reach the disk at once in the system of 1991.
+//! All have the same memory. Names and attributes reach the disk at once in the system of 1991;
+//! with a log they do when an epoch is committed, every [`System::commits_every`].
 
 use crate::bench::era::TAHOE_BUFFERS;
 use crate::bench::machine::Machine;
@@ -19,6 +20,7 @@ use spindle_mfs::{Mfs, Role, Set};
 use spindle_vfs::FileSystem;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Start of all random numbers inside file systems.
 const SEED: u64 = 1991;
@@ -28,11 +30,17 @@ pub const DISK: &str = "super-eagle";
 const BLOCK: u32 = 8192;
 /// Bytes of a stripe unit: the paper's striped block has a block on each disk.
 const UNIT: u32 = BLOCK;
+/// The same under the fast file system.
+const FFS_UNIT: u32 = 64 << 10;
 /// Bytes that a cluster has on each disk: with less, disks that lose a revolution between two
 /// transfers lose more than a tenth of their time.
 pub const PART: u32 = 512 << 10;
 /// Most blocks of a cluster that the format of UFS1 has.
 const MAXCONTIG: u32 = 256;
+/// Bytes of memory for names and attributes: half of the paper's buffers.
+const CONTROL_BYTES: usize = TAHOE_BUFFERS / 2;
+/// The rest of them, for data of files.
+pub const DATA_BYTES: usize = TAHOE_BUFFERS - CONTROL_BYTES;
 /// Cylinders of a small disk for control storage: a tenth of a large one, as the paper says of
 /// control storage; and of each of the two for log storage: together twice the memory for files.
 const CONTROL_CYLINDERS: u32 = 84;
@@ -64,6 +72,14 @@ pub enum System {
 }
 
 impl System {
+    /// The paper's set-up: a small disk for control storage, a large one for data storage, two
+    /// small ones for the log, together as large as one disk of the fast file system.
+    pub const PAPER: Self = Self::Multi {
+        control: 1,
+        data: 1,
+        cylinders: Disk::SUPER_EAGLE.cylinders - CONTROL_CYLINDERS - 2 * LOG_CYLINDERS,
+    };
+
     /// Returns the sizes of its disks in bytes.
     fn sizes(self) -> Vec<u64> {
         let bytes = |cylinders| Disk { cylinders, ..Disk::SUPER_EAGLE }.bytes();
@@ -85,10 +101,19 @@ impl System {
         }
     }
 
+    /// Returns how often a daemon makes everything durable: the `update` of the time, or the timer
+    /// of a mount with a log.
+    pub const fn commits_every(self) -> Duration {
+        match self {
+            Self::Fast { .. } => Duration::from_secs(30),
+            Self::Logged { .. } | Self::Multi { .. } => Duration::from_secs(5),
+        }
+    }
+
     fn settings(self, memory: usize) -> Settings {
         let cluster = (PART * self.width()) as usize;
         let own = Settings {
-            capacity_bytes: TAHOE_BUFFERS / 3,
+            capacity_bytes: CONTROL_BYTES,
             dirty_limit_bytes: memory / 2,
             naming: Naming::Delayed,
             data: DataSettings {
@@ -145,17 +170,17 @@ impl System {
             let mut random = StdRng::seed_from_u64(SEED);
             spindle_mfs::newfs::make(&members, &wishes, &ManualClock::at(0), &mut random)?;
         } else {
-            self.kind().make(&*striped(devices.collect())?)?;
+            self.kind().make(&*striped(devices.collect(), FFS_UNIT)?)?;
         }
         Ok(made)
     }
 }
 
 /// Returns one device over all.
-fn striped(mut devices: Vec<Arc<dyn Device>>) -> Result<Arc<dyn Device>> {
+fn striped(mut devices: Vec<Arc<dyn Device>>, unit: u32) -> Result<Arc<dyn Device>> {
     Ok(match devices.len() {
         1 => devices.remove(0),
-        _ => Arc::new(Stripe::new(devices, UNIT.into(), "stripe".into())?),
+        _ => Arc::new(Stripe::new(devices, unit.into(), "stripe".into())?),
     })
 }
 
@@ -168,6 +193,11 @@ pub struct Made {
 }
 
 impl Made {
+    /// Returns what it is.
+    pub const fn system(&self) -> System {
+        self.system
+    }
+
     /// Lets `work` change it while no time passes.
     ///
     /// # Errors
@@ -210,7 +240,7 @@ impl Made {
             System::Fast { .. } => LogUse::Never,
         };
         let options = OpenOptions { seed: Some(SEED), cache, log, ..OpenOptions::default() };
-        let fs = Ffs::open(striped(devices)?, clock, &options)?;
+        let fs = Ffs::open(striped(devices, FFS_UNIT)?, clock, &options)?;
         if fs.read_only_reasons().is_empty() {
             return Ok(Arc::new(fs));
         }
@@ -227,7 +257,8 @@ pub fn raw(host: &str, disks: u32, op: Op, offsets: Vec<u64>, len: usize, depth:
     let store = || Arc::new(MemoryDevice::new(Disk::SUPER_EAGLE.bytes()));
     let stores = (0..disks).map(|_| store()).collect();
     Machine::with_disks(host, DISK, stores)?.run(move |machine| {
-        let stripe = striped(machine.drives.iter().map(|drive| drive.clone() as Arc<dyn Device>).collect())?;
+        let devices = machine.drives.iter().map(|drive| drive.clone() as Arc<dyn Device>);
+        let stripe = striped(devices.collect(), UNIT)?;
         let rate = machine.measure(len as u64 * offsets.len() as u64, || {
             let mut under_way = VecDeque::new();
             for offset in offsets {

@@ -8,6 +8,7 @@ mod ffs_inodes;
 mod ffs_table1;
 mod ffs_table2;
 mod mfs_large;
+mod mfs_load;
 mod trace_activity;
 mod trace_cache;
 
@@ -110,6 +111,17 @@ pub const ALL: &[Experiment] = &[
                    16 MB for files, a part of the 30 to 50 that were free; for the programs that make the requests: one that \
                    writes a new file, reads it, and visits each megabyte of it once in a shuffled order",
         run: mfs_large::run,
+    },
+    Experiment {
+        id: "mfs-load",
+        title: "service times of calls against load",
+        paper: MFS_1991,
+        section: "section 5.1, figure 8",
+        stand_in: "for the traces: programs of ours whose calls have the shares of Table 1 and the sizes of Table 2, at random \
+                   moments, 42 in a second, of which the control calls are divided by guess; for its disks, of which only \
+                   the kind is stated: parts of a Super Eagle for the small ones; for the host: a guess at what a machine \
+                   of six MIPS takes",
+        run: mfs_load::run,
     },
     Experiment {
         id: "beyond",
