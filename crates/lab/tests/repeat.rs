@@ -6,14 +6,17 @@ use spindle_report::render;
 
 /// Experiments that take minutes without optimisation. What they are made of repeats, and so do the
 /// quick ones.
-const SLOW: [&str; 8] = [
+const SLOW: [&str; 11] = [
     "ffs-inodes",
     "ffs-table2",
     "ffs-aging",
     "trace-activity",
     "trace-cache",
     "cluster-extents",
+    "mfs-load",
     "mfs-large",
+    "mfs-competing",
+    "mfs-scaling",
     "beyond",
 ];
 

@@ -31,14 +31,20 @@ impl Machine {
     /// # Errors
     /// When there is no such preset.
     pub fn new(host: &str, disk: &str, store: Arc<MemoryDevice>) -> Result<Self> {
-        Self::with_disks(host, disk, vec![store])
+        Self::with_disks(host, disk, Discipline::Disksort, vec![store])
     }
 
-    /// Returns the same with a disk for each of `stores`, as large as that.
+    /// Returns the same with a disk for each of `stores`, as large as that, and this order in their
+    /// queues.
     ///
     /// # Errors
     /// When there is no such preset, or no disk.
-    pub fn with_disks(host: &str, disk: &str, stores: Vec<Arc<MemoryDevice>>) -> Result<Self> {
+    pub fn with_disks(
+        host: &str,
+        disk: &str,
+        discipline: Discipline,
+        stores: Vec<Arc<MemoryDevice>>,
+    ) -> Result<Self> {
         let library = Library::built_in()?;
         let host = Host::new(library.host(host)?)?;
         let disk = Disk::new(library.disk(disk)?)?;
@@ -53,9 +59,7 @@ impl Machine {
             cost
         };
         let clock = Arc::new(HostClock::new(&simulation, price));
-        let drive = |store| {
-            Arc::new(DriveDevice::over(&simulation, &clock, disk.clone(), Discipline::Disksort, store))
-        };
+        let drive = |store| Arc::new(DriveDevice::over(&simulation, &clock, disk.clone(), discipline, store));
         let drives: Vec<_> = stores.into_iter().map(drive).collect();
         let none = || crate::Error::Contradiction("a machine without disks".into());
         let drive = drives.first().ok_or_else(none)?.clone();

@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::bench::load::{Times, Unit, populate};
 use crate::bench::machine::Machine;
-use crate::bench::storage::{DATA_BYTES, Made, System};
+use crate::bench::storage::{Made, System};
 use spindle_clock::{Clock, Mutex};
 use spindle_sim::Time;
 use spindle_vfs::FileSystem;
@@ -31,12 +31,12 @@ pub struct Served {
 /// How often the daemon has made everything durable, and how long that took in all.
 pub type Flushes = Arc<Mutex<(u32, Duration)>>;
 
-/// Makes a system with the files of so many units.
+/// Makes a system with the files of so many units, and so many bytes of memory ([`System::make`]).
 ///
 /// # Errors
 /// As the file system.
-pub fn prepared(system: System, units: u32) -> Result<Arc<Made>> {
-    let made = system.make(DATA_BYTES)?;
+pub fn prepared(system: System, units: u32, memory: usize) -> Result<Arc<Made>> {
+    let made = system.make(memory)?;
     made.prepare(|fs, _| (0..units).try_for_each(|unit| populate(fs, unit)))?;
     Ok(Arc::new(made))
 }
@@ -55,30 +55,29 @@ pub fn keep(machine: &Machine, made: &Made, fs: &Arc<dyn FileSystem>) -> Flushes
             }
             let (count, sum) = &mut *noted.lock();
             *count += 1;
-            *sum += clock.monotonic() - started;
+            *sum += clock.monotonic().saturating_sub(started);
         }
     });
     flushes
 }
 
-/// Lets so many units make `calls` calls together, after an eighth of them that do not count, and
-/// returns their times.
+/// Lets so many units make `calls` calls each on a host, after half as many that fill the caches
+/// and do not count, and returns their times.
 ///
 /// # Errors
 /// As the file system.
-pub fn serve(made: &Arc<Made>, units: u32, calls: u64) -> Result<Served> {
-    let machine = made.machine(HOST)?;
+pub fn serve(made: &Arc<Made>, host: &str, units: u32, calls: u64) -> Result<Served> {
+    let machine = made.machine(host)?;
     let all: Arc<Mutex<Vec<Result<Times>>>> = Arc::default();
     let (own, slot) = (made.clone(), all.clone());
-    let each = calls / u64::from(units);
     let flushes = machine.run(move |machine| {
         let fs = own.open(machine)?;
         let flushes = keep(machine, &own, &fs);
         for unit in 0..units {
             let (fs, clock, slot) = (fs.clone(), machine.clock.clone(), slot.clone());
             machine.client(&format!("unit {unit}"), move || {
-                let warm = each / 8;
-                let done = Unit::new(&*fs, &*clock, unit).run(warm, |n| n < warm + each);
+                let warm = calls / 2;
+                let done = Unit::new(&*fs, &*clock, unit).run(warm, |n| n < warm + calls);
                 slot.lock().push(done);
             });
         }

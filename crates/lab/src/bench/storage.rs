@@ -17,6 +17,7 @@ use spindle_ffs::newfs::{Format, Parameters};
 use spindle_ffs::{Ffs, LogUse, OpenOptions};
 use spindle_mfs::newfs::{Member, NewArea, Wishes};
 use spindle_mfs::{Mfs, Role, Set};
+use spindle_sim::Discipline;
 use spindle_vfs::FileSystem;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,10 +38,9 @@ const FFS_UNIT: u32 = 64 << 10;
 pub const PART: u32 = 512 << 10;
 /// Most blocks of a cluster that the format of UFS1 has.
 const MAXCONTIG: u32 = 256;
-/// Bytes of memory for names and attributes: half of the paper's buffers.
-const CONTROL_BYTES: usize = TAHOE_BUFFERS / 2;
-/// The rest of them, for data of files.
-pub const DATA_BYTES: usize = TAHOE_BUFFERS - CONTROL_BYTES;
+/// Bytes of memory for data of files: half of the paper's buffers; the others are for names and
+/// attributes.
+pub const MEMORY: usize = TAHOE_BUFFERS / 2;
 /// Cylinders of a small disk for control storage: a tenth of a large one, as the paper says of
 /// control storage; and of each of the two for log storage: together twice the memory for files.
 const CONTROL_CYLINDERS: u32 = 84;
@@ -74,11 +74,13 @@ pub enum System {
 impl System {
     /// The paper's set-up: a small disk for control storage, a large one for data storage, two
     /// small ones for the log, together as large as one disk of the fast file system.
-    pub const PAPER: Self = Self::Multi {
-        control: 1,
-        data: 1,
-        cylinders: Disk::SUPER_EAGLE.cylinders - CONTROL_CYLINDERS - 2 * LOG_CYLINDERS,
-    };
+    pub const PAPER: Self = Self::scaled(1);
+
+    /// Returns the same with so many disks for control storage and as many for data storage.
+    pub const fn scaled(disks: u32) -> Self {
+        let cylinders = Disk::SUPER_EAGLE.cylinders - CONTROL_CYLINDERS - 2 * LOG_CYLINDERS;
+        Self::Multi { control: disks, data: disks, cylinders }
+    }
 
     /// Returns the sizes of its disks in bytes.
     fn sizes(self) -> Vec<u64> {
@@ -113,7 +115,7 @@ impl System {
     fn settings(self, memory: usize) -> Settings {
         let cluster = (PART * self.width()) as usize;
         let own = Settings {
-            capacity_bytes: CONTROL_BYTES,
+            capacity_bytes: memory,
             dirty_limit_bytes: memory / 2,
             naming: Naming::Delayed,
             data: DataSettings {
@@ -147,7 +149,8 @@ impl System {
         }))
     }
 
-    /// Makes it on new disks, and opens it so that no time passes.
+    /// Makes it on new disks, to be used with so many bytes of memory for data of files, and as
+    /// many for names and attributes.
     ///
     /// # Errors
     /// When it cannot be had.
@@ -187,7 +190,7 @@ fn striped(mut devices: Vec<Arc<dyn Device>>, unit: u32) -> Result<Arc<dyn Devic
 /// A file system on disks that no machine has yet.
 pub struct Made {
     system: System,
-    /// Bytes of memory for data of files.
+    /// Bytes of memory for data of files, and for names and attributes.
     memory: usize,
     stores: Vec<Arc<MemoryDevice>>,
 }
@@ -211,13 +214,21 @@ impl Made {
         Ok(value)
     }
 
-    /// Returns a machine with copies of its disks.
+    /// Returns a machine with copies of its disks, whose queues are sorted.
     ///
     /// # Errors
     /// When there is no such preset.
     pub fn machine(&self, host: &str) -> Result<Machine> {
+        self.machine_with(host, Discipline::Disksort)
+    }
+
+    /// Returns the same with this order in the queues.
+    ///
+    /// # Errors
+    /// As [`Self::machine`].
+    pub fn machine_with(&self, host: &str, discipline: Discipline) -> Result<Machine> {
         let stores = self.stores.iter().map(|store| Arc::new(store.branch())).collect();
-        Machine::with_disks(host, DISK, stores)
+        Machine::with_disks(host, DISK, discipline, stores)
     }
 
     /// Opens it on a machine that [`Self::machine`] has returned.
@@ -256,7 +267,7 @@ impl Made {
 pub fn raw(host: &str, disks: u32, op: Op, offsets: Vec<u64>, len: usize, depth: usize) -> Result<f64> {
     let store = || Arc::new(MemoryDevice::new(Disk::SUPER_EAGLE.bytes()));
     let stores = (0..disks).map(|_| store()).collect();
-    Machine::with_disks(host, DISK, stores)?.run(move |machine| {
+    Machine::with_disks(host, DISK, Discipline::Disksort, stores)?.run(move |machine| {
         let devices = machine.drives.iter().map(|drive| drive.clone() as Arc<dyn Device>);
         let stripe = striped(devices.collect(), UNIT)?;
         let rate = machine.measure(len as u64 * offsets.len() as u64, || {
@@ -271,4 +282,35 @@ pub fn raw(host: &str, disks: u32, op: Op, offsets: Vec<u64>, len: usize, depth:
         })?;
         Ok(rate.bytes_per_second())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::process::Process;
+    use spindle_vfs::FileKind;
+
+    /// Promise: a file that grows by pieces that end anywhere is not read.
+    #[test]
+    fn what_is_appended_is_not_read() {
+        const PIECE: u64 = 4688;
+        for system in [System::Fast { disks: 1 }, System::Logged { disks: 2 }, System::PAPER] {
+            let made = system.make(MEMORY).unwrap();
+            let machine = made.machine("today").unwrap();
+            let read = machine
+                .run(move |machine| {
+                    let fs = made.open(machine)?;
+                    let process = Process::new(&*fs, &*machine.clock, 4688);
+                    let file = process.create(fs.root(), "file", FileKind::Regular)?;
+                    // Maps of free space are read at the first one.
+                    process.write(file, 0, PIECE)?;
+                    let reads = || machine.drives.iter().map(|drive| drive.tally().reads).sum::<u64>();
+                    let before = reads();
+                    (1..20).try_for_each(|n| process.write(file, n * PIECE, PIECE))?;
+                    Ok(reads() - before)
+                })
+                .unwrap();
+            assert_eq!(read, 0, "{system:?}");
+        }
+    }
 }

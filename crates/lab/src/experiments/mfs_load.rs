@@ -1,10 +1,10 @@
 //! Figure 8 of the paper on the multi-structured file system: service times of calls against load.
 
 use crate::bench::load::Call;
-use crate::bench::service::{Served, prepared, serve};
-use crate::bench::storage::System;
+use crate::bench::service::{HOST, Served, prepared, serve};
+use crate::bench::storage::{MEMORY, System};
 use crate::{Outcome, Progress, Result};
-use spindle_report::outcome::{Column, Comparison, Figure, Plot, Series, Table};
+use spindle_report::outcome::{Column, Comparison, Figure, Plot, Series, Table, Verdict};
 
 /// The systems: the paper's two, of equal space, and what else there could be for as many disks.
 const SYSTEMS: [(&str, System); 5] = [
@@ -19,15 +19,19 @@ const MFS: usize = SYSTEMS.len() - 1;
 /// The calls whose times are drawn.
 const DRAWN: [Call; 4] = [Call::Open, Call::Create, Call::Read, Call::Write];
 
+const FACTOR: &str = "Against as many disks the factor is not what the paper draws, which is milliseconds against load: it is large \
+    because the multi-structured file system begins so low. What grows is its one data disk's queue, where the \
+    others have four disks for data.";
+
 /// How much is done.
 struct Scale {
     /// Units of load.
     loads: &'static [u32],
-    /// Calls of all units together.
+    /// Calls of each unit that count.
     calls: u64,
 }
 
-const FULL: Scale = Scale { loads: &[1, 2, 3, 4, 5, 6, 7], calls: 14_000 };
+const FULL: Scale = Scale { loads: &[1, 2, 3, 4, 5, 6, 7], calls: 4000 };
 
 /// Runs the experiment.
 pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
@@ -39,11 +43,11 @@ fn carry_out(scale: &Scale, progress: &dyn Progress) -> Result<Outcome> {
     let steps = (SYSTEMS.len() * scale.loads.len()) as u64;
     let mut all: Vec<Vec<Served>> = Vec::new();
     for (name, system) in SYSTEMS {
-        let made = prepared(system, most)?;
+        let made = prepared(system, most, MEMORY)?;
         let mut found = Vec::new();
         for &load in scale.loads {
             progress.at((all.len() * scale.loads.len() + found.len()) as u64, steps, name);
-            found.push(serve(&made, load, scale.calls)?);
+            found.push(serve(&made, HOST, load, scale.calls)?);
         }
         all.push(found);
     }
@@ -74,7 +78,8 @@ fn aggregate(scale: &Scale, all: &[Vec<Served>]) -> Table {
 /// Returns what the paper says without numbers as bounds: the multi-structured file system is
 /// faster under each load, and its times grow less.
 fn bounds(scale: &Scale, all: &[Vec<Served>]) -> Table {
-    let names = ["MFS over", "time, least load", "time, greatest load", "growth between them"];
+    let names =
+        ["MFS over", "time, least load", "time, greatest load", "added per load", "factor between them"];
     let mut table = Table::new(
         "Times of the multi-structured file system over those of others",
         names.map(|name| Column::new(name, 2)),
@@ -86,9 +91,13 @@ fn bounds(scale: &Scale, all: &[Vec<Served>]) -> Table {
     let [first, last] = ends(&all[MFS]);
     for (found, (name, _)) in all.iter().zip(SYSTEMS).take(MFS) {
         let [least, greatest] = ends(found);
-        let growth = (last / first) / (greatest / least);
-        let cells = [first / least, last / greatest, growth].map(|ratio| Comparison::at_most(1.0, ratio).into());
-        table.row(std::iter::once(name.into()).chain(cells));
+        let added = (last - first) / (greatest - least);
+        let factor = (last / first) / (greatest / least);
+        let ratios = [first / least, last / greatest, added];
+        let bounds = ratios.map(|ratio| Comparison::at_most(1.0, ratio).into());
+        let factor = Comparison::at_most(1.0, factor);
+        let factor = if factor.verdict() == Verdict::Held { factor } else { factor.because(FACTOR) };
+        table.row(std::iter::once(name.into()).chain(bounds).chain([factor.into()]));
     }
     table.explain(format!("Loads {:?}; times of all calls together.", scale.loads));
     table
@@ -129,13 +138,20 @@ fn figures(scale: &Scale, all: &[Vec<Served>]) -> Vec<Figure> {
     figures
 }
 
-const FINDINGS: [&str; 0] = [];
+const FINDINGS: [&str; 3] = [
+    "The values of figure 8 are in a picture without numbers. Its axis ends at 60 ms; the fast file system on one disk comes near \
+     that, because names and inodes that are written at once wait behind each other, and everything that is read waits \
+     behind them. The queue of its disk is full from the third unit on.",
+    "A log takes the waiting out of names, but not the work out of the disk: one disk is full again some units later, with \
+     data that lies all over it. While an epoch is committed that has freed space, nobody changes anything.",
+    "The control disk of the multi-structured file system is read and hardly ever written here: changes are in its log, and go to \
+     their places when the log is half full, which these minutes do not see.",
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Silent;
-    use spindle_report::outcome::Verdict;
 
     /// Promise: with fewer calls, too, the multi-structured file system is faster under load than
     /// the fast one on one disk, and the same figures come out again.

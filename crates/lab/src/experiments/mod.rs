@@ -7,8 +7,10 @@ mod ffs_aging;
 mod ffs_inodes;
 mod ffs_table1;
 mod ffs_table2;
+mod mfs_competing;
 mod mfs_large;
 mod mfs_load;
+mod mfs_scaling;
 mod trace_activity;
 mod trace_cache;
 
@@ -103,6 +105,17 @@ pub const ALL: &[Experiment] = &[
         run: cluster_extents::run,
     },
     Experiment {
+        id: "mfs-load",
+        title: "service times of calls against load",
+        paper: MFS_1991,
+        section: "section 5.1, figure 8",
+        stand_in: "for the traces: programs of ours whose calls have the shares of Table 1 and the sizes of Table 2, at random \
+                   moments, 42 in a second, of which the control calls are divided by guess; for its disks, of which only \
+                   the kind is stated: parts of a Super Eagle for the small ones; for the host: a guess at what a machine \
+                   of six MIPS takes",
+        run: mfs_load::run,
+    },
+    Experiment {
         id: "mfs-large",
         title: "a large file in large requests, by the number of data disks",
         paper: MFS_1991,
@@ -113,15 +126,22 @@ pub const ALL: &[Experiment] = &[
         run: mfs_large::run,
     },
     Experiment {
-        id: "mfs-load",
-        title: "service times of calls against load",
+        id: "mfs-competing",
+        title: "reading a large file beside other programs",
         paper: MFS_1991,
-        section: "section 5.1, figure 8",
-        stand_in: "for the traces: programs of ours whose calls have the shares of Table 1 and the sizes of Table 2, at random \
-                   moments, 42 in a second, of which the control calls are divided by guess; for its disks, of which only \
-                   the kind is stated: parts of a Super Eagle for the small ones; for the host: a guess at what a machine \
-                   of six MIPS takes",
-        run: mfs_load::run,
+        section: "section 5.3, figure 10",
+        stand_in: "for the traces of the loads: programs of ours whose calls have the shares of Table 1, made one after the other; for \
+                   the request of 1 MB that competes: a file of 50 MB, read in order; for the order in the queues of the \
+                   simulated disks, which is not stated: that of arrival; for disks and host: as in mfs-load",
+        run: mfs_competing::run,
+    },
+    Experiment {
+        id: "mfs-scaling",
+        title: "service times of calls by the number of disks",
+        paper: MFS_1991,
+        section: "section 5.4, figure 11",
+        stand_in: "for traces, disks and host: as in mfs-load; each set has two more disks for its log",
+        run: mfs_scaling::run,
     },
     Experiment {
         id: "beyond",

@@ -196,8 +196,8 @@ mod tests {
     use super::*;
     use crate::outcome::Comparison;
 
-    /// Promise: columns are aligned, comparisons show paper or bound, ours and ratio, and deviations
-    /// are marked and explained once.
+    /// Promise: columns are aligned, comparisons show paper or bound, ours and ratio, and
+    /// deviations are marked and explained once.
     #[test]
     fn columns_are_aligned() {
         let mut found = Table::new("Rates", [Column::new("system", 0), Column::new("KB/s", 0)]);
