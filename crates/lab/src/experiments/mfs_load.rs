@@ -139,8 +139,8 @@ fn figures(scale: &Scale, all: &[Vec<Served>]) -> Vec<Figure> {
 }
 
 const FINDINGS: [&str; 3] = [
-    "The values of figure 8 are in a picture without numbers. Its axis ends at 60 ms; the fast file system on one disk comes near \
-     that, because names and inodes that are written at once wait behind each other, and everything that is read waits \
+    "The values of figure 8 are in a picture without numbers. Its axis ends at 60 ms; the fast file system on one disk comes to \
+     37, because names and inodes that are written at once wait behind each other, and everything that is read waits \
      behind them. The queue of its disk is full from the third unit on.",
     "A log takes the waiting out of names, but not the work out of the disk: one disk is full again some units later, with \
      data that lies all over it. While an epoch is committed that has freed space, nobody changes anything.",
