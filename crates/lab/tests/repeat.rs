@@ -6,13 +6,14 @@ use spindle_report::render;
 
 /// Experiments that take minutes without optimisation. What they are made of repeats, and so do the
 /// quick ones.
-const SLOW: [&str; 11] = [
+const SLOW: [&str; 12] = [
     "ffs-inodes",
     "ffs-table2",
     "ffs-aging",
     "trace-activity",
     "trace-cache",
     "cluster-extents",
+    "mfs-workload",
     "mfs-load",
     "mfs-large",
     "mfs-competing",

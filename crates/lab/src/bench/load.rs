@@ -3,7 +3,7 @@
 //!
 //! Each unit makes calls at random moments, as many in a second as the traced system on average;
 //! one that is due before the last has returned is made when it has. A unit has files of its own.
-//! Five of six files that are opened or looked at are among the last that were, which gives the
+//! Nine of ten files that are opened or looked at are among the last that were, which gives the
 //! caches about the hit rates that the paper found. What calls there were in what part of the
 //! control calls, the paper does not say.
 
@@ -13,6 +13,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::{Clock, Work};
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, SetAttr};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -26,7 +27,9 @@ const DIRECTORIES: usize = 24;
 const FILES: usize = 40;
 /// Files that were used last, and the part of uses that go to them.
 const RECENT: usize = 10;
-const AGAIN: f64 = 5.0 / 6.0;
+const AGAIN: f64 = 0.9;
+/// Files that a unit has open, at most.
+const OPEN: usize = 4;
 /// Files that a unit has made and not removed yet, at most.
 const TEMPORARY: usize = 12;
 const USER: Privilege = Privilege::User;
@@ -34,9 +37,9 @@ const USER: Privilege = Privilege::User;
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Finds a file by its name and opens it, which closes the one before.
+    /// Finds a file by its name and opens it.
     Open,
-    /// Closes the open file.
+    /// Closes the file that has been open longest, unless it is the last one.
     Close,
     /// Finds a file and returns its attributes, as `stat` and `access` do.
     Stat,
@@ -48,7 +51,7 @@ pub enum Call {
     Create,
     /// Removes the oldest file that was made.
     Unlink,
-    /// Reads on in the open file.
+    /// Reads on in the file that was opened last.
     Read,
     /// Appends to the file that was made last.
     Write,
@@ -83,6 +86,16 @@ impl Call {
     }
 }
 
+thread_local! {
+    /// The call that a unit is making in this thread.
+    static PRESENT: Cell<Option<Call>> = const { Cell::new(None) };
+}
+
+/// Returns the call that a unit is making in this thread.
+pub fn present() -> Option<Call> {
+    PRESENT.get()
+}
+
 /// The time that calls of each kind took, in the order of [`Call::ALL`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Times([(u64, Duration); Call::ALL.len()]);
@@ -105,6 +118,12 @@ impl Times {
     /// Returns the mean time of a kind of call in milliseconds.
     pub fn mean(&self, call: Call) -> f64 {
         mean(Call::ALL.iter().zip(&self.0).filter(|((other, _, _), _)| *other == call).map(|(_, sum)| sum))
+    }
+
+    /// Returns the number of calls of a kind.
+    pub fn count(&self, call: Call) -> u64 {
+        let of_kind = Call::ALL.iter().zip(&self.0).filter(|((other, _, _), _)| *other == call);
+        of_kind.map(|(_, (count, _))| count).sum()
     }
 
     /// Returns the mean time of all calls in milliseconds.
@@ -177,16 +196,16 @@ pub struct Unit<'a> {
     home: String,
     /// The last files that were used: directory and number.
     recent: VecDeque<(usize, usize)>,
-    /// The open file, and where reading goes on.
-    open: Option<(Ino, u64)>,
+    /// The open files, and where reading goes on; the last one is read.
+    open: VecDeque<(Ino, u64)>,
     /// The file that is written, and its length.
     written: Option<(Ino, u64)>,
     /// Files that were made: directory and name, oldest first.
     made: VecDeque<(usize, String)>,
     names: u64,
     buffer: Vec<u8>,
-    /// Calls wait for their moment.
-    paced: bool,
+    /// Mean calls in a second; none if each call is made as soon as the last one has returned.
+    pace: Option<f64>,
 }
 
 impl<'a> Unit<'a> {
@@ -198,18 +217,24 @@ impl<'a> Unit<'a> {
             random: StdRng::seed_from_u64(1991 + u64::from(unit)),
             home: home(unit),
             recent: VecDeque::new(),
-            open: None,
+            open: VecDeque::new(),
             written: None,
             made: VecDeque::new(),
             names: 0,
             buffer: vec![b'x'; READ.max(WRITE)],
-            paced: true,
+            pace: Some(CALLS_PER_SECOND),
         }
+    }
+
+    /// Returns one of `parts` units that together make as many calls as one.
+    pub fn part(mut self, parts: u32) -> Self {
+        self.pace = Some(CALLS_PER_SECOND / f64::from(parts));
+        self
     }
 
     /// Has it make each call as soon as the last one has returned.
     pub const fn at_once(&mut self) -> &mut Self {
-        self.paced = false;
+        self.pace = None;
         self
     }
 
@@ -225,14 +250,16 @@ impl<'a> Unit<'a> {
             if !goes_on(n) {
                 break;
             }
-            let pause = -(1.0 - self.random.random::<f64>()).ln() / CALLS_PER_SECOND;
-            due += Duration::from_secs_f64(pause);
-            if self.paced {
+            if let Some(pace) = self.pace {
+                due += Duration::from_secs_f64(-(1.0 - self.random.random::<f64>()).ln() / pace);
                 self.clock.sleep(due.saturating_sub(self.clock.monotonic()));
             }
             let call = Call::draw(&mut self.random);
             let started = self.clock.monotonic();
-            let done = self.carry_out(call)?;
+            PRESENT.set(Some(call));
+            let done = self.carry_out(call);
+            PRESENT.set(None);
+            let done = done?;
             if n >= warm {
                 times.note(done, self.clock.monotonic().saturating_sub(started));
             }
@@ -244,12 +271,9 @@ impl<'a> Unit<'a> {
     fn carry_out(&mut self, call: Call) -> Result<Call> {
         self.clock.work(Work::Call);
         match call {
-            Call::Open => {
-                let ino = self.find()?;
-                self.close();
-                self.open = Some((ino, 0));
-            }
-            Call::Close => self.close(),
+            Call::Open => self.open()?,
+            Call::Close if self.open.len() > 1 => self.close(),
+            Call::Close => {}
             Call::Stat => {
                 let ino = self.find()?;
                 self.fs.getattr(ino)?;
@@ -270,14 +294,15 @@ impl<'a> Unit<'a> {
             }
             Call::Unlink if self.made.len() > 1 => self.unlink()?,
             Call::Read => {
-                let Some((ino, at)) = self.open else {
-                    let ino = self.find()?;
-                    self.open = Some((ino, 0));
+                let Some(&(ino, at)) = self.open.back() else {
+                    self.open()?;
                     return Ok(Call::Open);
                 };
                 let n = self.fs.read(ino, at, &mut self.buffer[..READ])?;
                 self.clock.work(Work::Copy { bytes: n as u64 });
-                self.open = Some((ino, if n < READ { 0 } else { at + n as u64 }));
+                if let Some((_, at)) = self.open.back_mut() {
+                    *at = if n < READ { 0 } else { *at + n as u64 };
+                }
             }
             Call::Write if self.written.is_some() => {
                 let Some((ino, at)) = self.written else { return Ok(call) };
@@ -297,8 +322,18 @@ impl<'a> Unit<'a> {
         Ok(call)
     }
 
+    /// Opens a file; of many open ones the oldest is closed.
+    fn open(&mut self) -> Result<()> {
+        let ino = self.find()?;
+        self.open.push_back((ino, 0));
+        if self.open.len() > OPEN {
+            self.close();
+        }
+        Ok(())
+    }
+
     fn close(&mut self) {
-        if let Some((ino, _)) = self.open.take() {
+        if let Some((ino, _)) = self.open.pop_front() {
             self.fs.forget(ino, 1);
         }
     }

@@ -96,7 +96,7 @@ impl System {
     }
 
     /// Returns the disks that file data is striped over.
-    const fn width(self) -> u32 {
+    pub const fn width(self) -> u32 {
         match self {
             Self::Fast { disks } | Self::Logged { disks } => disks,
             Self::Multi { data, .. } => data,
@@ -236,7 +236,19 @@ impl Made {
     /// # Errors
     /// As the file system.
     pub fn open(&self, machine: &Machine) -> Result<Arc<dyn FileSystem>> {
-        let devices = machine.drives.iter().map(|drive| drive.clone() as Arc<dyn Device>).collect();
+        self.open_through(machine, |drive| drive)
+    }
+
+    /// Opens it with each disk as `wrap` returns it.
+    ///
+    /// # Errors
+    /// As the file system.
+    pub fn open_through(
+        &self,
+        machine: &Machine,
+        wrap: impl Fn(Arc<dyn Device>) -> Arc<dyn Device>,
+    ) -> Result<Arc<dyn FileSystem>> {
+        let devices = machine.drives.iter().map(|drive| wrap(drive.clone())).collect();
         self.open_on(devices, machine.clock.clone())
     }
 

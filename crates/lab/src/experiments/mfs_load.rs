@@ -19,9 +19,8 @@ const MFS: usize = SYSTEMS.len() - 1;
 /// The calls whose times are drawn.
 const DRAWN: [Call; 4] = [Call::Open, Call::Create, Call::Read, Call::Write];
 
-const FACTOR: &str = "Against as many disks the factor is not what the paper draws, which is milliseconds against load: it is large \
-    because the multi-structured file system begins so low. What grows is its one data disk's queue, where the \
-    others have four disks for data.";
+const ONE_ARM: &str = "On as many disks the fast file system has four arms for data, and the multi-structured one, as the paper set it \
+    up, has one, whose queue grows. The factor is large also because its times begin so low.";
 
 /// How much is done.
 struct Scale {
@@ -89,15 +88,16 @@ fn bounds(scale: &Scale, all: &[Vec<Served>]) -> Table {
         [at(found.first()), at(found.last())]
     };
     let [first, last] = ends(&all[MFS]);
-    for (found, (name, _)) in all.iter().zip(SYSTEMS).take(MFS) {
+    for (found, (name, system)) in all.iter().zip(SYSTEMS).take(MFS) {
         let [least, greatest] = ends(found);
         let added = (last - first) / (greatest - least);
         let factor = (last / first) / (greatest / least);
-        let ratios = [first / least, last / greatest, added];
-        let bounds = ratios.map(|ratio| Comparison::at_most(1.0, ratio).into());
-        let factor = Comparison::at_most(1.0, factor);
-        let factor = if factor.verdict() == Verdict::Held { factor } else { factor.because(FACTOR) };
-        table.row(std::iter::once(name.into()).chain(bounds).chain([factor.into()]));
+        let cells = [first / least, last / greatest, added, factor].map(|ratio| {
+            let bound = Comparison::at_most(1.0, ratio);
+            let is_missed = system.width() > 1 && bound.verdict() != Verdict::Held;
+            if is_missed { bound.because(ONE_ARM).into() } else { bound.into() }
+        });
+        table.row(std::iter::once(name.into()).chain(cells));
     }
     table.explain(format!("Loads {:?}; times of all calls together.", scale.loads));
     table
@@ -140,8 +140,8 @@ fn figures(scale: &Scale, all: &[Vec<Served>]) -> Vec<Figure> {
 
 const FINDINGS: [&str; 3] = [
     "The values of figure 8 are in a picture without numbers. Its axis ends at 60 ms; the fast file system on one disk comes to \
-     37, because names and inodes that are written at once wait behind each other, and everything that is read waits \
-     behind them. The queue of its disk is full from the third unit on.",
+     33, because names and inodes that are written at once wait behind each other, and everything that is read waits \
+     behind them. Its disk is busy all the time from the fourth unit on.",
     "A log takes the waiting out of names, but not the work out of the disk: one disk is full again some units later, with \
      data that lies all over it. While an epoch is committed that has freed space, nobody changes anything.",
     "The control disk of the multi-structured file system is read and hardly ever written here: changes are in its log, and go to \

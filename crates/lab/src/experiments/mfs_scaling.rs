@@ -140,11 +140,10 @@ fn figures(scale: &Scale, all: &[Vec<Served>]) -> Vec<Figure> {
 }
 
 const FINDINGS: [&str; 3] = [
-    "More disks help as soon as there is a queue: four and four carry seven units about as two or three of them are carried by one \
-     and one, and halve the time in which everything is made durable. That seven units are served better than one by one and \
-     one, as in the paper, is missed for every kind of call, as a unit of ours leaves these disks idle.",
-    "With seven times the memory, as seven machines would have, names and reads come nearer to the bound: a part of what is missed \
-     is that seven units share the memory of one.",
+    "More disks help as soon as there is a queue: four and four carry seven units about as one and one carry three, and halve \
+     the time in which everything is made durable. That seven units are served better than one by one and one, as in \
+     the paper, is missed for every kind of call, as a unit of ours leaves these disks idle.",
+    "With seven times the memory, as seven machines would have, it is missed by less: seven units share the memory of one.",
     "The rest is the commit: while everything is made durable, its writes are in a burst before what is read, and what changes \
      something may have to wait. The paper flushes old entries one by one whenever a call is answered from memory.",
 ];

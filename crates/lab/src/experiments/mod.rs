@@ -11,6 +11,7 @@ mod mfs_competing;
 mod mfs_large;
 mod mfs_load;
 mod mfs_scaling;
+mod mfs_workload;
 mod trace_activity;
 mod trace_cache;
 
@@ -103,6 +104,16 @@ pub const ALL: &[Experiment] = &[
         section: "\"Allocator details\"",
         stand_in: "for Sun's heavily fragmented /home: a year of synthetic use of a file system that is 85 % full",
         run: cluster_extents::run,
+    },
+    Experiment {
+        id: "mfs-workload",
+        title: "what a time-sharing system asks of its disks",
+        paper: MFS_1991,
+        section: "section 3, Tables 1 and 2, figure 2",
+        stand_in: "for the traced system: seven programs that together make as many calls as it did, whose shares are those of \
+                   Table 1 by construction, on three disks that are striped; for its name and inode caches: those of our \
+                   file system, with half of 7 MB for names and attributes",
+        run: mfs_workload::run,
     },
     Experiment {
         id: "mfs-load",
