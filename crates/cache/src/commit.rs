@@ -156,7 +156,9 @@ impl Cache {
         }
         // Most of the data is started while transactions go on, so that they are kept out only for
         // a short time.
-        self.start_delayed()?;
+        let streams = self.start_delayed()?;
+        // If the epoch frees space, they are kept out until all data is there: most lands now.
+        self.land_delayed(&streams)?;
         let gate = self.gate.write();
         let tx = Tx::new(self, None, 0, false);
         // If this fails after changing something, dropping `tx` latches the failure.

@@ -6,8 +6,20 @@ use spindle_report::render;
 
 /// Experiments that take minutes without optimisation. What they are made of repeats, and so do the
 /// quick ones.
-const SLOW: [&str; 7] =
-    ["ffs-inodes", "ffs-table2", "ffs-aging", "trace-activity", "trace-cache", "cluster-extents", "beyond"];
+const SLOW: [&str; 12] = [
+    "ffs-inodes",
+    "ffs-table2",
+    "ffs-aging",
+    "trace-activity",
+    "trace-cache",
+    "cluster-extents",
+    "mfs-workload",
+    "mfs-load",
+    "mfs-large",
+    "mfs-competing",
+    "mfs-scaling",
+    "beyond",
+];
 
 /// Promise: an experiment gives the same text, JSON and pictures to the byte when it is run again,
 /// and every figure of the paper is met within its tolerance or the outcome says why not.

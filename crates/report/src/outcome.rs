@@ -224,11 +224,44 @@ pub struct Comparison {
     pub paper: f64,
     /// Our figure.
     pub ours: f64,
-    /// Maximum distance of `ours / paper` from 1.
+    /// Maximum distance of `ours / paper` from 1; of a bound, on the wrong side.
     pub tolerance: f64,
+    /// On which side of the paper's figure ours is to be.
+    #[serde(skip_serializing_if = "Sense::is_near")]
+    pub sense: Sense,
     /// Facts that the paper leaves open, and the reason why the shape still holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// On which side of the paper's figure ours is to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sense {
+    /// Near it.
+    #[default]
+    Near,
+    /// Not below it: it is a bound.
+    AtLeast,
+    /// Not above it: it is a bound.
+    AtMost,
+}
+
+impl Sense {
+    #[allow(clippy::trivially_copy_pass_by_ref)] // serde passes references.
+    const fn is_near(&self) -> bool {
+        matches!(self, Self::Near)
+    }
+
+    /// Returns the sign that a bound is printed with; nothing for a figure that is no bound.
+    #[must_use]
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Self::Near => "",
+            Self::AtLeast => "≥",
+            Self::AtMost => "≤",
+        }
+    }
 }
 
 /// The verdict on a comparison.
@@ -246,7 +279,19 @@ impl Comparison {
     /// Returns a comparison of the paper's figure and ours with a relative tolerance.
     #[must_use]
     pub const fn new(paper: f64, ours: f64, tolerance: f64) -> Self {
-        Self { paper, ours, tolerance, note: None }
+        Self { paper, ours, tolerance, sense: Sense::Near, note: None }
+    }
+
+    /// Returns a bound that our figure must reach.
+    #[must_use]
+    pub const fn at_least(bound: f64, ours: f64) -> Self {
+        Self { paper: bound, ours, tolerance: 0.0, sense: Sense::AtLeast, note: None }
+    }
+
+    /// Returns a bound that our figure must not exceed.
+    #[must_use]
+    pub const fn at_most(bound: f64, ours: f64) -> Self {
+        Self { paper: bound, ours, tolerance: 0.0, sense: Sense::AtMost, note: None }
     }
 
     /// Adds an explanation.
@@ -266,7 +311,13 @@ impl Comparison {
     /// Returns the verdict.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        if (self.ratio() - 1.0).abs() <= self.tolerance {
+        let off = self.ratio() - 1.0;
+        let held = match self.sense {
+            Sense::Near => off.abs() <= self.tolerance,
+            Sense::AtLeast => off >= -self.tolerance,
+            Sense::AtMost => off <= self.tolerance,
+        };
+        if held {
             Verdict::Held
         } else if self.note.is_some() {
             Verdict::Explained
@@ -357,8 +408,8 @@ pub struct Series {
 mod tests {
     use super::*;
 
-    /// Promise: a comparison holds within its tolerance on both sides; a note explains a deviation
-    /// but does not make it hold.
+    /// Promise: a comparison holds within its tolerance on both sides, a bound on one; a note
+    /// explains a deviation but does not make it hold.
     #[test]
     fn verdicts() {
         assert_eq!(Comparison::new(100.0, 114.0, 0.15).verdict(), Verdict::Held);
@@ -367,6 +418,10 @@ mod tests {
         assert_eq!(Comparison::new(100.0, 84.0, 0.15).because("x").verdict(), Verdict::Explained);
         assert_eq!(Comparison::new(0.0, 0.0, 0.15).verdict(), Verdict::Held);
         assert_eq!(Comparison::new(0.0, 1.0, 0.15).verdict(), Verdict::Outside);
+        assert_eq!(Comparison::at_least(0.9, 5.0).verdict(), Verdict::Held);
+        assert_eq!(Comparison::at_least(0.9, 0.89).verdict(), Verdict::Outside);
+        assert_eq!(Comparison::at_most(0.9, 0.1).verdict(), Verdict::Held);
+        assert_eq!(Comparison::at_most(0.9, 0.91).verdict(), Verdict::Outside);
     }
 
     /// Promise: a note on a row explains its comparisons, and the counts consider it.

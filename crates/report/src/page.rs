@@ -4,7 +4,7 @@
 //! without anything fetched from elsewhere. The colours, also those of the figures, follow the
 //! reader's choice of light or dark; wide tables scroll separately; printing has its own style.
 
-use crate::outcome::{Cell, Figure, Plot, Row, Table, Verdict};
+use crate::outcome::{Cell, Figure, Plot, Row, Sense, Table, Verdict};
 use crate::render::{measured, svg};
 use crate::{Result, Section};
 use std::fmt::Write;
@@ -150,18 +150,16 @@ fn cell(row: &Row, cell: &Cell, decimals: usize) -> String {
         }
         Cell::Compared(found) => {
             let mark = if row.verdict(cell) == Some(Verdict::Held) { "" } else { "!" };
+            let paper = match found.sense {
+                Sense::Near => format!("paper {:.decimals$}", found.paper),
+                bound => format!("{} {:.decimals$}", bound.sign(), found.paper),
+            };
             let Some(note) = (mark == "!").then_some(found.note.as_ref().or(row.note.as_ref())).flatten()
             else {
-                return format!(
-                    "{:.decimals$} <small>(paper {:.decimals$}){mark}</small>",
-                    found.ours, found.paper
-                );
+                return format!("{:.decimals$} <small>({paper}){mark}</small>", found.ours);
             };
             let title = escaped(note);
-            format!(
-                "{:.decimals$} <small title=\"{title}\">(paper {:.decimals$}){mark}</small>",
-                found.ours, found.paper
-            )
+            format!("{:.decimals$} <small title=\"{title}\">({paper}){mark}</small>", found.ours)
         }
     }
 }

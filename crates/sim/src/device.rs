@@ -309,6 +309,27 @@ mod tests {
         assert_eq!(device.store().to_bytes()[8192], 7);
     }
 
+    /// Promise: a client that a simulation ends does not wait for its transfers, which never end.
+    #[test]
+    fn transfers_of_the_end_are_not_waited_for() {
+        struct Waits(Arc<DriveDevice>, Option<Ticket>);
+        impl Drop for Waits {
+            fn drop(&mut self) {
+                let waited = self.1.take().map(|ticket| self.0.wait(ticket));
+                assert!(waited.is_some_and(|waited| waited.is_err()));
+            }
+        }
+        let (simulation, clock, device) = drive("eagle", "vax-11-780");
+        simulation.spawn_background("late", move || {
+            let buf = AlignedBuf::zeroed(65_536);
+            let ticket = device.submit(Request { op: Op::Write, offset: 0, buf }).unwrap();
+            let _waits = Waits(device, Some(ticket));
+            clock.sleep(std::time::Duration::from_secs(1));
+        });
+        let ends = simulation.clone();
+        simulation.run_client(move || ends.core().pass_time(Time::from_ms_f64(3.0)));
+    }
+
     /// Promise: several clients' transfers are queued and sorted, each gets its own bytes, and the
     /// run repeats exactly.
     #[test]

@@ -73,11 +73,15 @@ impl Core {
     }
 
     /// Waits until `done` returns true; the code that makes it true wakes `key`. Outside the
-    /// clients events happen until then.
+    /// clients events happen until then. In a client that unwinds because the simulation is over
+    /// it returns at once.
     pub(crate) fn wait_until(&self, key: usize, done: impl Fn() -> bool) {
         if CLIENT.get().is_some() {
             while !done() {
                 self.wait(key, None);
+                if self.over.load(Ordering::SeqCst) {
+                    return;
+                }
             }
         } else {
             self.drive(Time(u64::MAX), done);

@@ -26,8 +26,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "spindle-lab",
         &[
-            "spindle", "clock", "ondisk", "device", "cache", "vfs", "ffs", "v7", "sim", "report", "trace",
-            "analyze", "cachesim", "synth",
+            "spindle", "clock", "ondisk", "device", "cache", "vfs", "ffs", "mfs", "v7", "sim", "report",
+            "trace", "analyze", "cachesim", "synth",
         ],
     ),
     ("spindle", &["clock", "device", "cache", "vfs", "tree", "ffs", "mfs", "v7"]),

@@ -292,9 +292,10 @@ impl Ffs {
         match request.content {
             Content::Data(stream) => {
                 let space = (self.layout().byte(now_at), need);
-                let written = request.written.start.clamp(from, to)..request.written.end.clamp(from, to);
-                self.zero(tx, stream, request.lbn, space, from..written.start.max(from))?;
-                self.zero(tx, stream, request.lbn, space, written.end.max(from)..to)?;
+                // All of it, and before the data, so that nothing has to be read around it.
+                if request.written.start > from || request.written.end < to {
+                    self.zero(tx, stream, request.lbn, space, from..to)?;
+                }
             }
             Content::Directory => {
                 let byte = self.layout().byte(now_at);
@@ -325,7 +326,8 @@ impl Ffs {
                 let bytes = self.read_space(stream, space(from, have))?;
                 tx.move_data_back_on_rollback(stream, space(from, have), bytes.clone());
                 self.volume.cache.discard(stream, lbn..lbn + 1)?;
-                self.volume.cache.write(stream, tx, space(to, need), &bytes)?;
+                // Only what was moved: the rest would be read around it, and is written next.
+                self.volume.cache.write(stream, tx, space(to, have), &bytes)?;
             }
             Content::Directory => {
                 let bytes = self.volume.cache.get(from, have, None)?.read().to_vec();

@@ -69,3 +69,6 @@ impl Run {
         u32::try_from(self.cluster_bytes / 8192).unwrap_or(1)
     }
 }
+
+/// Buffers of a Unisys 7000/51 with 64 MB in bytes (Muller and Pasquale 1991, section 3).
+pub const TAHOE_BUFFERS: usize = 7 << 20;

@@ -1,4 +1,4 @@
-//! A host and a disk of the past, in virtual time.
+//! A host and its disks of the past, in virtual time.
 
 use crate::Result;
 use spindle_clock::Work;
@@ -10,14 +10,16 @@ use spindle_sim::{Discipline, DriveDevice, HostClock, Simulation, Time};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A host with a disk.
+/// A host with one disk or several equal ones, each with a controller of its own.
 #[derive(Clone)]
 pub struct Machine {
     simulation: Simulation,
     /// The host's time and processor.
     pub clock: Arc<HostClock>,
-    /// The disk.
+    /// The first disk.
     pub drive: Arc<DriveDevice>,
+    /// All disks.
+    pub drives: Vec<Arc<DriveDevice>>,
     /// Processor time of the page daemon in nanoseconds.
     daemon: Arc<AtomicU64>,
 }
@@ -29,8 +31,23 @@ impl Machine {
     /// # Errors
     /// When there is no such preset.
     pub fn new(host: &str, disk: &str, store: Arc<MemoryDevice>) -> Result<Self> {
+        Self::with_disks(host, disk, Discipline::Disksort, vec![store])
+    }
+
+    /// Returns the same with a disk for each of `stores`, as large as that, and this order in their
+    /// queues.
+    ///
+    /// # Errors
+    /// When there is no such preset, or no disk.
+    pub fn with_disks(
+        host: &str,
+        disk: &str,
+        discipline: Discipline,
+        stores: Vec<Arc<MemoryDevice>>,
+    ) -> Result<Self> {
         let library = Library::built_in()?;
-        let (host, disk) = (Host::new(library.host(host)?)?, Disk::new(library.disk(disk)?)?);
+        let host = Host::new(library.host(host)?)?;
+        let disk = Disk::new(library.disk(disk)?)?;
         let simulation = Simulation::new();
         let daemon = Arc::new(AtomicU64::new(0));
         let counted = daemon.clone();
@@ -42,8 +59,11 @@ impl Machine {
             cost
         };
         let clock = Arc::new(HostClock::new(&simulation, price));
-        let drive = DriveDevice::over(&simulation, &clock, disk, Discipline::Disksort, store);
-        Ok(Self { simulation, clock, drive: Arc::new(drive), daemon })
+        let drive = |store| Arc::new(DriveDevice::over(&simulation, &clock, disk.clone(), discipline, store));
+        let drives: Vec<_> = stores.into_iter().map(drive).collect();
+        let none = || crate::Error::Contradiction("a machine without disks".into());
+        let drive = drives.first().ok_or_else(none)?.clone();
+        Ok(Self { simulation, clock, drive, drives, daemon })
     }
 
     /// Runs a program on it until it ends, and returns its result.

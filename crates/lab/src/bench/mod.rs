@@ -4,9 +4,12 @@
 pub mod ageing;
 pub mod best;
 pub mod era;
+pub mod load;
 pub mod machine;
 pub mod media;
 pub mod process;
+pub mod service;
+pub mod storage;
 pub mod storm;
 pub mod streaming;
 pub mod subject;

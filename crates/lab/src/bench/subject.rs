@@ -42,6 +42,9 @@ impl Disk {
     /// The IBM 0661-467, taken for the 400 MB drive of the 1991 paper; its cylinders are worked out
     /// from its capacity.
     pub const IBM_0661: Self = Self { rpm: 4316, sectors: 48, tracks: 14, cylinders: 1199 };
+    /// The Fujitsu M2361A of the paper on the multi-structured file system (4.3BSD-Tahoe's
+    /// disktab).
+    pub const SUPER_EAGLE: Self = Self { rpm: 3600, sectors: 64, tracks: 20, cylinders: 842 };
 
     /// Returns all of it, in bytes.
     pub const fn bytes(&self) -> u64 {

@@ -7,6 +7,11 @@ mod ffs_aging;
 mod ffs_inodes;
 mod ffs_table1;
 mod ffs_table2;
+mod mfs_competing;
+mod mfs_large;
+mod mfs_load;
+mod mfs_scaling;
+mod mfs_workload;
 mod trace_activity;
 mod trace_cache;
 
@@ -16,6 +21,8 @@ const FFS_1984: &str = "McKusick, Joy, Leffler and Fabry, \"A Fast File System f
 const TRACE_1985: &str =
     "Ousterhout and others, \"A Trace-Driven Analysis of the UNIX 4.2 BSD File System\", 1985";
 const CLUSTERING_1991: &str = "McVoy and Kleiman, \"Extent-like Performance from a UNIX File System\", 1991";
+const MFS_1991: &str =
+    "Muller and Pasquale, \"A High Performance Multi-Structured File System Design\", 1991";
 
 /// In the order of the papers.
 pub const ALL: &[Experiment] = &[
@@ -97,6 +104,55 @@ pub const ALL: &[Experiment] = &[
         section: "\"Allocator details\"",
         stand_in: "for Sun's heavily fragmented /home: a year of synthetic use of a file system that is 85 % full",
         run: cluster_extents::run,
+    },
+    Experiment {
+        id: "mfs-workload",
+        title: "what a time-sharing system asks of its disks",
+        paper: MFS_1991,
+        section: "section 3, Tables 1 and 2, figure 2",
+        stand_in: "for the traced system: seven programs that together make as many calls as it did, whose shares are those of \
+                   Table 1 by construction, on three disks that are striped; for its name and inode caches: those of our \
+                   file system, with half of 7 MB for names and attributes",
+        run: mfs_workload::run,
+    },
+    Experiment {
+        id: "mfs-load",
+        title: "service times of calls against load",
+        paper: MFS_1991,
+        section: "section 5.1, figure 8",
+        stand_in: "for the traces: programs of ours whose calls have the shares of Table 1 and the sizes of Table 2, at random \
+                   moments, 42 in a second, of which the control calls are divided by guess; for its disks, of which only \
+                   the kind is stated: parts of a Super Eagle for the small ones; for the host: a guess at what a machine \
+                   of six MIPS takes",
+        run: mfs_load::run,
+    },
+    Experiment {
+        id: "mfs-large",
+        title: "a large file in large requests, by the number of data disks",
+        paper: MFS_1991,
+        section: "section 5.2, figure 9",
+        stand_in: "for the small disks of log and control storage, which are not named: parts of the same disk; for its memory: \
+                   16 MB for files, a part of the 30 to 50 that were free; for the programs that make the requests: one that \
+                   writes a new file, reads it, and visits each megabyte of it once in a shuffled order",
+        run: mfs_large::run,
+    },
+    Experiment {
+        id: "mfs-competing",
+        title: "reading a large file beside other programs",
+        paper: MFS_1991,
+        section: "section 5.3, figure 10",
+        stand_in: "for the traces of the loads: programs of ours whose calls have the shares of Table 1, made one after the other; for \
+                   the request of 1 MB that competes: a file of 50 MB, read in order; for the order in the queues of the \
+                   simulated disks, which is not stated: that of arrival; for disks and host: as in mfs-load",
+        run: mfs_competing::run,
+    },
+    Experiment {
+        id: "mfs-scaling",
+        title: "service times of calls by the number of disks",
+        paper: MFS_1991,
+        section: "section 5.4, figure 11",
+        stand_in: "for traces, disks and host: as in mfs-load; each set has two more disks for its log",
+        run: mfs_scaling::run,
     },
     Experiment {
         id: "beyond",

@@ -148,14 +148,16 @@ impl Mfs {
             self.volume.cache.write(stream, tx, space, bytes)
         };
         let stop = offset + part.len() as u64;
-        if run.fresh && offset > start {
-            write(start, &vec![0; index(offset - start)])?;
-        }
-        if run.fresh && stop < end {
-            // In the block of the last byte the zeros come first, so that nothing has to be read.
-            let block = stop / self.bsize() * self.bsize();
-            let from = if block > offset { block } else { stop };
-            write(from, &vec![0; index(end - from)])?;
+        if run.fresh {
+            // Whole blocks, and before the data, so that nothing has to be read around it.
+            let zeros = |from: u64, to: u64| {
+                if from < to { write(from, &vec![0; index(to - from)]) } else { Ok(()) }
+            };
+            let before = if offset > start { offset.next_multiple_of(self.bsize()).min(end) } else { start };
+            zeros(start, before)?;
+            if stop < end {
+                zeros(before.max(stop / self.bsize() * self.bsize()), end)?;
+            }
         }
         if part.is_empty() { Ok(()) } else { Ok(write(offset, part)?) }
     }

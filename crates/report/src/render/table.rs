@@ -96,7 +96,8 @@ fn line<'a>(table: &'a Table, row: &'a Row, notes: &mut Vec<&'a str>) -> Line {
                     ratio.push('!');
                 }
                 ratio.push_str(&found.note.as_deref().map(&mut mark).unwrap_or_default());
-                vec![digits(found.paper, column), digits(found.ours, column), ratio]
+                let paper = format!("{}{}", found.sense.sign(), digits(found.paper, column));
+                vec![paper, digits(found.ours, column), ratio]
             }
         };
         if cells.is_empty() {
@@ -195,14 +196,15 @@ mod tests {
     use super::*;
     use crate::outcome::Comparison;
 
-    /// Promise: columns are aligned, comparisons show paper, ours and ratio, and deviations are
-    /// marked and explained once.
+    /// Promise: columns are aligned, comparisons show paper or bound, ours and ratio, and
+    /// deviations are marked and explained once.
     #[test]
     fn columns_are_aligned() {
         let mut found = Table::new("Rates", [Column::new("system", 0), Column::new("KB/s", 0)]);
         found.row(["old".into(), Comparison::new(29.0, 30.0, 0.15).into()]);
         found.row(["new".into(), Comparison::new(466.0, 300.0, 0.15).into()]).explain("the bus");
         found.row(["newer".into(), Comparison::new(466.0, 300.0, 0.15).because("the bus").into()]);
+        found.row(["best".into(), Comparison::at_least(300.0, 466.0).into()]);
         found.row(["ours".into(), 7.0.into()]);
         let text = table(&found);
         let expected = "\
@@ -214,6 +216,7 @@ system            KB/s
 old         29    30  1.03
 new [1]    466   300  0.64!
 newer      466   300  0.64! [1]
+best      ≥300   466  1.55
 ours               7
 [1] the bus
 ";
