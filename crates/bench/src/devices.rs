@@ -2,9 +2,9 @@
 //! file system, without and with copies, beside its fast file system with a log on one device,
 //! ext4 with its journal on another device, and btrfs with two copies of everything.
 //!
-//! Each has loop devices of its own, all over files of one disk: so this shows what the devices cost
-//! in requests and barriers, not what unlike or independent disks gain. They take turns row by row;
-//! who begins moves on with each round.
+//! Each has loop devices of its own, all over files of one disk: so this shows what the devices
+//! cost in requests and barriers, not what unlike or independent disks gain. They take turns row by
+//! row; who begins moves on with each round.
 //!
 //! - *sqlite*: one row a transaction, with the default journal and with a write-ahead log, both
 //!   with `synchronous=FULL`;
