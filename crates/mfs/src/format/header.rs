@@ -4,6 +4,7 @@
 //! A storage map that does not fit into the header goes on in overflow headers, a chain in which
 //! each holds the following extents.
 
+use super::attributes::is_attributes;
 use super::checksum::{is_sealed, seal};
 use super::extent::{EXTENT_BYTES, Extent, Extents};
 use super::layout::{ControlBlock, DataBlock, HEADER_BYTES, Layout, index};
@@ -56,6 +57,8 @@ structure! {
         96 overflow: u64,
         /// Of a directory: the directory that names it.
         104 parent: u64,
+        /// The first attribute header, or 0.
+        112 attributes: u64,
     }
 }
 
@@ -120,6 +123,8 @@ pub struct Header {
     pub contents: Contents,
     /// The overflow headers, in order.
     pub overflow: Vec<u64>,
+    /// The first attribute header.
+    pub attributes: Option<u64>,
 }
 
 /// What an overflow header holds.
@@ -146,6 +151,7 @@ impl Header {
             parent: 0,
             contents: Contents::Immediate(Vec::new()),
             overflow: Vec::new(),
+            attributes: None,
         }
     }
 
@@ -209,7 +215,7 @@ impl Header {
         if disk.magic == 0 {
             return Ok(Self::free(disk.generation));
         }
-        if disk.magic == OVERFLOW_MAGIC {
+        if is_overflow(bytes) || is_attributes(bytes) {
             // A name cannot lead here; the number of a former file may.
             return Ok(Self::free(0));
         }
@@ -291,6 +297,7 @@ impl Header {
             parent: disk.parent,
             contents,
             overflow: chain,
+            attributes: (disk.attributes != 0).then_some(disk.attributes),
         })
     }
 
@@ -383,6 +390,7 @@ impl Header {
             ino,
             overflow: self.overflow.first().copied().unwrap_or(0),
             parent: self.parent,
+            attributes: self.attributes.unwrap_or(0),
         };
         disk.encode(bytes, Endian::Little);
         seal(&mut bytes[..HEADER_BYTES], CHECKSUM);
@@ -422,7 +430,7 @@ impl Overflow {
     }
 }
 
-/// Returns true if a header is in use, by a file or as an overflow header.
+/// Returns true if a header is in use, by a file or as an overflow or attribute header.
 #[must_use]
 pub fn is_used(bytes: &[u8]) -> bool {
     bytes[..2] != [0, 0]
@@ -439,8 +447,8 @@ pub fn is_overflow(bytes: &[u8]) -> bool {
 #[must_use]
 pub fn is_whole(bytes: &[u8], ino: u64) -> bool {
     let disk = DiskHeader::decode(bytes, Endian::Little);
-    let ours = disk.magic == OVERFLOW_MAGIC || disk.magic == HEADER_MAGIC && disk.ino == ino;
-    ours && is_sealed(&bytes[..HEADER_BYTES], CHECKSUM)
+    let part = is_overflow(bytes) || is_attributes(bytes);
+    (part || disk.magic == HEADER_MAGIC && disk.ino == ino) && is_sealed(&bytes[..HEADER_BYTES], CHECKSUM)
 }
 
 /// Returns the number of files that a free header had before.

@@ -1,5 +1,6 @@
 //! Structures on disk, all little-endian, and where they are.
 
+pub mod attributes;
 pub(crate) mod checksum;
 pub mod cylinder;
 pub mod extent;

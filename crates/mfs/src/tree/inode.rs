@@ -1,11 +1,13 @@
 //! The headers of files, for the operations that all file systems share ([`spindle_tree`]).
 
 use super::mount::Mfs;
+use crate::format::attributes::Attributes;
 use crate::format::extent::Extents;
 use crate::format::header::{Contents, Header, NameMap};
 use crate::format::layout::ROOT_INO;
 use crate::format::node::{Entry, NAME_MAX};
 use crate::tree::names::{DOT_DOT, EntryKey};
+use crate::volume::attributes::bytes_for_attributes;
 use crate::volume::headers::bytes_for;
 use crate::volume::tx::{OPERATION_BYTES, Tx};
 use spindle_cache::{Restore, Stream};
@@ -176,7 +178,9 @@ impl Tree for Mfs {
                 self.volume.store(tx, inode.ino, &state.di)
             })?;
         }
-        self.volume.transact(OPERATION_BYTES, &mut *state, |tx, state| {
+        let chain = self.volume.read_attributes(inode.ino, &state.di)?;
+        let bytes = bytes_for_attributes(&chain, 0);
+        self.volume.transact(bytes, &mut *state, |tx, state| {
             let generation = state.di.generation.wrapping_add(1);
             if let Contents::Names(NameMap { root: Some(root), .. }) = state.di.contents {
                 return Err(Error::corrupt(
@@ -186,6 +190,8 @@ impl Tree for Mfs {
             }
             state.di.contents = Contents::Extents(Extents::default());
             self.volume.fit_overflow(tx, inode.ino, &mut state.di)?;
+            let none = Attributes::default();
+            self.volume.write_attributes(tx, (inode.ino, &mut state.di), chain, &none)?;
             self.volume.note_orphan(tx, inode.ino, -1)?;
             state.di = Header::free(generation);
             self.volume.give_up_header(tx, inode.ino, generation)

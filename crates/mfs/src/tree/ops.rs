@@ -42,7 +42,7 @@ impl FileSystem for Mfs {
             symlink_max: SYMLINK_MAX,
             link_max: self.link_max().into(),
             file_size_max: self.layout().file_size_max(),
-            xattrs: false,
+            xattrs: true,
             time_granularity_ns: 1,
             time_range: (i64::MIN, i64::MAX),
             birthtime: true,
@@ -232,27 +232,22 @@ impl FileSystem for Mfs {
         self.sync_all()
     }
 
-    fn getxattr(&self, _ino: Ino, _name: &[u8]) -> Result<Vec<u8>> {
-        Err(Error::NotSupported)
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        self.volume.note(self.attribute(ino, name))
     }
 
-    fn setxattr(
-        &self,
-        _ino: Ino,
-        _name: &[u8],
-        _value: &[u8],
-        _mode: XattrMode,
-        _by: Privilege,
-    ) -> Result<()> {
-        Err(Error::NotSupported)
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode, _by: Privilege) -> Result<()> {
+        let result = self.changing(|| self.change_attribute(ino, name, Some((value, mode))));
+        self.volume.note(result)
     }
 
-    fn listxattr(&self, _ino: Ino) -> Result<Vec<Vec<u8>>> {
-        Err(Error::NotSupported)
+    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        self.volume.note(self.attribute_names(ino))
     }
 
-    fn removexattr(&self, _ino: Ino, _name: &[u8]) -> Result<()> {
-        Err(Error::NotSupported)
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        let result = self.changing(|| self.change_attribute(ino, name, None));
+        self.volume.note(result)
     }
 
     fn unmount(&self) -> Result<()> {

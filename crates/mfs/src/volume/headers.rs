@@ -28,7 +28,7 @@ impl Volume {
         })
     }
 
-    fn header_bytes(&self, ino: u64) -> Result<Vec<u8>> {
+    pub(super) fn header_bytes(&self, ino: u64) -> Result<Vec<u8>> {
         let (cylinder, slot) = self.layout.header_place(ino).ok_or(Error::Stale)?;
         let (at, within) = self.layout.header_at(ino).ok_or(Error::Stale)?;
         if !self.holds_headers(cylinder) {
@@ -82,7 +82,7 @@ impl Volume {
         Ok(())
     }
 
-    fn put_header(&self, tx: &Tx<'_>, ino: u64, encode: impl FnOnce(&mut [u8])) -> Result<()> {
+    pub(super) fn put_header(&self, tx: &Tx<'_>, ino: u64, encode: impl FnOnce(&mut [u8])) -> Result<()> {
         let (at, within) = self.layout.header_at(ino).ok_or(Error::Stale)?;
         let buffer = self.block(at)?;
         let mut bytes = [0; HEADER_BYTES];

@@ -5,10 +5,11 @@ use crate::format::extent::{Extent, Extents};
 use crate::format::header::{Contents, Header, NameMap, generation_of};
 use crate::format::layout::{DataBlock, ROOT_INO};
 use spindle_vfs::{FileKind, Result};
+use std::collections::BTreeSet;
 
 impl Round<'_> {
-    /// Gives files whose extents are damaged or belong to others too extents of their own, and
-    /// clears the headers that are no file's.
+    /// Gives files whose extents are damaged or belong to others too extents of their own, drops
+    /// damaged attributes, and clears the headers that are no file's.
     pub(super) fn headers(&mut self) -> Result<bool> {
         let mut changed = false;
         let mut overlaps = std::mem::take(&mut self.checker.overlaps);
@@ -16,13 +17,21 @@ impl Round<'_> {
         for (&ino, _) in self.checker.salvaged.iter().filter(|(_, header)| data(header)) {
             overlaps.entry(ino).or_default();
         }
+        let written: BTreeSet<u64> = overlaps.keys().chain(self.checker.salvaged.keys()).copied().collect();
         for (ino, parts) in overlaps {
             if !self.checker.orphans.contains(&ino) {
                 changed |= self.separate(ino, &parts)?;
             }
         }
+        // What has a damaged map besides gets its header from those who put that right.
+        let rest = self.checker.bad_attributes.iter().filter(|ino| !written.contains(ino));
+        for ino in rest.copied().collect::<Vec<_>>() {
+            if let Some(header) = self.header_of(ino)? {
+                changed |= self.image.put_header(&self.checker, ino, &header)?;
+            }
+        }
         let checker = &self.checker;
-        let cleared = checker.damaged.iter().chain(&checker.strays).chain(&checker.orphans);
+        let cleared = checker.damaged.iter().chain(checker.strays.keys()).chain(&checker.orphans);
         for ino in cleared.copied().collect::<Vec<_>>() {
             let generation = generation_of(&self.checker.header_bytes(ino)?).wrapping_add(1);
             changed |= self.image.put_header(&self.checker, ino, &Header::free(generation))?;
@@ -30,13 +39,19 @@ impl Round<'_> {
         Ok(changed)
     }
 
-    /// Reads the header of a file that is not damaged, or as far as it can be read.
+    /// Reads the header of a file that is not damaged, or as far as it can be read; without its
+    /// attributes, if those are damaged.
     pub(super) fn header_of(&mut self, ino: u64) -> Result<Option<Header>> {
-        if let Some(header) = self.checker.salvaged.get(&ino) {
-            return Ok(Some(header.clone()));
+        let mut header = if let Some(header) = self.checker.salvaged.get(&ino) {
+            Some(header.clone())
+        } else {
+            let bytes = self.checker.header_bytes(ino)?;
+            self.checker.decode_header(ino, &bytes)?.ok().filter(|header| header.mode != 0)
+        };
+        if let Some(header) = header.as_mut().filter(|_| self.checker.bad_attributes.contains(&ino)) {
+            header.attributes = None;
         }
-        let bytes = self.checker.header_bytes(ino)?;
-        Ok(self.checker.decode_header(ino, &bytes)?.ok().filter(|header| header.mode != 0))
+        Ok(header)
     }
 
     /// Gives a file copies of `parts` of it, in order, whose blocks belong to other files. Where
