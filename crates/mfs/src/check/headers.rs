@@ -9,8 +9,9 @@ use super::{Checker, File};
 use crate::format::attributes::{Chain, Piece, is_attributes};
 use crate::format::cylinder::Kind;
 use crate::format::extent::Extent;
-use crate::format::header::{Contents, Header, NameMap, Overflow, is_overflow, is_used};
+use crate::format::header::{Contents, Header, NameMap, is_used};
 use crate::format::layout::{HEADER_BYTES, Layout, ROOT_INO, index};
+use crate::format::overflow::{Overflow, is_overflow};
 use spindle_vfs::{Error, FileKind, Result};
 
 /// What was met on the way through the headers that a file leads to.
@@ -208,7 +209,7 @@ impl Checker {
             self.damaged_header(ino, "ROOT INODE NOT DIRECTORY".into());
             return Ok(());
         }
-        self.parts.extend(&header.overflow);
+        self.parts.extend(header.overflow.iter().map(|part| part.at));
         self.usage.overflow_headers += header.overflow.len() as u64;
         self.attributes(ino, &header)?;
         for extent in header.extents() {

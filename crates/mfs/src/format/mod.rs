@@ -9,3 +9,4 @@ pub mod label;
 pub mod layout;
 pub mod map_page;
 pub mod node;
+pub mod overflow;

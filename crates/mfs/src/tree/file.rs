@@ -119,14 +119,14 @@ impl Mfs {
         if let Some(at) = at {
             return Ok(Some(Run { lbn, at, blocks: blocks.min(wanted), fresh: false }));
         }
-        if tx.room() < EXTENT_ROOM + di.overflow.len() * 1024 {
+        if tx.room() < EXTENT_ROOM {
             return Ok(None);
         }
         let goal = di.extents_mut().goal(lbn);
         let (start, len) = self.volume.alloc_data(tx, goal, wanted.min(blocks))?;
         di.extents_mut().insert(Extent { lbn, start, len });
         tx.forget_data_on_rollback(file.1, lbn..lbn + len);
-        self.volume.fit_overflow(tx, file.0, di)?;
+        self.volume.store_overflow(tx, file.0, di)?;
         Ok(Some(Run { lbn, at: DataBlock(start), blocks: len, fresh: true }))
     }
 

@@ -2,13 +2,11 @@
 
 use super::mount::Mfs;
 use crate::format::attributes::Attributes;
-use crate::format::extent::Extents;
 use crate::format::header::{Contents, Header, NameMap};
 use crate::format::layout::ROOT_INO;
 use crate::format::node::{Entry, NAME_MAX};
 use crate::tree::names::{DOT_DOT, EntryKey};
 use crate::volume::attributes::bytes_for_attributes;
-use crate::volume::headers::bytes_for;
 use crate::volume::tx::{OPERATION_BYTES, Tx};
 use spindle_cache::{Restore, Stream};
 use spindle_clock::Timestamp;
@@ -173,7 +171,7 @@ impl Tree for Mfs {
             return Ok(());
         }
         while !state.di.extents().is_empty() {
-            self.volume.transact(bytes_for(&state.di), &mut *state, |tx, state| {
+            self.volume.transact(OPERATION_BYTES, &mut *state, |tx, state| {
                 self.shrink_some(tx, inode, &mut state.di, 0)?;
                 self.volume.store(tx, inode.ino, &state.di)
             })?;
@@ -188,8 +186,6 @@ impl Tree for Mfs {
                     "names",
                 ));
             }
-            state.di.contents = Contents::Extents(Extents::default());
-            self.volume.fit_overflow(tx, inode.ino, &mut state.di)?;
             let none = Attributes::default();
             self.volume.write_attributes(tx, (inode.ino, &mut state.di), chain, &none)?;
             self.volume.note_orphan(tx, inode.ino, -1)?;

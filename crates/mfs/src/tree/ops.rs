@@ -11,7 +11,6 @@ use crate::tree::attr::check_regular;
 use crate::tree::inode::{Inode, SYMLINK_MAX, State};
 use crate::tree::mount::Mfs;
 use crate::tree::names::{DOT, DOT_DOT};
-use crate::volume::headers::bytes_for;
 use crate::volume::tx::OPERATION_BYTES;
 use spindle_clock::RwLockWriteGuard;
 use spindle_tree::{Operations, Tree};
@@ -208,7 +207,7 @@ impl FileSystem for Mfs {
         self.changing(|| {
             let inode = self.iget_ino(ino)?;
             let mut state = write_regular(&inode)?;
-            let bytes = (self.volume.log_limit() / 4).max(bytes_for(&state.di));
+            let bytes = (self.volume.log_limit() / 4).max(OPERATION_BYTES);
             self.volume.transact(bytes, &mut *state, |tx, state| {
                 self.volume.note(self.fallocate_file(tx, &inode, &mut state.di, mode, offset..end))?;
                 self.note_modified(&mut state.di);
@@ -266,8 +265,7 @@ impl Mfs {
                 if data.is_empty() {
                     return Ok(0);
                 }
-                let bytes = bytes_for(&state.di).max(OPERATION_BYTES);
-                self.volume.transact(bytes, &mut *state, |tx, state| {
+                self.volume.transact(OPERATION_BYTES, &mut *state, |tx, state| {
                     let file = (inode.ino, &inode.stream);
                     let at = offset.checked_add(done as u64).ok_or(Error::TooBig)?;
                     let written = self.write_file(tx, file, &mut state.di, at, &data[done..]);

@@ -17,7 +17,7 @@ impl Mfs {
         for gone in extents.remove(range) {
             self.volume.give_up_data(tx, gone.start, gone.len)?;
         }
-        self.volume.fit_overflow(tx, inode.ino, di)
+        self.volume.store_overflow(tx, inode.ino, di)
     }
 
     /// Truncates a file to `size` bytes, from its end, as far as the transaction has room. Returns
@@ -31,7 +31,7 @@ impl Mfs {
         }
         let keep = size.div_ceil(self.bsize());
         while let Some(last) = di.extents().last().copied().filter(|last| last.end() > keep) {
-            if tx.room() < EXTENT_ROOM + di.overflow.len() * 1024 {
+            if tx.room() < EXTENT_ROOM {
                 di.size = di.size.min(last.end() * self.bsize());
                 return Ok(false);
             }

@@ -2,8 +2,9 @@
 
 use super::Round;
 use crate::format::extent::{Extent, Extents};
-use crate::format::header::{Contents, Header, NameMap, generation_of};
+use crate::format::header::{Contents, HEADER_EXTENTS, Header, NameMap, generation_of};
 use crate::format::layout::{DataBlock, ROOT_INO};
+use crate::format::overflow::{self, Part};
 use spindle_vfs::{FileKind, Result};
 use std::collections::BTreeSet;
 
@@ -78,15 +79,21 @@ impl Round<'_> {
         let extents =
             Extents::new(extents.0, self.checker.layout.data_blocks(), &format!("file header {ino}"))?;
         header.contents = Contents::Extents(extents);
-        let Some(overflow) = self.take_headers(header.overflow_needed())? else { return Ok(self.is_full()) };
-        header.overflow = overflow;
+        let count = header.extents().len().saturating_sub(HEADER_EXTENTS);
+        let lens = overflow::packed(count);
+        let Some(headers) = self.take_headers(lens.len())? else { return Ok(self.is_full()) };
+        header.overflow = headers.into_iter().zip(lens).map(|(at, len)| Part { at, len }).collect();
         let layout = self.checker.layout.clone();
         let byte = |block| layout.data_byte(DataBlock(block));
         for (from, to, len) in copies {
             self.image.copy(byte(from)..byte(from + len), byte(to));
         }
-        for (n, &at) in header.overflow.iter().enumerate() {
-            self.image.put_slot(&self.checker, at, |bytes| header.encode_overflow(bytes, ino, n))?;
+        let mut rest = &header.extents()[header.extents().len() - count..];
+        for (n, part) in header.overflow.iter().enumerate() {
+            let (here, more) = rest.split_at(part.len);
+            let next = header.overflow.get(n + 1).map(|part| part.at);
+            self.image.put_slot(&self.checker, part.at, |bytes| overflow::encode(bytes, ino, here, next))?;
+            rest = more;
         }
         self.image.put_header(&self.checker, ino, &header)
     }
