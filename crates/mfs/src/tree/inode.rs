@@ -113,7 +113,7 @@ impl Tree for Mfs {
         touched: R,
         change: impl FnOnce(&Tx<'_>, &mut R) -> Result<V>,
     ) -> Result<V> {
-        self.volume.transact(OPERATION_BYTES, touched, change)
+        self.volume.transact(self.volume.name_bytes(), touched, change)
     }
 
     fn read_inode(&self, ino: u64) -> Result<Header> {

@@ -55,14 +55,14 @@ impl FileSystem for Mfs {
 
     fn statfs(&self) -> Result<FsStat> {
         let free = self.volume.free_data_blocks();
-        let (ffree, files) = self.volume.header_counts();
+        let (ffree, used) = self.volume.header_counts();
         Ok(FsStat {
             bsize: self.layout().parameters.data_block_bytes,
             frsize: self.layout().parameters.data_block_bytes,
             blocks: self.layout().data_blocks(),
             bfree: free,
             bavail: free,
-            files,
+            files: ffree + used,
             ffree,
             name_max: u32::try_from(NAME_MAX).unwrap_or(0),
         })
