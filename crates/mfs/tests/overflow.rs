@@ -103,6 +103,15 @@ fn a_change_of_one_extent_logs_few_headers() {
         assert_eq!(fs.read(ino, lbn * BLOCK, &mut bytes).unwrap(), 512);
         assert!(bytes.iter().all(|&byte| byte == expected), "block {lbn}");
     }
+    // A hole over all of them but the first and a part of the last.
+    let size = fs.getattr(ino).unwrap().size;
+    fs.fallocate(ino, FallocateMode::PunchHole, BLOCK, size - BLOCK - 100, BY).unwrap();
+    let mut bytes = vec![0; usize::try_from(size).unwrap()];
+    assert_eq!(fs.read(ino, 0, &mut bytes).unwrap(), bytes.len());
+    let kept = |at: usize| at < 512 || at >= bytes.len() - 100;
+    assert!(bytes.iter().enumerate().all(|(at, &byte)| byte == if kept(at) { 7 } else { 0 }));
+    fs.unmount().unwrap();
+    assert_eq!(self::usage(&devices, "after the hole").overflow_headers, 0);
 }
 
 /// Promise: a file is whole after each extent that it gets at its end, and loses there.

@@ -243,7 +243,8 @@ impl Mfs {
         Ok(())
     }
 
-    /// Allocates, zeroes or frees a range. The caller stores the header.
+    /// Allocates, zeroes or frees a range. Returns true if nothing is left to be done, which
+    /// another transaction can do. The caller stores the header.
     pub(crate) fn fallocate_file(
         &self,
         tx: &Tx<'_>,
@@ -251,7 +252,7 @@ impl Mfs {
         di: &mut Header,
         mode: FallocateMode,
         range: Range<u64>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let file = (inode.ino, &inode.stream);
         let stored = range.start..range.end.min(di.size).max(range.start);
         match mode {
@@ -260,13 +261,14 @@ impl Mfs {
                     if !stored.is_empty() {
                         bytes[index(stored.start)..index(stored.end)].fill(0);
                     }
-                    return Ok(());
+                    return Ok(true);
                 }
-                self.punch(tx, inode, di, range)
+                return self.punch_some(tx, inode, di, range);
             }
-            FallocateMode::Allocate { keep_size } => self.fill(tx, file, di, range, keep_size, false),
-            FallocateMode::ZeroRange { keep_size } => self.fill(tx, file, di, range, keep_size, true),
+            FallocateMode::Allocate { keep_size } => self.fill(tx, file, di, range, keep_size, false)?,
+            FallocateMode::ZeroRange { keep_size } => self.fill(tx, file, di, range, keep_size, true)?,
         }
+        Ok(true)
     }
 
     /// Allocates every missing block of a range, filled with zeros, and zeroes the others if

@@ -208,11 +208,15 @@ impl FileSystem for Mfs {
             let inode = self.iget_ino(ino)?;
             let mut state = write_regular(&inode)?;
             let bytes = (self.volume.log_limit() / 4).max(OPERATION_BYTES);
-            self.volume.transact(bytes, &mut *state, |tx, state| {
-                self.volume.note(self.fallocate_file(tx, &inode, &mut state.di, mode, offset..end))?;
+            // A hole over very many extents is made in several transactions.
+            while !self.volume.transact(bytes, &mut *state, |tx, state| {
+                let done = self.fallocate_file(tx, &inode, &mut state.di, mode, offset..end);
+                let done = self.volume.note(done)?;
                 self.note_modified(&mut state.di);
-                self.volume.store(tx, inode.ino, &state.di)
-            })
+                self.volume.store(tx, inode.ino, &state.di)?;
+                Ok(done)
+            })? {}
+            Ok(())
         })
     }
 
