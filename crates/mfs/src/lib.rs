@@ -16,6 +16,7 @@ mod manage;
 pub mod newfs;
 mod set;
 mod tree;
+mod usage;
 mod volume;
 
 pub use format::label::{Area, Label, Parameters, Role};
@@ -25,3 +26,4 @@ pub use set::labels::{is_member, read_label};
 pub use set::members::Set;
 pub use set::places::{Place, read_places};
 pub use tree::mount::{Mfs, OpenOptions};
+pub use usage::{Share, StorageUse};

@@ -21,16 +21,40 @@ use spindle_device::{Device, Error, MemoryDevice};
 use spindle_mfs::check::check;
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
 use spindle_mfs::{Area, Label, Mfs, OpenOptions, Progress, Role, Set, read_label};
-use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, SetAttr};
+use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, SetAttr, XattrMode};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use support::{Event, Events, after_cut, cases, clock, recorders};
 
-/// A tree: directories, and files with their bytes, by path.
-type Tree = BTreeMap<String, Option<Vec<u8>>>;
+/// A tree: directories and files by path.
+type Tree = BTreeMap<String, Node>;
+
+/// A directory or a file.
+#[derive(Clone, PartialEq)]
+struct Node {
+    /// The bytes of a file; none of a directory.
+    bytes: Option<Vec<u8>>,
+    /// The value of its extended attribute; empty if it has none.
+    attribute: Vec<u8>,
+}
+
+impl Node {
+    const fn new(bytes: Option<Vec<u8>>) -> Self {
+        Self { bytes, attribute: Vec::new() }
+    }
+
+    fn is_directory(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    fn is_file(&self) -> bool {
+        self.bytes.is_some()
+    }
+}
 
 const BY: Privilege = Privilege::Root;
+const ATTRIBUTE: &[u8] = b"user.attribute";
 /// The members: their sizes in KiB, their roles, and the part of which they have a copy. The log is
 /// as small as it can be, so that it goes round.
 const ROLES: [(u64, Role, u32); 8] = [
@@ -76,13 +100,17 @@ fn walk(fs: &Mfs, dir: Ino, path: &str, tree: &mut Tree) {
     for name in names {
         let attr = fs.lookup(dir, name.as_bytes()).unwrap();
         let path = format!("{path}/{name}");
+        let attribute = match fs.getxattr(attr.ino, ATTRIBUTE) {
+            Err(spindle_vfs::Error::NoAttribute) => Vec::new(),
+            value => value.unwrap(),
+        };
         if attr.kind == FileKind::Directory {
-            tree.insert(path.clone(), None);
+            tree.insert(path.clone(), Node { bytes: None, attribute });
             walk(fs, attr.ino, &path, tree);
         } else {
             let mut bytes = vec![0; usize::try_from(attr.size).unwrap()];
             assert_eq!(fs.read(attr.ino, 0, &mut bytes).unwrap(), bytes.len());
-            tree.insert(path, Some(bytes));
+            tree.insert(path, Node { bytes: Some(bytes), attribute });
         }
         fs.forget(attr.ino, 1);
     }
@@ -113,13 +141,14 @@ impl Run {
         (ino, name)
     }
 
-    fn pick(&self, rng: &mut StdRng, wanted: impl Fn(&Option<Vec<u8>>) -> bool) -> Option<String> {
+    fn pick(&self, rng: &mut StdRng, wanted: impl Fn(&Node) -> bool) -> Option<String> {
         let paths: Vec<_> = self.tree.iter().filter(|(_, node)| wanted(node)).map(|(path, _)| path).collect();
         paths.choose(rng).map(|path| (*path).clone())
     }
 
     fn new_path(&self, rng: &mut StdRng) -> String {
-        let dir = self.pick(rng, Option::is_none).filter(|_| rng.random_range(0..3) > 0).unwrap_or_default();
+        let dir =
+            self.pick(rng, Node::is_directory).filter(|_| rng.random_range(0..3) > 0).unwrap_or_default();
         // Long names divide nodes soon.
         let name = format!("{}{}", rng.random_range(0..2000), "x".repeat(rng.random_range(1..60)));
         format!("{dir}/{name}")
@@ -142,7 +171,7 @@ impl Run {
 
     fn create(&mut self, path: &str) {
         self.make(path, FileKind::Regular);
-        self.tree.insert(path.to_owned(), Some(Vec::new()));
+        self.tree.insert(path.to_owned(), Node::new(Some(Vec::new())));
     }
 
     fn link(&mut self, from: &str, to: &str) {
@@ -174,14 +203,14 @@ impl Run {
     /// Runs one random operation.
     fn step(&mut self, rng: &mut StdRng) {
         self.events.lock().push(Event::Begins(self.versions.len()));
-        match rng.random_range(0..10) {
+        match rng.random_range(0..13) {
             0..4 => {
                 let path = self.new_path(rng);
                 if self.tree.contains_key(&path) {
                     return;
                 }
                 let ino = self.make(&path, FileKind::Regular);
-                self.tree.insert(path.clone(), Some(Vec::new()));
+                self.tree.insert(path.clone(), Node::new(Some(Vec::new())));
                 self.versions.push(self.tree.clone());
                 self.events.lock().push(Event::Begins(self.versions.len()));
                 let len = [10, 300, 5000, 70_000][rng.random_range(0..4)] + rng.random_range(0..200);
@@ -189,7 +218,7 @@ impl Run {
                 let bytes: Vec<u8> =
                     (0..len).map(|n: u32| 1 + ((n / 7 + self.written * 31) % 255) as u8).collect();
                 let done = self.fs.write(ino, 0, &bytes, BY).unwrap_or(0);
-                self.tree.insert(path, Some(bytes[..done].to_vec()));
+                self.tree.insert(path, Node::new(Some(bytes[..done].to_vec())));
             }
             4 => {
                 let path = self.new_path(rng);
@@ -197,10 +226,10 @@ impl Run {
                     return;
                 }
                 self.make(&path, FileKind::Directory);
-                self.tree.insert(path, None);
+                self.tree.insert(path, Node::new(None));
             }
             5..7 => {
-                let Some(path) = self.pick(rng, Option::is_some) else { return };
+                let Some(path) = self.pick(rng, Node::is_file) else { return };
                 if rng.random_range(0..4) == 0 {
                     let (dir, name) = self.dir_of(&path);
                     self.held.push(self.fs.lookup(dir, name.as_bytes()).unwrap().ino);
@@ -211,7 +240,7 @@ impl Run {
                 }
             }
             7 => {
-                let Some(path) = self.pick(rng, Option::is_none) else { return };
+                let Some(path) = self.pick(rng, Node::is_directory) else { return };
                 let (dir, name) = self.dir_of(&path);
                 let below = format!("{path}/");
                 if self.tree.keys().any(|other| other.starts_with(&below)) {
@@ -234,8 +263,7 @@ impl Run {
                 }
             }
             8 => {
-                let (Some(from), Some(to)) =
-                    (self.pick(rng, Option::is_some), self.pick(rng, Option::is_some))
+                let (Some(from), Some(to)) = (self.pick(rng, Node::is_file), self.pick(rng, Node::is_file))
                 else {
                     return;
                 };
@@ -245,15 +273,35 @@ impl Run {
                 let node = self.tree.remove(&from).unwrap();
                 self.tree.insert(to, node);
             }
+            9..12 => {
+                let Some(path) = self.pick(rng, |_| true) else { return };
+                let (dir, name) = self.dir_of(&path);
+                let ino = self.fs.lookup(dir, name.as_bytes()).unwrap().ino;
+                let len = [0, 1, 400, 3000, 20_000][rng.random_range(0..5)];
+                self.written += 1;
+                let value = vec![(self.written % 255) as u8; len];
+                let node = self.tree.get_mut(&path).unwrap();
+                if len > 0 {
+                    // Control storage may be full.
+                    let set = self.fs.setxattr(ino, ATTRIBUTE, &value, XattrMode::Set, BY);
+                    if set.is_ok() {
+                        node.attribute = value;
+                    }
+                } else if !node.attribute.is_empty() {
+                    self.fs.removexattr(ino, ATTRIBUTE).unwrap();
+                    node.attribute = value;
+                }
+                self.fs.forget(ino, 1);
+            }
             _ => {
-                let Some(path) = self.pick(rng, Option::is_some) else { return };
+                let Some(path) = self.pick(rng, Node::is_file) else { return };
                 let (dir, name) = self.dir_of(&path);
                 let attr = self.fs.lookup(dir, name.as_bytes()).unwrap();
                 let size = attr.size / 8192 * 4096;
                 let set = SetAttr { size: Some(size), ..SetAttr::default() };
                 self.fs.setattr(attr.ino, &set, BY).unwrap();
                 self.fs.forget(attr.ino, 1);
-                let bytes = self.tree.get_mut(&path).unwrap().as_mut().unwrap();
+                let bytes = self.tree.get_mut(&path).unwrap().bytes.as_mut().unwrap();
                 bytes.truncate(usize::try_from(size).unwrap());
             }
         }
@@ -355,8 +403,8 @@ fn run(seed: u64, cuts: usize, work: impl FnOnce(&mut Run, &mut StdRng)) {
         let same =
             |version: &Tree| version.iter().filter(|&(path, node)| tree.get(path) == Some(node)).count();
         let nearest = versions.iter().max_by_key(|version| same(version)).unwrap();
-        let differs = |(path, node): (&String, &Option<Vec<u8>>)| {
-            (tree.get(path) != Some(node)).then(|| (path.clone(), node.as_ref().map(Vec::len)))
+        let differs = |(path, node): (&String, &Node)| {
+            (tree.get(path) != Some(node)).then(|| (path.clone(), node.bytes.as_ref().map(Vec::len)))
         };
         let difference: Vec<_> = nearest.iter().filter_map(differs).take(5).collect();
         panic!("{what}: version {version:?}, not from {durable} to {last}; the nearest has {difference:?}");

@@ -76,7 +76,7 @@ fn use_until_it_fails(
 
 fn run(seed: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
-    let member = |_: &(Role, u32, bool)| Failing { device: MemoryDevice::new(4 << 20), left: NEVER.into() };
+    let member = |_: &(Role, u32, bool)| Failing::new(MemoryDevice::new(4 << 20), NEVER);
     let members: Vec<_> = ROLES.iter().map(member).map(Arc::new).collect();
     let devices: Vec<Arc<dyn Device>> =
         members.iter().map(|member| member.clone() as Arc<dyn Device>).collect();

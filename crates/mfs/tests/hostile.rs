@@ -13,17 +13,18 @@ use spindle_device::{Device, MemoryDevice};
 use spindle_mfs::check::{check, repair};
 use spindle_mfs::newfs::{Member, Wishes, make};
 use spindle_mfs::{Mfs, OpenOptions, Set};
-use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, Result, SetAttr};
+use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, Result, SetAttr, XattrMode};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 const BY: Privilege = Privilege::Root;
 /// Each structure: its magic, its length and the place of its checksum.
-const STRUCTURES: [(&[u8], usize, usize); 8] = [
+const STRUCTURES: [(&[u8], usize, usize); 9] = [
     (b"SpindMFS", 4096, 4092),
     (b"MCyl", 512, 508),
     (b"MH", 512, 508),
     (b"MO", 512, 508),
+    (b"MA", 512, 508),
     (b"MMap", 4096, 4),
     (b"MNam", 1024, 20),
     (b"MLog", 512, 4),
@@ -62,6 +63,10 @@ fn victim(clean: bool) -> Vec<u8> {
     let sparse = make_file(&fs, sub, "sparse", FileKind::Regular).unwrap();
     for n in 0..60 {
         fs.write(sparse, n * 10_000, &[7; 100], BY).unwrap();
+    }
+    for (ino, len) in [(root, 100), (dir, 3000), (sparse, 1200)] {
+        fs.setxattr(ino, b"user.first", &vec![8; len], XattrMode::Set, BY).unwrap();
+        fs.setxattr(ino, b"system.second", b"value", XattrMode::Set, BY).unwrap();
     }
     fs.write(make_file(&fs, dir, "short", FileKind::Regular).unwrap(), 0, &[1; 200], BY).unwrap();
     fs.sync().unwrap();
@@ -115,13 +120,18 @@ fn exercise(fs: &Mfs, dir: Ino, depth: usize, rng: &mut StdRng) {
         }
         let _ = fs.readlink(attr.ino);
         let _ = fs.read(attr.ino, 0, &mut [0; 4096]);
-        match rng.random_range(0..8) {
+        for name in fs.listxattr(attr.ino).unwrap_or_default() {
+            let _ = fs.getxattr(attr.ino, &name);
+        }
+        match rng.random_range(0..10) {
             0 => drop(fs.write(attr.ino, rng.random_range(0..100_000), &[3; 3000], BY)),
             1 => drop(fs.setattr(attr.ino, &SetAttr { size: Some(10), ..SetAttr::default() }, BY)),
             2 => drop(fs.unlink(dir, &name)),
             3 => drop(fs.rmdir(dir, &name)),
             4 => drop(make_file(fs, dir, "new", FileKind::Directory)),
             5 => drop(fs.sync()),
+            6 => drop(fs.setxattr(attr.ino, b"user.first", &[4; 700], XattrMode::Set, BY)),
+            7 => drop(fs.removexattr(attr.ino, b"user.first")),
             _ => {}
         }
         fs.forget(attr.ino, 1);

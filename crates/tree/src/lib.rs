@@ -18,6 +18,7 @@ mod inode;
 mod names;
 mod operations;
 mod rename;
+pub mod xattr;
 
 pub use condition::Condition;
 pub use inode::{Inode, InodeTable, Nodes, State};

@@ -84,6 +84,15 @@ fn a_lost_member_is_replaced() {
     assert_eq!(bench.ok("cat slow/l1:/text"), "some text");
 }
 
+/// Sets a flag when it is dropped, also after a failure.
+struct Sets<'a>(&'a AtomicBool);
+
+impl Drop for Sets<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Promise: members are replaced, added and removed while the set is mounted and written; what was
 /// written meanwhile is on the new ones. Only root and the user of the mount can do it.
 #[test]
@@ -92,6 +101,7 @@ fn members_change_under_a_mount() {
     assert_eq!(run_as(&bench, "mount.spindle", "slow/d1 mnt -o rw").code, 0);
     let is_over = AtomicBool::new(false);
     let written = std::thread::scope(|scope| {
+        let over = Sets(&is_over);
         let writer = scope.spawn(|| {
             let mut written = 0;
             while !is_over.load(Ordering::Relaxed) {
@@ -111,7 +121,7 @@ fn members_change_under_a_mount() {
         assert!(ran.code == 1 && ran.err.contains("the only copy"), "{}", ran.err);
         bench.ok("mfs scrub fast/c0");
         bench.ok("mfs status fast/c0");
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         writer.join().unwrap()
     });
     if rustix::process::geteuid().is_root() {
@@ -132,6 +142,47 @@ fn members_change_under_a_mount() {
         assert!(bench.ok(&format!("cat slow/c1:/{n}")) == "text".repeat(n % 3000), "{n}");
     }
     bench.ok("mfs scrub fast/c0");
+}
+
+/// Promise: status and info show what of each role's storage is used, `df -i` what can still be
+/// made; names count as no files.
+#[test]
+fn usage_is_shown_by_role() {
+    let bench = set();
+    let storage = || status(&bench, "slow/d0")["storage"].clone();
+    let number = |storage: &Value, name: &str, part: &str| storage[name][part].as_u64().unwrap();
+    let before = storage();
+    assert_eq!((number(&before, "headers", "used"), number(&before, "name_blocks", "used")), (2, 1));
+    bench.shell("head -c 3000000 /dev/zero >big");
+    bench.ok("cp big slow/d0:/big");
+    let after = storage();
+    assert_eq!(number(&after, "headers", "used"), 3);
+    assert_eq!(number(&after, "data_bytes", "used") - number(&before, "data_bytes", "used"), 733 * 4096);
+    for name in ["headers", "name_blocks", "data_bytes", "log_bytes"] {
+        let all = |storage| number(storage, name, "used") + number(storage, name, "free");
+        assert_eq!(all(&before), all(&after), "{name}");
+    }
+    let shown = bench.ok("mfs status slow/d0");
+    assert!(shown.contains("3 used, ") && shown.contains("2.8 MiB used, "), "{shown}");
+    assert_eq!(run_as(&bench, "mount.spindle", "slow/e0 mnt -o rw").code, 0);
+    assert_eq!(bench.shell("df --output=iused mnt").split_whitespace().last(), Some("3"));
+    bench.shell("mkdir mnt/links && cd mnt/links && for n in $(seq 300); do ln ../big $n; done");
+    assert_eq!(bench.shell("df --output=iused mnt").split_whitespace().last(), Some("4"));
+    assert_eq!(run_as(&bench, "umount.spindle", "mnt").code, 0);
+    let links = storage();
+    assert!(number(&links, "name_blocks", "used") > number(&after, "name_blocks", "used"), "{links}");
+}
+
+/// Promise: import and export keep extended attributes.
+#[test]
+fn attributes_are_imported() {
+    let bench = set();
+    bench.shell("mkdir t && echo text >t/file && setfattr -n user.one -v value t/file t");
+    bench.ok("import t slow/d1:/");
+    assert!(bench.ok("stat slow/d1:/file").contains("user.one (5 bytes)"));
+    bench.ok("export slow/d0 back");
+    assert!(bench.shell("getfattr -hd back/file").contains("user.one=\"value\""));
+    assert!(bench.ok("fsck -n fast/c0").contains("no problems found"));
 }
 
 /// Promise: a scrub mends what differs, and says so.

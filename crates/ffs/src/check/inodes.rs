@@ -16,6 +16,7 @@ use crate::format::group::{Group, GroupMap};
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{DI_CKHASH, NDADDR, NIADDR};
 use crate::format::units::Frag;
+use spindle_tree::xattr::prefix;
 use std::collections::HashMap;
 
 /// Bytes read at once.
@@ -241,7 +242,7 @@ impl Checker<'_> {
                 self.findings.push(Finding::ExtattrCorrupt { ino, offset });
                 return;
             }
-            if !crate::format::extattr::knows(rest[4]) {
+            if prefix(rest[4]).is_none() {
                 self.findings.push(Finding::ExtattrNamespace { ino, offset, namespace: rest[4] });
             }
         }

@@ -1,22 +1,13 @@
 //! The records of extended attributes of UFS2 (`sys/ufs/ufs/extattr.h`).
 //!
 //! A record is its length, name space, padding, length of the name, the name padded to eight bytes,
-//! and the value padded to eight bytes. Above the seam a name carries its name space as a prefix,
-//! `user.` or `system.`.
+//! and the value padded to eight bytes ([`spindle_tree::xattr`] has the name spaces).
 
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, Result};
 
 /// Bytes of a record before its name.
 const HEADER: usize = 7;
-
-/// The name spaces with their prefixes.
-pub(crate) const SPACES: [(u8, &[u8]); 2] = [(1, b"user."), (2, b"system.")];
-
-/// Returns true if a name space is one of those there are.
-pub(crate) fn knows(space: u8) -> bool {
-    SPACES.iter().any(|&(known, _)| known == space)
-}
 
 /// One attribute.
 pub(crate) struct Record<'a> {
@@ -25,19 +16,6 @@ pub(crate) struct Record<'a> {
     pub(crate) value: &'a [u8],
     /// The whole record.
     pub(crate) bytes: &'a [u8],
-}
-
-/// The names by which Linux asks for access control lists, in an encoding of its own. Kept as they
-/// come they would control nothing, and `cp -a` would leave out the permission bits that it
-/// believes to be in them.
-const LINUX_ACL: &[u8] = b"system.posix_acl_";
-
-/// Splits a name into its name space and the rest.
-pub(crate) fn split(name: &[u8]) -> Option<(u8, &[u8])> {
-    if name.starts_with(LINUX_ACL) {
-        return None;
-    }
-    SPACES.iter().find_map(|&(space, prefix)| name.strip_prefix(prefix).map(|rest| (space, rest)))
 }
 
 /// Returns the records of the attribute area of an inode, up to its end or the first damage.
@@ -92,16 +70,6 @@ pub(crate) fn push_record(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Promise: names of the two name spaces are distinguished, and what Linux would take for an
-    /// access control list is nobody's.
-    #[test]
-    fn names_have_a_space() {
-        assert_eq!(split(b"user.x"), Some((1, &b"x"[..])));
-        assert_eq!(split(b"system.posix1e.acl_access"), Some((2, &b"posix1e.acl_access"[..])));
-        assert_eq!(split(b"system.posix_acl_access"), None);
-        assert_eq!(split(b"trusted.x"), None);
-    }
 
     /// Promise: a record read back is the record written, in both byte orders, and nothing is read
     /// past damage.

@@ -3,9 +3,10 @@
 
 use super::mount::Ffs;
 use crate::format::dinode::Dinode;
-use crate::format::extattr::{SPACES, push_record, records, split};
+use crate::format::extattr::{push_record, records};
 use crate::format::units::Frag;
 use crate::volume::tx::Tx;
+use spindle_tree::xattr::{prefix, split};
 use spindle_vfs::{Error, Privilege, Result, XattrMode};
 
 impl Ffs {
@@ -101,7 +102,7 @@ impl Ffs {
         let mut names = Vec::new();
         for record in records(&area, self.layout().endian, ino) {
             let record = record?;
-            if let Some((_, prefix)) = SPACES.iter().find(|(space, _)| *space == record.space) {
+            if let Some(prefix) = prefix(record.space) {
                 names.push([prefix, record.name].concat());
             }
         }

@@ -38,6 +38,18 @@ spindle_tree::findings! {
         /// The header.
         header: u64,
     } "OVERFLOW HEADER {header} BELONGS TO NO FILE";
+    /// The attributes of a file are damaged.
+    Attributes: Inodes, Damage, at (*ino) {
+        /// The file.
+        ino: u64,
+        /// The reason.
+        what: String,
+    } "ATTRIBUTES CORRUPTED I={ino}: {what}";
+    /// An attribute header belongs to no file.
+    StrayAttributes: Inodes, Harmless {
+        /// The header.
+        header: u64,
+    } "ATTRIBUTE HEADER {header} BELONGS TO NO FILE";
     /// A node of a name map is damaged.
     Node: Names, Damage, at (*dir) {
         /// The directory.

@@ -1,15 +1,28 @@
-//! Phase 1: all headers, and the data blocks and overflow headers that they lead to.
+//! Phase 1: all headers, and the data blocks, overflow headers and attribute headers that they lead
+//! to.
 //!
 //! Of a file whose map is damaged and whose header is whole, the extents before the damage count;
 //! of a directory, the leaves that are left.
 
 use super::finding::Finding;
 use super::{Checker, File};
+use crate::format::attributes::{Chain, Piece, is_attributes};
 use crate::format::cylinder::Kind;
 use crate::format::extent::Extent;
-use crate::format::header::{Contents, Header, NameMap, Overflow, is_overflow, is_used};
+use crate::format::header::{Contents, Header, NameMap, is_used};
 use crate::format::layout::{HEADER_BYTES, Layout, ROOT_INO, index};
+use crate::format::overflow::{Overflow, is_overflow};
 use spindle_vfs::{Error, FileKind, Result};
+
+/// What was met on the way through the headers that a file leads to.
+#[derive(Default)]
+struct Parts {
+    /// A failure of the device.
+    failed: Option<Error>,
+    /// A header of the file where no headers are.
+    elsewhere: Option<u64>,
+    seen: Vec<u64>,
+}
 
 impl Checker {
     /// Reads the bytes of the header of a file, which must have a place.
@@ -36,19 +49,36 @@ impl Checker {
         ino: u64,
         decode: impl FnOnce(&Layout, &mut dyn FnMut(u64) -> Result<Overflow>) -> Result<Header>,
     ) -> Result<std::result::Result<Header, String>> {
-        let (mut failed, mut elsewhere, mut seen) = (None, None, Vec::new());
+        let mut parts = Parts::default();
         let decoded = decode(&self.layout, &mut |at| {
-            seen.push(at);
-            let wrong = || Error::corrupt("its overflow header is none", format!("file header {ino}"));
-            self.layout.header_place(at).ok_or_else(wrong)?;
-            let bytes = self.header_bytes(at).inspect_err(|error| failed = Some(error.clone()))?;
-            let overflow = Overflow::decode(&bytes, ino, at)?;
-            if !self.holds_header(at) {
-                elsewhere = Some(at);
-                return Err(wrong());
-            }
-            Ok(overflow)
+            self.part(ino, at, &mut parts, |bytes| Overflow::decode(bytes, ino, at))
         });
+        self.end_parts(parts, decoded)
+    }
+
+    /// Reads a header that a file leads to with `decode`.
+    fn part<T>(
+        &self,
+        ino: u64,
+        at: u64,
+        parts: &mut Parts,
+        decode: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        parts.seen.push(at);
+        let wrong = || Error::corrupt(format!("it leads to header {at}"), format!("file header {ino}"));
+        self.layout.header_place(at).ok_or_else(wrong)?;
+        let bytes = self.header_bytes(at).inspect_err(|error| parts.failed = Some(error.clone()))?;
+        let part = decode(&bytes)?;
+        if !self.holds_header(at) {
+            parts.elsewhere = Some(at);
+            return Err(wrong());
+        }
+        Ok(part)
+    }
+
+    /// Notes what was met on the way through the headers of a file, of which `decoded` was made.
+    fn end_parts<T>(&mut self, parts: Parts, decoded: Result<T>) -> Result<std::result::Result<T, String>> {
+        let Parts { failed, elsewhere, seen } = parts;
         if let Some(error) = failed {
             return Err(error);
         }
@@ -59,6 +89,25 @@ impl Checker {
             self.tied_headers.extend(seen);
         }
         Ok(decoded.map_err(|error| error.to_string()))
+    }
+
+    /// Reads the attributes of a file.
+    fn attributes(&mut self, ino: u64, header: &Header) -> Result<()> {
+        let mut parts = Parts::default();
+        let chain = Chain::read(header.attributes, ino, |at, position| {
+            self.part(ino, at, &mut parts, |bytes| Piece::decode(bytes, ino, at, position))
+        });
+        match self.end_parts(parts, chain)? {
+            Ok(chain) => {
+                self.usage.attribute_headers += chain.headers.len() as u64;
+                self.parts.extend(chain.headers);
+            }
+            Err(what) => {
+                self.findings.push(Finding::Attributes { ino, what });
+                self.bad_attributes.insert(ino);
+            }
+        }
+        Ok(())
     }
 
     /// Reads all headers.
@@ -83,8 +132,8 @@ impl Checker {
                             free += u32::from(ino >= ROOT_INO);
                         } else if ino < ROOT_INO {
                             self.damaged_header(ino, "NO FILE CAN HAVE THIS HEADER".into());
-                        } else if is_overflow(header) {
-                            self.strays.insert(ino);
+                        } else if is_overflow(header) || is_attributes(header) {
+                            self.strays.insert(ino, is_attributes(header));
                         } else {
                             self.header(ino, header)?;
                         }
@@ -97,10 +146,17 @@ impl Checker {
                 }
             }
         }
-        for at in &self.overflow {
+        for at in &self.parts {
             self.strays.remove(at);
         }
-        self.strays.iter().for_each(|&header| self.findings.push(Finding::StrayOverflow { header }));
+        for (&header, &attributes) in &self.strays {
+            let stray = if attributes {
+                Finding::StrayAttributes { header }
+            } else {
+                Finding::StrayOverflow { header }
+            };
+            self.findings.push(stray);
+        }
         self.root();
         Ok(())
     }
@@ -153,7 +209,9 @@ impl Checker {
             self.damaged_header(ino, "ROOT INODE NOT DIRECTORY".into());
             return Ok(());
         }
-        self.overflow.extend(&header.overflow);
+        self.parts.extend(header.overflow.iter().map(|part| part.at));
+        self.usage.overflow_headers += header.overflow.len() as u64;
+        self.attributes(ino, &header)?;
         for extent in header.extents() {
             let held = self.claims.claim(extent.start..extent.start + extent.len);
             if let Some(first) = held.first() {

@@ -49,6 +49,10 @@ pub struct Usage {
     pub files: u64,
     /// Directories among them.
     pub directories: u64,
+    /// Attribute headers of all files.
+    pub attribute_headers: u64,
+    /// Overflow headers of all files.
+    pub overflow_headers: u64,
     /// Data blocks that files hold.
     pub used_blocks: u64,
     /// Data blocks that are free.
@@ -57,7 +61,7 @@ pub struct Usage {
 
 impl std::fmt::Display for Usage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { files, directories, used_blocks, free_blocks } = self;
+        let Self { files, directories, used_blocks, free_blocks, .. } = self;
         write!(f, "{files} files, {directories} directories, {used_blocks} blocks used, {free_blocks} free")
     }
 }
@@ -212,9 +216,11 @@ struct Checker {
     salvaged: BTreeMap<u64, Header>,
     /// True if the header of the root directory is damaged or free.
     no_root: bool,
-    /// Overflow headers that a file has, and those that none has.
-    overflow: HashSet<u64>,
-    strays: BTreeSet<u64>,
+    /// Overflow and attribute headers that a file has, and those that none has (true: attributes).
+    parts: HashSet<u64>,
+    strays: BTreeMap<u64, bool>,
+    /// Files whose attributes are damaged.
+    bad_attributes: BTreeSet<u64>,
     claims: Claims,
     /// The parts of files whose data blocks other files have.
     overlaps: BTreeMap<u64, Vec<Extent>>,
@@ -287,8 +293,9 @@ impl Checker {
             damaged: BTreeSet::new(),
             salvaged: BTreeMap::new(),
             no_root: false,
-            overflow: HashSet::new(),
-            strays: BTreeSet::new(),
+            parts: HashSet::new(),
+            bad_attributes: BTreeSet::new(),
+            strays: BTreeMap::new(),
             claims: Claims::new(set.layout.data_blocks()),
             overlaps: BTreeMap::new(),
             nodes: HashSet::new(),

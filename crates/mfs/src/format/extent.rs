@@ -65,7 +65,21 @@ impl Extent {
 
 /// The extents of a file, in order, without overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Extents(Arc<Vec<Extent>>);
+pub struct Extents {
+    all: Arc<Vec<Extent>>,
+    changed: Option<Changed>,
+}
+
+/// Which extents have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Extents that there were before.
+    pub before: usize,
+    /// Of those so many at the beginning are still there and the same.
+    pub head: usize,
+    /// And so many at the end.
+    pub tail: usize,
+}
 
 impl Extents {
     /// Returns the extents after checking them.
@@ -80,30 +94,30 @@ impl Extents {
             }
             end = extent.end();
         }
-        Ok(Self(Arc::new(extents)))
+        Ok(Self { all: Arc::new(extents), changed: None })
     }
 
     /// Returns them in order.
     #[must_use]
     pub fn as_slice(&self) -> &[Extent] {
-        &self.0
+        &self.all
     }
 
     /// Returns the number of blocks.
     #[must_use]
     pub fn blocks(&self) -> u64 {
-        self.0.iter().map(|extent| extent.len).sum()
+        self.all.iter().map(|extent| extent.len).sum()
     }
 
     fn first_after(&self, lbn: u64) -> usize {
-        self.0.partition_point(|extent| extent.end() <= lbn)
+        self.all.partition_point(|extent| extent.end() <= lbn)
     }
 
     /// Returns the address of a block of the file, none for a hole, and the number of blocks from
     /// there on for which the same holds.
     #[must_use]
     pub fn find(&self, lbn: u64) -> (Option<DataBlock>, u64) {
-        match self.0.get(self.first_after(lbn)) {
+        match self.all.get(self.first_after(lbn)) {
             Some(extent) if extent.lbn <= lbn => {
                 (Some(DataBlock(extent.start + (lbn - extent.lbn))), extent.end() - lbn)
             }
@@ -117,32 +131,49 @@ impl Extents {
     #[must_use]
     pub fn goal(&self, lbn: u64) -> Option<u64> {
         let before = self.first_after(lbn).checked_sub(1)?;
-        self.0.get(before).map(|extent| extent.start + extent.len)
+        self.all.get(before).map(|extent| extent.start + extent.len)
     }
 
     /// Enters blocks where there was a hole.
     pub fn insert(&mut self, new: Extent) {
-        let extents = Arc::make_mut(&mut self.0);
-        let n = extents.partition_point(|extent| extent.end() <= new.lbn);
+        let n = self.first_after(new.lbn);
         let joins = |a: &Extent, b: &Extent| a.end() == b.lbn && a.start + a.len == b.start;
-        extents.insert(n, new);
-        if n + 1 < extents.len() && joins(&extents[n], &extents[n + 1]) {
-            extents[n].len += extents[n + 1].len;
-            extents.remove(n + 1);
+        let (mut whole, mut range) = (new, n..n);
+        if let Some(next) = self.all.get(n).filter(|next| joins(&new, next)) {
+            whole.len += next.len;
+            range.end += 1;
         }
-        if n > 0 && joins(&extents[n - 1], &extents[n]) {
-            extents[n - 1].len += extents[n].len;
-            extents.remove(n);
+        if let Some(last) = n.checked_sub(1).map(|n| self.all[n]).filter(|last| joins(last, &new)) {
+            whole = Extent { len: last.len + whole.len, ..last };
+            range.start -= 1;
         }
+        self.replace(range, [whole]);
+    }
+
+    /// Replaces extents, and notes what has changed.
+    fn replace(&mut self, range: Range<usize>, new: impl IntoIterator<Item = Extent>) {
+        let len = self.all.len();
+        let unchanged = Changed { before: len, head: len, tail: len };
+        let changed = self.changed.get_or_insert(unchanged);
+        changed.head = changed.head.min(range.start);
+        changed.tail = changed.tail.min(len - range.end);
+        Arc::make_mut(&mut self.all).splice(range, new);
+    }
+
+    /// Returns what has changed since the last time that this was called.
+    pub fn take_changed(&mut self) -> Option<Changed> {
+        self.changed.take()
     }
 
     /// Takes out the blocks of a range, and returns where they were.
     pub fn remove(&mut self, range: Range<u64>) -> Vec<Extent> {
-        let extents = Arc::make_mut(&mut self.0);
-        let first = extents.partition_point(|extent| extent.end() <= range.start);
-        let last = extents.partition_point(|extent| extent.lbn < range.end);
+        let first = self.first_after(range.start);
+        let last = self.all.partition_point(|extent| extent.lbn < range.end);
         let (mut gone, mut kept) = (Vec::new(), Vec::new());
-        for extent in &extents[first..last.max(first)] {
+        if last <= first {
+            return gone;
+        }
+        for extent in &self.all[first..last] {
             let (from, to) = (extent.lbn.max(range.start), extent.end().min(range.end));
             if extent.lbn < from {
                 kept.push(extent.part(extent.lbn, from));
@@ -152,7 +183,7 @@ impl Extents {
                 kept.push(extent.part(to, extent.end()));
             }
         }
-        extents.splice(first..last.max(first), kept);
+        self.replace(first..last, kept);
         gone
     }
 }

@@ -1,12 +1,12 @@
 //! File headers: the attributes of a file and its storage map, or the data itself if it is short
-//! (an immediate file; paper, section 4.2).
-//!
-//! A storage map that does not fit into the header goes on in overflow headers, a chain in which
-//! each holds the following extents.
+//! (an immediate file; paper, section 4.2). A storage map that does not fit into the header goes on
+//! in overflow headers ([`super::overflow`]).
 
+use super::attributes::is_attributes;
 use super::checksum::{is_sealed, seal};
 use super::extent::{EXTENT_BYTES, Extent, Extents};
 use super::layout::{ControlBlock, DataBlock, HEADER_BYTES, Layout, index};
+use super::overflow::{Overflow, Part, is_overflow};
 use spindle_clock::Timestamp;
 use spindle_ondisk::{Endian, structure};
 use spindle_vfs::{Error, FileKind, Rdev, Result};
@@ -15,13 +15,9 @@ use spindle_vfs::{Error, FileKind, Rdev, Result};
 pub const MAP_BYTES: usize = 384;
 /// Extents in a header.
 pub const HEADER_EXTENTS: usize = MAP_BYTES / EXTENT_BYTES;
-/// Extents in an overflow header.
-pub const OVERFLOW_EXTENTS: usize = (CHECKSUM - OVERFLOW_MAP) / EXTENT_BYTES;
 const HEADER_MAGIC: u16 = u16::from_le_bytes(*b"MH");
-const OVERFLOW_MAGIC: u16 = u16::from_le_bytes(*b"MO");
 const CHECKSUM: usize = HEADER_BYTES - 4;
 const MAP: usize = 120;
-const OVERFLOW_MAP: usize = 32;
 
 structure! {
     /// A file header; the storage map follows at byte 120, the checksum is at byte 508.
@@ -56,20 +52,8 @@ structure! {
         96 overflow: u64,
         /// Of a directory: the directory that names it.
         104 parent: u64,
-    }
-}
-
-structure! {
-    /// An overflow header; the extents follow at byte 32, the checksum is at byte 508.
-    pub struct DiskOverflow: 32 {
-        /// `MO`.
-        0 magic: u16,
-        /// Extents in it.
-        2 count: u16,
-        /// The file.
-        8 ino: u64,
-        /// The next overflow header, or 0.
-        16 next: u64,
+        /// The first attribute header, or 0.
+        112 attributes: u64,
     }
 }
 
@@ -119,15 +103,9 @@ pub struct Header {
     /// The contents.
     pub contents: Contents,
     /// The overflow headers, in order.
-    pub overflow: Vec<u64>,
-}
-
-/// What an overflow header holds.
-pub struct Overflow {
-    /// The extents.
-    pub extents: Vec<Extent>,
-    /// The next overflow header.
-    pub next: Option<u64>,
+    pub overflow: Vec<Part>,
+    /// The first attribute header.
+    pub attributes: Option<u64>,
 }
 
 impl Header {
@@ -146,6 +124,7 @@ impl Header {
             parent: 0,
             contents: Contents::Immediate(Vec::new()),
             overflow: Vec::new(),
+            attributes: None,
         }
     }
 
@@ -186,12 +165,6 @@ impl Header {
         }
     }
 
-    /// Returns the number of overflow headers that the extents need.
-    #[must_use]
-    pub fn overflow_needed(&self) -> usize {
-        self.extents().len().saturating_sub(HEADER_EXTENTS).div_ceil(OVERFLOW_EXTENTS)
-    }
-
     /// Reads a header, with `overflow` for the headers that its map goes on in. Returns a header
     /// with mode 0 if it is free.
     ///
@@ -209,7 +182,7 @@ impl Header {
         if disk.magic == 0 {
             return Ok(Self::free(disk.generation));
         }
-        if disk.magic == OVERFLOW_MAGIC {
+        if is_overflow(bytes) || is_attributes(bytes) {
             // A name cannot lead here; the number of a former file may.
             return Ok(Self::free(0));
         }
@@ -246,8 +219,8 @@ impl Header {
                     if more.extents.first().is_none_or(|first| first.lbn < end) {
                         return damaged(format!("overflow header {at} does not go on from block {end}"));
                     }
+                    chain.push(Part { at, len: more.extents.len() });
                     extents.extend(more.extents);
-                    chain.push(at);
                     next = more.next;
                 }
                 if extents.len() != count || next.is_some() {
@@ -291,6 +264,7 @@ impl Header {
             parent: disk.parent,
             contents,
             overflow: chain,
+            attributes: (disk.attributes != 0).then_some(disk.attributes),
         })
     }
 
@@ -381,57 +355,19 @@ impl Header {
             seconds: self.times.map(|time| time.secs),
             nanoseconds: self.times.map(|time| time.nanos),
             ino,
-            overflow: self.overflow.first().copied().unwrap_or(0),
+            overflow: self.overflow.first().map_or(0, |part| part.at),
             parent: self.parent,
+            attributes: self.attributes.unwrap_or(0),
         };
         disk.encode(bytes, Endian::Little);
         seal(&mut bytes[..HEADER_BYTES], CHECKSUM);
     }
-
-    /// Writes overflow header `n` of the file to its [`HEADER_BYTES`] bytes.
-    pub fn encode_overflow(&self, bytes: &mut [u8], ino: u64, n: usize) {
-        bytes[..HEADER_BYTES].fill(0);
-        let first = HEADER_EXTENTS + n * OVERFLOW_EXTENTS;
-        let here = &self.extents()[first..(first + OVERFLOW_EXTENTS).min(self.extents().len())];
-        let map = &mut bytes[OVERFLOW_MAP..CHECKSUM];
-        here.iter().zip(map.chunks_exact_mut(EXTENT_BYTES)).for_each(|(extent, out)| extent.encode(out));
-        let next = self.overflow.get(n + 1).copied().unwrap_or(0);
-        let count = u16::try_from(here.len()).unwrap_or(0);
-        DiskOverflow { magic: OVERFLOW_MAGIC, count, ino, next }.encode(bytes, Endian::Little);
-        seal(&mut bytes[..HEADER_BYTES], CHECKSUM);
-    }
 }
 
-impl Overflow {
-    /// Reads an overflow header of file `ino` at header `at`.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`].
-    pub fn decode(bytes: &[u8], ino: u64, at: u64) -> Result<Self> {
-        let disk = DiskOverflow::decode(bytes, Endian::Little);
-        let damaged = |what: String| Err(Error::corrupt(what, format!("overflow header {at}")));
-        if disk.magic != OVERFLOW_MAGIC || !is_sealed(&bytes[..HEADER_BYTES], CHECKSUM) {
-            return damaged("it is damaged".into());
-        }
-        if disk.ino != ino || usize::from(disk.count) > OVERFLOW_EXTENTS {
-            return damaged(format!("it has {} extents of file {}", disk.count, disk.ino));
-        }
-        let map = &bytes[OVERFLOW_MAP..CHECKSUM];
-        let extents = map.chunks_exact(EXTENT_BYTES).take(disk.count.into()).map(Extent::decode).collect();
-        Ok(Self { extents, next: (disk.next != 0).then_some(disk.next) })
-    }
-}
-
-/// Returns true if a header is in use, by a file or as an overflow header.
+/// Returns true if a header is in use, by a file or as an overflow or attribute header.
 #[must_use]
 pub fn is_used(bytes: &[u8]) -> bool {
     bytes[..2] != [0, 0]
-}
-
-/// Returns true if a header is an overflow header.
-#[must_use]
-pub fn is_overflow(bytes: &[u8]) -> bool {
-    bytes[..2] == OVERFLOW_MAGIC.to_le_bytes()
 }
 
 /// Returns true if a header in use is whole: its checksum is right, and a file header is that of
@@ -439,8 +375,8 @@ pub fn is_overflow(bytes: &[u8]) -> bool {
 #[must_use]
 pub fn is_whole(bytes: &[u8], ino: u64) -> bool {
     let disk = DiskHeader::decode(bytes, Endian::Little);
-    let ours = disk.magic == OVERFLOW_MAGIC || disk.magic == HEADER_MAGIC && disk.ino == ino;
-    ours && is_sealed(&bytes[..HEADER_BYTES], CHECKSUM)
+    let part = is_overflow(bytes) || is_attributes(bytes);
+    (part || disk.magic == HEADER_MAGIC && disk.ino == ino) && is_sealed(&bytes[..HEADER_BYTES], CHECKSUM)
 }
 
 /// Returns the number of files that a free header had before.

@@ -1,5 +1,6 @@
 //! Structures on disk, all little-endian, and where they are.
 
+pub mod attributes;
 pub(crate) mod checksum;
 pub mod cylinder;
 pub mod extent;
@@ -8,3 +9,4 @@ pub mod label;
 pub mod layout;
 pub mod map_page;
 pub mod node;
+pub mod overflow;

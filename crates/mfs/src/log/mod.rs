@@ -12,5 +12,5 @@ mod record;
 mod replay;
 mod ring;
 
-pub(crate) use replay::{replay, replay_to_copy};
+pub(crate) use replay::{replay_to_copy, replay_to_set};
 pub(crate) use ring::{LEAST_BYTES, LogLoss, Ring, State};

@@ -300,6 +300,13 @@ impl Ring {
         ends.tail = (ends.head, ends.sequence);
     }
 
+    /// Returns the bytes of the circle that records take, as far as they are known, and all of
+    /// them.
+    pub(crate) fn used_bytes(&self) -> (u64, u64) {
+        let ends = self.ends.lock();
+        (ends.head - ends.tail.0, self.len)
+    }
+
     /// Writes a record.
     fn append(&self, ends: &mut Ends, bytes: &[u8]) -> Result<()> {
         let len = bytes.len() as u64;

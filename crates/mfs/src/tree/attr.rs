@@ -3,7 +3,7 @@
 use crate::format::header::{Contents, Header};
 use crate::tree::inode::{Inode, State};
 use crate::tree::mount::Mfs;
-use crate::volume::headers::bytes_for;
+use crate::volume::tx::OPERATION_BYTES;
 use spindle_tree::{Operations, Tree};
 use spindle_vfs::{Attr, Error, FileKind, Ino, Rdev, Result, SetAttr, SetTime};
 
@@ -49,7 +49,7 @@ impl Mfs {
         let now = self.now();
         loop {
             // A file of very many extents is shortened in several transactions.
-            let done = self.volume.transact(bytes_for(&state.di), &mut *state, |tx, state| {
+            let done = self.volume.transact(OPERATION_BYTES, &mut *state, |tx, state| {
                 let di = &mut state.di;
                 if let Some(size) = set.size {
                     let whole = if size < di.size {

@@ -119,14 +119,14 @@ impl Mfs {
         if let Some(at) = at {
             return Ok(Some(Run { lbn, at, blocks: blocks.min(wanted), fresh: false }));
         }
-        if tx.room() < EXTENT_ROOM + di.overflow.len() * 1024 {
+        if tx.room() < EXTENT_ROOM {
             return Ok(None);
         }
         let goal = di.extents_mut().goal(lbn);
         let (start, len) = self.volume.alloc_data(tx, goal, wanted.min(blocks))?;
         di.extents_mut().insert(Extent { lbn, start, len });
         tx.forget_data_on_rollback(file.1, lbn..lbn + len);
-        self.volume.fit_overflow(tx, file.0, di)?;
+        self.volume.store_overflow(tx, file.0, di)?;
         Ok(Some(Run { lbn, at: DataBlock(start), blocks: len, fresh: true }))
     }
 
@@ -245,7 +245,8 @@ impl Mfs {
         Ok(())
     }
 
-    /// Allocates, zeroes or frees a range. The caller stores the header.
+    /// Allocates, zeroes or frees a range. Returns true if nothing is left to be done, which
+    /// another transaction can do. The caller stores the header.
     pub(crate) fn fallocate_file(
         &self,
         tx: &Tx<'_>,
@@ -253,7 +254,7 @@ impl Mfs {
         di: &mut Header,
         mode: FallocateMode,
         range: Range<u64>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let file = (inode.ino, &inode.stream);
         let stored = range.start..range.end.min(di.size).max(range.start);
         match mode {
@@ -262,13 +263,14 @@ impl Mfs {
                     if !stored.is_empty() {
                         bytes[index(stored.start)..index(stored.end)].fill(0);
                     }
-                    return Ok(());
+                    return Ok(true);
                 }
-                self.punch(tx, inode, di, range)
+                return self.punch_some(tx, inode, di, range);
             }
-            FallocateMode::Allocate { keep_size } => self.fill(tx, file, di, range, keep_size, false),
-            FallocateMode::ZeroRange { keep_size } => self.fill(tx, file, di, range, keep_size, true),
+            FallocateMode::Allocate { keep_size } => self.fill(tx, file, di, range, keep_size, false)?,
+            FallocateMode::ZeroRange { keep_size } => self.fill(tx, file, di, range, keep_size, true)?,
         }
+        Ok(true)
     }
 
     /// Allocates every missing block of a range, filled with zeros, and zeroes the others if

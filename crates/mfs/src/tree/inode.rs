@@ -1,12 +1,12 @@
 //! The headers of files, for the operations that all file systems share ([`spindle_tree`]).
 
 use super::mount::Mfs;
-use crate::format::extent::Extents;
+use crate::format::attributes::Attributes;
 use crate::format::header::{Contents, Header, NameMap};
 use crate::format::layout::ROOT_INO;
 use crate::format::node::{Entry, NAME_MAX};
 use crate::tree::names::{DOT_DOT, EntryKey};
-use crate::volume::headers::bytes_for;
+use crate::volume::attributes::bytes_for_attributes;
 use crate::volume::tx::{OPERATION_BYTES, Tx};
 use spindle_cache::{Restore, Stream};
 use spindle_clock::Timestamp;
@@ -113,7 +113,7 @@ impl Tree for Mfs {
         touched: R,
         change: impl FnOnce(&Tx<'_>, &mut R) -> Result<V>,
     ) -> Result<V> {
-        self.volume.transact(OPERATION_BYTES, touched, change)
+        self.volume.transact(self.volume.name_bytes(), touched, change)
     }
 
     fn read_inode(&self, ino: u64) -> Result<Header> {
@@ -171,12 +171,14 @@ impl Tree for Mfs {
             return Ok(());
         }
         while !state.di.extents().is_empty() {
-            self.volume.transact(bytes_for(&state.di), &mut *state, |tx, state| {
+            self.volume.transact(OPERATION_BYTES, &mut *state, |tx, state| {
                 self.shrink_some(tx, inode, &mut state.di, 0)?;
                 self.volume.store(tx, inode.ino, &state.di)
             })?;
         }
-        self.volume.transact(OPERATION_BYTES, &mut *state, |tx, state| {
+        let chain = self.volume.read_attributes(inode.ino, &state.di)?;
+        let bytes = bytes_for_attributes(&chain, 0);
+        self.volume.transact(bytes, &mut *state, |tx, state| {
             let generation = state.di.generation.wrapping_add(1);
             if let Contents::Names(NameMap { root: Some(root), .. }) = state.di.contents {
                 return Err(Error::corrupt(
@@ -184,8 +186,8 @@ impl Tree for Mfs {
                     "names",
                 ));
             }
-            state.di.contents = Contents::Extents(Extents::default());
-            self.volume.fit_overflow(tx, inode.ino, &mut state.di)?;
+            let none = Attributes::default();
+            self.volume.write_attributes(tx, (inode.ino, &mut state.di), chain, &none)?;
             self.volume.note_orphan(tx, inode.ino, -1)?;
             state.di = Header::free(generation);
             self.volume.give_up_header(tx, inode.ino, generation)

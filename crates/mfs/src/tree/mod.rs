@@ -7,3 +7,4 @@ pub mod mount;
 mod names;
 mod ops;
 mod truncate;
+mod xattr;

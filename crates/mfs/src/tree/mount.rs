@@ -4,7 +4,7 @@
 //! in memory if nothing may be written. Then files without names are freed.
 
 use crate::format::layout::{Layout, ROOT_INO};
-use crate::log::{State, replay, replay_to_copy};
+use crate::log::{State, replay_to_copy, replay_to_set};
 use crate::set::members::Set;
 use crate::volume::Volume;
 use siphasher::sip::SipHasher13;
@@ -78,7 +78,7 @@ impl Mfs {
             }
             (Some(ring), false) if state.in_use => {
                 set.begin_writing(clock.now(), true)?;
-                replayed = Some(replay(ring, &*space)?);
+                replayed = Some(replay_to_set(ring, &*space)?);
                 ring.restart(State::default())?;
                 space
             }

@@ -11,7 +11,6 @@ use crate::tree::attr::check_regular;
 use crate::tree::inode::{Inode, SYMLINK_MAX, State};
 use crate::tree::mount::Mfs;
 use crate::tree::names::{DOT, DOT_DOT};
-use crate::volume::headers::bytes_for;
 use crate::volume::tx::OPERATION_BYTES;
 use spindle_clock::RwLockWriteGuard;
 use spindle_tree::{Operations, Tree};
@@ -42,7 +41,7 @@ impl FileSystem for Mfs {
             symlink_max: SYMLINK_MAX,
             link_max: self.link_max().into(),
             file_size_max: self.layout().file_size_max(),
-            xattrs: false,
+            xattrs: true,
             time_granularity_ns: 1,
             time_range: (i64::MIN, i64::MAX),
             birthtime: true,
@@ -56,14 +55,14 @@ impl FileSystem for Mfs {
 
     fn statfs(&self) -> Result<FsStat> {
         let free = self.volume.free_data_blocks();
-        let (ffree, files) = self.volume.header_counts();
+        let (ffree, used) = self.volume.header_counts();
         Ok(FsStat {
             bsize: self.layout().parameters.data_block_bytes,
             frsize: self.layout().parameters.data_block_bytes,
             blocks: self.layout().data_blocks(),
             bfree: free,
             bavail: free,
-            files,
+            files: ffree + used,
             ffree,
             name_max: u32::try_from(NAME_MAX).unwrap_or(0),
         })
@@ -208,12 +207,16 @@ impl FileSystem for Mfs {
         self.changing(|| {
             let inode = self.iget_ino(ino)?;
             let mut state = write_regular(&inode)?;
-            let bytes = (self.volume.log_limit() / 4).max(bytes_for(&state.di));
-            self.volume.transact(bytes, &mut *state, |tx, state| {
-                self.volume.note(self.fallocate_file(tx, &inode, &mut state.di, mode, offset..end))?;
+            let bytes = (self.volume.log_limit() / 4).max(OPERATION_BYTES);
+            // A hole over very many extents is made in several transactions.
+            while !self.volume.transact(bytes, &mut *state, |tx, state| {
+                let done = self.fallocate_file(tx, &inode, &mut state.di, mode, offset..end);
+                let done = self.volume.note(done)?;
                 self.note_modified(&mut state.di);
-                self.volume.store(tx, inode.ino, &state.di)
-            })
+                self.volume.store(tx, inode.ino, &state.di)?;
+                Ok(done)
+            })? {}
+            Ok(())
         })
     }
 
@@ -232,27 +235,22 @@ impl FileSystem for Mfs {
         self.sync_all()
     }
 
-    fn getxattr(&self, _ino: Ino, _name: &[u8]) -> Result<Vec<u8>> {
-        Err(Error::NotSupported)
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        self.volume.note(self.attribute(ino, name))
     }
 
-    fn setxattr(
-        &self,
-        _ino: Ino,
-        _name: &[u8],
-        _value: &[u8],
-        _mode: XattrMode,
-        _by: Privilege,
-    ) -> Result<()> {
-        Err(Error::NotSupported)
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode, _by: Privilege) -> Result<()> {
+        let result = self.changing(|| self.change_attribute(ino, name, Some((value, mode))));
+        self.volume.note(result)
     }
 
-    fn listxattr(&self, _ino: Ino) -> Result<Vec<Vec<u8>>> {
-        Err(Error::NotSupported)
+    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        self.volume.note(self.attribute_names(ino))
     }
 
-    fn removexattr(&self, _ino: Ino, _name: &[u8]) -> Result<()> {
-        Err(Error::NotSupported)
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        let result = self.changing(|| self.change_attribute(ino, name, None));
+        self.volume.note(result)
     }
 
     fn unmount(&self) -> Result<()> {
@@ -271,8 +269,7 @@ impl Mfs {
                 if data.is_empty() {
                     return Ok(0);
                 }
-                let bytes = bytes_for(&state.di).max(OPERATION_BYTES);
-                self.volume.transact(bytes, &mut *state, |tx, state| {
+                self.volume.transact(OPERATION_BYTES, &mut *state, |tx, state| {
                     let file = (inode.ino, &inode.stream);
                     let at = offset.checked_add(done as u64).ok_or(Error::TooBig)?;
                     let written = self.write_file(tx, file, &mut state.di, at, &data[done..]);

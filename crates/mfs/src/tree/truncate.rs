@@ -6,7 +6,7 @@ use crate::format::header::{Contents, Header};
 use crate::format::layout::index;
 use crate::tree::inode::Inode;
 use crate::volume::tx::{Deferred, Tx};
-use spindle_vfs::{Error, Result};
+use spindle_vfs::Result;
 use std::ops::Range;
 
 impl Mfs {
@@ -17,7 +17,7 @@ impl Mfs {
         for gone in extents.remove(range) {
             self.volume.give_up_data(tx, gone.start, gone.len)?;
         }
-        self.volume.fit_overflow(tx, inode.ino, di)
+        self.volume.store_overflow(tx, inode.ino, di)
     }
 
     /// Truncates a file to `size` bytes, from its end, as far as the transaction has room. Returns
@@ -31,7 +31,7 @@ impl Mfs {
         }
         let keep = size.div_ceil(self.bsize());
         while let Some(last) = di.extents().last().copied().filter(|last| last.end() > keep) {
-            if tx.room() < EXTENT_ROOM + di.overflow.len() * 1024 {
+            if tx.room() < EXTENT_ROOM {
                 di.size = di.size.min(last.end() * self.bsize());
                 return Ok(false);
             }
@@ -50,19 +50,30 @@ impl Mfs {
         Ok(true)
     }
 
-    /// Frees the whole blocks of a range, and zeroes the partial ones at its ends.
-    pub(super) fn punch(&self, tx: &Tx<'_>, inode: &Inode, di: &mut Header, range: Range<u64>) -> Result<()> {
+    /// Frees the whole blocks of a range, from its end, as far as the transaction has room, and
+    /// zeroes the partial ones at its ends. Returns true if nothing is left to be done.
+    pub(super) fn punch_some(
+        &self,
+        tx: &Tx<'_>,
+        inode: &Inode,
+        di: &mut Header,
+        range: Range<u64>,
+    ) -> Result<bool> {
         let bsize = self.bsize();
         if range.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let first = range.start.div_ceil(bsize);
         let end = if range.end >= di.size { range.end.div_ceil(bsize) } else { range.end / bsize };
         if first < end {
             let inside = di.extents().iter().filter(|extent| extent.lbn < end && extent.end() > first);
-            if inside.count() * 1024 + EXTENT_ROOM > tx.room() {
-                log::error!("a hole over very many extents of file {} cannot be made at once", inode.ino);
-                return Err(Error::NoSpace);
+            let inside: Vec<u64> = inside.map(|extent| extent.lbn).collect();
+            let most = tx.room().saturating_sub(EXTENT_ROOM) / 1024;
+            if let Some(left) = inside.len().checked_sub(most).filter(|&left| left > 0) {
+                // One at least, so that it comes to an end.
+                let from = inside[left.min(inside.len() - 1)];
+                self.free_blocks(tx, inode, di, from.max(first)..end)?;
+                return Ok(false);
             }
             self.free_blocks(tx, inode, di, first..end)?;
         }
@@ -70,6 +81,7 @@ impl Mfs {
         let head = range.start..range.end.min(first.saturating_mul(bsize));
         let tail = range.end.min(head.end.max(end.saturating_mul(bsize)))..range.end;
         self.zero_stored(tx, file, di, head)?;
-        self.zero_stored(tx, file, di, tail)
+        self.zero_stored(tx, file, di, tail)?;
+        Ok(true)
     }
 }

@@ -8,7 +8,7 @@ use super::tx::{Allocated, Tx};
 use super::{Owner, Volume, update};
 use crate::format::cylinder::{CYLINDER_BYTES, Cylinder, Kind};
 use crate::format::header::is_used;
-use crate::format::layout::{ControlBlock, HEADER_BYTES, Layout, ROOT_INO};
+use crate::format::layout::{ControlBlock, HEADER_BYTES, Layout, ROOT_INO, index};
 use spindle_device::Device;
 use spindle_vfs::{Error, Result};
 use std::collections::BTreeSet;
@@ -88,18 +88,28 @@ impl ControlSpace {
 }
 
 impl Volume {
-    /// Returns the free headers, and all that there could be.
+    /// Returns the headers that can be made, and those that are in use. What holds names cannot
+    /// hold headers, so their sum is less where there are many names.
     pub(crate) fn header_counts(&self) -> (u64, u64) {
         let pending = self.pending.blocks();
         let space = self.control.lock();
         let each = self.layout.headers_in_cylinder();
-        // A cylinder whose names are all gone will be able to hold headers.
-        let emptied = pending.iter().filter(|&(&number, &waiting)| {
-            let free = usize::try_from(number).ok().and_then(|n| space.cylinders.get(n)).map(|c| c.free);
-            free.is_some_and(|free| free + waiting == self.layout.cylinder_blocks())
+        // A cylinder whose names are all gone can hold headers after the next commit.
+        let candidates: BTreeSet<u64> = pending.keys().chain(&space.emptied).copied().collect();
+        let emptied = candidates.iter().filter(|&number| {
+            let summary = space.cylinders[index(*number)];
+            let waiting = pending.get(number).copied().unwrap_or(0);
+            summary.kind == Kind::Names && summary.free + waiting == self.entries(Kind::Names)
         });
-        let unused = space.unused + emptied.count() as u64;
-        (space.free_headers + unused * each, self.layout.cylinders * each)
+        let free = space.free_headers + (space.unused + emptied.count() as u64) * each;
+        let holders = space.cylinders.iter().filter(|summary| summary.kind == Kind::Headers).count() as u64;
+        // Two headers are never used.
+        (free, (holders * each).saturating_sub(space.free_headers + ROOT_INO))
+    }
+
+    /// Returns true if a cylinder has become empty, which the next commit makes unused.
+    pub(super) fn has_emptied_cylinders(&self) -> bool {
+        !self.control.lock().emptied.is_empty()
     }
 
     /// Returns the cylinders that have headers of files without a name.
@@ -183,12 +193,12 @@ impl Volume {
                 continue;
             }
             any = true;
-            // What the log has of the blocks must not be written over what they hold next.
-            for block in 1..=self.layout.cylinder_blocks() {
-                let at = self.layout.control_byte(self.layout.block_of(number, block));
-                self.cache.forget(at);
-                self.cache.revoke(tx, at..at + self.layout.block_bytes() as u64);
-            }
+            let blocks = (1..=self.layout.cylinder_blocks()).map(|n| self.layout.block_of(number, n));
+            blocks.for_each(|block| self.cache.forget(self.layout.control_byte(block)));
+            // What the log has of the blocks must not be written over what they hold next. One
+            // range: an epoch that empties many cylinders must fit into the log.
+            let first = self.layout.control_byte(self.layout.block_of(number, 1));
+            self.cache.revoke(tx, first..self.layout.cylinder_at(number + 1));
             self.change_cylinder(tx, &mut space, number, |cylinder| {
                 *cylinder = Cylinder::unused(number, self.layout.cylinder_blocks());
             })?;

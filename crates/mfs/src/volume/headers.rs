@@ -1,16 +1,11 @@
 //! Headers of files in their blocks.
 
-use super::tx::{Deferred, OPERATION_BYTES, Tx};
+use super::tx::{Deferred, Tx};
 use super::{Owner, Volume, update};
-use crate::format::header::{Contents, Header, Overflow, generation_of};
+use crate::format::header::{Contents, Header, generation_of};
 use crate::format::layout::HEADER_BYTES;
+use crate::format::overflow::{self, Overflow, Part};
 use spindle_vfs::{Error, Result};
-
-/// Returns the bytes of log for an operation on a file: entering an extent may move those behind it
-/// in all overflow headers.
-pub(crate) fn bytes_for(header: &Header) -> usize {
-    OPERATION_BYTES + header.overflow.len() * 1024
-}
 
 impl Volume {
     /// Reads the header of a file, also a free one.
@@ -28,7 +23,7 @@ impl Volume {
         })
     }
 
-    fn header_bytes(&self, ino: u64) -> Result<Vec<u8>> {
+    pub(super) fn header_bytes(&self, ino: u64) -> Result<Vec<u8>> {
         let (cylinder, slot) = self.layout.header_place(ino).ok_or(Error::Stale)?;
         let (at, within) = self.layout.header_at(ino).ok_or(Error::Stale)?;
         if !self.holds_headers(cylinder) {
@@ -58,31 +53,41 @@ impl Volume {
         Ok(())
     }
 
-    /// Makes as many overflow headers as the extents of a file need, and gives up the others. The
-    /// caller stores the header.
-    pub(crate) fn fit_overflow(&self, tx: &Tx<'_>, ino: u64, header: &mut Header) -> Result<()> {
-        let needed = header.overflow_needed();
-        while header.overflow.len() < needed {
-            header.overflow.push(self.alloc_header(tx, ino)?);
+    /// Writes the overflow headers that hold extents that have changed: makes those that are
+    /// needed, and gives up the others. The caller stores the header.
+    pub(crate) fn store_overflow(&self, tx: &Tx<'_>, ino: u64, header: &mut Header) -> Result<()> {
+        let Contents::Extents(extents) = &mut header.contents else { return Ok(()) };
+        let Some(changed) = extents.take_changed() else { return Ok(()) };
+        let (range, lens) = overflow::plan(&header.overflow, changed, extents.as_slice().len());
+        let mut headers: Vec<u64> = header.overflow[range.clone()].iter().map(|part| part.at).collect();
+        while headers.len() < lens.len() {
+            headers.push(self.alloc_header(tx, ino)?);
         }
-        for at in header.overflow.drain(needed..) {
+        for at in headers.drain(lens.len()..) {
             self.give_up_header(tx, at, 0)?;
         }
-        Ok(())
-    }
-
-    /// Writes a header and its overflow headers into their blocks.
-    pub(crate) fn store(&self, tx: &Tx<'_>, ino: u64, header: &Header) -> Result<()> {
-        self.put_header(tx, ino, |bytes| header.encode(bytes, ino))?;
-        if matches!(header.contents, Contents::Extents(_)) {
-            for (n, &at) in header.overflow.iter().enumerate() {
-                self.put_header(tx, at, |bytes| header.encode_overflow(bytes, ino, n))?;
-            }
+        // The one before leads to the first of them.
+        let (first, end) = (range.start.saturating_sub(1), range.start + lens.len());
+        let parts = headers.into_iter().zip(lens).map(|(at, len)| Part { at, len });
+        header.overflow.splice(range, parts);
+        let behind: usize = header.overflow[first..].iter().map(|part| part.len).sum();
+        let mut rest = &extents.as_slice()[extents.as_slice().len() - behind..];
+        for n in first..end {
+            let Part { at, len } = header.overflow[n];
+            let (here, more) = rest.split_at(len);
+            let next = header.overflow.get(n + 1).map(|part| part.at);
+            self.put_header(tx, at, |bytes| overflow::encode(bytes, ino, here, next))?;
+            rest = more;
         }
         Ok(())
     }
 
-    fn put_header(&self, tx: &Tx<'_>, ino: u64, encode: impl FnOnce(&mut [u8])) -> Result<()> {
+    /// Writes a header into its block.
+    pub(crate) fn store(&self, tx: &Tx<'_>, ino: u64, header: &Header) -> Result<()> {
+        self.put_header(tx, ino, |bytes| header.encode(bytes, ino))
+    }
+
+    pub(super) fn put_header(&self, tx: &Tx<'_>, ino: u64, encode: impl FnOnce(&mut [u8])) -> Result<()> {
         let (at, within) = self.layout.header_at(ino).ok_or(Error::Stale)?;
         let buffer = self.block(at)?;
         let mut bytes = [0; HEADER_BYTES];

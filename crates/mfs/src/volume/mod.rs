@@ -3,6 +3,7 @@
 //! A [`Volume`] owns the cache, the log and the counts of free space. The log says "in use" on the
 //! device before the first change, and "clean" only when the tree asks for it.
 
+pub(crate) mod attributes;
 pub(crate) mod control;
 pub(crate) mod data;
 pub(crate) mod headers;

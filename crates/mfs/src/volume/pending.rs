@@ -87,7 +87,7 @@ impl Volume {
 
     /// Commits if that frees space; returns true if it did.
     pub(crate) fn commit_freed(&self) -> Result<bool> {
-        let any = !self.pending.is_empty();
+        let any = !self.pending.is_empty() || self.has_emptied_cylinders();
         if any {
             self.commit()?;
         }

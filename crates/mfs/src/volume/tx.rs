@@ -18,10 +18,16 @@ use std::cell::RefCell;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// Bytes of log that an operation may need at most: the nodes of two directories that divide up to
-/// their roots, four headers, and the descriptions of what is allocated for them. Operations that
-/// need more ask for more, or go on in further transactions.
+/// Bytes of log that an operation on a file gets: some headers, the descriptions of what is
+/// allocated, and what is freed. Operations that need more ask for more, or go on in further
+/// transactions.
 pub(crate) const OPERATION_BYTES: usize = 160 * SECTOR;
+/// Nodes that an operation on names may change at most: in each of two directories a leaf and those
+/// above it, all of which are divided.
+const NAME_NODES: usize = 6;
+/// Bytes of log for what it changes besides: four headers, and the descriptions of what is
+/// allocated.
+const NAME_BYTES: usize = 32 * SECTOR;
 /// Bytes of log that freeing something needs in the map.
 pub(crate) const FREE_BYTES: usize = 2 * SECTOR;
 const SECTOR: usize = 512;
@@ -126,6 +132,11 @@ impl Volume {
                 Err(error)
             }
         }
+    }
+
+    /// Returns the bytes of log that an operation on names may need at most.
+    pub(crate) fn name_bytes(&self) -> usize {
+        OPERATION_BYTES.max(NAME_NODES * self.layout.block_bytes() + NAME_BYTES)
     }
 
     fn begin(&self, bytes: usize) -> Result<Tx<'_>> {

@@ -34,12 +34,12 @@ fn torture_members_that_fail() {
         let (dying, after) = (rng.random_range(0..victim.media.len()), rng.random_range(1..100));
         let member = |(n, device)| {
             let left = if n == dying { after } else { i64::MAX };
-            Arc::new(Failing { device, left: left.into() })
+            Arc::new(Failing::new(device, left))
         };
         let members: Vec<_> = victim.branch().into_iter().enumerate().map(member).collect();
         let devices: Vec<_> = members.iter().map(|member| member.clone() as Arc<dyn Device>).collect();
         let repaired = repair(&Set::open(&devices).unwrap(), &*clock(), false, 100, &mut |_| ());
-        let dead = members[dying].left.load(Ordering::Relaxed) <= 0;
+        let dead = members[dying].refused.load(Ordering::Relaxed);
         match repaired {
             Ok(repaired) => {
                 assert!(repaired.after.is_clean(), "seed {case}: {:#?}", repaired.after);

@@ -48,8 +48,8 @@ impl Known<'_> {
     }
 }
 
-/// A kind of damage: the finding that it makes, the paths that it costs, how many names it moves to
-/// `lost+found`, and what does it.
+/// A kind of damage: the finding that it makes, the paths that it costs (after an `@`, only their
+/// attributes), how many names it moves to `lost+found`, and what does it.
 struct Plant {
     finding: &'static str,
     lost: &'static [&'static str],
@@ -149,6 +149,31 @@ const PLANTS: &[Plant] = &[
         let own = word(&k.v.header_bytes(to), 128);
         k.v.edit(k.data_at(own), 2048, None, |bytes| bytes.fill(0xaa));
         k.v.header(to, |bytes| bytes[120..136].copy_from_slice(&from[120..136]));
+    }),
+    // The attributes are lost, and nothing else.
+    plant("ATTRIBUTES CORRUPTED I=", &["@/dir"], 0, |k| {
+        let first = word(&k.v.header_bytes(k.ino("/dir")), 112);
+        let second = word(&k.v.header_bytes(first), 16);
+        k.v.edit(header_at(k, second), 512, None, |bytes| bytes[60] ^= 1);
+    }),
+    plant("it is number 0 of file", &["@/dir/sub/sparse"], 0, |k| {
+        let first = word(&k.v.header_bytes(k.ino("/dir/sub/sparse")), 112);
+        k.v.header(first, |bytes| put(bytes, 16, first));
+    }),
+    plant("it leads to header 1099511627776", &["@/dir/sub"], 0, |k| {
+        k.v.header(k.ino("/dir/sub"), |bytes| put(bytes, 112, 1 << 40));
+    }),
+    plant("names out of order", &["@/dir/sub"], 0, |k| {
+        let first = word(&k.v.header_bytes(k.ino("/dir/sub")), 112);
+        k.v.header(first, |bytes| (bytes[36], bytes[38]) = (2, b'z'));
+    }),
+    plant("it has 20 bytes", &["@/dir"], 0, |k| {
+        let first = word(&k.v.header_bytes(k.ino("/dir")), 112);
+        k.v.header(first, |bytes| bytes[2..4].copy_from_slice(&20_u16.to_le_bytes()));
+    }),
+    plant("ATTRIBUTE HEADER ", &[], 0, |k| {
+        let free = k.free();
+        k.v.header(free, |bytes| bytes[..2].copy_from_slice(b"MA"));
     }),
     plant("OVERFLOW HEADER ", &[], 0, |k| {
         let free = k.free();
@@ -266,8 +291,12 @@ fn lonely(k: &Known<'_>, dir: u64, name: &[u8], ino: u64, kind: u8) {
 /// Checks that everything of `before` is still there: under its name, or in `lost+found`.
 fn compare(before: &Tree, after: &Tree, lost: &[&str], what: &str) {
     for (path, node) in before.iter().filter(|(path, _)| !lost.contains(&&path[..])) {
-        let same = after.get(path) == Some(node);
-        let moved = |(path, other): (&String, &_)| path.starts_with("/lost+found/") && other == node;
+        let mut node = node.clone();
+        if lost.contains(&&format!("@{path}")[..]) {
+            node.3.clear();
+        }
+        let same = after.get(path) == Some(&node);
+        let moved = |(path, other): (&String, &_)| path.starts_with("/lost+found/") && *other == node;
         assert!(same || after.iter().any(moved), "{what}: {path} is gone");
     }
 }
@@ -305,7 +334,8 @@ fn every_damage_is_repaired() {
             let direct = |path: &&String| path.strip_prefix("/lost+found/").is_some_and(|p| !p.contains('/'));
             let found = after.keys().filter(direct).count();
             assert!(if *moved == SOME { found > 0 } else { found == *moved }, "{finding}: {found} are moved");
-            let gone = lost.iter().filter(|path| after.get(**path) != tree.get(**path)).count();
+            let path = |path: &&str| path.trim_start_matches('@').to_owned();
+            let gone = lost.iter().map(path).filter(|path| after.get(path) != tree.get(path)).count();
             assert_eq!(gone, lost.len(), "{finding}: a file that should be lost is not");
             assert_eq!(victim.findings(), Vec::<String>::new(), "{finding}");
         }

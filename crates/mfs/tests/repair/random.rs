@@ -15,8 +15,14 @@ const READ_MAX: u64 = 12 << 20;
 
 /// A structure that is damaged: its magic, its bytes, its checksum.
 type Structure = (&'static [u8], usize, usize);
-const STRUCTURES: [Structure; 5] =
-    [(b"MCyl", 512, 508), (b"MH", 512, 508), (b"MO", 512, 508), (b"MMap", 4096, 4), (b"MNam", BLOCK, 20)];
+const STRUCTURES: [Structure; 6] = [
+    (b"MCyl", 512, 508),
+    (b"MH", 512, 508),
+    (b"MO", 512, 508),
+    (b"MA", 512, 508),
+    (b"MMap", 4096, 4),
+    (b"MNam", BLOCK, 20),
+];
 
 /// Returns the addresses of all structures of a set.
 pub fn places(victim: &Victim) -> Vec<(u64, Structure)> {

@@ -8,7 +8,7 @@ use spindle_device::{Device, MemoryDevice};
 use spindle_mfs::check::{Repaired, check, repair};
 use spindle_mfs::newfs::{Member, Wishes, make};
 use spindle_mfs::{Layout, Mfs, OpenOptions, Role, Set};
-use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev};
+use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, XattrMode};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -25,8 +25,9 @@ pub const DATA_BASE: u64 = 1 << 56;
 /// Files in the root directory.
 pub const FILES: usize = 150;
 
-/// A file of a tree: its number, its kind and the bytes that are looked at.
-pub type Node = (u64, FileKind, Vec<u8>);
+/// A file of a tree: its number, its kind, the bytes that are looked at, and its extended
+/// attributes.
+pub type Node = (u64, FileKind, Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>);
 /// All files by path.
 pub type Tree = BTreeMap<String, Node>;
 
@@ -83,6 +84,7 @@ impl Victim {
         fs.sync().unwrap();
         // An orphan, if the set is not unmounted.
         let gone = create(&fs, fs.root(), "gone", FileKind::Regular, &[5; 5000]);
+        fs.setxattr(gone, b"user.first", &[6; 900], XattrMode::Set, BY).unwrap();
         fs.lookup(fs.root(), b"gone").unwrap();
         fs.unlink(fs.root(), b"gone").unwrap();
         fs.sync().unwrap();
@@ -121,6 +123,10 @@ impl Victim {
         let sparse = create(fs, sub, "sparse", FileKind::Regular, b"");
         for n in 0..90_u64 {
             fs.write(sparse, n * 10_000, &[u8::try_from(n).unwrap() + 9; 700], BY).unwrap();
+        }
+        for (ino, len) in [(dir, 3000), (sparse, 1200), (sub, 20)] {
+            fs.setxattr(ino, b"user.first", &vec![8; len], XattrMode::Set, BY).unwrap();
+            fs.setxattr(ino, b"system.second", b"value", XattrMode::Set, BY).unwrap();
         }
         let short = create(fs, dir, "short", FileKind::Regular, &[1; 200]);
         fs.link(short, dir, b"hard", BY).unwrap();
@@ -306,7 +312,12 @@ fn walk(fs: &Mfs, dir: Ino, path: &str, tree: &mut Tree) {
             FileKind::Symlink => bytes = fs.readlink(attr.ino).unwrap(),
             _ => {}
         }
-        assert!(tree.insert(path.clone(), (attr.ino.0, attr.kind, bytes)).is_none(), "{path}");
+        let value = |name: Vec<u8>| {
+            let value = fs.getxattr(attr.ino, &name).unwrap();
+            (name, value)
+        };
+        let attributes = fs.listxattr(attr.ino).unwrap().into_iter().map(value).collect();
+        assert!(tree.insert(path.clone(), (attr.ino.0, attr.kind, bytes, attributes)).is_none(), "{path}");
         if attr.kind == FileKind::Directory {
             walk(fs, attr.ino, &path, tree);
         }

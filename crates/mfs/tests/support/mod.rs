@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use spindle_clock::{ManualClock, Mutex};
 use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request, Result, Ticket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// What happens to the members, in order.
 pub enum Event {
@@ -61,12 +61,19 @@ impl Device for Recorder {
 pub struct Failing {
     pub device: MemoryDevice,
     pub left: AtomicI64,
+    /// True if it has refused anything.
+    pub refused: AtomicBool,
 }
 
 impl Failing {
+    pub fn new(device: MemoryDevice, left: i64) -> Self {
+        Self { device, left: left.into(), refused: false.into() }
+    }
+
     fn check(&self, counts: bool) -> Result<()> {
         let left = self.left.fetch_sub(i64::from(counts), Ordering::Relaxed);
         let dead = || Error::io("failing", "all", std::io::ErrorKind::Other.into());
+        self.refused.fetch_or(left <= 0, Ordering::Relaxed);
         if left > 0 { Ok(()) } else { Err(dead()) }
     }
 }

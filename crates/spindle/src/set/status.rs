@@ -2,9 +2,10 @@
 
 use super::find::{FoundMember, find};
 use crate::error::Result;
+use crate::image::open_device_unlocked;
 use serde::Serialize;
 use spindle_device::Spec;
-use spindle_mfs::{Label, Layout};
+use spindle_mfs::{Label, Layout, Set, StorageUse};
 
 /// The state of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -65,8 +66,12 @@ pub struct Status {
     pub stripe_bytes: u32,
     /// Bytes of data storage.
     pub data_bytes: u64,
-    /// File headers that there can be.
+    /// File headers that there can be, if control storage holds nothing else.
     pub headers: u64,
+    /// Cylinders of control storage.
+    pub cylinders: u64,
+    /// What of its storage is used, by role; none if that cannot be read.
+    pub storage: Option<StorageUse>,
     /// The members, in the order of the table.
     pub members: Vec<MemberStatus>,
     /// Copies of data storage may differ in what was never flushed, until a scrub.
@@ -102,6 +107,8 @@ impl Status {
             stripe_bytes: parameters.stripe_bytes,
             data_bytes: layout.data_blocks() * layout.data_block_bytes(),
             headers: layout.cylinders * layout.headers_in_cylinder(),
+            cylinders: layout.cylinders,
+            storage: storage_use(found).ok(),
             members,
             unequal: label.unequal,
         })
@@ -114,6 +121,13 @@ impl Status {
 /// As [`find`].
 pub fn status(spec: &Spec) -> Result<Status> {
     Status::of(&find(spec)?)
+}
+
+/// Reads what of the storage of a set is used, without a lock.
+fn storage_use(found: &[FoundMember]) -> Result<StorageUse> {
+    let devices: Vec<_> =
+        found.iter().map(|member| open_device_unlocked(&member.spec)).collect::<Result<_>>()?;
+    Ok(Set::open(&devices)?.storage_use()?)
 }
 
 fn member_status(label: &Label, found: &[FoundMember], id: [u8; 16]) -> MemberStatus {

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
-use spindle::set::{AreaState, Label, Status, find};
+use spindle::set::{AreaState, Label, Share, Status, StorageUse, find};
 use spindle_clock::Timestamp;
 use spindle_device::Spec;
 use spindle_report::number;
@@ -89,7 +89,18 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
             status.block_bytes
         ),
     )?;
-    row("headers", status.headers.to_string())?;
+    if let Some(storage) = &status.storage {
+        let StorageUse { headers, name_blocks, data_bytes, log_bytes, .. } = storage;
+        let share = |of: &Share| format!("{} used, {} free", of.used, of.free);
+        row("headers", format!("{} (cylinders: {})", share(headers), storage.header_cylinders))?;
+        row("names", format!("{} blocks (cylinders: {})", share(name_blocks), storage.name_cylinders))?;
+        let each = status.headers / status.cylinders.max(1);
+        row("unused", format!("cylinders: {}, for {each} headers each", storage.unused_cylinders))?;
+        let bytes =
+            |share: &Share| format!("{} used, {} free", number::bytes(share.used), number::bytes(share.free));
+        row("data", bytes(data_bytes))?;
+        row("log", bytes(log_bytes))?;
+    }
     for member in &status.members {
         let path = member.path.clone().unwrap_or_else(|| format!("(member {})", member.member_id));
         for area in &member.areas {

@@ -2,13 +2,15 @@
 
 use super::Round;
 use crate::format::extent::{Extent, Extents};
-use crate::format::header::{Contents, Header, NameMap, generation_of};
+use crate::format::header::{Contents, HEADER_EXTENTS, Header, NameMap, generation_of};
 use crate::format::layout::{DataBlock, ROOT_INO};
+use crate::format::overflow::{self, Part};
 use spindle_vfs::{FileKind, Result};
+use std::collections::BTreeSet;
 
 impl Round<'_> {
-    /// Gives files whose extents are damaged or belong to others too extents of their own, and
-    /// clears the headers that are no file's.
+    /// Gives files whose extents are damaged or belong to others too extents of their own, drops
+    /// damaged attributes, and clears the headers that are no file's.
     pub(super) fn headers(&mut self) -> Result<bool> {
         let mut changed = false;
         let mut overlaps = std::mem::take(&mut self.checker.overlaps);
@@ -16,13 +18,21 @@ impl Round<'_> {
         for (&ino, _) in self.checker.salvaged.iter().filter(|(_, header)| data(header)) {
             overlaps.entry(ino).or_default();
         }
+        let written: BTreeSet<u64> = overlaps.keys().chain(self.checker.salvaged.keys()).copied().collect();
         for (ino, parts) in overlaps {
             if !self.checker.orphans.contains(&ino) {
                 changed |= self.separate(ino, &parts)?;
             }
         }
+        // What has a damaged map besides gets its header from those who put that right.
+        let rest = self.checker.bad_attributes.iter().filter(|ino| !written.contains(ino));
+        for ino in rest.copied().collect::<Vec<_>>() {
+            if let Some(header) = self.header_of(ino)? {
+                changed |= self.image.put_header(&self.checker, ino, &header)?;
+            }
+        }
         let checker = &self.checker;
-        let cleared = checker.damaged.iter().chain(&checker.strays).chain(&checker.orphans);
+        let cleared = checker.damaged.iter().chain(checker.strays.keys()).chain(&checker.orphans);
         for ino in cleared.copied().collect::<Vec<_>>() {
             let generation = generation_of(&self.checker.header_bytes(ino)?).wrapping_add(1);
             changed |= self.image.put_header(&self.checker, ino, &Header::free(generation))?;
@@ -30,13 +40,19 @@ impl Round<'_> {
         Ok(changed)
     }
 
-    /// Reads the header of a file that is not damaged, or as far as it can be read.
+    /// Reads the header of a file that is not damaged, or as far as it can be read; without its
+    /// attributes, if those are damaged.
     pub(super) fn header_of(&mut self, ino: u64) -> Result<Option<Header>> {
-        if let Some(header) = self.checker.salvaged.get(&ino) {
-            return Ok(Some(header.clone()));
+        let mut header = if let Some(header) = self.checker.salvaged.get(&ino) {
+            Some(header.clone())
+        } else {
+            let bytes = self.checker.header_bytes(ino)?;
+            self.checker.decode_header(ino, &bytes)?.ok().filter(|header| header.mode != 0)
+        };
+        if let Some(header) = header.as_mut().filter(|_| self.checker.bad_attributes.contains(&ino)) {
+            header.attributes = None;
         }
-        let bytes = self.checker.header_bytes(ino)?;
-        Ok(self.checker.decode_header(ino, &bytes)?.ok().filter(|header| header.mode != 0))
+        Ok(header)
     }
 
     /// Gives a file copies of `parts` of it, in order, whose blocks belong to other files. Where
@@ -63,15 +79,21 @@ impl Round<'_> {
         let extents =
             Extents::new(extents.0, self.checker.layout.data_blocks(), &format!("file header {ino}"))?;
         header.contents = Contents::Extents(extents);
-        let Some(overflow) = self.take_headers(header.overflow_needed())? else { return Ok(self.is_full()) };
-        header.overflow = overflow;
+        let count = header.extents().len().saturating_sub(HEADER_EXTENTS);
+        let lens = overflow::packed(count);
+        let Some(headers) = self.take_headers(lens.len())? else { return Ok(self.is_full()) };
+        header.overflow = headers.into_iter().zip(lens).map(|(at, len)| Part { at, len }).collect();
         let layout = self.checker.layout.clone();
         let byte = |block| layout.data_byte(DataBlock(block));
         for (from, to, len) in copies {
             self.image.copy(byte(from)..byte(from + len), byte(to));
         }
-        for (n, &at) in header.overflow.iter().enumerate() {
-            self.image.put_slot(&self.checker, at, |bytes| header.encode_overflow(bytes, ino, n))?;
+        let mut rest = &header.extents()[header.extents().len() - count..];
+        for (n, part) in header.overflow.iter().enumerate() {
+            let (here, more) = rest.split_at(part.len);
+            let next = header.overflow.get(n + 1).map(|part| part.at);
+            self.image.put_slot(&self.checker, part.at, |bytes| overflow::encode(bytes, ino, here, next))?;
+            rest = more;
         }
         self.image.put_header(&self.checker, ino, &header)
     }

@@ -45,7 +45,7 @@ mod space;
 
 use super::{Checker, Finding, OpenedLog, Phase, Report, check};
 use crate::format::layout::index;
-use crate::log::{Ring, State, replay};
+use crate::log::{Ring, State, replay_to_set};
 use crate::set::members::Set;
 use image::Image;
 use space::FreeControl;
@@ -100,7 +100,7 @@ pub fn repair(
 /// log, and true if the set may have changed.
 fn begin(set: &Set, clock: &dyn Clock) -> Result<(Ring, bool)> {
     let marked = State { in_use: true, damaged: true };
-    let log = OpenedLog::open(set, &set.space, replay)?;
+    let log = OpenedLog::open(set, &set.space, replay_to_set)?;
     set.space.flush()?;
     if let Some(ring) = log.ring {
         ring.restart(marked)?;
