@@ -72,7 +72,8 @@ pub enum System {
     },
 }
 
-/// Systems to compare: the paper's two, of equal space, and what else there could be for as many disks.
+/// Systems to compare: the paper's two, of equal space, and what else there could be for as many
+/// disks.
 pub const SYSTEMS: [(&str, System); 5] = [
     ("FFS, 1 disk", System::Fast { disks: 1 }),
     ("FFS, 4 disks", System::Fast { disks: 4 }),
