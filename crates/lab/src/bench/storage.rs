@@ -27,7 +27,7 @@ use std::time::Duration;
 const SEED: u64 = 1991;
 /// The preset of all disks.
 pub const DISK: &str = "super-eagle";
-/// Bytes of a block of files, as the paper's FFS has it, and of a block of control storage.
+/// Bytes of a block of files, as the paper's fast file system has it.
 const BLOCK: u32 = 8192;
 /// Bytes of a stripe unit: the paper's striped block has a block on each disk.
 const UNIT: u32 = BLOCK;
@@ -41,9 +41,10 @@ const MAXCONTIG: u32 = 256;
 /// Bytes of memory for data of files: half of the paper's buffers; the others are for names and
 /// attributes.
 pub const MEMORY: usize = TAHOE_BUFFERS / 2;
-/// Cylinders of a small disk for control storage: a tenth of a large one, as the paper says of
-/// control storage; and of each of the two for log storage: together twice the memory for files.
+/// Cylinders of a small disk for control storage: a tenth of a large one (paper, section 4.2).
 const CONTROL_CYLINDERS: u32 = 84;
+/// Cylinders of each of the two for log storage: 26 MB, where the paper asks for twice the memory
+/// of the caches together at least (section 4.5), and suggests 100 MB (section 5.5).
 const LOG_CYLINDERS: u32 = 42;
 
 /// A file system with its disks.
@@ -70,6 +71,16 @@ pub enum System {
         cylinders: u32,
     },
 }
+
+/// Systems to compare: the paper's two, of equal space, and what else there could be for as many
+/// disks.
+pub const SYSTEMS: [(&str, System); 5] = [
+    ("FFS, 1 disk", System::Fast { disks: 1 }),
+    ("FFS, 4 disks", System::Fast { disks: 4 }),
+    ("FFS+log, 1 disk", System::Logged { disks: 1 }),
+    ("FFS+log, 4 disks", System::Logged { disks: 4 }),
+    ("MFS", System::PAPER),
+];
 
 impl System {
     /// The paper's set-up: a small disk for control storage, a large one for data storage, two

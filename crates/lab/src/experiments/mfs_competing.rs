@@ -4,7 +4,7 @@
 use crate::bench::load::{Unit, populate};
 use crate::bench::process::Process;
 use crate::bench::service::{HOST, keep};
-use crate::bench::storage::{MEMORY, Made, System};
+use crate::bench::storage::{MEMORY, Made, SYSTEMS, System};
 use crate::{Outcome, Progress, Result};
 use spindle_clock::Mutex;
 use spindle_report::outcome::{Column, Comparison, Figure, Plot, Table, Verdict};
@@ -15,15 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of a call.
 const REQUEST: u32 = 1 << 20;
-/// The systems: the paper's two, of equal space, and what else there could be for as many disks.
-const SYSTEMS: [(&str, System); 5] = [
-    ("FFS, 1 disk", System::Fast { disks: 1 }),
-    ("FFS, 4 disks", System::Fast { disks: 4 }),
-    ("FFS+log, 1 disk", System::Logged { disks: 1 }),
-    ("FFS+log, 4 disks", System::Logged { disks: 4 }),
-    ("MFS", System::PAPER),
-];
-/// The places of the paper's two.
+/// The places of the paper's two in [`SYSTEMS`].
 const FFS: usize = 0;
 const MFS: usize = SYSTEMS.len() - 1;
 /// Other programs.

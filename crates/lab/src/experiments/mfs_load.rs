@@ -2,19 +2,11 @@
 
 use crate::bench::load::Call;
 use crate::bench::service::{HOST, Served, prepared, serve};
-use crate::bench::storage::{MEMORY, System};
+use crate::bench::storage::{MEMORY, SYSTEMS};
 use crate::{Outcome, Progress, Result};
 use spindle_report::outcome::{Column, Comparison, Figure, Plot, Series, Table, Verdict};
 
-/// The systems: the paper's two, of equal space, and what else there could be for as many disks.
-const SYSTEMS: [(&str, System); 5] = [
-    ("FFS, 1 disk", System::Fast { disks: 1 }),
-    ("FFS, 4 disks", System::Fast { disks: 4 }),
-    ("FFS+log, 1 disk", System::Logged { disks: 1 }),
-    ("FFS+log, 4 disks", System::Logged { disks: 4 }),
-    ("MFS", System::PAPER),
-];
-/// The place of the last of them.
+/// The place of the multi-structured file system in [`SYSTEMS`].
 const MFS: usize = SYSTEMS.len() - 1;
 /// The calls whose times are drawn.
 const DRAWN: [Call; 4] = [Call::Open, Call::Create, Call::Read, Call::Write];
