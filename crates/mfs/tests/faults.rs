@@ -14,7 +14,7 @@ use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use support::Failing;
+use support::{Failing, NEVER};
 
 const BY: Privilege = Privilege::Root;
 /// The members, with the part of which each has a copy, and whether there is another.
@@ -28,7 +28,6 @@ const ROLES: [(Role, u32, bool); 8] = [
     (Role::Log, 0, true),
     (Role::Log, 1, false),
 ];
-const NEVER: i64 = i64::MAX;
 
 fn open(devices: &[Arc<dyn Device>]) -> spindle_vfs::Result<Mfs> {
     let clock = Arc::new(ManualClock::at(1_000_000_000));

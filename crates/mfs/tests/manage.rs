@@ -1,16 +1,19 @@
 //! Changing the members of a set: replacing, adding and removing them, and comparing copies.
 
+mod support;
+
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::{ManualClock, Timestamp};
 use spindle_conformance::random::seed;
-use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request, Result, Ticket};
+use spindle_device::{Device, Error, MemoryDevice};
 use spindle_mfs::check::{check, repair};
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
 use spindle_mfs::{Mfs, OpenOptions, Progress, Role, Set, read_label};
 use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
+use support::{Failing, NEVER, cases};
 
 const BY: Privilege = Privilege::Root;
 /// The members, with their areas. The last one has two.
@@ -23,46 +26,12 @@ const ROLES: [&[(Role, u32)]; 6] = [
     &[(Role::Log, 0), (Role::Control, 0)],
 ];
 const SIZE: u64 = 6 << 20;
-const NEVER: i64 = i64::MAX;
-
-/// A member that refuses everything after so many writes and flushes.
-struct Failing {
-    device: MemoryDevice,
-    left: AtomicI64,
-}
-
-impl Failing {
-    fn new(device: MemoryDevice) -> Arc<Self> {
-        Arc::new(Self { device, left: NEVER.into() })
-    }
-    fn check(&self, counts: bool) -> Result<()> {
-        let left = self.left.fetch_sub(i64::from(counts), Ordering::Relaxed);
-        let dead = || Error::io("failing", "all", std::io::ErrorKind::Other.into());
-        if left > 0 { Ok(()) } else { Err(dead()) }
-    }
-}
-
-impl Device for Failing {
-    fn info(&self) -> &Info {
-        self.device.info()
-    }
-    fn submit(&self, request: Request) -> Result<Ticket> {
-        self.check(request.op == Op::Write)?;
-        self.device.submit(request)
-    }
-    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
-        self.device.wait(ticket)
-    }
-    fn flush(&self) -> Result<()> {
-        self.check(true)?;
-        self.device.flush()
-    }
-    fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        self.device.discard(offset, len)
-    }
-}
 
 type Members = Vec<Arc<Failing>>;
+
+fn failing(device: MemoryDevice) -> Arc<Failing> {
+    Arc::new(Failing::new(device, NEVER))
+}
 
 fn devices(members: &[Arc<Failing>]) -> Vec<Arc<dyn Device>> {
     members.iter().map(|member| member.clone() as Arc<dyn Device>).collect()
@@ -79,7 +48,7 @@ fn new_set() -> Members {
 }
 
 fn new_set_of(roles: &[&[(Role, u32)]]) -> Members {
-    let members: Members = roles.iter().map(|_| Failing::new(MemoryDevice::new(SIZE))).collect();
+    let members: Members = roles.iter().map(|_| failing(MemoryDevice::new(SIZE))).collect();
     let member = |(device, areas): (&Arc<Failing>, &&[(Role, u32)])| Member {
         device: device.clone(),
         areas: areas.iter().map(|&(role, part)| NewArea { part: Some(part), ..NewArea::of(role) }).collect(),
@@ -130,7 +99,7 @@ fn is_member(member: &Arc<Failing>) -> bool {
 }
 
 fn new_device() -> (Arc<Failing>, Arc<dyn Device>) {
-    let device = Failing::new(MemoryDevice::new(SIZE + 8192));
+    let device = failing(MemoryDevice::new(SIZE + 8192));
     (device.clone(), device)
 }
 
@@ -213,7 +182,7 @@ fn unsuitable_devices_are_refused() {
     let before: Vec<_> = members.iter().map(|member| member.device.to_bytes()).collect();
     let set = Set::open(&devices(&members)).unwrap();
     let id = member_id(&members[0]);
-    let small = Failing::new(MemoryDevice::new(SIZE / 2));
+    let small = failing(MemoryDevice::new(SIZE / 2));
     for device in [small, members[1].clone(), members[0].clone(), members[4].clone()] {
         let device: Arc<dyn Device> = device;
         assert!(set.replace(id, &device, [7; 16], &mut |_| Ok(())).is_err());
@@ -268,13 +237,12 @@ fn an_interrupted_change_goes_on() {
 /// files are written meanwhile.
 #[test]
 fn torture_failures_while_members_change() {
-    let cases = std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(30);
     let seed = seed();
     println!("SPINDLE_SEED={seed} cargo test -p spindle-mfs --test manage torture_failures");
     let set = new_set();
-    for case in 0..cases {
+    for case in 0..cases(30) {
         let mut rng = StdRng::seed_from_u64(seed.wrapping_add(case));
-        let mut members: Members = set.iter().map(|member| Failing::new(member.device.branch())).collect();
+        let mut members: Members = set.iter().map(|member| failing(member.device.branch())).collect();
         let (new, device) = new_device();
         members.push(new);
         let dying = rng.random_range(0..members.len());
@@ -419,7 +387,7 @@ fn a_set_goes_on_without_its_log() {
             write_files(&fs, durable, &mut rng);
         }
         drop(fs);
-        let left: Members = members[..5].iter().map(|member| Failing::new(member.device.branch())).collect();
+        let left: Members = members[..5].iter().map(|member| failing(member.device.branch())).collect();
         let fs = mount(&left);
         assert!(fs.read_only(), "{what}");
         let reasons = format!("{:?}", fs.read_only_reasons());
@@ -487,7 +455,7 @@ fn a_scrub_mends_copies() {
     for gone in [0, 2] {
         let mut left = members.clone();
         left.remove(gone);
-        let left: Members = left.iter().map(|member| Failing::new(member.device.branch())).collect();
+        let left: Members = left.iter().map(|member| failing(member.device.branch())).collect();
         assert_whole(&left, "with the copy that was mended");
     }
 }

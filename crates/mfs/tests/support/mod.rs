@@ -65,6 +65,9 @@ pub struct Failing {
     pub refused: AtomicBool,
 }
 
+/// As many writes and flushes as a test can make.
+pub const NEVER: i64 = i64::MAX;
+
 impl Failing {
     pub fn new(device: MemoryDevice, left: i64) -> Self {
         Self { device, left: left.into(), refused: false.into() }
