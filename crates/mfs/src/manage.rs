@@ -206,7 +206,9 @@ impl Set {
             let begun: Vec<_> = label.areas.iter().filter(has).collect();
             let end = |area: &Area| area.offset.saturating_add(area.len);
             let overlap = |a: &Area, b: &Area| a.offset < end(b) && b.offset < end(a);
-            let in_use = |area: &&&Area| area.filling.is_none() && areas.iter().any(|b| overlap(area, b));
+            // One that was begun for the same part goes on, or begins again.
+            let is_begun = |a: &Area, b: &Area| a.filling.is_some() && (a.role, a.index) == (b.role, b.index);
+            let in_use = |a: &&&Area| areas.iter().any(|b| overlap(a, b) && !is_begun(a, b));
             if begun.iter().any(|area| in_use(&area)) || begun.iter().any(|area| areas.contains(area)) {
                 let what = format!("{name}: a member of this set");
                 return Err(Error::unsupported(what, "name another device"));

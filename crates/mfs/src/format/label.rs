@@ -21,6 +21,9 @@ pub const fn last_label_at(member_bytes: u64) -> u64 {
     (member_bytes / label).saturating_sub(1) * label
 }
 
+/// Least byte of a member at which an area can begin: after the label and the list of members.
+pub const AREAS_FROM: u64 = 20 << 10;
+
 /// `magic` of a label.
 pub const MAGIC: [u8; 8] = *b"SpindMFS";
 /// `version` that this code writes and reads.
@@ -272,6 +275,9 @@ impl Label {
         if !is_complete(&areas) {
             return damaged("its table has gaps, or copies of different lengths".into());
         }
+        if !is_apart(&areas, disk.member_id, disk.member_bytes) {
+            return damaged("areas in its table overlap each other or a label".into());
+        }
         let parameters = Parameters {
             block_bytes: disk.block_bytes,
             cylinder_bytes: disk.cylinder_bytes,
@@ -419,6 +425,19 @@ impl Label {
     }
 }
 
+/// Returns true if no area overlaps another one of its member, the labels, or the list of members.
+fn is_apart(areas: &[Area], own: [u8; 16], own_bytes: u64) -> bool {
+    let mut ends: Vec<_> =
+        areas.iter().map(|a| (a.member_id, a.offset, a.offset.checked_add(a.len))).collect();
+    ends.sort_unstable();
+    let is_inside = |&(member, offset, end): &([u8; 16], u64, Option<u64>)| {
+        offset >= AREAS_FROM && end.is_some_and(|end| member != own || end <= last_label_at(own_bytes))
+    };
+    let follows =
+        |pair: &[([u8; 16], u64, Option<u64>)]| pair[0].0 != pair[1].0 || pair[0].2 <= Some(pair[1].1);
+    ends.iter().all(is_inside) && ends.windows(2).all(follows)
+}
+
 /// Returns true if the parts of each role, and the copies of each part, are numbered from 0, and
 /// the copies of a part are equally long.
 fn is_complete(areas: &[Area]) -> bool {
@@ -432,4 +451,65 @@ fn is_complete(areas: &[Area]) -> bool {
         };
         places.first().is_some_and(|first| (first.0, first.1) == (0, 0)) && places.windows(2).all(follows)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: a label whose areas lie on each other, on a label or outside its member is refused.
+    #[test]
+    fn areas_that_overlap_are_refused() {
+        let member_bytes = 4 << 20;
+        let area = |role, offset, len| Area {
+            role,
+            index: 0,
+            copy: 0,
+            member_id: [1; 16],
+            offset,
+            len,
+            lost: false,
+            filling: None,
+        };
+        let parameters = Parameters {
+            block_bytes: 1024,
+            cylinder_bytes: 16 << 10,
+            data_block_bytes: 4096,
+            track_blocks: 8,
+            stripe_bytes: 4096,
+            hash_key: [3; 16],
+        };
+        let decode = |control: u64, log_bytes: u64| {
+            let areas = vec![
+                area(Role::Control, control, 1 << 20),
+                area(Role::Data, 2 << 20, 1 << 20),
+                area(Role::Log, 3 << 20, log_bytes),
+            ];
+            let (set_id, member_id) = ([9; 16], [1; 16]);
+            let (epoch, settled, opened) = (1, 1, 0);
+            let (unequal, unlogged) = (false, false);
+            let label = Label {
+                set_id,
+                member_id,
+                member_bytes,
+                epoch,
+                settled,
+                opened,
+                unequal,
+                unlogged,
+                parameters,
+                areas,
+            };
+            Label::decode(&label.encode(), "label").map(|found| assert_eq!(found, Some(label)))
+        };
+        let end = (1 << 20) - LABEL_BYTES as u64;
+        decode(AREAS_FROM, end).unwrap();
+        decode(1 << 20, end).unwrap();
+        for (control, log_bytes) in
+            [(0, end), (AREAS_FROM - 1, end), ((1 << 20) + 1, end), (1 << 20, end + 1)]
+        {
+            assert!(decode(control, log_bytes).is_err(), "{control} {log_bytes}");
+        }
+        assert!(decode(u64::MAX, end).is_err());
+    }
 }
