@@ -125,6 +125,11 @@ impl Ring {
         Self { losses: Some(losses), ..self }
     }
 
+    /// Returns the log as one that cannot be done without: its failure is an error.
+    pub(crate) fn needed(self) -> Self {
+        Self { losses: None, ..self }
+    }
+
     /// Opens the log; returns it with its state.
     ///
     /// # Errors

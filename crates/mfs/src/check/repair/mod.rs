@@ -97,18 +97,19 @@ pub fn repair(
 }
 
 /// Replays the log to the set, and marks the set as in use and damaged in an empty log. Returns the
-/// log, and true if the set may have changed.
+/// log, without which a repair does not go on, and true if the set may have changed.
 fn begin(set: &Set, clock: &dyn Clock) -> Result<(Ring, bool)> {
     let marked = State { in_use: true, damaged: true };
     let log = OpenedLog::open(set, &set.space, replay_to_set)?;
     set.space.flush()?;
     if let Some(ring) = log.ring {
+        let ring = ring.needed();
         ring.restart(marked)?;
         return Ok((ring, log.findings.contains(&Finding::InUse {})));
     }
     Ring::renew(&*set.log, set.label.set_id, clock.now(), marked)?;
     let (ring, _) = set.open_log(set.space.clone())?;
-    Ok((ring.ok_or_else(|| Error::corrupt("it was lost meanwhile", "log"))?, true))
+    Ok((ring.ok_or_else(|| Error::corrupt("it was lost meanwhile", "log"))?.needed(), true))
 }
 
 /// A repair that is being planned.
