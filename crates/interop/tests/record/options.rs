@@ -58,8 +58,8 @@ impl Recorder {
         recorder
     }
 
-    /// Makes the file of [`MADE`] in a process of its own: a child of another thread of this one has
-    /// its descriptors too until it runs its program, and then the last close is the child's.
+    /// Makes the file of [`MADE`] in a process of its own: a child of another thread of this one
+    /// has its descriptors too until it runs its program, and then the last close is the child's.
     fn make_file(&self) {
         run(command("sh").args(["-c", "printf 1 | tee a >&2"]).current_dir(&self.work)).unwrap();
     }
