@@ -24,6 +24,7 @@ pub use spindle_tree::check::{Phase, Severity};
 use crate::format::extent::Extent;
 use crate::format::header::{Contents, Header, NameMap};
 use crate::format::layout::{ControlBlock, Layout, ROOT_INO};
+use crate::format::node::Name;
 use crate::log::{Ring, State, replay_to_copy};
 use crate::set::members::Set;
 use claims::Claims;
@@ -164,7 +165,7 @@ struct File {
     found_nlink: u16,
     /// Names found, and one that counts, with its directory.
     names: u64,
-    name: Option<(u64, Vec<u8>)>,
+    name: Option<(u64, Name)>,
     /// Directories that it names.
     subdirectories: u64,
 }
@@ -198,7 +199,7 @@ struct Edge {
     dir: u64,
     /// Its position among the names of `dir`.
     n: usize,
-    name: Vec<u8>,
+    name: Name,
 }
 
 /// The state of a check, which the phases share, and what a repair needs to know.

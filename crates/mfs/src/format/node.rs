@@ -9,6 +9,7 @@
 use super::checksum::{is_sealed, seal};
 use super::layout::ControlBlock;
 use siphasher::sip::SipHasher13;
+use smallvec::SmallVec;
 use spindle_ondisk::{Endian, Field, structure};
 use spindle_vfs::{Error, FileKind, Result};
 use std::hash::Hasher;
@@ -44,6 +45,9 @@ structure! {
     }
 }
 
+/// The bytes of a name: most names are short, and need no memory of their own.
+pub type Name = SmallVec<[u8; 24]>;
+
 /// A name in a leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -54,7 +58,7 @@ pub struct Entry {
     /// The kind of that file.
     pub kind: FileKind,
     /// The name.
-    pub name: Vec<u8>,
+    pub name: Name,
 }
 
 impl Entry {
@@ -121,13 +125,14 @@ impl Node {
             let key = u64::get(head, Endian::Little);
             let len = usize::from(head[17]);
             let name = bytes.get(at + ENTRY_HEAD..at + ENTRY_HEAD + len);
-            let name = name.ok_or_else(|| damaged("it is too long"))?.to_vec();
+            let name = name.ok_or_else(|| damaged("it is too long"))?;
             let kind = kind_of(head[16]).ok_or_else(|| damaged("a name has no kind"))?;
             let legal = !name.is_empty() && !name.contains(&b'/') && !name.contains(&0);
             if !ordered(key) || !legal || !(FIRST_KEY..1 << 63).contains(&key) {
                 return Err(damaged("a name is wrong or out of order"));
             }
-            entries.push(Entry { key, ino: u64::get(&head[8..], Endian::Little), kind, name });
+            let ino = u64::get(&head[8..], Endian::Little);
+            entries.push(Entry { key, ino, kind, name: Name::from_slice(name) });
             at += ENTRY_HEAD + len;
         }
         Ok(Self::Leaf(entries))

@@ -147,19 +147,28 @@ impl Mfs {
             let space = Space { offset: from, at: byte + (from - start), end };
             self.volume.cache.write(stream, tx, space, bytes)
         };
-        let stop = offset + part.len() as u64;
-        if run.fresh {
-            // Whole blocks, and before the data, so that nothing has to be read around it.
-            let zeros = |from: u64, to: u64| {
-                if from < to { write(from, &vec![0; index(to - from)]) } else { Ok(()) }
-            };
-            let before = if offset > start { offset.next_multiple_of(self.bsize()).min(end) } else { start };
-            zeros(start, before)?;
-            if stop < end {
-                zeros(before.max(stop / self.bsize() * self.bsize()), end)?;
-            }
+        if !run.fresh {
+            return Ok(write(offset, part)?);
         }
-        if part.is_empty() { Ok(()) } else { Ok(write(offset, part)?) }
+        // A block that gets bytes for a part of it only is zeroed first, so that nothing has to be
+        // read around them; and all blocks are written in their order, because only those that
+        // follow each other are delayed together.
+        let zeros = |from: u64, to: u64| {
+            if from < to { write(from, &vec![0; index(to - from)]) } else { Ok(()) }
+        };
+        let data = |from: u64, to: u64| {
+            if from < to { write(from, &part[index(from - offset)..index(to - offset)]) } else { Ok(()) }
+        };
+        let stop = offset + part.len() as u64;
+        let (head, tail) = (offset.next_multiple_of(self.bsize()), stop / self.bsize() * self.bsize());
+        if head > tail {
+            zeros(start, end)?;
+            return Ok(data(offset, stop)?);
+        }
+        zeros(start, head)?;
+        data(offset, tail)?;
+        zeros(tail, end)?;
+        Ok(data(tail, stop)?)
     }
 
     /// Moves the data of an immediate file to data storage.

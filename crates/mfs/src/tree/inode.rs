@@ -234,7 +234,7 @@ impl Tree for Mfs {
         name: &[u8],
         (target, kind): (u64, FileKind),
     ) -> Result<()> {
-        self.enter_name(tx, ino, &mut state.di, Entry { key, ino: target, kind, name: name.to_vec() })
+        self.enter_name(tx, ino, &mut state.di, Entry { key, ino: target, kind, name: name.into() })
     }
 
     fn dir_remove(&self, tx: &Tx<'_>, ino: u64, state: &mut State, _name: &[u8], place: u64) -> Result<()> {

@@ -140,7 +140,7 @@ impl Mfs {
         let found = self.each_name(ino, di, key, |entry| {
             if entry.key >> 8 != key >> 8 {
                 ControlFlow::Break(None)
-            } else if entry.name == name {
+            } else if entry.name.as_slice() == name {
                 ControlFlow::Break(Some(Found { place: entry.key, ino: entry.ino }))
             } else {
                 ControlFlow::Continue(())

@@ -4,7 +4,7 @@ use super::super::Checker;
 use super::Round;
 use crate::format::header::{Contents, Header, NameMap, generation_of};
 use crate::format::layout::{ControlBlock, ROOT_INO};
-use crate::format::node::{CHILD_BYTES, Child, ENTRY_HEAD, Entry, NODE_HEAD, Node, key_of};
+use crate::format::node::{CHILD_BYTES, Child, ENTRY_HEAD, Entry, NODE_HEAD, Name, Node, key_of};
 use spindle_vfs::{FileKind, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl Round<'_> {
         Ok(changed)
     }
 
-    fn names_of(&mut self, dir: u64) -> Result<HashSet<Vec<u8>>> {
+    fn names_of(&mut self, dir: u64) -> Result<HashSet<Name>> {
         Ok(self.checker.kept_names(dir)?.into_iter().map(|entry| entry.name).collect())
     }
 
@@ -51,7 +51,7 @@ impl Round<'_> {
     fn lost_and_found(&mut self, added: &mut BTreeMap<u64, Vec<Entry>>) -> Result<Option<u64>> {
         let names = self.checker.kept_names(ROOT_INO)?;
         let is_it =
-            |entry: &&Entry| entry.name == LOST_AND_FOUND.as_bytes() && entry.kind == FileKind::Directory;
+            |entry: &&Entry| *entry.name == *LOST_AND_FOUND.as_bytes() && entry.kind == FileKind::Directory;
         if let Some(entry) = names.iter().find(is_it) {
             return Ok(Some(entry.ino));
         }
@@ -201,8 +201,9 @@ fn levels_of(entries: Vec<Entry>, block_bytes: usize) -> Vec<Vec<NewNode>> {
 }
 
 /// Returns a name, with a number behind it if it is taken.
-fn unused(name: &str, taken: &HashSet<Vec<u8>>) -> Vec<u8> {
+fn unused(name: &str, taken: &HashSet<Name>) -> Name {
     let numbered = (1_u64..).map(|n| format!("{name}-{n}"));
-    let mut names = std::iter::once(name.to_owned()).chain(numbered).map(String::into_bytes);
+    let mut names =
+        std::iter::once(name.to_owned()).chain(numbered).map(|name| Name::from_slice(name.as_bytes()));
     names.find(|name| !taken.contains(name)).unwrap_or_default()
 }
