@@ -9,13 +9,19 @@ use super::{Owner, Volume, update};
 use crate::format::cylinder::{CYLINDER_BYTES, Cylinder, Kind};
 use crate::format::header::is_used;
 use crate::format::layout::{ControlBlock, HEADER_BYTES, Layout, ROOT_INO, index};
-use spindle_device::Device;
+use spindle_device::{AlignedBuf, Device, Op, Request};
 use spindle_vfs::{Error, Result};
 use std::collections::BTreeSet;
+
+/// Descriptions of cylinders that are read at once when a set is opened.
+const READS_AT_ONCE: usize = 32;
 
 /// What is known of all cylinders.
 pub(super) struct ControlSpace {
     cylinders: Vec<Summary>,
+    /// The cylinders with a free entry of each kind, and those that are unused, in the order of
+    /// [`Kind`].
+    open: [BTreeSet<u64>; 3],
     /// Free headers and blocks in cylinders that have a kind.
     free_headers: u64,
     free_blocks: u64,
@@ -33,48 +39,67 @@ struct Summary {
 }
 
 impl ControlSpace {
-    /// Reads the descriptions of all cylinders.
+    /// Reads the descriptions of all cylinders, several at once.
     pub(super) fn read(layout: &Layout, device: &std::sync::Arc<dyn Device>) -> Result<Self> {
         let mut space = Self {
             cylinders: Vec::new(),
+            open: Default::default(),
             free_headers: 0,
             free_blocks: 0,
             unused: 0,
             emptied: BTreeSet::new(),
         };
-        let mut bytes = vec![0; CYLINDER_BYTES.max(device.info().sector_bytes as usize)];
-        for number in 0..layout.cylinders {
-            device.read_at(layout.cylinder_at(number), &mut bytes)?;
-            let Cylinder { kind, free, orphans, .. } =
-                Cylinder::decode(&bytes, number, layout.cylinder_blocks())?;
-            space.cylinders.push(Summary { kind, free, orphans });
-            match kind {
-                Kind::Unused => space.unused += 1,
-                Kind::Headers => space.free_headers += u64::from(free),
-                Kind::Names => space.free_blocks += u64::from(free),
+        let len = CYLINDER_BYTES.max(device.info().sector_bytes as usize);
+        let request = |number| Request {
+            op: Op::Read,
+            offset: layout.cylinder_at(number),
+            buf: AlignedBuf::zeroed(len),
+        };
+        let all: Vec<u64> = (0..layout.cylinders).collect();
+        for numbers in all.chunks(READS_AT_ONCE) {
+            let tickets: Vec<_> = numbers.iter().map(|&number| device.submit(request(number))).collect();
+            // All are waited for, also after one has failed.
+            let read: Vec<_> =
+                tickets.into_iter().map(|ticket| ticket.and_then(|ticket| device.wait(ticket))).collect();
+            for (&number, bytes) in numbers.iter().zip(read) {
+                let Cylinder { kind, free, orphans, .. } =
+                    Cylinder::decode(&bytes?, number, layout.cylinder_blocks())?;
+                space.cylinders.push(Summary { kind, free, orphans });
+                match kind {
+                    Kind::Unused => space.unused += 1,
+                    Kind::Headers => space.free_headers += u64::from(free),
+                    Kind::Names => space.free_blocks += u64::from(free),
+                }
+                space.note_open(number);
             }
         }
         Ok(space)
     }
 
-    /// Returns the cylinder of `kind` with a free entry that is nearest to `wanted`; an unused one
-    /// if there is none.
+    /// Enters a cylinder among those that are open, or takes it out.
+    fn note_open(&mut self, number: u64) {
+        let summary = self.cylinders[index(number)];
+        let open = (summary.kind == Kind::Unused || summary.free > 0).then_some(summary.kind);
+        for kind in [Kind::Unused, Kind::Headers, Kind::Names] {
+            let set = &mut self.open[kind as usize];
+            if open == Some(kind) {
+                set.insert(number);
+            } else {
+                set.remove(&number);
+            }
+        }
+    }
+
+    /// Returns the cylinder of `kind` with a free entry that is nearest to `wanted`; the nearest
+    /// unused one if there is none.
     fn find(&self, kind: Kind, wanted: u64) -> Option<(u64, Kind)> {
-        let fits = |(n, summary): (usize, &Summary)| {
-            let fits = summary.kind == kind && summary.free > 0;
-            fits.then_some((n as u64, summary.kind))
+        let nearest = |kind: Kind| {
+            let set = &self.open[kind as usize];
+            let (above, below) = (set.range(wanted..).next(), set.range(..wanted).next_back());
+            let found = above.into_iter().chain(below).min_by_key(|number| number.abs_diff(wanted));
+            found.map(|&number| (number, kind))
         };
-        let all = || self.cylinders.iter().enumerate();
-        let wanted = usize::try_from(wanted).unwrap_or(0);
-        let here = self.cylinders.get(wanted).and_then(|summary| fits((wanted, summary)));
-        let any = match kind {
-            Kind::Headers => self.free_headers > 0,
-            _ => self.free_blocks > 0,
-        };
-        here.or_else(|| if any { all().find_map(fits) } else { None }).or_else(|| {
-            let unused = all().position(|(_, summary)| summary.kind == Kind::Unused);
-            unused.map(|n| (n as u64, Kind::Unused))
-        })
+        nearest(kind).or_else(|| nearest(Kind::Unused))
     }
 
     fn count(&mut self, kind: Kind, change: i64) {
@@ -153,6 +178,9 @@ impl Volume {
         }
         space.count(before.kind, -i64::from(before.free));
         space.count(after.kind, after.free.into());
+        if before.kind != after.kind || (before.free > 0) != (after.free > 0) {
+            space.note_open(number);
+        }
         Ok(())
     }
 

@@ -12,36 +12,98 @@ use spindle_device::Device;
 use spindle_vfs::{Error, Result};
 use std::ops::Range;
 
+/// Pages that are read at once when a set is opened: 1 MiB.
+const PAGES_AT_ONCE: usize = 256;
+
 /// A way to find free blocks in a page.
-type Search<'a> = dyn Fn(&MapPage<'_>) -> Option<Range<u32>> + 'a;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Search {
+    /// A track that is wholly free, and what is free behind it.
+    Track,
+    /// So many blocks that follow each other.
+    Whole,
+    /// The first blocks that are free.
+    Any,
+}
 
 /// What is known of the pages of the allocation map.
 pub(super) struct DataSpace {
-    /// Free blocks of each page.
-    free: Vec<u32>,
+    pages: Vec<Summary>,
     total: u64,
     /// The page in which space was found last.
     page: u64,
 }
 
+/// What is known of a page. The bounds spare the search of pages that have been searched in vain,
+/// as `fs_maxcluster` does in the fast file system; what is freed there lifts them.
+#[derive(Clone, Copy, Debug)]
+struct Summary {
+    /// Free blocks.
+    free: u32,
+    /// No more free blocks than this follow each other.
+    longest: u32,
+    /// False if no track is wholly free.
+    track: bool,
+}
+
+impl Summary {
+    const fn new(free: u32) -> Self {
+        Self { free, longest: free, track: free > 0 }
+    }
+
+    /// Returns true if a search for `most` blocks may find some.
+    const fn may_have(&self, search: Search, most: u32) -> bool {
+        match search {
+            Search::Track => self.track,
+            Search::Whole => self.longest >= most,
+            Search::Any => self.free > 0,
+        }
+    }
+
+    /// Notes that a search for `most` blocks has found none.
+    const fn note_none(&mut self, search: Search, most: u32) {
+        match search {
+            Search::Track => self.track = false,
+            Search::Whole => self.longest = most.saturating_sub(1),
+            Search::Any => {}
+        }
+    }
+}
+
 impl DataSpace {
     /// Reads the counts of all pages.
     pub(super) fn read(layout: &Layout, device: &std::sync::Arc<dyn Device>) -> Result<Self> {
-        let mut free = Vec::new();
-        let mut bytes = vec![0; MAP_PAGE_BYTES];
-        for page in 0..layout.map_pages {
-            device.read_at(layout.map_page_at(page), &mut bytes)?;
-            free.push(MapPage::new(&bytes, page, layout.parameters.track_blocks)?.free());
+        let mut pages = Vec::new();
+        let mut bytes = vec![0; PAGES_AT_ONCE * MAP_PAGE_BYTES];
+        let all: Vec<u64> = (0..layout.map_pages).collect();
+        for numbers in all.chunks(PAGES_AT_ONCE) {
+            let bytes = &mut bytes[..numbers.len() * MAP_PAGE_BYTES];
+            device.read_at(layout.map_page_at(numbers[0]), bytes)?;
+            for (&page, bytes) in numbers.iter().zip(bytes.chunks_exact(MAP_PAGE_BYTES)) {
+                let free = MapPage::new(bytes, page, layout.parameters.track_blocks)?.free();
+                pages.push(Summary::new(free));
+            }
         }
-        let total = free.iter().map(|&free| u64::from(free)).sum();
-        Ok(Self { free, total, page: 0 })
+        let total = pages.iter().map(|page| u64::from(page.free)).sum();
+        Ok(Self { pages, total, page: 0 })
     }
 
-    fn count(&mut self, page: u64, change: i64) {
-        let n = usize::try_from(page).unwrap_or(usize::MAX);
-        let change32 = i32::try_from(change).unwrap_or(0);
-        self.free[n] = self.free[n].saturating_add_signed(change32);
-        self.total = self.total.saturating_add_signed(change);
+    fn summary(&mut self, page: u64) -> &mut Summary {
+        &mut self.pages[usize::try_from(page).unwrap_or(usize::MAX)]
+    }
+
+    /// Counts blocks of a page that were allocated.
+    fn took(&mut self, page: u64, blocks: u32) {
+        let summary = self.summary(page);
+        summary.free = summary.free.saturating_sub(blocks);
+        self.total = self.total.saturating_sub(blocks.into());
+    }
+
+    /// Counts blocks of a page that were freed.
+    fn freed(&mut self, page: u64, blocks: u32) {
+        let summary = self.summary(page);
+        *summary = Summary::new(summary.free.saturating_add(blocks));
+        self.total = self.total.saturating_add(blocks.into());
     }
 }
 
@@ -86,39 +148,48 @@ impl Volume {
             }
         }
         let first = goal.map_or(space.page, |goal| self.page_of(goal).0.min(self.layout.map_pages - 1));
-        let pages = || (first..self.layout.map_pages).chain(0..first);
-        let tracks = |page: &MapPage<'_>| {
-            let start = page.free_track(0)? * track_blocks;
-            Some(start..start + page.run(start, most))
-        };
-        let whole = |page: &MapPage<'_>| page.find(0, most, most);
-        let any = |page: &MapPage<'_>| page.find(0, 1, most);
-        let searches: [(bool, &Search<'_>); 3] =
-            [(most >= track_blocks, &tracks), (most < track_blocks, &whole), (true, &any)];
-        for (_, search) in searches.into_iter().filter(|(sensible, _)| *sensible) {
-            for page in pages() {
-                if space.free[usize::try_from(page).unwrap_or(0)] == 0 {
+        let searches = [if most >= track_blocks { Search::Track } else { Search::Whole }, Search::Any];
+        for search in searches {
+            for page in (first..self.layout.map_pages).chain(0..first) {
+                if !space.summary(page).may_have(search, most) {
                     continue;
                 }
-                let found = search(&MapPage::new(&self.map_page(page)?.read(), page, track_blocks)?);
+                let found = self.search(page, search, most)?;
                 if let Some(run) = found {
                     return self.take(tx, &mut space, page, run);
                 }
+                space.summary(page).note_none(search, most);
             }
         }
         Err(Error::corrupt("free blocks are counted that are not there", "allocation map"))
     }
 
+    fn search(&self, page: u64, search: Search, most: u32) -> Result<Option<Range<u32>>> {
+        let track_blocks = self.layout.parameters.track_blocks;
+        let buffer = self.map_page(page)?;
+        let bytes = buffer.read();
+        let page = MapPage::new(&bytes, page, track_blocks)?;
+        Ok(match search {
+            Search::Track => page.free_track(0).map(|track| {
+                let start = track * track_blocks;
+                start..start + page.run(start, most)
+            }),
+            Search::Whole => page.find(0, most, most),
+            Search::Any => page.find(0, 1, most),
+        })
+    }
+
     /// Marks blocks of a page as used.
     fn take(&self, tx: &Tx<'_>, space: &mut DataSpace, page: u64, run: Range<u32>) -> Result<(u64, u64)> {
-        let len = u64::from(run.end - run.start);
+        let blocks = run.end - run.start;
+        let len = u64::from(blocks);
         let start = page * self.layout.blocks_in_page() + u64::from(run.start);
         if start + len > self.layout.data_blocks() {
             let place = format!("page {page} of the allocation map");
             return Err(Error::corrupt("blocks are free that do not exist", place));
         }
         self.set_map(tx, page, run, false)?;
-        space.count(page, -i64::try_from(len).unwrap_or(0));
+        space.took(page, blocks);
         space.page = page;
         tx.note_allocated(Allocated::Data(start, len));
         Ok((start, len))
@@ -151,9 +222,9 @@ impl Volume {
     pub(super) fn enter_free_data(&self, tx: &spindle_cache::Tx<'_>, start: u64, len: u64) -> Result<()> {
         for (page, run) in self.by_pages(start, len) {
             let mut space = self.data.lock();
-            let count = i64::from(run.end - run.start);
+            let blocks = run.end - run.start;
             self.set_map(tx, page, run, true)?;
-            space.count(page, count);
+            space.freed(page, blocks);
         }
         Ok(())
     }
@@ -166,5 +237,29 @@ impl Volume {
             pages += 1;
         }
         Ok(pages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: a page that was searched in vain is not searched for as much again, but for less;
+    /// what is freed there makes it worth a search.
+    #[test]
+    fn a_page_is_not_searched_in_vain_twice() {
+        let mut space = DataSpace { pages: vec![Summary::new(100); 2], total: 200, page: 0 };
+        space.summary(0).note_none(Search::Whole, 8);
+        space.summary(0).note_none(Search::Track, 64);
+        let may = |space: &mut DataSpace, search, most| space.summary(0).may_have(search, most);
+        assert!(!may(&mut space, Search::Whole, 8) && may(&mut space, Search::Whole, 7));
+        assert!(!may(&mut space, Search::Track, 64) && may(&mut space, Search::Any, 1));
+        assert!(space.summary(1).may_have(Search::Track, 64), "another page");
+        space.took(0, 100);
+        assert!(!may(&mut space, Search::Any, 1));
+        space.freed(0, 50);
+        assert!(may(&mut space, Search::Whole, 50) && !may(&mut space, Search::Whole, 51));
+        assert!(may(&mut space, Search::Track, 64));
+        assert_eq!(space.total, 150);
     }
 }
