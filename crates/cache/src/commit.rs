@@ -26,15 +26,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// An epoch, by number; later ones have greater numbers.
 pub type Epoch = u64;
 
-/// When transactions may go on after a commit has taken its epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resume {
-    /// At once, while the epoch is written to the log.
-    Taken,
-    /// When the epoch is durable. It has freed space, which must not be written to before.
-    Committed,
-}
-
 /// The log of a cache, and the changes that are not checkpointed yet.
 pub(crate) struct LogState {
     log: Arc<dyn Log>,
@@ -136,7 +127,9 @@ impl Cache {
 
     /// Makes every epoch up to `through` durable, with all file data written before. `prepare` is
     /// called first, while no other transaction is open: its changes belong to the epoch. It
-    /// returns when other transactions may go on; if it fails, nothing is committed.
+    /// returns the space that the epoch frees, in bytes of the device: other transactions, which go
+    /// on now, may allocate it, but nothing is written to it before the epoch is durable. If it
+    /// fails, nothing is committed.
     ///
     /// # Errors
     /// When the device or the log fails; the cache accepts no changes after that. Also those of
@@ -145,7 +138,7 @@ impl Cache {
     pub fn commit<E: From<spindle_device::Error>>(
         &self,
         through: Epoch,
-        prepare: impl FnOnce(&Tx<'_>) -> std::result::Result<Resume, E>,
+        prepare: impl FnOnce(&Tx<'_>) -> std::result::Result<Vec<Range<u64>>, E>,
     ) -> std::result::Result<(), E> {
         let Some(log) = &self.log else { return Ok(self.sync()?) };
         let _one = self.flushing.lock();
@@ -156,23 +149,22 @@ impl Cache {
         }
         // Most of the data is started while transactions go on, so that they are kept out only for
         // a short time.
-        let streams = self.start_delayed()?;
-        // If the epoch frees space, they are kept out until all data is there: most lands now.
-        self.land_delayed(&streams)?;
+        self.start_delayed()?;
         let gate = self.gate.write();
         let tx = Tx::new(self, None, 0, false);
         // If this fails after changing something, dropping `tx` latches the failure.
-        let resume = prepare(&tx)?;
+        let freed = prepare(&tx)?;
         tx.commit();
         let epoch = log.epoch.fetch_add(1, Ordering::AcqRel);
-        let taken = self.take_epoch(log);
-        let gate = (resume == Resume::Committed).then_some(gate);
-        taken.and_then(|taken| self.log_epoch(log, taken)).map_err(|error| self.fail(error))?;
+        let taken = self.take_epoch(log).map_err(|error| self.fail(error))?;
+        let holding = self.hold(freed);
+        drop(gate);
+        self.log_epoch(log, taken).map_err(|error| self.fail(error))?;
         if log.log.is_lost() {
             self.write_committed(log).map_err(|error| self.fail(error))?;
         }
         log.durable.store(epoch, Ordering::Release);
-        drop(gate);
+        drop(holding);
         if log.log.wants_checkpoint() {
             self.write_committed(log).map_err(|error| self.fail(error))?;
         }

@@ -27,6 +27,7 @@ mod buffer;
 mod commit;
 mod flight;
 mod flush;
+mod held;
 mod log;
 pub mod policy;
 mod restore;
@@ -36,7 +37,7 @@ mod stream;
 mod tx;
 
 pub use buffer::{Buffer, BufferGuard, BufferMut, Seal};
-pub use commit::{Epoch, Resume};
+pub use commit::Epoch;
 pub use log::{Change, Changes, Log};
 pub use restore::Restore;
 pub use settings::{DataSettings, Naming, Settings};
@@ -46,6 +47,7 @@ pub use tx::{Savepoint, Tx};
 use ::log::error;
 use buffer::Slot;
 use commit::LogState;
+use held::Held;
 use shard::Shard;
 use spindle_clock::{Clock, Condvar, Mutex, RwLock};
 use spindle_device::{Device, Error, Result, Tracked};
@@ -73,6 +75,8 @@ pub struct Cache {
     dirty_bytes: AtomicUsize,
     /// The log, if changes become durable there first.
     log: Option<LogState>,
+    /// Space that may not be written to yet.
+    held: Held,
     /// One flush or commit at a time.
     flushing: Mutex<()>,
     /// Notified when writes of buffers have finished.
@@ -101,6 +105,7 @@ impl Cache {
             dirty: Mutex::default(),
             dirty_bytes: AtomicUsize::new(0),
             log: None,
+            held: Held::default(),
             flushing: Mutex::default(),
             landed: (Mutex::new(()), Condvar::new()),
             failure: Mutex::default(),

@@ -224,7 +224,7 @@ fn logged(bytes: u64) -> (Arc<MemoryDevice>, Arc<Book>, Cache) {
 }
 
 fn commit(cache: &Cache) {
-    cache.commit::<Error>(cache.epoch(), |_| Ok(Resume::Taken)).unwrap();
+    cache.commit::<Error>(cache.epoch(), |_| Ok(Vec::new())).unwrap();
 }
 
 /// Promise: only committed bytes are checkpointed, also of a buffer that has changed since: at an
@@ -456,12 +456,94 @@ fn every_write_gets_its_barrier() {
                 // The next transaction may write it to the device.
                 drop(cache.begin(0).unwrap());
                 for _ in 0..2 {
-                    cache.commit::<Error>(cache.epoch(), |_| Ok(Resume::Taken)).unwrap();
+                    cache.commit::<Error>(cache.epoch(), |_| Ok(Vec::new())).unwrap();
                     let unflushed = device.1.load(Ordering::Relaxed);
                     assert!(!unflushed, "{len} bytes, straight {:?}, log {with_log}", data.straight_bytes);
                 }
             }
         }
+    }
+}
+
+/// A log whose commits wait for the test.
+struct Slow {
+    begun: std::sync::mpsc::Sender<()>,
+    goes_on: Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl Log for Slow {
+    fn commit_bytes(&self) -> usize {
+        1 << 20
+    }
+    fn limit_bytes(&self) -> usize {
+        1 << 20
+    }
+    fn has_room(&self, _changes: &Changes) -> bool {
+        true
+    }
+    fn commit(&self, _changes: &Changes) -> Result<()> {
+        self.begun.send(()).unwrap();
+        self.goes_on.lock().recv().unwrap();
+        Ok(())
+    }
+    fn wants_checkpoint(&self) -> bool {
+        false
+    }
+    fn checkpointed(&self) {}
+}
+
+/// Promise: while an epoch that has freed space is written to the log, transactions go on; what
+/// they write to that space, in whatever way, reaches the device only when the epoch is durable.
+#[test]
+fn freed_space_is_not_written_before_the_commit() {
+    const FREED: u64 = 256 << 10;
+    let straight = (Some(65_536), None, 65_536, 1 << 20);
+    let in_clusters = (None, Some(8192), 16_384, 1 << 20);
+    let with_others = (None, None, 4096, 0);
+    for (straight_bytes, cluster_bytes, len, dirty_limit_bytes) in [straight, in_clusters, with_others] {
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let (go_on, goes_on) = std::sync::mpsc::channel();
+        let device = Arc::new(MemoryDevice::new(1 << 20));
+        let data = DataSettings { cluster_bytes, straight_bytes, ..DataSettings::THROUGH };
+        let settings = Settings { dirty_limit_bytes, data, ..Settings::default() };
+        let log = Arc::new(Slow { begun, goes_on: Mutex::new(goes_on) });
+        let cache = Cache::with_log(device.clone(), Arc::new(SystemClock), settings, log);
+        let write = |at: u64| {
+            let stream = cache.stream(4096, 2);
+            let tx = cache.begin(0).unwrap().unwrap();
+            let space = Space { offset: 0, at, end: len as u64 };
+            cache.write(&stream, &tx, space, &vec![7; len]).unwrap();
+            tx.commit();
+            // The next transaction writes what is beyond the limit.
+            drop(cache.begin(0).unwrap());
+        };
+        let change = || {
+            let tx = cache.begin(0).unwrap().unwrap();
+            cache.get(0, 512, None).unwrap().write(&tx).bytes_mut(0..1)[0] += 1;
+            tx.commit();
+        };
+        change();
+        std::thread::scope(|scope| {
+            let freed = FREED..FREED + len as u64;
+            scope.spawn(|| cache.commit::<Error>(cache.epoch(), |_| Ok(vec![freed])).unwrap());
+            has_begun.recv().unwrap();
+            change();
+            write(FREED + len as u64);
+            let late = scope.spawn(|| write(FREED));
+            // What waits for nothing else is over by then.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            let at = usize::try_from(FREED).unwrap();
+            let held = |bytes: &[u8]| bytes[at..at + len].iter().all(|&b| b == 0);
+            let (bytes, finished) = (device.to_bytes(), late.is_finished());
+            go_on.send(()).unwrap();
+            assert!(held(&bytes) && bytes[at + len] == 7 && !finished, "{len} bytes");
+            late.join().unwrap();
+        });
+        go_on.send(()).unwrap();
+        change();
+        cache.commit::<Error>(cache.epoch(), |_| Ok(Vec::new())).unwrap();
+        let at = usize::try_from(FREED).unwrap();
+        assert!(device.to_bytes()[at..at + 2 * len].iter().all(|&b| b == 7));
     }
 }
 
@@ -475,7 +557,7 @@ fn every_failure_latches() {
         cache.get(0, 512, None).unwrap().write(&tx).bytes_mut(0..1)[0] = 1;
         tx.commit();
     };
-    let commit = |cache: &Cache| cache.commit::<Error>(cache.epoch(), |_| Ok(Resume::Taken));
+    let commit = |cache: &Cache| cache.commit::<Error>(cache.epoch(), |_| Ok(Vec::new()));
     let give_up = |cache: &Cache| {
         let tx = cache.begin(0)?.expect("room");
         cache.get(0, 512, None)?.write(&tx).bytes_mut(0..1)[0] = 1;

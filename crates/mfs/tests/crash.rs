@@ -118,7 +118,7 @@ fn walk(fs: &Mfs, dir: Ino, path: &str, tree: &mut Tree) {
 
 /// The workload, beside what it must give.
 struct Run {
-    fs: Mfs,
+    fs: Arc<Mfs>,
     set: Arc<Set>,
     devices: Vec<Arc<dyn Device>>,
     tree: Tree,
@@ -200,8 +200,25 @@ impl Run {
         self.events.lock().push(Event::Durable(self.versions.len() - 1));
     }
 
-    /// Runs one random operation.
+    /// Runs one random operation, and sometimes makes all of them durable, also while others go on.
     fn step(&mut self, rng: &mut StdRng) {
+        self.operation(rng);
+        match rng.random_range(0..24) {
+            0 => self.sync(),
+            1 => {
+                let (fs, events, version) = (self.fs.clone(), self.events.clone(), self.versions.len() - 1);
+                let syncing = std::thread::spawn(move || {
+                    fs.sync().unwrap();
+                    events.lock().push(Event::Durable(version));
+                });
+                (0..rng.random_range(1..8)).for_each(|_| self.operation(rng));
+                syncing.join().unwrap();
+            }
+            _ => {}
+        }
+    }
+
+    fn operation(&mut self, rng: &mut StdRng) {
         self.events.lock().push(Event::Begins(self.versions.len()));
         match rng.random_range(0..13) {
             0..4 => {
@@ -306,9 +323,6 @@ impl Run {
             }
         }
         self.versions.push(self.tree.clone());
-        if rng.random_range(0..12) == 0 {
-            self.sync();
-        }
     }
 }
 
@@ -353,7 +367,7 @@ fn run(seed: u64, cuts: usize, work: impl FnOnce(&mut Run, &mut StdRng)) {
     media.extend(SPARE.map(|kib| MemoryDevice::new(kib << 10)));
     let devices = recorders(&media, &events);
     let set = Arc::new(open_set(&devices));
-    let (fs, tree, events_of) = (mount(&set), Tree::new(), events.clone());
+    let (fs, tree, events_of) = (Arc::new(mount(&set)), Tree::new(), events.clone());
     let versions = vec![tree.clone()];
     let mut run = Run { fs, set, devices, versions, tree, events: events_of, written: 0, held: Vec::new() };
     work(&mut run, &mut rng);

@@ -38,6 +38,7 @@ impl Cache {
                 ..(space.offset + data.len() as u64).div_ceil(stream.block_bytes());
             blocks.clone().for_each(|_| self.clock.work(Work::WriteBlock));
             self.settle(stream, blocks)?;
+            self.await_release(&(space.at..space.at + data.len() as u64))?;
             return self.device.write_at(space.at, data).map_err(|error| self.fail(error));
         }
         let mut done = 0;
@@ -195,6 +196,7 @@ impl Cache {
             };
             from = *first.0;
             let mut cluster = vec![from];
+            let start = first.1.at() + first.1.valid().start as u64;
             let mut end = first.1.at() + first.1.valid().end as u64;
             let mut bytes = first.1.valid().len();
             for (&block, page) in state.pages.range(from + 1..blocks.end) {
@@ -205,6 +207,11 @@ impl Cache {
                 end += page.valid().len() as u64;
                 bytes += page.valid().len();
                 cluster.push(block);
+            }
+            if self.held.overlaps(&(start..end)) {
+                drop(state);
+                self.await_release(&(start..end))?;
+                continue;
             }
             if let Some(flight) = self.obstacle(&state, &cluster, bytes) {
                 drop(state);
@@ -360,12 +367,15 @@ impl<'a> Batch<'a> {
             };
             let (at, valid) = (page.at() + page.valid().start as u64, page.valid());
             let under_way = page.in_flight();
+            let space = at..at + valid.len() as u64;
+            let held = self.cache.held.overlaps(&space);
             let joins = self.bytes.is_empty()
                 || (at == self.offset + self.bytes.len() as u64
                     && self.bytes.len() + valid.len() <= FLUSH_BYTES);
-            if under_way.is_some() || !joins {
+            if under_way.is_some() || held || !joins {
                 drop(guard);
                 self.submit()?;
+                self.cache.await_release(&space)?;
                 if let Some(flight) = under_way {
                     flight.land().map_err(|error| self.cache.fail(error))?;
                 }

@@ -1,8 +1,9 @@
 //! Commits of `ffs`: what is durable when, and what a crash must find.
 //!
 //! With a log, three things wait for the commit of the epoch that they belong to:
-//! - *freed space* goes into the maps only as part of the commit, so that nothing is written over
-//!   what a crash would bring back (as NetBSD does, `ffs_wapbl_sync_metadata`);
+//! - *freed space* goes into the maps only as part of the commit (as NetBSD does,
+//!   `ffs_wapbl_sync_metadata`), and the cache writes nothing to it before the commit is durable,
+//!   so that what a crash would bring back is still there;
 //! - *orphans*, inodes without names that are in use or not wholly freed, are listed in the log, so
 //!   that recovery frees them;
 //! - *freed metadata* is revoked, so that no older record of it is replayed over what the space
@@ -16,10 +17,10 @@ use super::intervals::Intervals;
 use super::tx::MapSector;
 use crate::format::units::Frag;
 use crate::log::wapbl::OrphanChanges;
-use spindle_cache::Resume;
 use spindle_clock::Mutex;
 use spindle_vfs::{Error, Result};
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Frees and orphans of the present epoch, which its commit enters.
@@ -97,23 +98,23 @@ impl Volume {
         self.cache.commit(self.cache.epoch(), |tx| {
             // Before anything is changed: if this cannot be read now, the next commit tries again.
             let superblock = self.superblock_to_log()?;
-            let resume = self.free_pending(tx)?;
+            let freed = self.free_pending(tx)?;
             if let Some(log) = &self.log {
                 log.note_orphans(std::mem::take(&mut self.pending.orphans.lock().changes));
                 if let Some(buffer) = superblock {
                     self.log_superblock(tx, log, &buffer);
                 }
             }
-            Ok(resume)
+            Ok(freed)
         })
     }
 
-    /// Enters what the epoch has freed into the maps. They offer it to the next transaction, whose
-    /// data would be written there. What cannot be entered, because its map cannot be read, waits
-    /// on.
-    fn free_pending(&self, tx: &spindle_cache::Tx<'_>) -> Result<Resume> {
+    /// Enters what the epoch has freed into the maps, and returns its bytes. What cannot be
+    /// entered, because its map cannot be read, waits on.
+    fn free_pending(&self, tx: &spindle_cache::Tx<'_>) -> Result<Vec<Range<u64>>> {
         let freed = self.pending.take_freed();
-        let resume = if freed.is_empty() { Resume::Taken } else { Resume::Committed };
+        let byte = |at: Frag| at.0 << self.layout.fs_fshift;
+        let bytes = freed.iter().map(|&(at, count)| byte(at)..byte(at + count)).collect();
         for (at, count) in freed {
             for part in self.by_groups(at, count) {
                 match self.free_part(tx, part) {
@@ -127,7 +128,7 @@ impl Volume {
                 }
             }
         }
-        Ok(resume)
+        Ok(bytes)
     }
 
     /// Frees fragments for good: with the commit of the epoch, or without a log at once.

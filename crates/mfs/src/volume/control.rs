@@ -210,17 +210,14 @@ impl Volume {
         }
     }
 
-    /// Makes the cylinders that have no entry in use any more unused, as part of a commit. Returns
-    /// true if there was one: its blocks may not be used before the commit is durable.
-    pub(super) fn end_empty_cylinders(&self, tx: &spindle_cache::Tx<'_>) -> Result<bool> {
+    /// Makes the cylinders that have no entry in use any more unused, as part of a commit.
+    pub(super) fn end_empty_cylinders(&self, tx: &spindle_cache::Tx<'_>) -> Result<()> {
         let mut space = self.control.lock();
-        let mut any = false;
         for number in std::mem::take(&mut space.emptied) {
             let summary = space.cylinders[usize::try_from(number).unwrap_or(usize::MAX)];
             if summary.kind == Kind::Unused || summary.free != self.entries(summary.kind) {
                 continue;
             }
-            any = true;
             let blocks = (1..=self.layout.cylinder_blocks()).map(|n| self.layout.block_of(number, n));
             blocks.for_each(|block| self.cache.forget(self.layout.control_byte(block)));
             // What the log has of the blocks must not be written over what they hold next. One
@@ -231,7 +228,7 @@ impl Volume {
                 *cylinder = Cylinder::unused(number, self.layout.cylinder_blocks());
             })?;
         }
-        Ok(any)
+        Ok(())
     }
 
     /// Returns the description of a cylinder.

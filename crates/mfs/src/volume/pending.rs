@@ -4,11 +4,11 @@
 //! epoch is durable: data and nodes go to free space without the log.
 
 use super::Volume;
-use crate::format::layout::ControlBlock;
-use spindle_cache::Resume;
+use crate::format::layout::{ControlBlock, DataBlock};
 use spindle_clock::Mutex;
 use spindle_vfs::Result;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Space that waits for a commit.
@@ -67,21 +67,25 @@ impl Pending {
 impl Volume {
     /// Makes every ended transaction durable.
     pub(crate) fn commit(&self) -> Result<()> {
-        self.cache.commit(self.cache.epoch(), |tx| -> Result<Resume> {
-            let freed = self.pending.take();
-            let mut frees = !freed.is_empty();
-            for space in freed {
+        self.cache.commit(self.cache.epoch(), |tx| -> Result<Vec<Range<u64>>> {
+            let mut freed = Vec::new();
+            for space in self.pending.take() {
                 let entered = match space {
                     Space::Block(block) => self.enter_free_block(tx, block),
-                    Space::Data(start, len) => self.enter_free_data(tx, start, len),
+                    Space::Data(start, len) => {
+                        let byte = self.layout.data_byte(DataBlock(start));
+                        freed.push(byte..byte + len * self.layout.data_block_bytes());
+                        self.enter_free_data(tx, start, len)
+                    }
                 };
                 if let Err(error) = entered {
                     log::error!("{space:?} is not in use any more and cannot be entered as free: {error}");
                     self.note_damage();
                 }
             }
-            frees |= self.end_empty_cylinders(tx)?;
-            Ok(if frees { Resume::Committed } else { Resume::Taken })
+            // The blocks of names that are freed get new contents with a later commit only.
+            self.end_empty_cylinders(tx)?;
+            Ok(freed)
         })
     }
 

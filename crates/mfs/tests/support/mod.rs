@@ -8,6 +8,7 @@ use spindle_clock::{ManualClock, Mutex};
 use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request, Result, Ticket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// What happens to the members, in order.
 pub enum Event {
@@ -48,7 +49,9 @@ impl Device for Recorder {
     fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
         self.device.wait(ticket)
     }
+    /// Takes a moment, so that other threads go on meanwhile.
     fn flush(&self) -> Result<()> {
+        std::thread::sleep(Duration::from_micros(50));
         self.events.lock().push(Event::Flush { member: self.member });
         self.device.flush()
     }
