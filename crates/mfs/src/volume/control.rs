@@ -266,7 +266,6 @@ impl Volume {
         let full = || Error::corrupt("it has no free header", format!("cylinder {number}"));
         let block = cylinder.first_free(self.layout.cylinder_blocks()).ok_or_else(full)?;
         let at = self.layout.control_byte(self.layout.block_of(number, block));
-        let first = (block - 1) * self.layout.headers_in_block();
         let buffer = if block > self.layout.cylinder_blocks() - cylinder.fresh {
             self.cache.get_new_for_good(at, self.layout.block_bytes(), None, tx)?
         } else {
@@ -274,12 +273,7 @@ impl Volume {
         };
         let (within, others) = {
             let bytes = buffer.read();
-            let reserved = |n: usize| self.layout.ino_of(number, first) + (n as u64) < ROOT_INO;
-            let mut free = bytes
-                .chunks_exact(HEADER_BYTES)
-                .enumerate()
-                .filter(|&(n, header)| !is_used(header) && !reserved(n))
-                .map(|(n, _)| n);
+            let mut free = self.free_headers(number, block, &bytes);
             (free.next().ok_or_else(full)?, free.next().is_some())
         };
         self.change_cylinder(tx, &mut space, number, |cylinder| {
@@ -288,6 +282,7 @@ impl Volume {
             let used = self.layout.cylinder_blocks() - block;
             cylinder.fresh = cylinder.fresh.min(used);
         })?;
+        let first = (block - 1) * self.layout.headers_in_block();
         let ino = self.layout.ino_of(number, first) + within as u64;
         tx.note_allocated(Allocated::Header(ino));
         let range = within * HEADER_BYTES..within * HEADER_BYTES + 2;
@@ -295,13 +290,30 @@ impl Volume {
         Ok(ino)
     }
 
-    /// Enters a header as free that the disk has as free.
+    /// Returns the positions of the free headers in a block of headers, which holds `bytes`.
+    fn free_headers<'a>(
+        &self,
+        number: u64,
+        block: u32,
+        bytes: &'a [u8],
+    ) -> impl Iterator<Item = usize> + use<'a> {
+        let first = self.layout.ino_of(number, (block - 1) * self.layout.headers_in_block());
+        let headers = bytes.chunks_exact(HEADER_BYTES).enumerate();
+        let free = move |&(n, header): &(usize, &[u8])| !is_used(header) && first + n as u64 >= ROOT_INO;
+        headers.filter(free).map(|(n, _)| n)
+    }
+
+    /// Enters a header as free that is free in its block. Another file may have got it since: so
+    /// whether the block has a free one is seen in the block.
     pub(super) fn enter_free_header(&self, tx: &spindle_cache::Tx<'_>, ino: u64) -> Result<()> {
         let Some((number, slot)) = self.layout.header_place(ino) else { return Err(Error::Stale) };
         let block = 1 + slot / self.layout.headers_in_block();
-        self.change_cylinder(tx, &mut self.control.lock(), number, |cylinder| {
+        let mut space = self.control.lock();
+        let buffer = self.block(self.layout.control_byte(self.layout.block_of(number, block)))?;
+        let any = self.free_headers(number, block, &buffer.read()).next().is_some();
+        self.change_cylinder(tx, &mut space, number, |cylinder| {
             cylinder.free = cylinder.free.saturating_add(1);
-            cylinder.set_free(block, true);
+            cylinder.set_free(block, any);
         })
     }
 
