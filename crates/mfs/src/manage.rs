@@ -80,7 +80,8 @@ impl Set {
     ///
     /// # Errors
     /// [`Error::Unsupported`] if `device` is too small or belongs to the set, or what `old` has
-    /// can be read nowhere and is not log storage that is lost; device errors.
+    /// can be read nowhere and is not log storage that is lost, or it is that and the set is
+    /// mounted; device errors.
     pub fn replace(
         &self,
         old: [u8; 16],
@@ -93,7 +94,7 @@ impl Set {
             label.areas.iter().filter(|area| area.member_id == old).cloned().collect()
         };
         let areas = of_old(&self.labels.now());
-        let new = self.admit(device, new, &areas)?;
+        let (new, device) = self.admit(device, new, &areas)?;
         let total = areas.iter().map(|area| area.len.saturating_mul(2)).fold(0, u64::saturating_add);
         let mut before = 0;
         for area in areas {
@@ -102,10 +103,14 @@ impl Set {
             let of_part = |other: &&Area| (other.role, other.index) == (area.role, area.index);
             let Some(now) = of_old(&self.labels.now()).iter().find(of_part).cloned() else { continue };
             if area.role == Role::Log && self.labels.now().log_is_lost() {
+                if self.is_mounted.load(Ordering::Acquire) {
+                    let what = "replacing log storage that was lost, while the set is mounted";
+                    return Err(Error::unsupported(what, "unmount the set and do it again"));
+                }
                 self.renew_log(new, &now)?;
                 continue;
             }
-            self.fill(device, new, &now, Some(now.copy), &mut report)?;
+            self.fill(&device, new, &now, Some(now.copy), &mut report)?;
             before = before.saturating_add(area.len.saturating_mul(2));
         }
         self.forget(old);
@@ -129,9 +134,9 @@ impl Set {
         let of_part = |area: &&Area| (area.role, area.index) == (role, index);
         let least = label.areas.iter().filter(of_part).min_by_key(|area| area.len);
         let area = Area { offset: FIRST_AREA, ..least.cloned().ok_or_else(|| missing(role, index))? };
-        let new = self.admit(device, new, std::slice::from_ref(&area))?;
+        let (new, device) = self.admit(device, new, std::slice::from_ref(&area))?;
         let total = area.len.saturating_mul(2);
-        self.fill(device, new, &area, None, &mut |done| report(Progress { done, total }))
+        self.fill(&device, new, &area, None, &mut |done| report(Progress { done, total }))
     }
 
     /// Leaves out a member, all of whose areas have other copies.
@@ -189,8 +194,14 @@ impl Set {
         Ok(all)
     }
 
-    /// Makes `device` a member that areas can be given to, unless it is one. Returns its identity.
-    fn admit(&self, device: &Arc<dyn Device>, new: [u8; 16], areas: &[Area]) -> Result<[u8; 16]> {
+    /// Makes `device` a member that areas can be given to, unless it is one. Returns its identity,
+    /// and the device by which all of the set use it.
+    fn admit(
+        &self,
+        device: &Arc<dyn Device>,
+        new: [u8; 16],
+        areas: &[Area],
+    ) -> Result<([u8; 16], Arc<dyn Device>)> {
         let name = &device.info().name;
         let label = self.labels.now();
         let needed =
@@ -213,12 +224,14 @@ impl Set {
                 let what = format!("{name}: a member of this set");
                 return Err(Error::unsupported(what, "name another device"));
             }
-            if !begun.is_empty() && own.epoch >= label.settled {
-                return Ok(own.member_id);
+            if !begun.is_empty()
+                && own.epoch >= label.settled
+                && let Some(shared) = self.labels.member(own.member_id)
+            {
+                return Ok((own.member_id, shared));
             }
         }
-        self.labels.add_member(new, device.clone());
-        Ok(new)
+        Ok((new, self.labels.add_member(new, device.clone())))
     }
 
     /// Gives the place of `area` in log storage that is lost to a member. If no part is missing

@@ -140,3 +140,49 @@ fn torture_members_that_fail() {
     println!("SPINDLE_SEED={seed} cargo test -p spindle-mfs --test faults torture_members_that_fail");
     (0..cases).for_each(|case| run(seed.wrapping_add(case)));
 }
+
+/// Promise: a set goes on without a member that has the only log storage, and a copy of something
+/// else; its log is given to another device when the set is not mounted.
+#[test]
+fn a_log_is_lost_with_another_copy() {
+    let members: Vec<_> = (0..3).map(|_| Arc::new(Failing::new(MemoryDevice::new(8 << 20), NEVER))).collect();
+    let mut devices: Vec<Arc<dyn Device>> =
+        members.iter().map(|member| member.clone() as Arc<dyn Device>).collect();
+    let areas = [&[Role::Control, Role::Log][..], &[Role::Control], &[Role::Data]];
+    let area = |&role: &Role| NewArea { part: Some(0), ..NewArea::of(role) };
+    let roles: Vec<_> = devices
+        .iter()
+        .zip(areas)
+        .map(|(device, roles)| Member { device: device.clone(), areas: roles.iter().map(area).collect() })
+        .collect();
+    make(&roles, &Wishes::new(), &ManualClock::at(0), &mut StdRng::seed_from_u64(0)).unwrap();
+    let set = Set::open(&devices).unwrap();
+    let old = set.label.parts(Role::Log)[0][0].member_id;
+    let fs = Mfs::open(&set, Arc::new(ManualClock::at(1_000_000_000)), &OpenOptions::default()).unwrap();
+    write(&fs, "before", b"bytes").unwrap();
+    fs.sync().unwrap();
+    members[0].left.store(0, Ordering::Relaxed);
+    for name in ["after", "later"] {
+        write(&fs, name, b"bytes").unwrap();
+        fs.sync().unwrap();
+    }
+    let new: Arc<dyn Device> = Arc::new(MemoryDevice::new(8 << 20));
+    let replaced = set.replace(old, &new, [7; 16], &mut |_| Ok(()));
+    assert!(matches!(replaced, Err(spindle_vfs::Error::Unsupported { .. })), "{replaced:?}");
+    fs.unmount().unwrap();
+    drop((fs, set));
+    devices[0] = new;
+    let set = Set::open(&devices).unwrap();
+    set.begin_change(Timestamp::new(2_000_000_000, 0)).unwrap();
+    set.replace(old, &devices[0], [7; 16], &mut |_| Ok(())).unwrap();
+    drop(set);
+    let fs = open(&devices).unwrap();
+    for name in ["before", "after", "later"] {
+        let attr = fs.lookup(fs.root(), name.as_bytes()).unwrap();
+        assert_eq!(attr.size, 5);
+        fs.forget(attr.ino, 1);
+    }
+    write(&fs, "with the new log", b"bytes").unwrap();
+    fs.unmount().unwrap();
+    assert!(Set::open(&devices).unwrap().label.areas.iter().all(|area| !area.lost));
+}

@@ -384,10 +384,12 @@ impl Label {
         self.parts(Role::Log).iter().any(|copies| copies.iter().all(|area| area.lost))
     }
 
-    /// Notes that log storage is lost, and whether control storage may have a part of an operation.
-    pub(crate) fn lose_log(&mut self, unlogged: bool) {
-        self.areas.iter_mut().filter(|area| area.role == Role::Log).for_each(|area| area.lost = true);
-        self.unlogged = unlogged;
+    /// Returns the label when log storage is lost; `unlogged` says whether control storage may have
+    /// a part of an operation.
+    pub(crate) fn without_log(&self, unlogged: bool) -> Self {
+        let mut label = Self { unlogged, ..self.clone() };
+        label.areas.iter_mut().filter(|area| area.role == Role::Log).for_each(|area| area.lost = true);
+        label
     }
 
     /// Takes an area out of the table; the copies of its part behind it move up.

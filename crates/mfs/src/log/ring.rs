@@ -6,7 +6,7 @@
 use super::record::{self, HEAD_BYTES};
 use crate::format::checksum::{is_sealed, seal};
 use spindle_cache::{Changes, Log};
-use spindle_clock::{Mutex, Timestamp};
+use spindle_clock::{Mutex, MutexGuard, Timestamp};
 use spindle_device::{Device, Error, Result};
 use spindle_ondisk::{Endian, structure};
 use std::sync::Arc;
@@ -66,6 +66,13 @@ pub(crate) trait LogLoss: Send + Sync {
     /// # Errors
     /// If it cannot be recorded; nothing is acknowledged then.
     fn note(&self, unlogged: bool) -> Result<()>;
+
+    /// Returns true if the loss is recorded.
+    fn is_noted(&self) -> bool;
+
+    /// Says whether the set is marked as in use. From then on it can go on without log storage, if
+    /// a member that has it is lost.
+    fn set_in_use(&self, in_use: bool);
 }
 
 /// Log storage.
@@ -123,6 +130,11 @@ impl Ring {
     /// Returns the log with the place where its loss is recorded.
     pub(crate) fn recording_to(self, losses: Arc<dyn LogLoss>) -> Self {
         Self { losses: Some(losses), ..self }
+    }
+
+    /// Lets the set go on without log storage from now on, when there is nothing to replay.
+    pub(crate) fn allow_loss(&self) {
+        self.losses.iter().for_each(|losses| losses.set_in_use(false));
     }
 
     /// Returns the log as one that cannot be done without: its failure is an error.
@@ -260,10 +272,19 @@ impl Ring {
 
     /// Writes the header with this state; records before the tail are not needed any more.
     pub(crate) fn set_state(&self, state: State) -> Result<()> {
-        let mut ends = self.ends.lock();
+        let mut ends = self.ends();
         ends.state = state;
         let written = if ends.is_lost { self.record_loss(state) } else { self.write_header(&mut ends) };
-        written.or_else(|error| self.lose(&mut ends, error))
+        written.or_else(|error| self.lose(&mut ends, error))?;
+        self.losses.iter().for_each(|losses| losses.set_in_use(state.in_use));
+        Ok(())
+    }
+
+    /// Locks the ends of the log. It may have been lost with something else on the same member.
+    fn ends(&self) -> MutexGuard<'_, Ends> {
+        let mut ends = self.ends.lock();
+        ends.is_lost |= self.losses.as_ref().is_some_and(|losses| losses.is_noted());
+        ends
     }
 
     /// Records that log storage is lost, and goes on without it. Fails with the error if that
@@ -273,10 +294,7 @@ impl Ring {
             return Err(error);
         }
         ends.is_lost = true;
-        log::error!(
-            "{error}: log storage is lost; the file system goes on without it, and until it is unmounted a \
-             crash may damage it"
-        );
+        log::error!("{error}");
         Ok(())
     }
 
@@ -362,14 +380,14 @@ impl Log for Ring {
     }
 
     fn has_room(&self, changes: &Changes) -> bool {
-        let ends = self.ends.lock();
+        let ends = self.ends();
         ends.is_lost || ends.head - ends.tail.0 + record::bytes_of(changes, self.sector()) as u64 <= self.len
     }
 
     fn commit(&self, changes: &Changes) -> Result<()> {
         // A record must not point to what is not there.
         self.space.flush()?;
-        let mut ends = self.ends.lock();
+        let mut ends = self.ends();
         if ends.is_lost {
             return Ok(());
         }
@@ -383,7 +401,7 @@ impl Log for Ring {
     }
 
     fn is_lost(&self) -> bool {
-        self.ends.lock().is_lost
+        self.ends().is_lost
     }
 
     fn wants_checkpoint(&self) -> bool {

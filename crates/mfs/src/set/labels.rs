@@ -5,6 +5,7 @@
 //! label is written again, nothing else is acknowledged ([`Loss::settle`]).
 
 use super::places::write_places;
+use super::shared::Shared;
 use crate::format::label::{LABEL_BYTES, Label, Role, last_label_at};
 use crate::log::LogLoss;
 use spindle_clock::Mutex;
@@ -64,9 +65,11 @@ fn best_label(device: &dyn Device) -> Result<Option<(u64, Label)>> {
 
 /// Writes a label to both places of its member, one after the other. The one that counts now is
 /// written last, so that one of them is whole at any moment: after a crash the other may be
-/// damaged.
+/// damaged. The flush before makes sure that it would count after a crash too: an earlier try may
+/// have failed after it was written.
 pub(crate) fn write_label(device: &dyn Device, label: &Label) -> spindle_device::Result<()> {
     let bytes = label.encode();
+    device.flush()?;
     let mut places = [last_label_at(label.member_bytes), 0];
     if matches!(best_label(device), Ok(Some((at, _))) if at == places[0]) {
         places.reverse();
@@ -83,13 +86,19 @@ pub(crate) struct Labels {
     label: Mutex<Label>,
     /// True if some members may have a label that was taken back.
     unsettled: AtomicBool,
+    /// None if log storage is needed; otherwise true if the set is marked as in use.
+    in_use: Mutex<Option<bool>>,
+    log_is_lost: AtomicBool,
     members: Mutex<BTreeMap<[u8; 16], Arc<dyn Device>>>,
 }
 
 impl Labels {
+    /// Returns the labels of a set; each of `members` is [`Shared`].
     pub(super) fn new(label: Label, members: BTreeMap<[u8; 16], Arc<dyn Device>>) -> Arc<Self> {
+        let log_is_lost = label.log_is_lost().into();
         let (label, members) = (Mutex::new(label), Mutex::new(members));
-        Arc::new(Self { label, unsettled: AtomicBool::new(false), members })
+        let (unsettled, in_use) = (AtomicBool::new(false), Mutex::default());
+        Arc::new(Self { label, unsettled, in_use, log_is_lost, members })
     }
 
     /// Returns the label as it is now; its member is any of them.
@@ -117,9 +126,12 @@ impl Labels {
         }
     }
 
-    /// Adds a member that the next change of the label gives its areas.
-    pub(crate) fn add_member(&self, member_id: [u8; 16], device: Arc<dyn Device>) {
-        self.members.lock().insert(member_id, device);
+    /// Adds a member that the next change of the label gives its areas. Returns the device by which
+    /// all use it.
+    pub(crate) fn add_member(&self, member_id: [u8; 16], device: Arc<dyn Device>) -> Arc<dyn Device> {
+        let shared: Arc<dyn Device> = Arc::new(Shared::new(device));
+        self.members.lock().insert(member_id, shared.clone());
+        shared
     }
 
     /// Returns the device of a member that the label no longer has, and does not use it any more.
@@ -128,7 +140,8 @@ impl Labels {
     }
 
     /// Changes the label of all members, durably. A member that cannot be written is recorded as
-    /// lost too, if there is another copy of all that it has.
+    /// lost too, if there is another copy of all that it has; while log storage may be lost, of all
+    /// but that.
     ///
     /// # Errors
     /// Device errors; the change is taken back then.
@@ -138,6 +151,14 @@ impl Labels {
         let before = label.clone();
         apply(&mut label);
         while let Err((member_id, error)) = write_labels(&mut label, &members) {
+            if !label.can_lose(member_id)
+                && let Some(in_use) = *self.in_use.lock()
+            {
+                let without = label.without_log(in_use);
+                if without.can_lose(member_id) {
+                    *label = without;
+                }
+            }
             if !label.can_lose(member_id) {
                 let epoch = label.epoch;
                 *label = Label { epoch, ..before };
@@ -148,6 +169,13 @@ impl Labels {
             label.areas.iter_mut().filter(|area| area.member_id == member_id).for_each(|a| a.lost = true);
         }
         self.unsettled.store(false, Ordering::Release);
+        let was_lost = self.log_is_lost.swap(label.log_is_lost(), Ordering::AcqRel);
+        if label.log_is_lost() && !was_lost {
+            log::error!(
+                "log storage is lost; the file system goes on without it, and until it is unmounted a crash \
+                 may damage it"
+            );
+        }
         Ok(())
     }
 
@@ -159,7 +187,15 @@ impl Labels {
 
 impl LogLoss for Labels {
     fn note(&self, unlogged: bool) -> spindle_device::Result<()> {
-        self.change(|label| label.lose_log(unlogged))
+        self.change(|label| *label = label.without_log(unlogged))
+    }
+
+    fn is_noted(&self) -> bool {
+        self.log_is_lost.load(Ordering::Acquire)
+    }
+
+    fn set_in_use(&self, in_use: bool) {
+        *self.in_use.lock() = Some(in_use);
     }
 }
 

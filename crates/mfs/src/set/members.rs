@@ -7,6 +7,7 @@
 //! storage is not needed if its loss was recorded: everything is in its place then.
 
 use super::labels::{Labels, PartLoss, read_label};
+use super::shared::Shared;
 use super::space::Space;
 use crate::format::label::{Area, Label, Role};
 use crate::format::layout::Layout;
@@ -76,13 +77,29 @@ fn newest(labels: &[Label]) -> Result<&Label> {
     newest.ok_or_else(|| Error::unsupported("a set without members", "name at least one"))
 }
 
-fn read_labels(devices: &[Arc<dyn Device>]) -> Result<Vec<Label>> {
-    let mut labels = Vec::new();
+/// Devices with their labels.
+type Labelled = (Vec<Arc<dyn Device>>, Vec<Label>);
+
+/// Reads the labels of members. One that cannot be read counts as missing; the error is passed to
+/// `failed`.
+fn read_labels(devices: &[Arc<dyn Device>], failed: &mut Option<Error>) -> Result<Labelled> {
+    let mut found = Labelled::default();
     for device in devices {
-        let stranger = || Error::corrupt("it has no label of a set", &device.info().name);
-        labels.push(read_label(&**device)?.ok_or_else(stranger)?);
+        let name = &device.info().name;
+        match read_label(&**device) {
+            Ok(Some(label)) => {
+                found.0.push(device.clone());
+                found.1.push(label);
+            }
+            Ok(None) => return Err(Error::corrupt("it has no label of a set", name)),
+            Err(error @ Error::Device(_)) => {
+                log::warn!("{error}: {name} is left out");
+                failed.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
+        }
     }
-    Ok(labels)
+    Ok(found)
 }
 
 /// Chooses the members whose labels belong to the moment of the newest one.
@@ -106,7 +123,8 @@ fn choose(devices: &[Arc<dyn Device>], labels: &[Label], newest: &Label) -> Resu
             );
             continue;
         }
-        if members.insert(label.member_id, device.clone()).is_some() {
+        let shared: Arc<dyn Device> = Arc::new(Shared::new(device.clone()));
+        if members.insert(label.member_id, shared).is_some() {
             return refuse(format!("{name} is a copy of another member"), "name each member once");
         }
     }
@@ -145,13 +163,13 @@ fn assemble_part(members: &Members, copies: &[&Area], labels: &Arc<Labels>) -> R
 }
 
 impl Set {
-    /// Opens a set whose members are `devices`.
+    /// Opens a set whose members are `devices`. One whose label cannot be read counts as missing.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if a member is missing or a stranger, [`Error::Corrupt`] if labels
     /// are damaged, and device errors.
     pub fn open(devices: &[Arc<dyn Device>]) -> Result<Self> {
-        Self::assemble(devices, &read_labels(devices)?, false)
+        Self::open_readable(devices, false)
     }
 
     /// Opens a set whose log storage is missing, as if it had been lost: what only the log had is
@@ -160,7 +178,17 @@ impl Set {
     /// # Errors
     /// As [`Self::open`], and [`Error::Unsupported`] if log storage is there.
     pub fn open_without_log(devices: &[Arc<dyn Device>]) -> Result<Self> {
-        Self::assemble(devices, &read_labels(devices)?, true)
+        Self::open_readable(devices, true)
+    }
+
+    fn open_readable(devices: &[Arc<dyn Device>], without_log: bool) -> Result<Self> {
+        let mut failed = None;
+        let (members, labels) = read_labels(devices, &mut failed)?;
+        // If something is missing, the reason is that a member cannot be read.
+        Self::assemble(&members, &labels, without_log).map_err(|error| match error {
+            Error::Unsupported { .. } => failed.unwrap_or(error),
+            other => other,
+        })
     }
 
     /// Puts a set together from its members and their labels.
@@ -176,7 +204,7 @@ impl Set {
             if label.parts(Role::Log).iter().all(|copies| copies.iter().any(is_here)) {
                 return Err(Error::unsupported("giving up log storage that is there", "use it"));
             }
-            label.lose_log(true);
+            label = label.without_log(true);
         }
         let labels = Labels::new(label.clone(), members.clone());
         let mut parts = Vec::new();

@@ -3,4 +3,5 @@
 pub(crate) mod labels;
 pub mod members;
 pub(crate) mod places;
+mod shared;
 mod space;

@@ -88,6 +88,9 @@ impl Mfs {
             set.begin_writing(clock.now(), false)?;
         }
         let ring = ring.filter(|_| !read_only).map(Arc::new);
+        if let Some(ring) = &ring {
+            ring.allow_loss();
+        }
         let cache = match &ring {
             Some(ring) => Cache::with_log(device, clock.clone(), options.cache, ring.clone()),
             None => Cache::new(device, clock.clone(), options.cache),
@@ -95,7 +98,10 @@ impl Mfs {
         let volume = Volume::open(layout.clone(), cache, ring, clock)?;
         let hash = SipHasher13::new_with_key(&label.parameters.hash_key);
         let mfs = Self { volume, nodes: Nodes::new(options.atime), hash, objections, replayed };
-        let root = mfs.iget(ROOT_INO).map_err(|e| Error::corrupt(e.to_string(), "root directory"))?;
+        let root = mfs.iget(ROOT_INO).map_err(|error| match error {
+            Error::Device(_) => error,
+            other => Error::corrupt(other.to_string(), "root directory"),
+        })?;
         if !root.is_directory {
             return Err(Error::corrupt("it is not a directory", "root directory"));
         }
@@ -146,17 +152,16 @@ impl Mfs {
 
     /// Makes everything durable.
     pub(crate) fn sync_all(&self) -> Result<()> {
-        if self.volume.is_read_only() {
-            return Ok(());
+        if !self.volume.is_read_only() {
+            self.store_access_times()?;
         }
-        self.store_access_times()?;
         self.volume.commit()
     }
 
     /// Writes everything, marks the set clean, and refuses all further changes.
     pub(crate) fn close(&self) -> Result<()> {
         if self.volume.is_read_only() {
-            return Ok(());
+            return self.volume.commit();
         }
         let freed = self.free_unnamed();
         self.sync_all()?;

@@ -108,13 +108,14 @@ impl FileSystem for Mfs {
             }
             at = DOT_DOT;
         }
-        loop {
+        // After the greatest position there is nothing.
+        while let Some(least) = at.checked_add(1) {
             // Copy some and release the lock: the sink may call back.
             let mut batch = Vec::new();
             let more = {
                 let state = dir.state.read();
                 self.touch(&state);
-                let walked = self.each_name(dir.ino, &state.di, at + 1, |entry| {
+                let walked = self.each_name(dir.ino, &state.di, least, |entry| {
                     batch.push(entry.clone());
                     if batch.len() < BATCH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
                 });
@@ -133,6 +134,7 @@ impl FileSystem for Mfs {
                 return Ok(());
             }
         }
+        Ok(())
     }
 
     fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr> {
@@ -228,7 +230,7 @@ impl FileSystem for Mfs {
     }
 
     fn fsync(&self, _ino: Ino, _data_only: bool) -> Result<()> {
-        if self.volume.is_read_only() { Ok(()) } else { self.volume.commit() }
+        self.volume.commit()
     }
 
     fn sync(&self) -> Result<()> {

@@ -67,6 +67,10 @@ impl Pending {
 impl Volume {
     /// Makes every ended transaction durable.
     pub(crate) fn commit(&self) -> Result<()> {
+        if self.is_read_only() {
+            // Nothing is left to write, unless it could not be written.
+            return Ok(self.cache.check()?);
+        }
         self.cache.commit(self.cache.epoch(), |tx| -> Result<Vec<Range<u64>>> {
             let mut freed = Vec::new();
             for space in self.pending.take() {

@@ -49,7 +49,7 @@ pub enum Mounting {
 
 impl Mounting {
     /// Returns the settings of the cache.
-    fn settings(self) -> Settings {
+    pub(crate) fn settings(self) -> Settings {
         let plain = Settings { capacity_bytes: 1 << 20, dirty_limit_bytes: 256 << 10, ..Settings::default() };
         match self {
             Self::Plain => plain,
@@ -199,7 +199,8 @@ pub fn model(limits: &Limits, clock: Arc<ManualClock>) -> ModelFs {
     model
 }
 
-fn plant(fs: &dyn FileSystem) -> Result<()> {
+/// Makes the tree.
+pub(crate) fn plant(fs: &dyn FileSystem) -> Result<()> {
     let mut driver = Driver::new(fs);
     for (n, op) in tree(&fs.limits()).iter().enumerate() {
         driver.apply(op, FIRST_SERIAL + n as u64, usize::MAX)?;
@@ -244,6 +245,15 @@ pub fn clock() -> Arc<ManualClock> {
 }
 
 impl Image {
+    /// Makes all images, with logs unless `log` says otherwise.
+    ///
+    /// # Panics
+    /// If one cannot be made.
+    #[must_use]
+    pub fn all(log: LogUse) -> Vec<Self> {
+        shapes().iter().map(|shape| Self::new(shape, log)).collect()
+    }
+
     /// Makes an image with a log, or without.
     ///
     /// # Panics
@@ -298,7 +308,7 @@ impl Image {
 }
 
 /// Fills all free space with a file, and removes the file.
-fn fill_with_junk(fs: &Ffs) -> Result<()> {
+pub(crate) fn fill_with_junk(fs: &dyn FileSystem) -> Result<()> {
     let mut driver = Driver::new(fs);
     let junk = || "junk".to_owned();
     driver.apply(&Op::Create(junk(), FileKind::Regular), 0, 0)?;

@@ -99,7 +99,7 @@ fn run(image: &Image, workload: &Workload, device: &Arc<Recorder>) -> Result<(Hi
 
 /// Runs an operation on the file system and the model, and returns the bytes written if it was
 /// done. If space ran out during a write, the model writes the same part.
-fn apply_to_both(
+pub(crate) fn apply_to_both(
     real: &mut Driver<'_>,
     model: &mut Driver<'_>,
     op: &Op,
@@ -117,7 +117,12 @@ fn apply_to_both(
 
 /// Returns what `sync` after `op` promises. There is no promise for a file without a name, because
 /// it cannot be found afterwards.
-fn promised(model: &ModelFs, driver: &Driver<'_>, op: &Op, sync: Sync) -> Result<Option<Promised>, String> {
+pub(crate) fn promised(
+    model: &ModelFs,
+    driver: &Driver<'_>,
+    op: &Op,
+    sync: Sync,
+) -> Result<Option<Promised>, String> {
     if sync == Sync::All {
         return Ok(Some(Promised::All));
     }

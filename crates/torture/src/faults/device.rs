@@ -14,6 +14,7 @@ use rand::{Rng, SeedableRng};
 use spindle_clock::Mutex;
 use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request, Result, Ticket};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Most requests that a device answers: many times what any workload needs.
 pub const MOST_REQUESTS: u64 = 20_000;
@@ -71,6 +72,9 @@ struct State {
     durable: MemoryDevice,
     /// Writes that are not durable, in the order of their submission.
     unflushed: Vec<Write>,
+    /// Bytes of writes that may be lost, because the write or a flush has failed, and that no later
+    /// write has replaced.
+    lost: Vec<Range<u64>>,
     counts: Counts,
     rng: SmallRng,
     tickets: u64,
@@ -97,6 +101,8 @@ impl State {
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.seen.write_at(offset, bytes)?;
+        let written = offset..offset + bytes.len() as u64;
+        self.lost.retain(|lost| lost.start < written.start || written.end < lost.end);
         self.unflushed.push(Write { ticket: Some(self.tickets), offset, bytes: bytes.to_vec() });
         Ok(())
     }
@@ -130,6 +136,7 @@ impl FaultyDevice {
                 seen: medium.branch(),
                 durable: medium.branch(),
                 unflushed: Vec::new(),
+                lost: Vec::new(),
                 counts: Counts::default(),
                 rng: SmallRng::seed_from_u64(seed),
                 tickets: 0,
@@ -142,6 +149,18 @@ impl FaultyDevice {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.state.lock().counts
+    }
+
+    /// Returns true if writes to these bytes may be lost, because they or a flush after them have
+    /// failed, and were not repeated.
+    #[must_use]
+    pub fn may_have_lost(&self, bytes: &Range<u64>) -> bool {
+        self.state.lock().lost.iter().any(|lost| lost.start < bytes.end && bytes.start < lost.end)
+    }
+
+    /// Forgets which writes may be lost.
+    pub fn forgive(&self) {
+        self.state.lock().lost.clear();
     }
 
     /// Returns what a healthy device finds when it opens the medium next.
@@ -260,7 +279,11 @@ impl Device for FaultyDevice {
             }
             Op::Write => {
                 let fault = self.count(state, RequestKind::Writes);
-                self.write(state, fault, offset, &request.buf)
+                let result = self.write(state, fault, offset, &request.buf);
+                if result.is_err() {
+                    state.lost.push(offset..offset + request.buf.len() as u64);
+                }
+                result
             }
         };
         if let (Err(error), ReportedAt::AtSubmit) = (&result, self.plan.reported) {
@@ -291,6 +314,8 @@ impl Device for FaultyDevice {
             Some(Fault::IdleFlush) => Ok(()),
             Some(fault) => {
                 state.counts.errors_reported += 1;
+                let bytes = |write: &Write| write.offset..write.offset + write.bytes.len() as u64;
+                state.lost.extend(state.unflushed.iter().map(bytes));
                 if fault == Fault::FlushError {
                     // The operating system drops what it could not write, and the next flush does
                     // not report it.

@@ -8,9 +8,10 @@
 //! After a failed write or flush every change and every `sync` must be refused, and reads must
 //! continue. In the end the medium is opened on a healthy device and judged as after a crash.
 
+use super::campaign::{Subject, Test};
 use super::device::{Counts, FaultyDevice, Unflushed};
 use super::healthy_run::HealthyRun;
-use super::plan::{Fault, Plan, ReportedAt};
+use super::plan::{Fault, Plan};
 use super::running::{FaultyRun, Refusal};
 use crate::crash::images::{self, Image};
 use crate::crash::operation::Driver;
@@ -27,7 +28,7 @@ use spindle_clock::ManualClock;
 use spindle_device::MemoryDevice;
 use spindle_ffs::LogUse;
 use spindle_ffs::check::{Options, check};
-use spindle_vfs::FileSystem;
+use spindle_vfs::{FileSystem, Limits};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,6 +37,8 @@ use std::sync::Arc;
 
 /// Bytes of memory that a case may hold at once.
 const MOST_MEMORY: usize = 32 << 20;
+/// Most requests of a kind that each fault is injected into: all of a short workload.
+const MOST_REQUESTS: usize = 40;
 /// Findings that a check of damage may list.
 const MOST_FINDINGS: usize = 200;
 
@@ -59,11 +62,13 @@ pub struct Case {
     pub unflushed: Unflushed,
 }
 
-const PHASES: [(Phase, &str); 2] = [(Phase::Run, "run"), (Phase::Recovery, "recovery")];
+/// The names of the phases.
+pub(super) const PHASES: [(Phase, &str); 2] = [(Phase::Run, "run"), (Phase::Recovery, "recovery")];
 const ENDS: [(Unflushed, &str); 3] =
     [(Unflushed::Kept, "kept"), (Unflushed::Lost, "lost"), (Unflushed::Either, "either")];
 
-fn name_of<T: PartialEq>(names: &[(T, &'static str)], value: &T) -> &'static str {
+/// Returns the name of a value.
+pub(super) fn name_of<T: PartialEq>(names: &[(T, &'static str)], value: &T) -> &'static str {
     names.iter().find(|(known, _)| known == value).map_or("", |(_, name)| name)
 }
 
@@ -124,60 +129,6 @@ impl FaultTest {
         Ok(test)
     }
 
-    /// Returns the cases: each fault at each request that it can affect, or at `most` of them.
-    #[must_use]
-    pub fn cases(&self, most: usize, rng: &mut SmallRng) -> Vec<Case> {
-        let mut cases = Vec::new();
-        for (phase, counts) in [(Phase::Run, self.run), (Phase::Recovery, self.recovery)] {
-            for fault in Fault::ALL {
-                let requests = usize::try_from(counts.of(fault.affects())).unwrap_or(usize::MAX);
-                for first in sample(rng, requests, most.min(requests)) {
-                    let first = first as u64;
-                    let end = match rng.random_range(0..4) {
-                        0 | 1 => first + 1,
-                        2 => first + rng.random_range(2..6),
-                        _ => u64::MAX,
-                    };
-                    let reported = if rng.random() { ReportedAt::AtSubmit } else { ReportedAt::AtWait };
-                    let plan = Plan { fault, requests: first..end, reported };
-                    let unflushed = ENDS[rng.random_range(0..ENDS.len())].0;
-                    cases.push(Case { phase, plan, unflushed });
-                }
-            }
-        }
-        cases
-    }
-
-    /// Runs one case, and prints each call if `verbose`. Returns the number of requests with a
-    /// fault.
-    ///
-    /// # Errors
-    /// The first promise that is broken.
-    pub fn run(&self, case: &Case, verbose: bool) -> Result<u64, String> {
-        let mut hasher = DefaultHasher::new();
-        (&self.expected.workload.name, case.to_string()).hash(&mut hasher);
-        let seed = hasher.finish();
-        let medium = if case.phase == Phase::Run { &self.medium } else { &self.crashed };
-        let device = Arc::new(FaultyDevice::new(medium, case.plan.clone(), seed));
-        let work = || {
-            if case.plan.fault.is_reported() {
-                self.reported_fault(case, &device, seed, verbose)
-            } else {
-                self.silent_fault(case, &device, seed);
-                Ok(())
-            }
-        };
-        let (result, memory) = measure(|| catch_unwind(AssertUnwindSafe(work)));
-        result.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic))))?;
-        if device.exhausted() {
-            return Err(format!("too many requests: {:?}", device.counts()));
-        }
-        if memory > MOST_MEMORY {
-            return Err(format!("used {memory} bytes of memory"));
-        }
-        Ok(device.counts().injected)
-    }
-
     /// Tests a fault that the device reports: nothing that was acknowledged may be lost.
     fn reported_fault(
         &self,
@@ -232,6 +183,64 @@ impl FaultTest {
             let _ = fs.unmount();
         }
         let _ = check(&*found, &options, &mut |_| ());
+    }
+}
+
+impl Subject for Image {
+    type Test = FaultTest;
+    const TEST: &'static str = "faults";
+    fn name(&self) -> &str {
+        self.name
+    }
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+    fn prepare(&self, workload: Workload) -> Result<FaultTest, String> {
+        FaultTest::new(self, workload)
+    }
+}
+
+impl Test for FaultTest {
+    type Case = Case;
+
+    fn cases(&self, rng: &mut SmallRng) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for (phase, counts) in [(Phase::Run, self.run), (Phase::Recovery, self.recovery)] {
+            for fault in Fault::ALL {
+                let requests = usize::try_from(counts.of(fault.affects())).unwrap_or(usize::MAX);
+                for first in sample(rng, requests, MOST_REQUESTS.min(requests)) {
+                    let plan = Plan::random(fault, first as u64, rng);
+                    let unflushed = ENDS[rng.random_range(0..ENDS.len())].0;
+                    cases.push(Case { phase, plan, unflushed });
+                }
+            }
+        }
+        cases
+    }
+
+    fn run(&self, case: &Case, verbose: bool) -> Result<u64, String> {
+        let mut hasher = DefaultHasher::new();
+        (&self.expected.workload.name, case.to_string()).hash(&mut hasher);
+        let seed = hasher.finish();
+        let medium = if case.phase == Phase::Run { &self.medium } else { &self.crashed };
+        let device = Arc::new(FaultyDevice::new(medium, case.plan.clone(), seed));
+        let work = || {
+            if case.plan.fault.is_reported() {
+                self.reported_fault(case, &device, seed, verbose)
+            } else {
+                self.silent_fault(case, &device, seed);
+                Ok(())
+            }
+        };
+        let (result, memory) = measure(|| catch_unwind(AssertUnwindSafe(work)));
+        result.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic))))?;
+        if device.exhausted() {
+            return Err(format!("too many requests: {:?}", device.counts()));
+        }
+        if memory > MOST_MEMORY {
+            return Err(format!("used {memory} bytes of memory"));
+        }
+        Ok(device.counts().injected)
     }
 }
 

@@ -6,6 +6,9 @@
 //! workload runs. [`campaign`] injects faults into each request of many workloads.
 //!
 //! The name of a case repeats it: `FORMAT/WORKLOAD/PHASE/FAULT@FIRST-ENDs/END`.
+//!
+//! [`sets`] does the same with sets of the multi-structured file system, one of whose members has
+//! the faults.
 
 pub mod campaign;
 pub mod device;
@@ -13,3 +16,4 @@ pub mod fault_test;
 mod healthy_run;
 pub mod plan;
 mod running;
+pub mod sets;

@@ -1,9 +1,13 @@
 //! The fault that a device injects, and the requests that it affects: a [`Plan`], whose text
 //! repeats it.
 
+use rand::Rng;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
+
+/// Most tries of a call that fails.
+const MOST_TRIES: u64 = 8;
 
 /// A fault of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +127,25 @@ pub struct Plan {
 impl Plan {
     /// No fault at all.
     pub const NONE: Self = Self { fault: Fault::Dead, requests: 0..0, reported: ReportedAt::AtSubmit };
+
+    /// Returns a plan for a fault of the request `first` and perhaps of some after it, or of all.
+    #[must_use]
+    pub fn random(fault: Fault, first: u64, rng: &mut impl Rng) -> Self {
+        let end = match rng.random_range(0..4) {
+            0 | 1 => first + 1,
+            2 => first + rng.random_range(2..6),
+            _ => u64::MAX,
+        };
+        let reported = if rng.random() { ReportedAt::AtSubmit } else { ReportedAt::AtWait };
+        Self { fault, requests: first..end, reported }
+    }
+
+    /// Returns the number of times that a call is tried that fails: until the fault has passed, or
+    /// [`MOST_TRIES`].
+    #[must_use]
+    pub fn tries(&self) -> u64 {
+        (self.requests.end - self.requests.start).saturating_add(1).min(MOST_TRIES)
+    }
 }
 
 impl fmt::Display for Plan {

@@ -11,8 +11,6 @@ use spindle_vfs::{Error, FileSystem};
 use std::fmt;
 use std::sync::Arc;
 
-/// Most tries of a call that fails.
-const MOST_TRIES: u64 = 8;
 /// Number of steps that are tried after the first that is refused for good.
 const STEPS_AFTER: usize = 5;
 
@@ -35,8 +33,7 @@ pub(super) struct FaultyRun<'a> {
 
 impl<'a> FaultyRun<'a> {
     pub(super) fn new(device: &'a Arc<FaultyDevice>, plan: &'a Plan, verbose: bool) -> Self {
-        let length = plan.requests.end - plan.requests.start;
-        Self { device, plan, tries: length.saturating_add(1).min(MOST_TRIES), verbose }
+        Self { device, plan, tries: plan.tries(), verbose }
     }
 
     /// Returns true after a write or a flush has failed and the device has reported it: nothing may
@@ -139,7 +136,7 @@ impl<'a> FaultyRun<'a> {
     }
 
     /// Returns true if an operation that succeeds changes something.
-    fn changes(driver: &Driver<'_>, op: &Op) -> bool {
+    pub(super) fn changes(driver: &Driver<'_>, op: &Op) -> bool {
         match op {
             Op::Open(..) | Op::Close(_) => false,
             // A rename between two names of one file does nothing.
