@@ -135,7 +135,7 @@ const FINDINGS: [&str; 3] = [
      33, because names and inodes that are written at once wait behind each other, and everything that is read waits \
      behind them. Its disk is busy all the time from the fourth unit on.",
     "A log takes the waiting out of names, but not the work out of the disk: one disk is full again some units later, with \
-     data that lies all over it. While an epoch is committed that has freed space, nobody changes anything.",
+     data that lies all over it.",
     "The control disk of the multi-structured file system is read and hardly ever written here: changes are in its log, and go to \
      their places when the log is half full, which these minutes do not see.",
 ];
