@@ -1,7 +1,9 @@
 //! Many workloads with faults at every request, on all processors until the budget ends.
 
 use crate::crash::operation::Sync;
+use crate::crash::record::message;
 use crate::crash::workload::{Name, Workload, catalogue};
+use crate::memory::measure;
 use crate::workers::{Budget, Done, pulse, run_cases};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
@@ -9,7 +11,9 @@ use spindle_clock::{Clock, Mutex, SystemClock};
 use spindle_vfs::Limits;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -49,6 +53,26 @@ pub trait Test {
     /// # Errors
     /// The first promise that is broken.
     fn run(&self, case: &Self::Case, verbose: bool) -> Result<u64, String>;
+}
+
+/// Returns the seed of a case, which its name determines.
+pub(super) fn seed_of(workload: &Name, case: &impl fmt::Display) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (workload, case.to_string()).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Runs the work of a case, which may use so many bytes of memory.
+///
+/// # Errors
+/// Those of `work`, a panic, and too much memory.
+pub(super) fn bounded(most_memory: usize, work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    let (result, memory) = measure(|| catch_unwind(AssertUnwindSafe(work)));
+    result.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic))))?;
+    if memory > most_memory {
+        return Err(format!("used {memory} bytes of memory"));
+    }
+    Ok(())
 }
 
 /// The case of a subject.

@@ -151,6 +151,12 @@ impl FaultyDevice {
         self.state.lock().counts
     }
 
+    /// Returns true after the last request that the plan affects.
+    #[must_use]
+    pub fn fault_has_passed(&self) -> bool {
+        self.counts().of(self.plan.fault.affects()) >= self.plan.requests.end
+    }
+
     /// Returns true if writes to these bytes may be lost, because they or a flush after them have
     /// failed, and were not repeated.
     #[must_use]

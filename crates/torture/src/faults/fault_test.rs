@@ -8,7 +8,7 @@
 //! After a failed write or flush every change and every `sync` must be refused, and reads must
 //! continue. In the end the medium is opened on a healthy device and judged as after a crash.
 
-use super::campaign::{Subject, Test};
+use super::campaign::{Subject, Test, bounded, seed_of};
 use super::device::{Counts, FaultyDevice, Unflushed};
 use super::healthy_run::HealthyRun;
 use super::plan::{Fault, Plan};
@@ -16,11 +16,10 @@ use super::running::{FaultyRun, Refusal};
 use crate::crash::images::{self, Image};
 use crate::crash::operation::Driver;
 use crate::crash::oracle::Tree;
-use crate::crash::record::{message, open};
+use crate::crash::record::open;
 use crate::crash::recovery::checked;
 use crate::crash::workload::Workload;
 use crate::exercise::{change, walk};
-use crate::memory::measure;
 use rand::rngs::SmallRng;
 use rand::seq::index::sample;
 use rand::{Rng, SeedableRng};
@@ -30,8 +29,6 @@ use spindle_ffs::LogUse;
 use spindle_ffs::check::{Options, check};
 use spindle_vfs::{FileSystem, Limits};
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -219,9 +216,7 @@ impl Test for FaultTest {
     }
 
     fn run(&self, case: &Case, verbose: bool) -> Result<u64, String> {
-        let mut hasher = DefaultHasher::new();
-        (&self.expected.workload.name, case.to_string()).hash(&mut hasher);
-        let seed = hasher.finish();
+        let seed = seed_of(&self.expected.workload.name, case);
         let medium = if case.phase == Phase::Run { &self.medium } else { &self.crashed };
         let device = Arc::new(FaultyDevice::new(medium, case.plan.clone(), seed));
         let work = || {
@@ -232,13 +227,9 @@ impl Test for FaultTest {
                 Ok(())
             }
         };
-        let (result, memory) = measure(|| catch_unwind(AssertUnwindSafe(work)));
-        result.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic))))?;
+        bounded(MOST_MEMORY, work)?;
         if device.exhausted() {
             return Err(format!("too many requests: {:?}", device.counts()));
-        }
-        if memory > MOST_MEMORY {
-            return Err(format!("used {memory} bytes of memory"));
         }
         Ok(device.counts().injected)
     }

@@ -71,12 +71,6 @@ impl<'a> FaultyRun<'a> {
         }
     }
 
-    /// Returns true after the last request that the plan affects.
-    fn fault_has_passed(&self) -> bool {
-        let Plan { fault, requests, .. } = self.plan;
-        self.device.counts().of(fault.affects()) >= requests.end
-    }
-
     /// Runs the workload as far as it gets, and then unmounts if `unmount` is true.
     ///
     /// # Errors
@@ -175,7 +169,7 @@ impl<'a> FaultyRun<'a> {
         let mut difference = None;
         let mut whole = || {
             let done = driver.apply(op, n as u64, usize::MAX);
-            if done.is_err() && !self.latched() && self.fault_has_passed() && difference.is_none() {
+            if done.is_err() && !self.latched() && self.device.fault_has_passed() && difference.is_none() {
                 difference = self.changed_by_failure(driver, expected, n);
             }
             driver.write_on(op, n as u64, done?.min(written)..written)
@@ -187,13 +181,13 @@ impl<'a> FaultyRun<'a> {
         match result {
             Ok(()) if latched && changes => Err(format!("{op}: done after a write had failed")),
             Ok(()) => Ok(true),
-            Err(Refusal::Device(error)) if !self.latched() && self.fault_has_passed() => {
+            Err(Refusal::Device(error)) if !self.latched() && self.device.fault_has_passed() => {
                 Err(format!("{op}: {error}, although the device works again"))
             }
             Err(Refusal::Device(_)) => Ok(false),
             // Orphans keep their space as long as a read fails that is needed to free them.
             Err(Refusal::Other(Error::NoSpace))
-                if self.device.counts().injected > 0 && !self.fault_has_passed() =>
+                if self.device.counts().injected > 0 && !self.device.fault_has_passed() =>
             {
                 Ok(false)
             }
@@ -210,7 +204,7 @@ impl<'a> FaultyRun<'a> {
                 Err(format!("{sync:?} after {op}: acknowledged after a write had failed"))
             }
             Ok(()) => Ok(true),
-            Err(Refusal::Device(error)) if !self.latched() && self.fault_has_passed() => {
+            Err(Refusal::Device(error)) if !self.latched() && self.device.fault_has_passed() => {
                 Err(format!("{op}: {error}, although the device works again"))
             }
             Err(Refusal::Device(_)) => Ok(false),

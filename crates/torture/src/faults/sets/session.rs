@@ -11,6 +11,7 @@ use super::subject::{Act, SetImage};
 use crate::crash::images;
 use crate::crash::operation::{Driver, Op, Sync};
 use crate::crash::oracle::Tree;
+use crate::faults::device::FaultyDevice;
 use crate::faults::plan::{Plan, RequestKind};
 use crate::faults::running::FaultyRun;
 use spindle_mfs::{Mfs, Set};
@@ -76,19 +77,18 @@ impl<'a> Session<'a> {
         Self { image, rig, faulty, plan, latched, unsettled, standing, verbose }
     }
 
-    /// Returns true after the last request that the plan affects.
-    fn fault_has_passed(&self) -> bool {
-        let Plan { fault, requests, .. } = self.plan;
-        self.rig.members[self.faulty].counts().of(fault.affects()) >= requests.end
+    /// Returns the device that has the faults.
+    fn device(&self) -> &FaultyDevice {
+        &self.rig.members[self.faulty]
     }
 
     fn errors_reported(&self) -> u64 {
-        self.rig.members[self.faulty].counts().errors_reported
+        self.device().counts().errors_reported
     }
 
     /// Returns true if the fault may explain an error of a call.
     fn explains(&self, error: &Error, kind: Kind) -> bool {
-        let counts = self.rig.members[self.faulty].counts();
+        let counts = self.device().counts();
         let needed = match self.standing.get() {
             Standing::Expendable => false,
             Standing::OnlyLog => kind == Kind::Open || self.unsettled.get(),
@@ -111,11 +111,11 @@ impl<'a> Session<'a> {
         let mut tries = self.plan.tries();
         loop {
             tries -= 1;
-            let (passed, before) = (self.fault_has_passed(), self.errors_reported());
+            let (passed, before) = (self.device().fault_has_passed(), self.errors_reported());
             let result = call();
             if self.verbose {
                 let outcome = result.as_ref().err().map_or("done".into(), ToString::to_string);
-                println!("{what}: {outcome}, after {:?}", self.rig.members[self.faulty].counts());
+                println!("{what}: {outcome}, after {:?}", self.device().counts());
             }
             let error = match result {
                 Ok(value) => return Ok(Ok(value)),
@@ -150,7 +150,7 @@ impl<'a> Session<'a> {
         })?;
         match opened {
             Ok((set, fs)) => {
-                self.rig.members[self.faulty].forgive();
+                self.device().forgive();
                 self.note_standing(&set);
                 Ok(Some((set, fs)))
             }
@@ -279,7 +279,7 @@ impl<'a> Session<'a> {
         match changed {
             Ok(()) => Ok(()),
             Err(Error::Device(_) | Error::Unsupported { .. })
-                if self.rig.members[self.faulty].counts().injected > 0
+                if self.device().counts().injected > 0
                     && (must_work || [before, self.standing.get()] != [Standing::Expendable; 2]) =>
             {
                 // Some members may have a label that was taken back: nothing is acknowledged before
@@ -332,7 +332,7 @@ impl<'a> Session<'a> {
             // Orphans keep their space as long as a read fails that is needed to free them.
             Error::NoSpace => {
                 expected.written[n].is_none()
-                    || (self.standing.get() == Standing::Needed && !self.fault_has_passed())
+                    || (self.standing.get() == Standing::Needed && !self.device().fault_has_passed())
             }
             _ => expected.written[n].is_none(),
         };
@@ -378,7 +378,7 @@ impl<'a> Session<'a> {
     fn check_copies(&self, set: &Set, when: &str) -> Result<(), String> {
         let label = set.label_now();
         self.note_standing(set);
-        let device = &self.rig.members[self.faulty];
+        let device = self.device();
         let own = label.areas.iter().filter(|area| area.member_id == self.image.id(self.faulty));
         for area in own.filter(|area| !area.lost) {
             if device.may_have_lost(&(area.offset..area.offset + area.len)) {

@@ -7,14 +7,12 @@ use super::session::{Reached, Session};
 use super::subject::SetImage;
 use crate::crash::images;
 use crate::crash::operation::Driver;
-use crate::crash::record::message;
 use crate::crash::workload::Workload;
 use crate::exercise::{change, walk};
-use crate::faults::campaign::Test;
+use crate::faults::campaign::{Test, bounded, seed_of};
 use crate::faults::device::{Counts, Unflushed};
 use crate::faults::fault_test::{PHASES, Phase, name_of};
 use crate::faults::plan::{Fault, Plan};
-use crate::memory::measure;
 use rand::rngs::SmallRng;
 use rand::seq::index::sample;
 use rand::{Rng, SeedableRng};
@@ -22,8 +20,6 @@ use spindle_device::MemoryDevice;
 use spindle_mfs::check::check;
 use spindle_vfs::FileSystem;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -214,9 +210,7 @@ impl Test for SetTest {
     }
 
     fn run(&self, case: &Case, verbose: bool) -> Result<u64, String> {
-        let mut hasher = DefaultHasher::new();
-        (&self.expected.workload.name, case.to_string()).hash(&mut hasher);
-        let seed = hasher.finish();
+        let seed = seed_of(&self.expected.workload.name, case);
         let media = if case.phase == Phase::Run { &self.image.media } else { &self.crashed };
         let rig = Rig::new(media, case.member, &case.plan, seed);
         let work = || {
@@ -227,13 +221,9 @@ impl Test for SetTest {
                 Ok(())
             }
         };
-        let (result, memory) = measure(|| catch_unwind(AssertUnwindSafe(work)));
-        result.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic))))?;
+        bounded(MOST_MEMORY, work)?;
         if let Some(member) = rig.members.iter().position(|member| member.exhausted()) {
             return Err(format!("too many requests: {:?}", rig.members[member].counts()));
-        }
-        if memory > MOST_MEMORY {
-            return Err(format!("used {memory} bytes of memory"));
         }
         Ok(rig.members[case.member].counts().injected)
     }
