@@ -56,7 +56,8 @@ impl Node {
 const BY: Privilege = Privilege::Root;
 const ATTRIBUTE: &[u8] = b"user.attribute";
 /// The members: their sizes in KiB, their roles, and the part of which they have a copy. The log is
-/// as small as it can be, so that it goes round.
+/// as small as it can be, so that it goes round; in half of the workloads a part of it is full when
+/// they begin, so that checkpoints come while they run.
 const ROLES: [(u64, Role, u32); 8] = [
     (2048, Role::Control, 0),
     (2048, Role::Control, 0),
@@ -193,6 +194,27 @@ impl Run {
         let (dir, name) = self.dir_of(path);
         self.fs.unlink(dir, name.as_bytes()).unwrap();
         self.tree.remove(path);
+    }
+
+    /// Fills a part of the log with changes of some files. What happened until then is not cut.
+    fn fill_log(&mut self, rng: &mut StdRng) {
+        const FILES: usize = 24;
+        let names: Vec<_> = (0..FILES).map(|n| format!("filler{n}")).collect();
+        for name in &names {
+            self.create(&format!("/{name}"));
+        }
+        let root = self.fs.root();
+        for round in 0..rng.random_range(30..70) {
+            for name in &names {
+                let ino = self.fs.lookup(root, name.as_bytes()).unwrap().ino;
+                let perm = Some(0o600 + round % 2);
+                self.fs.setattr(ino, &SetAttr { perm, ..SetAttr::default() }, BY).unwrap();
+                self.fs.forget(ino, 1);
+            }
+            self.fs.sync().unwrap();
+        }
+        self.versions = vec![self.tree.clone()];
+        self.events.lock().clear();
     }
 
     fn sync(&self) {
@@ -358,18 +380,22 @@ fn run(seed: u64, cuts: usize, work: impl FnOnce(&mut Run, &mut StdRng)) {
     wishes.parameters.stripe_bytes = 4096;
     make(&members, &wishes, &*clock(), &mut rng).unwrap();
     let events = Events::default();
-    let copy = |member: &Member| {
-        let mut bytes = vec![0; usize::try_from(member.device.info().size_bytes).unwrap()];
-        member.device.read_at(0, &mut bytes).unwrap();
+    let copy = |device: &dyn Device| {
+        let mut bytes = vec![0; usize::try_from(device.info().size_bytes).unwrap()];
+        device.read_at(0, &mut bytes).unwrap();
         MemoryDevice::from_bytes(&bytes)
     };
-    let mut media: Vec<_> = members.iter().map(copy).collect();
+    let mut media: Vec<_> = members.iter().map(|member| copy(&*member.device)).collect();
     media.extend(SPARE.map(|kib| MemoryDevice::new(kib << 10)));
     let devices = recorders(&media, &events);
     let set = Arc::new(open_set(&devices));
     let (fs, tree, events_of) = (Arc::new(mount(&set)), Tree::new(), events.clone());
     let versions = vec![tree.clone()];
     let mut run = Run { fs, set, devices, versions, tree, events: events_of, written: 0, held: Vec::new() };
+    if rng.random_bool(0.5) {
+        run.fill_log(&mut rng);
+        media = run.devices.iter().map(|device| copy(&**device)).collect();
+    }
     work(&mut run, &mut rng);
     let Run { fs, versions, .. } = run;
     fs.sync().unwrap();
