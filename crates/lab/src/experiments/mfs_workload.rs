@@ -6,9 +6,9 @@ use crate::bench::service::{HOST, keep, prepared};
 use crate::bench::storage::{MEMORY, System};
 use crate::bench::tap::Tap;
 use crate::{Outcome, Progress, Result};
-use spindle_clock::Mutex;
+use spindle_clock::{Clock, Mutex};
 use spindle_device::{Device, Op};
-use spindle_report::outcome::{Column, Comparison, Figure, Plot, Table};
+use spindle_report::outcome::{Column, Comparison, Figure, Plot, Series, Table};
 use spindle_sim::Time;
 use std::sync::Arc;
 
@@ -41,8 +41,42 @@ fn group(call: Call) -> usize {
     }
 }
 
+/// Seconds that figure 2 shows, as the paper's does, and the length of its steps.
+const SHOWN: u64 = 500;
+const STEP: u64 = 5;
+
 /// Disk reads and writes by group, and those of the daemon.
-type Asked = Arc<Mutex<[[u64; 2]; GROUPS.len() + 1]>>;
+type Counts = [[u64; 2]; GROUPS.len() + 1];
+
+/// What is asked of the disks.
+#[derive(Default)]
+struct Asked {
+    all: Counts,
+    /// In each step of the time that figure 2 shows.
+    steps: Vec<Counts>,
+}
+
+impl Asked {
+    fn count(&mut self, seconds: u64, row: usize, op: Op) {
+        let column = usize::from(op == Op::Write);
+        self.all[row][column] += 1;
+        let step = usize::try_from(seconds.min(SHOWN) / STEP).unwrap_or(0);
+        if seconds < SHOWN {
+            self.steps.resize(self.steps.len().max(step + 1), Counts::default());
+            self.steps[step][row][column] += 1;
+        }
+    }
+
+    /// Returns the requests of some rows in each second, with the time.
+    fn over_time(&self, name: &str, rows: std::ops::Range<usize>, column: usize) -> Series {
+        #[allow(clippy::cast_precision_loss)] // Thousands.
+        let point = |(n, step): (usize, &Counts)| {
+            let count: u64 = step[rows.clone()].iter().map(|row| row[column]).sum();
+            ((n as u64 * STEP) as f64, count as f64 / STEP as f64)
+        };
+        Series { name: name.into(), points: self.steps.iter().enumerate().map(point).collect() }
+    }
+}
 
 /// Runs the experiment.
 pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
@@ -54,15 +88,15 @@ fn carry_out(calls: u64, progress: &dyn Progress) -> Result<Outcome> {
     progress.at(0, 1, "a period of 75 minutes");
     let made = prepared(System::Fast { disks: DISKS }, PROGRAMS, MEMORY)?;
     let machine = made.machine(HOST)?;
-    let asked = Asked::default();
+    let asked: Arc<Mutex<Asked>> = Arc::default();
     let all: Arc<Mutex<Vec<Result<Times>>>> = Arc::default();
     let (own, slot, counted) = (made.clone(), all.clone(), asked.clone());
     machine.run(move |machine| {
         let fs = own.open_through(machine, |drive| {
-            let counted = counted.clone();
+            let (counted, clock) = (counted.clone(), machine.clock.clone());
             let listener = move |op, _, _| {
                 let row = present().map_or(GROUPS.len(), group);
-                counted.lock()[row][usize::from(op == Op::Write)] += 1;
+                counted.lock().count(clock.monotonic().as_secs(), row, op);
             };
             Arc::new(Tap::new(drive, listener)) as Arc<dyn Device>
         })?;
@@ -86,22 +120,38 @@ fn carry_out(calls: u64, progress: &dyn Progress) -> Result<Outcome> {
         busy += tally.busy;
         requests += tally.reads + tally.writes;
     }
-    let asked = *asked.lock();
+    let asked = asked.lock();
     #[allow(clippy::cast_precision_loss)] // Thousands.
     let disk_ms = busy.as_secs_f64() * 1000.0 / (requests as f64).max(1.0);
-    let tables = vec![table1(&times, &asked), table2(&times, disk_ms)];
+    let tables = vec![table1(&times, &asked.all), table2(&times, disk_ms)];
     let bars = Plot::Bars {
         y: "disk requests for a thousand calls".into(),
         groups: ["reads", "writes"].map(String::from).to_vec(),
         series: GROUPS
             .iter()
             .chain(&["later"])
-            .zip(&asked)
+            .zip(&asked.all)
             .map(|(name, counts)| ((*name).into(), counts.map(|count| per_thousand(count, &times)).to_vec()))
             .collect(),
     };
-    let figure = Figure { title: "Figure 2: disk requests by what asked for them".into(), plot: bars };
-    Ok(Outcome { tables, figures: vec![figure], findings: vec![FINDING.into()] })
+    let control = GROUPS.len() - 1;
+    let later = GROUPS.len()..GROUPS.len() + 1;
+    let lines = Plot::Lines {
+        x: "seconds".into(),
+        y: "disk requests per second".into(),
+        series: vec![
+            asked.over_time("data reads", 0..control, 0),
+            asked.over_time("data writes", 0..control, 1),
+            asked.over_time("control reads", control..GROUPS.len(), 0),
+            asked.over_time("control writes", control..GROUPS.len(), 1),
+            asked.over_time("later writes", later, 1),
+        ],
+    };
+    let figures = vec![
+        Figure { title: "Figure 2: disk requests over time".into(), plot: lines },
+        Figure { title: "Disk requests by what asked for them".into(), plot: bars },
+    ];
+    Ok(Outcome { tables, figures, findings: vec![FINDING.into()] })
 }
 
 #[allow(clippy::cast_precision_loss)] // Thousands.
@@ -113,7 +163,7 @@ fn of_group(group_of: usize) -> impl Iterator<Item = Call> {
     Call::ALL.into_iter().map(|(call, _, _)| call).filter(move |&call| group(call) == group_of)
 }
 
-fn table1(times: &Times, asked: &[[u64; 2]; GROUPS.len() + 1]) -> Table {
+fn table1(times: &Times, asked: &Counts) -> Table {
     let names = ["for a thousand calls", "calls", "disk reads", "disk writes"];
     let mut table = Table::new("Table 1: calls and disk requests", names.map(|name| Column::new(name, 0)));
     let mut sums = [[0.0; 2]; 2];
