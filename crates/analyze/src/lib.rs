@@ -19,6 +19,7 @@ mod lifetimes;
 mod outcome;
 pub mod paper;
 mod patterns;
+mod requests;
 
 pub use activity::{Activity, LENGTHS, Moments, Windows};
 pub use caches::Caches;
@@ -27,6 +28,7 @@ pub use histogram::{Bucket, By, Histogram};
 pub use lifetimes::{Lifetimes, Lives, YOUNG};
 pub use outcome::Show;
 pub use patterns::{Orders, Patterns};
+pub use requests::{CALLS_1991, Class, Requests, Slots};
 
 use activity::ActivityMeter;
 use groups::{Charge, Names, Unattributed};
@@ -48,6 +50,8 @@ pub struct Findings {
     pub lifetimes: Lifetimes,
     /// Additions to the paper.
     pub today: Today,
+    /// Calls by what they ask for.
+    pub requests: Requests,
     /// Amounts by the requested dimensions.
     pub groups: Vec<Group>,
 }
@@ -198,7 +202,11 @@ impl<C: Charge> Pass<C> {
         totals.written = totals.written.saturating_add(event.written);
         let (first, last) = totals.span.unwrap_or((event.time, event.time));
         totals.span = Some((first.min(event.time), last.max(event.time)));
-        self.activity.event(event);
+        self.found.requests.event(event);
+        // The paper's users are active when they do what its traces had.
+        if !event.kind.is_control_call() {
+            self.activity.event(event);
+        }
         if event.flags.has(Flags::DIRECTORY) {
             self.directory(event);
             return;

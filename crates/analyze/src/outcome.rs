@@ -1,7 +1,10 @@
 //! Shows findings: a section for each table and figure, beside the paper's figures.
 
 use super::paper::{self, Anchor, TRACES, Trace};
-use super::{By, Caches, Dimension, Findings, Group, Histogram, Lives, Measure, Orders, Windows, YOUNG};
+use super::{
+    By, CALLS_1991, Caches, Class, Dimension, Findings, Group, Histogram, Lives, Measure, Orders, Windows,
+    YOUNG,
+};
 use spindle_report::number::{real, share};
 use spindle_report::outcome::{Cell, Column, Figure, Mark, Measured, Plot, Series, Table, Unit};
 use spindle_report::{Outcome, Section};
@@ -47,6 +50,7 @@ impl Findings {
             vec![self.selected(show), self.table_3(show), self.table_4(show), self.table_5(show)];
         sections.extend(self.figures(show));
         sections.push(self.beyond());
+        sections.push(self.calls(show));
         sections.extend(self.groups.iter().map(|group| by(group, show.top)));
         sections
     }
@@ -137,7 +141,7 @@ impl Findings {
             Kind::Sync,
             Kind::Exec,
         ];
-        let all: u64 = totals.events.iter().sum();
+        let all: u64 = order.iter().map(|&kind| totals.count(kind)).sum();
         for kind in order {
             let here = count(totals.count(kind)).of(share(totals.count(kind), all));
             rows.row(&format!("{} events", kind.name()), here, |t| match t.count(kind) {
@@ -286,6 +290,67 @@ impl Findings {
                 &[by(&patterns.intervals, By::Count, "intervals", &paper::INTERVALS, "of intervals")],
             ),
         ]
+    }
+
+    /// Returns the calls by what they ask for, beside those of 1991.
+    fn calls(&self, show: &Show) -> Section {
+        let requests = &self.requests;
+        let columns = ["", "this trace", "1991: 4.3BSD"].map(|name| Column::new(name, 0));
+        let mut table = Table::new("Calls by class", columns.into_iter().take(2 + usize::from(show.paper)));
+        let (all, then): (u64, f64) = (requests.calls.iter().sum(), CALLS_1991.iter().sum());
+        for (class, name) in Class::ALL {
+            let here = requests.calls[class as usize];
+            let past = CALLS_1991[class as usize];
+            let mut cells = vec![name.into(), count(here).of(share(here, all)).into()];
+            if show.paper {
+                cells.push(Measured::new(past, 0).of(Some(past / then)).into());
+            }
+            table.row(cells);
+        }
+        let mut notes = vec![
+            "Control calls ask for something else than the bytes of a file. 1991: Muller and Pasquale, Table 1, in 75 minutes."
+                .to_owned(),
+        ];
+        if !requests.has_looks() {
+            notes.push(
+                "The trace has no calls such as stat, access or chmod: its maker does not record them."
+                    .into(),
+            );
+        }
+        if requests.uncounted > 0 {
+            notes.push(format!("{} runs of unknown calls count as one each.", requests.uncounted));
+        }
+        table.explain(notes.join("  "));
+        let heads = ["", "calls", "failed"].map(|name| Column::new(name, 0));
+        let mut kinds = Table::new("Control calls by kind", heads);
+        for kind in Kind::ALL {
+            let (here, failed) = (requests.control[kind as usize], requests.failed[kind as usize]);
+            if here > 0 {
+                let of_all = count(here).of(share(here, requests.calls[Class::Control as usize]));
+                kinds.row([kind.name().into(), of_all.into(), count(failed).of(share(failed, here)).into()]);
+            }
+        }
+        let slots = &requests.over_time;
+        let seconds = |n: usize| real(slots.length) / 1e9 * real(n as u64);
+        let curve = |class: Class, name: &str| Series {
+            name: name.into(),
+            points: (slots.calls.iter().enumerate())
+                .map(|(n, calls)| (seconds(n), real(calls[class as usize]) / seconds(1)))
+                .collect(),
+        };
+        let plot = Plot::Lines {
+            x: "seconds".into(),
+            y: "calls per second".into(),
+            series: Class::ALL.map(|(class, name)| curve(class, name)).into(),
+        };
+        let figures = vec![Figure { title: "Calls over time".into(), plot }];
+        let outcome = Outcome { tables: vec![table, kinds], figures, ..Outcome::default() };
+        Section {
+            id: "calls".into(),
+            title: "Calls for data and for control".into(),
+            text: String::new(),
+            outcome,
+        }
     }
 
     /// Returns the additions to the paper.

@@ -208,9 +208,8 @@ impl Blocks {
                     return self.run(event, 0..event.size, false, accesses);
                 }
             }
-            Kind::Unlink | Kind::Exec | Kind::Rename | Kind::Mkdir | Kind::Rmdir | Kind::Sync => {
-                return Ok(());
-            }
+            // The others move no data and delete none.
+            _ => return Ok(()),
         }
         self.files.forget_if_empty(event.file);
         Ok(())

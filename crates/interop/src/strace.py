@@ -1,5 +1,8 @@
 """Counts opens, bytes read, bytes written and deletions by file in the output of `strace -ff -yy`.
 
+Calls that only look at files, or change attributes or names, are counted by kind under a name in parentheses: those that
+succeeded, and those that failed if they only look.
+
 Regular files and directories only: names that -yy shows without a kind in brackets. What went through mappings cannot be seen.
 """
 import collections
@@ -11,7 +14,20 @@ counts = collections.defaultdict(lambda: [0, 0, 0, 0])
 OPENS = ("open", "openat", "openat2", "creat")
 READS = ("read", "readv", "pread64", "preadv", "preadv2")
 WRITES = ("write", "writev", "pwrite64", "pwritev", "pwritev2")
-CALL = re.compile(r"^(\w+)\((.*)\)\s+= (\d+)(.*)$")
+CALL = re.compile(r"^(\w+)\((.*)\)\s+= (-?\d+)(.*)$")
+KINDS = {
+    "stat": "stat lstat newfstatat statx fstat",
+    "access": "access faccessat faccessat2",
+    "readlink": "readlink readlinkat",
+    "list": "getdents getdents64",
+    "chdir": "chdir fchdir",
+    "chmod": "chmod fchmod fchmodat fchmodat2",
+    "chown": "chown fchown lchown fchownat",
+    "utime": "utime utimes futimesat utimensat",
+    "link": "link linkat",
+    "symlink": "symlink symlinkat",
+}
+KIND = {call: kind for kind, calls in KINDS.items() for call in calls.split()}
 FILE = re.compile(r"\d+<(/(?:[^<>\\]|\\.)*)(<[^>]*>)?>(\(deleted\))?")
 WHERE = re.compile(r"(?:AT_FDCWD|\d+)<((?:[^<>\\]|\\.)*)>")
 
@@ -38,14 +54,37 @@ def named(arguments, here):
     return os.path.normpath(os.path.join(start.group(1) if start else here, path))
 
 
+def is_recorded(name, arguments):
+    """Whether the call names a file, or is about one that is open and is no device or pipe."""
+    if name in ("getdents", "getdents64", "fchdir") or name.startswith("f") and "at" not in name:
+        return plain_open(arguments)
+    if ("at" in name[4:] or name == "statx") and re.match(r"[^,]*, (\"\"|NULL)", arguments):
+        return plain_open(arguments)
+    return True
+
+
+def plain_open(arguments):
+    found = FILE.match(arguments)
+    return bool(found and plain(found) and found.group(0).split("<")[0] not in places)
+
+
 for log in sorted(os.listdir(sys.argv[1])):
     here = sys.argv[2]
+    places = set()  # descriptors of O_PATH, through which no file is open
     for line in open(os.path.join(sys.argv[1], log), encoding="utf-8", errors="replace"):
         call = CALL.match(line.rstrip("\n"))
         if not call:
             continue
         name, arguments, result, rest = call[1], call[2], int(call[3]), call[4]
-        if name in OPENS and "O_PATH" not in arguments:
+        kind = KIND.get(name)
+        if kind and is_recorded(name, arguments) and (result >= 0 or kind in ("stat", "access", "readlink")):
+            add(f"({kind})", int(result < 0), 1)
+        if result < 0:
+            continue
+        if name in OPENS and "O_PATH" in arguments:
+            places.add(call[3])
+        elif name in OPENS:
+            places.discard(call[3])
             opened = FILE.match(call[3] + rest)
             add(opened and plain(opened), 0, 1)
         elif name in READS:

@@ -14,8 +14,13 @@ use crate::{Failure, Result};
 /// Counts from `strace`'s output: a program that shares nothing with the recorder.
 const SCRIPT: &str = include_str!("strace.py");
 
-/// Opens, bytes read, bytes written and deletions, by file.
+/// Opens, bytes read, bytes written and deletions, by file; under the name of a kind in
+/// parentheses, its calls that succeeded, and those that failed.
 type Counts = BTreeMap<String, [u64; 4]>;
+
+/// Kinds of calls that only look at files, or change their attributes or names.
+const CONTROL_CALLS: [&str; 10] =
+    ["stat", "access", "readlink", "list", "chdir", "chmod", "chown", "utime", "link", "symlink"];
 
 /// Runs a shell script in an empty directory, under `strace` and the recorder, and gives how they
 /// disagree.
@@ -57,8 +62,12 @@ fn recorded(trace: &Path) -> Result<Counts> {
         if field("command") == "\"strace\"" || kind.contains("+mapped") {
             continue;
         }
+        let (kind, failed) = (kind.split('+').next().unwrap_or_default(), kind.contains("+failed"));
+        if CONTROL_CALLS.contains(&kind) {
+            counts.entry(format!("({kind})")).or_default()[usize::from(failed)] += 1;
+            continue;
+        }
         let entry = counts.entry(field("path").trim_matches('"').to_owned()).or_default();
-        let kind = kind.split('+').next().unwrap_or_default();
         entry[0] += u64::from(matches!(kind, "open" | "create") && !line.contains("+before"));
         entry[1] += field("read").parse().unwrap_or(0);
         entry[2] += field("written").parse().unwrap_or(0);

@@ -15,7 +15,7 @@ use spindle_device::MemoryDevice;
 use spindle_sim::preset::Library;
 use spindle_synth::replay::{self, Name, OpenMode, Replay, Target, Timings, population};
 use spindle_trace::{Batch, Source};
-use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, SetAttr};
+use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, SetAttr, SetTime};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -166,6 +166,27 @@ impl Target for Files<'_> {
         self.call(name, |fs, directory| {
             let ino = fs.lookup(directory, leaf.as_bytes())?.ino;
             let done = cut(fs, ino, size);
+            fs.forget(ino, 1);
+            done
+        })
+    }
+
+    fn stat(&mut self, name: Name) -> spindle_trace::Result<()> {
+        let leaf = name.leaf();
+        self.call(name, |fs, directory| {
+            let ino = fs.lookup(directory, leaf.as_bytes())?.ino;
+            let done = fs.getattr(ino).map(drop);
+            fs.forget(ino, 1);
+            done
+        })
+    }
+
+    fn change(&mut self, name: Name) -> spindle_trace::Result<()> {
+        let leaf = name.leaf();
+        self.call(name, |fs, directory| {
+            let ino = fs.lookup(directory, leaf.as_bytes())?.ino;
+            let times = SetAttr { mtime: Some(SetTime::Now), ..SetAttr::default() };
+            let done = fs.setattr(ino, &times, Privilege::User).map(drop);
             fs.forget(ino, 1);
             done
         })

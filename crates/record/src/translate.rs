@@ -7,7 +7,7 @@
 //!
 //! Invariant: the memory for files that are not open is limited by [`REMEMBERED`].
 
-use crate::wire::{DIRECTORY, LINK, Message, OpenAtEnd, SWAPPED, TRACE_FLAGS, WRITTEN};
+use crate::wire::{DIRECTORY, Message, OpenAtEnd, SWAPPED, TRACE_FLAGS, WRITTEN};
 use spindle_trace::{Batch, Event, FileId, Flags, Kind};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -71,12 +71,8 @@ impl Translator {
     /// Adds the events of a message to the batch.
     pub fn take(&mut self, message: &Message<'_>, batch: &mut Batch) {
         let Some(&kind) = Kind::ALL.get(usize::from(message.kind)) else {
-            match message.kind {
-                DIRECTORY => {
-                    self.directories.insert(message.base, whole_name(message.text));
-                }
-                LINK => self.linked(message),
-                _ => {}
+            if message.kind == DIRECTORY {
+                self.directories.insert(message.base, whole_name(message.text));
             }
             return;
         };
@@ -84,10 +80,11 @@ impl Translator {
             Kind::Open | Kind::Create => self.opened(kind, message, batch),
             Kind::Close => self.closed(message, batch),
             Kind::Seek | Kind::Run | Kind::Sync => self.in_open(kind, message, batch),
-            Kind::Truncate if message.open != 0 => self.in_open(kind, message, batch),
+            _ if message.open != 0 => self.in_open(kind, message, batch),
             Kind::Truncate => self.truncated(message, batch),
             Kind::Unlink => self.unlinked(message, batch),
             Kind::Rename => self.renamed(message, batch),
+            Kind::Link => self.linked(message, batch),
             Kind::Exec => {
                 let path = self.name(message.base, message.text);
                 self.emit(kind, message, file(message), &path, "", batch);
@@ -95,6 +92,21 @@ impl Translator {
             Kind::Mkdir | Kind::Rmdir => {
                 let path = self.name(message.base, message.text);
                 self.emit(kind, message, FileId::default(), &path, "", batch);
+            }
+            Kind::Stat
+            | Kind::Access
+            | Kind::Readlink
+            | Kind::List
+            | Kind::Chdir
+            | Kind::Chmod
+            | Kind::Chown
+            | Kind::Utime
+            | Kind::Symlink => {
+                let path = self.name(message.base, message.text);
+                let found = message.flags & Flags::FAILED.0 == 0;
+                let seen = self.by_name.get(&path).filter(|_| found).copied().unwrap_or_default();
+                let id = if message.inode == 0 { seen } else { file(message) };
+                self.emit(kind, message, id, &path, "", batch);
             }
         }
     }
@@ -202,9 +214,12 @@ impl Translator {
         self.emit(Kind::Truncate, message, id, &path, "", batch);
     }
 
-    fn linked(&mut self, message: &Message<'_>) {
+    fn linked(&mut self, message: &Message<'_>, batch: &mut Batch) {
         let (from, to) = self.two_names(message);
-        if let Some(&id) = self.by_name.get(&from) {
+        let id = self.by_name.get(&from).copied();
+        let plain = Message { other: 0, ..*message };
+        self.emit(Kind::Link, &plain, id.unwrap_or_default(), &from, &to, batch);
+        if let Some(id) = id {
             self.remember(&to, id);
             if let Some(known) = self.files.get_mut(&id)
                 && known.links > 0

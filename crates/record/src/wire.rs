@@ -1,17 +1,14 @@
 //! The messages of the kernel part; `bpf/wire.h` has the same declarations.
 
-/// Message kind: the path of a directory. Further kinds follow those of
-/// [`spindle_trace::Kind::ALL`].
-pub const DIRECTORY: u8 = 12;
-/// Message kind: another name for a file.
-pub const LINK: u8 = 13;
+/// Message kind: the path of a directory. It follows those of [`spindle_trace::Kind::ALL`].
+pub const DIRECTORY: u8 = 22;
 
 /// Flag: the bytes of the run were written.
 pub const WRITTEN: u32 = 1 << 30;
 /// Flag: the rename swapped two names.
 pub const SWAPPED: u32 = 1 << 28;
 /// The bits of `flags` that are [`spindle_trace::Flags`].
-pub const TRACE_FLAGS: u32 = (1 << 13) - 1;
+pub const TRACE_FLAGS: u32 = (1 << 14) - 1;
 
 /// A message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -46,11 +46,31 @@ pub enum Kind {
     Rmdir,
     /// The file was made durable (`fsync`, `fdatasync`).
     Sync,
+    /// The attributes of a file were asked for (`stat`, `lstat`, `fstat`, `statx`).
+    Stat,
+    /// The permission to use a file was asked for (`access`, `faccessat`).
+    Access,
+    /// The target of a symbolic link was read.
+    Readlink,
+    /// Entries of a directory were read (`getdents`).
+    List,
+    /// A directory became the working directory of a process.
+    Chdir,
+    /// The permissions of a file were changed.
+    Chmod,
+    /// The owner or group of a file was changed.
+    Chown,
+    /// The times of a file were set (`utime`, `utimensat`).
+    Utime,
+    /// A file got another name, `new_path`.
+    Link,
+    /// A symbolic link was made.
+    Symlink,
 }
 
 impl Kind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 22] = [
         Self::Open,
         Self::Create,
         Self::Close,
@@ -63,6 +83,16 @@ impl Kind {
         Self::Mkdir,
         Self::Rmdir,
         Self::Sync,
+        Self::Stat,
+        Self::Access,
+        Self::Readlink,
+        Self::List,
+        Self::Chdir,
+        Self::Chmod,
+        Self::Chown,
+        Self::Utime,
+        Self::Link,
+        Self::Symlink,
     ];
 
     /// Returns the name of the kind in files.
@@ -81,6 +111,16 @@ impl Kind {
             Self::Mkdir => "mkdir",
             Self::Rmdir => "rmdir",
             Self::Sync => "sync",
+            Self::Stat => "stat",
+            Self::Access => "access",
+            Self::Readlink => "readlink",
+            Self::List => "list",
+            Self::Chdir => "chdir",
+            Self::Chmod => "chmod",
+            Self::Chown => "chown",
+            Self::Utime => "utime",
+            Self::Link => "link",
+            Self::Symlink => "symlink",
         }
     }
 
@@ -88,6 +128,13 @@ impl Kind {
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name().as_bytes() == name)
+    }
+
+    /// Returns true for the kinds of calls that traces of version 1 do not have: they only look at
+    /// a file, or change its attributes or names.
+    #[must_use]
+    pub const fn is_control_call(self) -> bool {
+        self as u8 >= Self::Stat as u8
     }
 
     /// Returns true for the kinds that end a run.
@@ -135,9 +182,12 @@ impl Flags {
     pub const BEFORE: Self = Self(1 << 11);
     /// The bytes bypass the system's cache (`O_DIRECT`).
     pub const DIRECT: Self = Self(1 << 12);
+    /// The call failed, in most cases because there is no such file. Only for `stat`, `access` and
+    /// `readlink`; other calls that failed are not recorded.
+    pub const FAILED: Self = Self(1 << 13);
 
     /// All flags with their names.
-    pub const ALL: [(Self, &'static str); 13] = [
+    pub const ALL: [(Self, &'static str); 14] = [
         (Self::READ, "read"),
         (Self::WRITE, "write"),
         (Self::APPEND, "append"),
@@ -151,6 +201,7 @@ impl Flags {
         (Self::REPLACED, "replaced"),
         (Self::BEFORE, "before"),
         (Self::DIRECT, "direct"),
+        (Self::FAILED, "failed"),
     ];
 
     /// Returns true if all of `others` are set.
@@ -229,7 +280,7 @@ pub struct Event {
     pub command: Symbol,
     /// Path of the file as far as it is known: absolute, or empty.
     pub path: Symbol,
-    /// Path after a rename.
+    /// Path after a rename, or the other name that a `link` gives.
     pub new_path: Symbol,
 }
 

@@ -172,6 +172,8 @@ os.close(f)",
         &[
             "create+read+write path=\"a\"",
             "truncate+read+write size=10000 path=\"a\"",
+            "stat+read+write size=10000 path=\"a\"",
+            "stat+read+write size=10000 path=\"a\"",
             "run+read+write+mapped written=10000 calls=1 path=\"a\"",
             "run+read+write+mapped position=4096 read=5904 calls=1 path=\"a\"",
             "close+read+write size=10000 path=\"a\"",
@@ -235,6 +237,7 @@ os.mkdir('e'); os.rename('e', 'g'); os.rmdir('g')",
         &[
             "create+write path=\"a\"",
             "close+write size=3 written=3 calls=1 path=\"a\"",
+            "link path=\"a\" new_path=\"b\"",
             "unlink size=3 path=\"a\"",
             "unlink+last size=3 path=\"b\"",
             "create+write path=\"c\"",
@@ -321,7 +324,8 @@ fn open_before() {
     assert_eq!(
         events,
         [
-            format!("open+write+before size=10 position=4 {name}"),
+            format!("open+write+before size=4 position=4 {name}"),
+            format!("stat+write size=4 {name}"),
             format!("run+write position=4 written=6 calls=1 {name}")
         ]
     );
@@ -354,8 +358,55 @@ fn object_is_of_its_sources() {
     assert!(fs::read(&made).unwrap() == kept, "run scripts/build-bpf, and commit the object");
 }
 
+/// Promise: calls that only look at a file, or change its attributes or names, are recorded, with
+/// the file where the call says which it is; those that only look are recorded when they fail, too.
+#[test]
+fn control_calls() {
+    expect(
+        "f = os.open('a', os.O_RDWR | os.O_CREAT); os.write(f, b'123')
+os.fstat(f); os.fchmod(f, 0o600); os.fchown(f, -1, -1); os.utime(f)
+os.close(f)
+os.stat('a'); os.lstat('a'); os.access('a', os.R_OK); os.chmod('a', 0o640); os.chown('a', -1, -1); os.utime('a')
+os.symlink('a', 'l'); os.readlink('l'); os.link('a', 'b')
+os.mkdir('d'); os.chdir('d'); os.stat('../a'); os.listdir('..'); os.chdir('..')
+for call in (os.stat, os.readlink, lambda name: os.chmod(name, 0)):
+    try: call('none')
+    except OSError: pass
+os.access('none', os.R_OK)",
+        &[
+            "create+read+write path=\"a\"",
+            "stat+read+write size=3 path=\"a\"",
+            "chmod+read+write path=\"a\"",
+            "chown+read+write path=\"a\"",
+            "utime+read+write path=\"a\"",
+            "close+read+write size=3 written=3 calls=1 path=\"a\"",
+            "stat size=3 path=\"a\"",
+            "stat size=3 path=\"a\"",
+            "access path=\"a\"",
+            "chmod path=\"a\"",
+            "chown path=\"a\"",
+            "utime path=\"a\"",
+            "symlink path=\"l\"",
+            "readlink path=\"l\"",
+            "link path=\"a\" new_path=\"b\"",
+            "mkdir+directory path=\"d\"",
+            "chdir+directory path=\"d\"",
+            "stat size=3 path=\"a\"",
+            "open+read+directory size=4096 path=\".\"",
+            "stat+read+directory size=4096 path=\".\"",
+            "list+read+directory path=\".\"",
+            "list+read+directory path=\".\"",
+            "close+read+directory size=4096 path=\".\"",
+            "chdir+directory path=\".\"",
+            "stat+failed path=\"none\"",
+            "readlink+failed path=\"none\"",
+            "access+failed path=\"none\"",
+        ],
+    );
+}
+
 /// Promise: for whole programs the recorder and `strace` agree, file by file, in opens, bytes read
-/// and written, and deletions.
+/// and written, and deletions, and in the numbers of other calls of each kind.
 #[test]
 fn agrees_with_strace() {
     for script in [

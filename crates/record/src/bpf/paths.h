@@ -15,13 +15,28 @@ ALWAYS u64 start_of(s64 descriptor)
 	return file ? place_of(file->f_path.mnt, file->f_path.dentry) : 0;
 }
 
-/* One or two names, as the program gave them; `second` may be 0. */
-APART int tell_paths(u8 kind, u32 flags, u64 *names)
+/* What a call on one or two names says; each name with the directory that it starts at. */
+struct named {
+	s64 at;
+	u64 first;
+	s64 second_at;
+	u64 second; /* 0 if there is one name */
+	/* Of the file, if the call knows it. */
+	u64 size;
+	u64 inode;
+	u32 device;
+	u32 flags;
+};
+
+/* Tells of a call with its names as the program gave them. */
+APART int tell_paths(u8 kind, struct named *names)
 {
 	if (!names || !is_wanted())
 		return 0;
-	s64 at = names[0], second_at = names[2];
-	const char *first = (const char *)names[1], *second = (const char *)names[3];
+	if (BY_DEVICE && names->inode && names->device != DEVICE)
+		return 0;
+	s64 at = names->at, second_at = names->second_at;
+	const char *first = (const char *)names->first, *second = (const char *)names->second;
 	char c = 0;
 	u64 base = 0, second_base = 0;
 	read_user(&c, 1, first);
@@ -37,10 +52,12 @@ APART int tell_paths(u8 kind, u32 flags, u64 *names)
 		return 0;
 	__builtin_memset(&told->event, 0, sizeof(told->event));
 	who(&told->event, kind);
-	told->event.flags = flags;
+	told->event.flags = names->flags;
 	told->event.base = base;
 	told->event.other = second_base;
-	told->event.size = names[4];
+	told->event.size = names->size;
+	told->event.inode = names->inode;
+	told->event.device = names->device;
 	s64 got = read_user_text(told->text, TEXT_MAX, first);
 	if (got <= 0)
 		return 0;
@@ -68,12 +85,29 @@ APART int tell_paths(u8 kind, u32 flags, u64 *names)
 
 ALWAYS void one_path(u8 kind, u32 flags, s64 at, u64 path, u64 size)
 {
-	u64 names[5] = { at, path, 0, 0, size };
-	tell_paths(kind, flags, names);
+	struct named names = { .at = at, .first = path, .size = size, .flags = flags };
+	tell_paths(kind, &names);
+}
+
+/* The working directory of the process, after a change. */
+APART int moved_to(u8 kind)
+{
+	if (!is_wanted())
+		return 0;
+	u64 base = start_of(AT_FDCWD);
+	struct told *told = scratch();
+	if (!told)
+		return 0;
+	__builtin_memset(&told->event, 0, sizeof(told->event));
+	who(&told->event, kind);
+	told->event.flags = F_DIRECTORY;
+	told->event.base = base;
+	send(told);
+	return 0;
 }
 
 ALWAYS void two_paths(u8 kind, u32 flags, s64 at, u64 path, s64 second_at, u64 second)
 {
-	u64 names[5] = { at, path, second_at, second, 0 };
-	tell_paths(kind, flags, names);
+	struct named names = { .at = at, .first = path, .second_at = second_at, .second = second, .flags = flags };
+	tell_paths(kind, &names);
 }

@@ -16,12 +16,16 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 enum call {
-	READ = 0, WRITE = 1, CALL_OPEN = 2, CALL_CLOSE = 3, LSEEK = 8, MMAP = 9, PREAD = 17, PWRITE = 18, READV = 19, WRITEV = 20,
-	DUP = 32, DUP2 = 33, SENDFILE = 40, FCNTL = 72, FSYNC = 74, FDATASYNC = 75, TRUNCATE_PATH = 76, FTRUNCATE = 77,
-	RENAME_CALL = 82, MKDIR_CALL = 83, RMDIR_CALL = 84, CREAT = 85, LINK_CALL = 86, UNLINK_CALL = 87, OPENAT = 257,
-	MKDIRAT = 258, UNLINKAT = 263, RENAMEAT = 264, LINKAT = 265, SPLICE = 275, DUP3 = 292, PREADV = 295, PWRITEV = 296,
-	RENAMEAT2 = 316, COPY_FILE_RANGE = 326, PREADV2 = 327, PWRITEV2 = 328, IO_URING_ENTER = 426, CLOSE_RANGE = 436,
-	OPENAT2 = 437, PIDFD_GETFD = 438,
+	READ = 0, WRITE = 1, CALL_OPEN = 2, CALL_CLOSE = 3, STAT_CALL = 4, FSTAT = 5, LSTAT = 6, LSEEK = 8, MMAP = 9, PREAD = 17,
+	PWRITE = 18, READV = 19, WRITEV = 20, ACCESS_CALL = 21, DUP = 32, DUP2 = 33, SENDFILE = 40, FCNTL = 72, FSYNC = 74, FDATASYNC = 75, TRUNCATE_PATH = 76, FTRUNCATE = 77,
+	GETDENTS = 78, CHDIR_CALL = 80, FCHDIR = 81, RENAME_CALL = 82, MKDIR_CALL = 83, RMDIR_CALL = 84, CREAT = 85, LINK_CALL = 86, UNLINK_CALL = 87,
+	SYMLINK_CALL = 88, READLINK_CALL = 89, CHMOD_CALL = 90, FCHMOD = 91, CHOWN_CALL = 92, FCHOWN = 93, LCHOWN = 94,
+	UTIME_CALL = 132, GETDENTS64 = 217, UTIMES = 235, OPENAT = 257, MKDIRAT = 258, FCHOWNAT = 260, FUTIMESAT = 261,
+	NEWFSTATAT = 262, UNLINKAT = 263, RENAMEAT = 264, LINKAT = 265, SYMLINKAT = 266, READLINKAT = 267, FCHMODAT = 268,
+	FACCESSAT = 269, SPLICE = 275, UTIMENSAT = 280, DUP3 = 292, PREADV = 295, PWRITEV = 296,
+	RENAMEAT2 = 316, COPY_FILE_RANGE = 326, PREADV2 = 327, PWRITEV2 = 328, STATX = 332,
+	IO_URING_ENTER = 426, CLOSE_RANGE = 436,
+	OPENAT2 = 437, PIDFD_GETFD = 438, FACCESSAT2 = 439, FCHMODAT2 = 452,
 };
 
 #define O_TRUNC 01000
@@ -190,11 +194,121 @@ APART int changed(u64 descriptor, u8 kind)
 		return 0;
 	struct wire *event = begin(open, kind, 0);
 	if (event) {
-		if (kind == TRUNCATE)
+		if (kind == TRUNCATE || kind == STAT)
 			event->size = AS(struct inode, open->address)->i_size;
 		end(event);
 	}
 	return 0;
+}
+
+/* A call on a file that is named, or is open if the name is empty or missing. */
+ALWAYS void named_or_open(u8 kind, struct named *names)
+{
+	char c = 0;
+	if (names->first)
+		read_user(&c, 1, (const char *)names->first);
+	if (c)
+		tell_paths(kind, names);
+	else if (!(names->flags & F_FAILED))
+		changed(names->at, kind);
+}
+
+ALWAYS void on_name(u8 kind, u32 flags, s64 at, u64 path)
+{
+	struct named names = { .at = at, .first = path, .flags = flags };
+	named_or_open(kind, &names);
+}
+
+/* The beginning of `struct stat`. */
+struct stat_head {
+	u64 device;
+	u64 inode;
+	u64 links;
+	u32 mode;
+	u32 user;
+	u64 group_and_padding;
+	u64 special;
+	u64 size;
+};
+
+/* The same of `struct statx`. */
+struct statx_head {
+	u64 mask_and_block;
+	u64 attributes;
+	u64 links_and_user;
+	u32 group;
+	u16 mode;
+	u16 spare;
+	u64 inode;
+	u64 size;
+	u64 others[10];
+	u32 special[2];
+	u32 major;
+	u32 minor;
+};
+
+/* Device numbers as `stat` has them, and as the kernel counts. */
+#define MAJOR_OF(device) ((device) >> 8 & 0xfff)
+#define MINOR_OF(device) (((device) & 0xff) | ((device) >> 12 & 0xfff00))
+
+/* Enters which file it is. */
+ALWAYS void identify(struct named *names, u32 mode, u64 inode, u64 size, u32 major, u32 minor)
+{
+	names->inode = inode;
+	names->size = size;
+	names->device = major << 20 | minor;
+	if ((mode & S_IFMT) == S_IFDIR)
+		names->flags |= F_DIRECTORY;
+}
+
+ALWAYS void stat_by_name(u32 flags, s64 at, u64 path, u64 found)
+{
+	struct named names = { .at = at, .first = path, .flags = flags };
+	struct stat_head head = {};
+	if (!flags && !read_user(&head, sizeof(head), (void *)found))
+		identify(&names, head.mode, head.inode, head.size, MAJOR_OF(head.device), MINOR_OF(head.device));
+	named_or_open(STAT, &names);
+}
+
+ALWAYS void statx_by_name(u32 flags, s64 at, u64 path, u64 found)
+{
+	struct named names = { .at = at, .first = path, .flags = flags };
+	struct statx_head head = {};
+	if (!flags && !read_user(&head, sizeof(head), (void *)found))
+		identify(&names, head.mode, head.inode, head.size, head.major, head.minor);
+	named_or_open(STAT, &names);
+}
+
+/* Calls that only look at a file; they are told of when they fail, too. */
+ALWAYS void looked(struct pt_regs *regs, u32 flags)
+{
+	s64 first = regs->di;
+	u64 second = regs->si;
+	switch (regs->orig_ax) {
+	case STAT_CALL:
+	case LSTAT:
+		stat_by_name(flags, AT_FDCWD, first, second);
+		break;
+	case NEWFSTATAT:
+		stat_by_name(flags, first, second, regs->dx);
+		break;
+	case STATX:
+		statx_by_name(flags, first, second, regs->r8);
+		break;
+	case ACCESS_CALL:
+		on_name(ACCESS, flags, AT_FDCWD, first);
+		break;
+	case FACCESSAT:
+	case FACCESSAT2:
+		on_name(ACCESS, flags, first, second);
+		break;
+	case READLINK_CALL:
+		on_name(READLINK, flags, AT_FDCWD, first);
+		break;
+	case READLINKAT:
+		on_name(READLINK, flags, first, second);
+		break;
+	}
 }
 
 /* A descriptor came that is not the first of its file. */
@@ -233,6 +347,7 @@ int call_ends(u64 *context)
 			count(FOREIGN);
 		return 0;
 	}
+	looked(regs, result < 0 ? F_FAILED : 0);
 	if (result < 0) {
 		call_failed(regs->orig_ax);
 		return 0;
@@ -299,6 +414,51 @@ int call_ends(u64 *context)
 		break;
 	case FTRUNCATE:
 		changed(first, TRUNCATE);
+		break;
+	case FSTAT:
+		changed(first, STAT);
+		break;
+	case GETDENTS:
+	case GETDENTS64:
+		changed(first, LIST);
+		break;
+	case CHDIR_CALL:
+	case FCHDIR:
+		moved_to(CHDIR);
+		break;
+	case FCHMOD:
+		changed(first, CHMOD);
+		break;
+	case CHMOD_CALL:
+		on_name(CHMOD, 0, AT_FDCWD, first);
+		break;
+	case FCHMODAT:
+	case FCHMODAT2:
+		on_name(CHMOD, 0, first, regs->si);
+		break;
+	case FCHOWN:
+		changed(first, CHOWN);
+		break;
+	case CHOWN_CALL:
+	case LCHOWN:
+		on_name(CHOWN, 0, AT_FDCWD, first);
+		break;
+	case FCHOWNAT:
+		on_name(CHOWN, 0, first, regs->si);
+		break;
+	case UTIME_CALL:
+	case UTIMES:
+		on_name(UTIME, 0, AT_FDCWD, first);
+		break;
+	case FUTIMESAT:
+	case UTIMENSAT:
+		on_name(UTIME, 0, first, regs->si);
+		break;
+	case SYMLINK_CALL:
+		one_path(SYMLINK, 0, AT_FDCWD, regs->si, 0);
+		break;
+	case SYMLINKAT:
+		one_path(SYMLINK, 0, regs->si, regs->dx, 0);
 		break;
 	case FSYNC:
 	case FDATASYNC:

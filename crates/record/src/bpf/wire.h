@@ -6,16 +6,16 @@
 #define TEXT_MAX 4096
 
 enum kind {
-	OPEN, CREATE, CLOSE, SEEK, RUN, UNLINK, TRUNCATE, RENAME, EXEC, MKDIR, RMDIR, SYNC,
+	OPEN, CREATE, CLOSE, SEEK, RUN, UNLINK, TRUNCATE, RENAME, EXEC, MKDIR, RMDIR, SYNC, STAT, ACCESS, READLINK, LIST, CHDIR,
+	CHMOD, CHOWN, UTIME, LINK, SYMLINK,
 	DIRECTORY, /* no event: `base` stands for the directory in `text`, whose components come last first */
-	LINK,      /* no event: the second name is one more of the file with the first */
 };
 
 /* Flags of docs/SPEC-trace.md, and ours above them. */
 enum flag {
 	F_READ = 1, F_WRITE = 1 << 1, F_APPEND = 1 << 2, F_TRUNCATED = 1 << 3, F_DIRECTORY = 1 << 4, F_NAMELESS = 1 << 5,
 	F_MAPPED = 1 << 6, F_POSITIONAL = 1 << 7, F_IMPLICIT = 1 << 8, F_LAST = 1 << 9, F_REPLACED = 1 << 10,
-	F_BEFORE = 1 << 11, F_DIRECT = 1 << 12,
+	F_BEFORE = 1 << 11, F_DIRECT = 1 << 12, F_FAILED = 1 << 13,
 	F_WRITTEN = 1 << 30, /* the bytes of the run were written, not read */
 	F_SWAPPED = 1 << 28, /* of a rename: both names were there, and changed places */
 };

@@ -4,7 +4,7 @@ use super::{Name, OpenMode, Target};
 use spindle_trace::{Error, Result};
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// An empty directory for the files of a replay.
@@ -89,6 +89,17 @@ impl Target for Directory {
         let path = self.path(name)?;
         let file = OpenOptions::new().write(true).open(&path);
         file.and_then(|file| file.set_len(size)).map_err(|e| Error::io(&path, e))
+    }
+
+    fn stat(&mut self, name: Name) -> Result<()> {
+        let path = self.path(name)?;
+        fs::symlink_metadata(&path).map(drop).map_err(|e| Error::io(&path, e))
+    }
+
+    fn change(&mut self, name: Name) -> Result<()> {
+        let path = self.path(name)?;
+        let permissions = fs::Permissions::from_mode(0o644);
+        fs::set_permissions(&path, permissions).map_err(|e| Error::io(&path, e))
     }
 
     fn remove(&mut self, name: Name) -> Result<()> {

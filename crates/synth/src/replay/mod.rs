@@ -92,6 +92,18 @@ pub trait Target {
     /// Errors of the system.
     fn truncate(&mut self, name: Name, size: u64) -> Result<()>;
 
+    /// Looks at the attributes of a file.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    fn stat(&mut self, name: Name) -> Result<()>;
+
+    /// Changes the attributes of a file.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    fn change(&mut self, name: Name) -> Result<()>;
+
     /// Removes a file.
     ///
     /// # Errors

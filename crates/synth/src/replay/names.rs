@@ -40,7 +40,8 @@ pub(super) struct Names {
 /// The file of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// The event is not about a regular file, or removes a name that is not the last.
+    /// The event is not about a regular file that the trace identifies, or removes a name that is
+    /// not the last.
     Nothing,
     /// A file that existed before the trace, mentioned for the first time.
     Old(Name),
@@ -60,6 +61,11 @@ impl Names {
             && let Some(&name) = self.living.get(&event.file)
         {
             return Found::Known(name);
+        }
+        // Only a `stat` says how large a file is that was not seen before.
+        let by_name = event.kind == Kind::Stat && event.open == 0 && event.file != FileId::default();
+        if event.kind.is_control_call() && !by_name {
+            return Found::Nothing;
         }
         let name = Name { file: self.next, generation: 0 };
         self.next += 1;
@@ -84,7 +90,7 @@ impl Names {
 pub(super) const fn size_before(event: &Event) -> u64 {
     match event.kind {
         // An open, a deletion and a load report the size before; bytes that are read existed.
-        Kind::Open | Kind::Unlink | Kind::Exec | Kind::Truncate => event.size,
+        Kind::Open | Kind::Unlink | Kind::Exec | Kind::Truncate | Kind::Stat => event.size,
         _ if event.read > 0 => event.end(),
         _ => 0,
     }

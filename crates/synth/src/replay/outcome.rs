@@ -28,11 +28,15 @@ pub enum Call {
     Rename,
     /// `fsync`.
     Sync,
+    /// Looking at the attributes of a file (`stat`, `access`).
+    Stat,
+    /// Changing the attributes of a file (`chmod`, `chown`, `utime`).
+    Change,
 }
 
 impl Call {
     /// All kinds with their names, in the order of their numbers.
-    pub const ALL: [(Self, &'static str); 9] = [
+    pub const ALL: [(Self, &'static str); 11] = [
         (Self::Open, "open"),
         (Self::Create, "create"),
         (Self::Read, "read"),
@@ -42,6 +46,8 @@ impl Call {
         (Self::Truncate, "truncate"),
         (Self::Rename, "rename"),
         (Self::Sync, "fsync"),
+        (Self::Stat, "stat, access"),
+        (Self::Change, "chmod, chown, utime"),
     ];
 }
 
@@ -56,8 +62,8 @@ pub struct Timings {
     pub latest: Duration,
     /// Number of calls that read less than in the trace.
     pub short: u64,
-    /// Number of events that were not replayed: about directories, additional names, or files never
-    /// opened.
+    /// Number of events that were not replayed: about directories, additional names, symbolic
+    /// links, files that the trace does not identify, or calls that failed.
     pub skipped: u64,
 }
 

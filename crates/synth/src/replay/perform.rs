@@ -164,7 +164,15 @@ impl<'a, T: Target> Replay<'a, T> {
                     self.timings.skipped += 1;
                 }
             }
-            Kind::Mkdir | Kind::Rmdir => self.timings.skipped += 1,
+            Kind::Stat | Kind::Access | Kind::Readlink => {
+                self.timed(Call::Stat, 0, |target| target.stat(name))?;
+            }
+            Kind::Chmod | Kind::Chown | Kind::Utime => {
+                self.timed(Call::Change, 0, |target| target.change(name))?;
+            }
+            Kind::Mkdir | Kind::Rmdir | Kind::List | Kind::Chdir | Kind::Link | Kind::Symlink => {
+                self.timings.skipped += 1;
+            }
         }
         Ok(())
     }

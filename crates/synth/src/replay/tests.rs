@@ -22,6 +22,10 @@ fn naive(events: &[Event]) -> Vec<u64> {
         if event.kind == Kind::Mkdir || event.kind == Kind::Unlink && !event.flags.has(Flags::LAST) {
             continue;
         }
+        let says_size = event.kind == Kind::Stat && event.file != FileId::default();
+        if event.kind.is_control_call() && !says_size && !living.contains_key(&event.file) {
+            continue;
+        }
         if event.kind == Kind::Create || !living.contains_key(&event.file) {
             living.insert(event.file, sizes.len());
             sizes.push(Some(if event.kind == Kind::Create { 0 } else { event.size }));
@@ -92,7 +96,7 @@ fn random(rng: &mut StdRng) -> Vec<Event> {
         let base = Event { time, ..Event::default() };
         let old = (!named.is_empty()).then(|| rng.random_range(0..named.len()));
         let file = old.map(|at| named[at]);
-        let event = match (rng.random_range(0..12), file) {
+        let event = match (rng.random_range(0..15), file) {
             (0 | 1, _) => {
                 next += 1;
                 let (kind, size) =
@@ -115,6 +119,17 @@ fn random(rng: &mut StdRng) -> Vec<Event> {
             (6, Some(file)) => Event { kind: Kind::Truncate, file, size: rng.random_range(0..9000), ..base },
             (7, Some(file)) => Event { kind: Kind::Rename, file, ..base },
             (8, _) => Event { kind: Kind::Mkdir, file: FileId { device: 1, inode: 1 << 40 }, ..base },
+            (12, Some(file)) => Event { kind: Kind::ALL[rng.random_range(12..22)], file, ..base },
+            (13, _) => {
+                next += 1;
+                let file = FileId { device: 1, inode: next };
+                let kind = [Kind::Stat, Kind::Access, Kind::Chmod][rng.random_range(0..3)];
+                if kind == Kind::Stat {
+                    named.push(file);
+                }
+                Event { kind, file, size: rng.random_range(0..9000), ..base }
+            }
+            (12 | 14, _) => Event { kind: Kind::Stat, flags: Flags::FAILED, ..base },
             _ if open.is_empty() => continue,
             (n, _) => {
                 let at = rng.random_range(0..open.len());

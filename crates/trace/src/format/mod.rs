@@ -20,7 +20,7 @@ pub use reader::Reader;
 pub use writer::Writer;
 
 /// The version of the schema; a file with a larger one is refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The schema in Parquet's notation.
 pub const SCHEMA: &str = "message event {

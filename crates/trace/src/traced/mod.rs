@@ -127,7 +127,7 @@ fn notes() -> Vec<String> {
     [
         "reads answered from the system's cache are missing; written data appears when the system sent it",
         "a jump between accesses is recorded as a seek, and so is a positional access",
-        "opens of directories and loads of programs are missing",
+        "opens of directories, loads of programs, and calls such as stat and chmod are missing",
     ]
     .map(str::to_owned)
     .into()

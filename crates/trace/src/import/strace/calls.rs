@@ -1,6 +1,7 @@
 //! The effects of each call on the [`State`], and its events.
 //!
-//! Failed calls change nothing. Calls that are not listed here have no recorded effect on files.
+//! Failed calls change nothing; those that only look at a file are recorded as failed. Calls that
+//! are not listed here have no recorded effect on files.
 
 use super::files::absolute;
 use super::state::{Origin, State, emit, is_device};
@@ -17,6 +18,9 @@ impl State {
         let mut at = CallContext { state: self, process, origin: &origin, out };
         if call.name == "exit_group" {
             return at.state.exit_process(process, time, at.out);
+        }
+        if let Some((kind, named)) = looks(call) {
+            at.look(kind, call, named);
         }
         if !call.succeeded() {
             return;
@@ -41,7 +45,7 @@ impl State {
             "copy_file_range" | "splice" => at.copy(call, (0, Some(1)), (2, Some(3))),
             "lseek" => at.seek(call),
             "mmap" | "mmap2" => at.map(call),
-            "getdents" | "getdents64" => at.directory(call),
+            "getdents" | "getdents64" => at.list(call),
             "fsync" | "fdatasync" => at.sync(call),
             "ftruncate" | "ftruncate64" => at.cut_open(call, call.number(1)),
             "fallocate" if call.arg(1) == "0" => at.extend(call),
@@ -63,9 +67,19 @@ impl State {
             "clone" | "clone3" | "fork" | "vfork" => at.fork(call),
             "chdir" => at.change_directory(call),
             "fchdir" => at.change_to_open_directory(call),
-            "fstat" | "fstat64" => at.stat_open(call, 0, 1),
-            "newfstatat" | "fstatat64" | "statx" => at.stat_at(call),
-            "stat" | "stat64" | "lstat" | "lstat64" => at.stat(call, None, 0, 1),
+            "chmod" => at.change(Kind::Chmod, call, (None, 0)),
+            "fchmodat" | "fchmodat2" => at.change(Kind::Chmod, call, (Some(0), 1)),
+            "fchmod" => at.change_open(Kind::Chmod, call, 0),
+            "chown" | "lchown" => at.change(Kind::Chown, call, (None, 0)),
+            "fchownat" => at.change(Kind::Chown, call, (Some(0), 1)),
+            "fchown" => at.change_open(Kind::Chown, call, 0),
+            "utime" | "utimes" => at.change(Kind::Utime, call, (None, 0)),
+            "futimesat" | "utimensat" if call.arg(1) == "NULL" => at.change_open(Kind::Utime, call, 0),
+            "futimesat" | "utimensat" => at.change(Kind::Utime, call, (Some(0), 1)),
+            "symlink" => at.change(Kind::Symlink, call, (None, 1)),
+            "symlinkat" => at.change(Kind::Symlink, call, (Some(1), 2)),
+            "fstat" | "fstat64" => at.stat_open(call),
+            "newfstatat" | "fstatat64" | "statx" if call.arg(1) == "\"\"" => at.stat_open(call),
             "getuid" | "geteuid" => {
                 at.state.task(process).user = call.returned().unwrap_or(0).try_into().unwrap_or(0);
             }
@@ -78,6 +92,19 @@ impl State {
 
 /// The arguments of a name: that of its directory, if any, and that of the name.
 type Named = (Option<usize>, usize);
+
+/// Returns the kind of a call that only looks at a file by its name, and where the name is.
+fn looks(call: &Call<'_>) -> Option<(Kind, Named)> {
+    Some(match call.name {
+        "stat" | "stat64" | "lstat" | "lstat64" => (Kind::Stat, (None, 0)),
+        "newfstatat" | "fstatat64" | "statx" if call.arg(1) != "\"\"" => (Kind::Stat, (Some(0), 1)),
+        "access" => (Kind::Access, (None, 0)),
+        "faccessat" | "faccessat2" => (Kind::Access, (Some(0), 1)),
+        "readlink" => (Kind::Readlink, (None, 0)),
+        "readlinkat" => (Kind::Readlink, (Some(0), 1)),
+        _ => return None,
+    })
+}
 
 /// The context of a call that is being processed.
 struct CallContext<'a> {
@@ -297,19 +324,52 @@ impl CallContext<'_> {
     }
 
     /// Marks an open file as a directory, since only directories have entries.
-    fn directory(&mut self, call: &Call<'_>) {
+    fn list(&mut self, call: &Call<'_>) {
         let open = self.open_of(call.arg(0));
         if let Some(found) = open.and_then(|open| self.state.get(open)) {
             found.flags |= Flags::DIRECTORY;
         }
+        self.change_open(Kind::List, call, 0);
+    }
+
+    /// Records a call that only looks at a file.
+    fn look(&mut self, kind: Kind, call: &Call<'_>, named: Named) {
+        let Some(path) = self.name(call, named).filter(|path| !is_device(path)) else { return };
+        if call.succeeded() && kind == Kind::Stat {
+            return self.stat(call, &path);
+        }
+        if call.succeeded() {
+            return self.note(kind, &path);
+        }
+        emit(0, &path, self.origin, self.out, |all| Event { kind, flags: Flags::FAILED, ..all });
+    }
+
+    /// Records a change of the attributes of a file, or another call that names it.
+    fn change(&mut self, kind: Kind, call: &Call<'_>, named: Named) {
+        if let Some(path) = self.name(call, named) {
+            self.note(kind, &path);
+        }
+    }
+
+    /// Records a call that succeeded on a file with this name.
+    fn note(&mut self, kind: Kind, path: &str) {
+        if !is_device(path) {
+            let (file, _) = self.state.files.named(path);
+            emit(file, path, self.origin, self.out, |all| Event { kind, ..all });
+        }
+    }
+
+    /// Records the same of an open file.
+    fn change_open(&mut self, kind: Kind, call: &Call<'_>, fd: usize) {
+        let open = self.open_of(call.arg(fd));
+        if let Some((number, found)) = open.and_then(|open| Some((open, self.state.get(open)?))) {
+            let (file, path) = (found.file, found.path.clone());
+            emit(file, &path, self.origin, self.out, |all| Event { kind, open: number, ..all });
+        }
     }
 
     fn sync(&mut self, call: &Call<'_>) {
-        let open = self.open_of(call.arg(0));
-        if let Some((number, found)) = open.and_then(|open| Some((open, self.state.get(open)?))) {
-            let (file, path) = (found.file, found.path.clone());
-            emit(file, &path, self.origin, self.out, |all| Event { kind: Kind::Sync, open: number, ..all });
-        }
+        self.change_open(Kind::Sync, call, 0);
     }
 
     fn cut_open(&mut self, call: &Call<'_>, size: Option<u64>) {
@@ -395,6 +455,9 @@ impl CallContext<'_> {
 
     fn link(&mut self, call: &Call<'_>, from: Named, to: Named) {
         if let (Some(from), Some(to)) = (self.name(call, from), self.name(call, to)) {
+            let (file, _) = self.state.files.named(&from);
+            let new_path = self.out.names.symbol(&to);
+            emit(file, &from, self.origin, self.out, |all| Event { kind: Kind::Link, new_path, ..all });
             self.state.files.link(&from, &to);
         }
     }
@@ -418,6 +481,9 @@ impl CallContext<'_> {
 
     fn change_directory(&mut self, call: &Call<'_>) {
         let name = self.name(call, (None, 0));
+        if let Some(path) = &name {
+            self.note(Kind::Chdir, path);
+        }
         self.state.task(self.process).directory = name.filter(|name| name.starts_with('/')).map(Into::into);
     }
 
@@ -425,37 +491,49 @@ impl CallContext<'_> {
         let open = self.open_of(call.arg(0));
         let path = open.and_then(|open| self.state.get(open)).map(|open| open.path.clone());
         self.state.task(self.process).directory = path;
+        self.change_open(Kind::Chdir, call, 0);
     }
 
-    fn stat_open(&mut self, call: &Call<'_>, fd: usize, structure: usize) {
-        let Some(size) = regular_size(call.arg(structure)) else { return };
-        if let Some(open) = self.open_of(call.arg(fd)) {
+    fn stat_open(&mut self, call: &Call<'_>) {
+        let Some(open) = self.open_of(call.arg(0)) else { return };
+        if let Some(size) = regular_size(stat_structure(call)) {
             self.state.learn_size(open, size, self.out);
         }
+        let Some(found) = self.state.get(open) else { return };
+        let (file, path) = (found.file, found.path.clone());
+        let size = self.state.files.get(file).size;
+        emit(file, &path, self.origin, self.out, |all| Event { kind: Kind::Stat, open, size, ..all });
     }
 
-    fn stat_at(&mut self, call: &Call<'_>) {
-        let structure = if call.name == "statx" { 4 } else { 2 };
-        if call.arg(1) == "\"\"" {
-            self.stat_open(call, 0, structure);
-        } else {
-            self.stat(call, Some(0), 1, structure);
-        }
-    }
-
-    fn stat(&mut self, call: &Call<'_>, directory: Option<usize>, name: usize, structure: usize) {
-        let Some(size) = regular_size(call.arg(structure)) else { return };
-        if let Some(path) = self.name(call, (directory, name)) {
-            let (file, _) = self.state.files.named(&path);
-            let known = self.state.files.get(file);
+    fn stat(&mut self, call: &Call<'_>, path: &str) {
+        let structure = stat_structure(call);
+        let (file, _) = self.state.files.named(path);
+        let known = self.state.files.get(file);
+        if let Some(size) = regular_size(structure) {
             (known.size, known.exact) = (size, true);
         }
+        let size = known.size;
+        let flags = if mode(structure).starts_with("S_IFDIR") { Flags::DIRECTORY } else { Flags::NONE };
+        emit(file, path, self.origin, self.out, |all| Event { kind: Kind::Stat, flags, size, ..all });
     }
+}
+
+/// Returns the `stat` structure that a call has filled in.
+fn stat_structure<'a>(call: &'a Call<'_>) -> &'a str {
+    call.arg(match call.name {
+        "statx" => 4,
+        "newfstatat" | "fstatat64" => 2,
+        _ => 1,
+    })
 }
 
 /// Returns the size in a `stat` structure of a regular file.
 fn regular_size(structure: &str) -> Option<u64> {
-    let mode = field(structure, "st_mode").or_else(|| field(structure, "stx_mode"))?;
     let size = field(structure, "st_size").or_else(|| field(structure, "stx_size"))?;
-    if mode.starts_with("S_IFREG") { integer(size) } else { None }
+    if mode(structure).starts_with("S_IFREG") { integer(size) } else { None }
+}
+
+/// Returns the mode in a `stat` structure; empty if it is not there.
+fn mode(structure: &str) -> &str {
+    field(structure, "st_mode").or_else(|| field(structure, "stx_mode")).unwrap_or_default()
 }

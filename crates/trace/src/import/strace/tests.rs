@@ -78,6 +78,7 @@ fn a_hand_made_log() {
         [
             "exec /usr/bin/make",
             "open+read size=300 /w/in",
+            "stat size=300 /w/in",
             "create+read+write /w/sub/new",
             "exec /bin/cc",
             "seek+read+write written=10 calls=1 /w/sub/new",
@@ -95,13 +96,63 @@ fn a_hand_made_log() {
         (event.process, event.user, batch.names.word(event.command))
     };
     assert_eq!(who(0), (100, 0, "make"));
-    assert_eq!(who(2), (100, 1000, "make"));
-    assert_eq!(who(3), (101, 1000, "cc"));
+    assert_eq!(who(3), (100, 1000, "make"));
+    assert_eq!(who(4), (101, 1000, "cc"));
     assert_eq!(batch.events[1].time, 1_700_000_000_000_003_000);
     let file = |at: usize| batch.events[at].file;
-    assert_eq!(file(2), file(8));
-    assert_ne!(file(1), file(2));
+    assert_eq!((file(3), file(1)), (file(9), file(2)));
+    assert_ne!(file(1), file(3));
     assert!(info.notes.iter().any(|note| note.contains("1 lines were not understood; the first is line 14")));
+}
+
+/// Promise: calls that only look at a file, or change its attributes or names, become events of
+/// their kinds, with size and kind of the file if the call returns them; those that only look are
+/// events when they fail, too. Others that fail, and devices, are none.
+#[test]
+fn control_calls() {
+    let log = "stat(\"/d\", {st_mode=S_IFDIR|0755, st_size=4096, ...}) = 0\n\
+        newfstatat(AT_FDCWD</w>, \"f\", {st_mode=S_IFREG|0644, st_size=7, ...}, 0) = 0\n\
+        statx(AT_FDCWD</w>, \"f\", 0, STATX_ALL, {stx_mode=S_IFREG|0644, stx_size=8, ...}) = 0\n\
+        lstat(\"/n\", 0x7f) = -1 ENOENT (No such file or directory)\n\
+        stat(\"/dev/tty\", {st_mode=S_IFCHR|0666, ...}) = 0\n\
+        access(\"/w/f\", R_OK) = 0\n\
+        faccessat2(AT_FDCWD</w>, \"g\", R_OK, 0) = -1 ENOENT (No such file or directory)\n\
+        readlink(\"/w/f\", 0x7f, 100) = -1 EINVAL (Invalid argument)\n\
+        chmod(\"/w/f\", 0600) = 0\n\
+        chmod(\"/w/g\", 0600) = -1 ENOENT (No such file or directory)\n\
+        fchownat(AT_FDCWD</w>, \"f\", 1, 2, 0) = 0\n\
+        utimensat(AT_FDCWD</w>, \"f\", NULL, 0) = 0\n\
+        linkat(AT_FDCWD</w>, \"f\", AT_FDCWD</w>, \"h\", 0) = 0\n\
+        symlinkat(\"f\", AT_FDCWD</w>, \"s\") = 0\n\
+        openat(AT_FDCWD</w>, \"f\", O_RDONLY) = 3</w/f>\n\
+        fstat(3</w/f>, {st_mode=S_IFREG|0644, st_size=9, ...}) = 0\n\
+        fchmod(3</w/f>, 0600) = 0\nutimensat(3</w/f>, NULL, NULL, 0) = 0\nclose(3</w/f>) = 0\n";
+    let (batch, _) = events(log, None).unwrap();
+    let all: Vec<_> = batch.events.iter().map(|event| summary(&batch, event)).collect();
+    assert_eq!(
+        all,
+        [
+            "stat+directory /d",
+            "stat size=7 /w/f",
+            "stat size=8 /w/f",
+            "stat+failed /n",
+            "access /w/f",
+            "access+failed /w/g",
+            "readlink+failed /w/f",
+            "chmod /w/f",
+            "chown /w/f",
+            "utime /w/f",
+            "link /w/f /w/h",
+            "symlink /w/s",
+            "open+read size=9 /w/f",
+            "stat size=9 /w/f",
+            "chmod /w/f",
+            "utime /w/f",
+            "close+read size=9 /w/f",
+        ]
+    );
+    let files: std::collections::HashSet<_> = batch.events.iter().map(|event| event.file.inode).collect();
+    assert_eq!(files.len(), 4, "the directory, two files, and none for those that failed");
 }
 
 /// Promise: without times, processes and names, the importer still finds relative names and the
@@ -117,6 +168,7 @@ fn a_minimal_log() {
         all,
         [
             "open+read in",
+            "chdir /w",
             "create+write /w/x",
             "close+write+implicit size=3 written=3 calls=1 /w/x",
             "exec /bin/y",
@@ -226,6 +278,7 @@ fn check(log: &Path, inside: &Path, named: bool) {
             "truncate size=50 b",
             "rename b d",
             "truncate size=4096 a",
+            "stat size=4096 a",
             "run+read+write+mapped written=4096 calls=1 a",
             "unlink+last size=4096 a",
             "run+read+write+positional at=200 read=30 calls=1 a",
