@@ -106,6 +106,21 @@ impl<'a> Files<'a> {
         let directory = self.directory(name).map_err(|e| named(name, &e))?;
         work(self.fs, directory).map_err(|e| named(name, &e))
     }
+
+    /// Makes a call of a program about a file that is there.
+    fn on_file(
+        &mut self,
+        name: Name,
+        work: impl FnOnce(&dyn FileSystem, Ino) -> spindle_vfs::Result<()>,
+    ) -> spindle_trace::Result<()> {
+        let leaf = name.leaf();
+        self.call(name, |fs, directory| {
+            let ino = fs.lookup(directory, leaf.as_bytes())?.ino;
+            let done = work(fs, ino);
+            fs.forget(ino, 1);
+            done
+        })
+    }
 }
 
 fn cut(fs: &dyn FileSystem, ino: Ino, size: u64) -> spindle_vfs::Result<()> {
@@ -162,34 +177,16 @@ impl Target for Files<'_> {
     }
 
     fn truncate(&mut self, name: Name, size: u64) -> spindle_trace::Result<()> {
-        let leaf = name.leaf();
-        self.call(name, |fs, directory| {
-            let ino = fs.lookup(directory, leaf.as_bytes())?.ino;
-            let done = cut(fs, ino, size);
-            fs.forget(ino, 1);
-            done
-        })
+        self.on_file(name, |fs, ino| cut(fs, ino, size))
     }
 
     fn stat(&mut self, name: Name) -> spindle_trace::Result<()> {
-        let leaf = name.leaf();
-        self.call(name, |fs, directory| {
-            let ino = fs.lookup(directory, leaf.as_bytes())?.ino;
-            let done = fs.getattr(ino).map(drop);
-            fs.forget(ino, 1);
-            done
-        })
+        self.on_file(name, |fs, ino| fs.getattr(ino).map(drop))
     }
 
     fn change(&mut self, name: Name) -> spindle_trace::Result<()> {
-        let leaf = name.leaf();
-        self.call(name, |fs, directory| {
-            let ino = fs.lookup(directory, leaf.as_bytes())?.ino;
-            let times = SetAttr { mtime: Some(SetTime::Now), ..SetAttr::default() };
-            let done = fs.setattr(ino, &times, Privilege::User).map(drop);
-            fs.forget(ino, 1);
-            done
-        })
+        let times = SetAttr { mtime: Some(SetTime::Now), ..SetAttr::default() };
+        self.on_file(name, |fs, ino| fs.setattr(ino, &times, Privilege::User).map(drop))
     }
 
     fn remove(&mut self, name: Name) -> spindle_trace::Result<()> {
