@@ -1,13 +1,15 @@
 //! Images that the user names: opening them with messages, working in them, and unmounting them in
 //! any case.
 
-use crate::error::{Context, Result};
+use crate::error::{Context, Failure, Result};
 use crate::interrupt;
-use crate::logger;
+use crate::{logger, text};
 use spindle::image::log_file;
 use spindle::{Image, LogNote, OpenOptions, partition};
 use spindle_report::number;
 use spindle_vfs::Vfs;
+use std::cell::Cell;
+use std::fmt::Display;
 
 /// Options of all commands that change the contents of an image.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
@@ -53,9 +55,54 @@ fn log_note(note: &LogNote) -> String {
     }
 }
 
+/// Options of all commands that read files in an image.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct ReadArgs {
+    /// Read UFS with the copy of its superblock at this place: a sector of 512 bytes, as BSD
+    /// counts, or a byte
+    ///
+    /// Without this option a copy is searched for if the superblock cannot be used.
+    #[arg(short = 'b', long, value_name = "PLACE", value_parser = text::parse_bytes)]
+    superblock: Option<u64>,
+}
+
+impl ReadArgs {
+    /// Returns the place of the copy of the superblock.
+    pub const fn superblock(self) -> Option<u64> {
+        self.superblock
+    }
+
+    /// Returns the settings for opening the image.
+    pub fn open_options(self) -> OpenOptions {
+        OpenOptions { superblock: self.superblock, ..OpenOptions::read_only() }
+    }
+}
+
 /// Opens an image for reading, and calls `work` with it.
-pub fn read<T>(image: &str, work: impl FnOnce(&Vfs) -> Result<T>) -> Result<T> {
-    run(image, &OpenOptions::read_only(), work)
+pub fn read<T>(image: &str, args: ReadArgs, work: impl FnOnce(&Vfs) -> Result<T>) -> Result<T> {
+    run(image, &args.open_options(), work)
+}
+
+/// What a command that goes on past damage has lost: each is a message on standard error, and makes
+/// the command fail in the end.
+#[derive(Debug, Default)]
+pub struct Losses(Cell<usize>);
+
+impl Losses {
+    /// Prints a message about something that cannot be read in `image`.
+    pub fn add(&self, image: impl Display, error: impl Display) {
+        self.0.set(self.0.get() + 1);
+        logger::error(format_args!("{image}: {error}"));
+    }
+
+    /// Fails if anything was lost.
+    pub fn check(&self) -> Result<()> {
+        match self.0.get() {
+            0 => Ok(()),
+            1 => Err(Failure::new("1 thing could not be read, as said above; all others were")),
+            n => Err(Failure::new(format!("{n} things could not be read, as said above; all others were"))),
+        }
+    }
 }
 
 /// Opens an image for writing, and calls `work` with it. Fails with the objections if it cannot be
@@ -77,8 +124,13 @@ pub fn run<T>(name: &str, options: &OpenOptions, work: impl FnOnce(&Vfs) -> Resu
     }
     print_log_notes(&name, &image);
     let done = work(&image.vfs());
+    let passed_over = image.fs().passed_over().len();
     let closed = image.unmount().context(name);
     let value = done?;
     closed?;
+    if passed_over > 0 {
+        let places = if passed_over == 1 { "place" } else { "places" };
+        return Err(Failure::new(format!("damaged in {passed_over} {places}, as said above"))).context(name);
+    }
     Ok(value)
 }

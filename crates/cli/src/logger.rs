@@ -55,6 +55,11 @@ fn message(level: Level, text: impl Display) -> String {
     format!("<{}>spindle[{}]: {text}", FACILITY | severity, std::process::id())
 }
 
+/// Prints an error that does not end the command.
+pub fn error(text: impl Display) {
+    emit(Level::Error, format_args!("error: {text}"));
+}
+
 /// Prints a note: information that is no warning.
 pub fn note(text: impl Display) {
     emit(Level::Info, format_args!("note: {text}"));

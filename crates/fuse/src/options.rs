@@ -56,6 +56,9 @@ pub struct MountOptions {
     pub dir_mask: Option<u32>,
     /// `offset=`: start of the file system in the image, in bytes; for the caller.
     pub offset: Option<u64>,
+    /// `sb=`: the copy of the superblock to read with, its sector of 512 bytes or its byte; for the
+    /// caller.
+    pub superblock: Option<u64>,
     /// `dialect=`: dialect or format of the file system, instead of the detected one; for the
     /// caller.
     pub dialect: Option<String>,
@@ -134,6 +137,7 @@ impl Default for MountOptions {
             file_mask: None,
             dir_mask: None,
             offset: None,
+            superblock: None,
             dialect: None,
             block_device: None,
             fsname: None,
@@ -219,6 +223,7 @@ impl MountOptions {
             "fmask" => self.file_mask = Some(number(word, value, 8, 0o777)?),
             "dmask" => self.dir_mask = Some(number(word, value, 8, 0o777)?),
             "offset" => self.offset = Some(size(word, value)?),
+            "sb" => self.superblock = Some(size(word, value)?),
             "dialect" => self.dialect = Some(text(word, value)?),
             "fsname" => self.fsname = Some(text(word, value)?),
             "subtype" => {
@@ -303,6 +308,7 @@ fn takes_value(key: &str) -> bool {
             | "dmask"
             | "offset"
             | "dialect"
+            | "sb"
             | "fsname"
             | "subtype"
             | "threads"

@@ -7,11 +7,11 @@ use crate::detect::{Found, detect};
 use crate::error::{Context, Result};
 use crate::image::{self, open_device, open_device_unlocked};
 use crate::set::OpenSet;
-use spindle_clock::SystemClock;
+use spindle_clock::{Clock, SystemClock};
 use spindle_device::{CowDevice, Device, Spec};
 use spindle_ffs::{Ffs, FoundLog, Superblock};
 use spindle_v7::Format;
-use spindle_vfs::FileSystem;
+use spindle_vfs::{FileSystem, Objection};
 use std::fmt;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub enum Repair {
 pub struct Options {
     /// What may be changed.
     pub repair: Repair,
-    /// Byte of the copy of the superblock to use (UFS).
+    /// The copy of the superblock to use (UFS): its sector of 512 bytes, or its byte.
     pub superblock: Option<u64>,
     /// Format of an old file system, if damage prevents its detection.
     pub format: Option<Format>,
@@ -86,6 +86,18 @@ impl fmt::Display for LogEffect {
     }
 }
 
+/// What a check that may change something did about a fast file system that was not marked clean.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Marking {
+    /// Nothing: it was marked clean, or is damaged, or nothing was to be changed.
+    #[default]
+    Unchanged,
+    /// There is no damage, so it is marked clean now.
+    Marked,
+    /// There is no damage, but it cannot be marked clean, for these reasons.
+    Refused(Vec<Objection>),
+}
+
 /// The result of a check.
 #[derive(Clone, Debug)]
 pub enum Checked {
@@ -95,6 +107,8 @@ pub enum Checked {
         report: FfsReport,
         /// What the log did to the check, if anything.
         log: Option<LogEffect>,
+        /// Whether it was marked clean.
+        marking: Marking,
     },
     /// Of an old file system.
     Old(Repaired<OldReport>),
@@ -172,12 +186,23 @@ fn check_ffs(
     let (device, log) = recover(device, options.repair == Repair::No)?;
     let ffs = spindle_ffs::check::Options { replica: options.superblock, limit: options.limit };
     let mut last = None;
-    let report = spindle_ffs::check::check(&*device, &ffs, &mut |progress| {
+    let mut report = spindle_ffs::check::check(&*device, &ffs, &mut |progress| {
         if last.replace(progress.phase) != Some(progress.phase) {
             phase(&progress.phase);
         }
     })?;
-    Ok(Checked::Ffs { report, log })
+    let mut marking = Marking::Unchanged;
+    if options.repair != Repair::No
+        && log != Some(LogEffect::Refused)
+        && report.is_clean()
+        && report.replica.is_none()
+        && !report.marked_clean
+    {
+        let objections = Superblock::open(&*device)?.mark_checked(&*device, SystemClock.now())?;
+        report.marked_clean = objections.is_empty();
+        marking = if report.marked_clean { Marking::Marked } else { Marking::Refused(objections) };
+    }
+    Ok(Checked::Ffs { report, log, marking })
 }
 
 /// Replays the log, in memory only if `dry_run`. Returns the device after the replay.

@@ -104,6 +104,34 @@ pub fn detect_as(device: &dyn Device, kind: Option<Kind>) -> spindle_vfs::Result
     }
 }
 
+/// Finds the file system on a device as [`detect_as`] does; failing that, a fast file system that
+/// can at least be read: one that the device holds only in part, or whose superblock is lost and
+/// has copies. `superblock` names the copy to use: a sector of 512 bytes, or a byte.
+///
+/// This may search a gigabyte of the device.
+///
+/// # Errors
+/// As for [`detect`].
+pub fn detect_damaged(
+    device: &dyn Device,
+    kind: Option<Kind>,
+    superblock: Option<u64>,
+) -> spindle_vfs::Result<Found> {
+    let mut found = match (superblock, detect_as(device, kind)) {
+        (Some(place), _) => spindle_ffs::Superblock::read_copy(device, place)?,
+        (None, Err(Error::Unsupported { .. } | Error::Corrupt { .. }))
+            if !matches!(kind, Some(Kind::Old(_))) =>
+        {
+            spindle_ffs::Superblock::salvage(device)?
+        }
+        (None, found) => return found,
+    };
+    if let Some(Kind::Ffs(dialect)) = kind {
+        found.dialect = dialect;
+    }
+    Ok(Found::Ffs(Box::new(found)))
+}
+
 /// Returns a description of the file system or partition table on a device, if there is one: what
 /// a command that overwrites the device would destroy.
 ///

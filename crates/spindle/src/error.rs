@@ -35,10 +35,12 @@ impl Error {
         self.errno == Some(error.errno())
     }
 
-    /// Returns the same error with `what` in front of its text.
+    /// Returns the same error with `what` in front of its text, unless that stands there already:
+    /// errors of a device begin with its name.
     #[must_use]
     pub fn within(self, what: impl fmt::Display) -> Self {
-        Self { text: format!("{what}: {}", self.text), ..self }
+        let what = format!("{what}: ");
+        if self.text.starts_with(&what) { self } else { Self { text: what + &self.text, ..self } }
     }
 }
 

@@ -1,6 +1,6 @@
 //! An open file system in an image file, on a block device or in a partition.
 
-use crate::detect::{Found, Kind, detect_as};
+use crate::detect::{Found, Kind, detect_damaged};
 use crate::error::{Context, Error, Result};
 use crate::path;
 use crate::set::{OpenSet, Service};
@@ -24,6 +24,9 @@ pub struct OpenOptions {
     pub force: bool,
     /// The kind of file system; detected if `None`.
     pub kind: Option<Kind>,
+    /// The copy of the superblock of a fast file system to read with: its sector of 512 bytes, or
+    /// its byte. Without it, one is searched for if the superblock cannot be used.
+    pub superblock: Option<u64>,
     /// Rule by which reads change access times.
     pub atime: AtimePolicy,
     /// Seed of the random numbers, for reproducible images.
@@ -52,6 +55,7 @@ impl OpenOptions {
             read_only: true,
             force: false,
             kind: None,
+            superblock: None,
             atime: AtimePolicy::Never,
             seed: None,
             shared: false,
@@ -145,7 +149,7 @@ impl Image {
         options: &OpenOptions,
     ) -> Result<Self> {
         let clock = Arc::clone(&options.clock);
-        match detect_as(&*device, options.kind)? {
+        match detect_damaged(&*device, options.kind, options.superblock)? {
             Found::Old(found) => {
                 let v7_options = spindle_v7::OpenOptions {
                     read_only: options.read_only,

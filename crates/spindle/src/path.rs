@@ -40,13 +40,22 @@ pub fn child<'a>(vfs: &'a Vfs, dir: Ino, name: &[u8]) -> spindle_vfs::Result<Nod
 /// # Errors
 /// If the directory cannot be read.
 pub fn sorted_names(vfs: &Vfs, dir: Ino) -> Result<Vec<Vec<u8>>> {
+    match names_before_damage(vfs, dir) {
+        (found, None) => Ok(found),
+        (_, Some(error)) => Err(error.into()),
+    }
+}
+
+/// Returns the names in a directory except `.` and `..`, sorted by their bytes; if it cannot be
+/// read to its end, those that come before, with the error.
+pub fn names_before_damage(vfs: &Vfs, dir: Ino) -> (Vec<Vec<u8>>, Option<FsError>) {
     let mut found = Vec::new();
-    vfs.fs().readdir(dir, 0, &mut |entry| {
+    let read = vfs.fs().readdir(dir, 0, &mut |entry| {
         if entry.name != b"." && entry.name != b".." {
             found.push(entry.name.to_vec());
         }
         ControlFlow::Continue(())
-    })?;
+    });
     found.sort_unstable();
-    Ok(found)
+    (found, read.err())
 }

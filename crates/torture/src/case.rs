@@ -11,7 +11,7 @@ use spindle_cache::Settings;
 use spindle_clock::{Clock, ManualClock};
 use spindle_device::{Device, partitions};
 use spindle_ffs::check::{Options, check};
-use spindle_ffs::{Ffs, OpenOptions};
+use spindle_ffs::{Ffs, OpenOptions, Superblock};
 use spindle_vfs::{AtimePolicy, FileSystem};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -137,7 +137,12 @@ fn open(device: &Arc<Overlay>, read_only: bool) -> spindle_vfs::Result<Ffs> {
     };
     let device: Arc<dyn Device> = device.clone();
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(MADE + 1000));
-    Ffs::open(device, clock, &options)
+    if read_only {
+        // As the commands that read damaged disks do.
+        Ffs::open_found(Superblock::salvage(&*device)?, device, clock, &options)
+    } else {
+        Ffs::open(device, clock, &options)
+    }
 }
 
 fn run_check(device: &Arc<Overlay>) -> bool {

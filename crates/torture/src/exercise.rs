@@ -101,18 +101,29 @@ fn read_inode(fs: &dyn FileSystem, ino: Ino, kind: FileKind, size: u64, xattrs: 
     }
     let mut buf = vec![0; 20_000];
     for at in [0, size / 2, size.saturating_sub(100), size, 1 << 40, u64::MAX - 10] {
-        if let Ok(n) = fs.read(ino, at, &mut buf) {
-            assert!(n <= buf.len(), "read returned {n} bytes for a buffer of {}", buf.len());
+        match fs.read(ino, at, &mut buf) {
+            Ok(n) => assert!(n <= buf.len(), "read returned {n} bytes for a buffer of {}", buf.len()),
+            Err(_) => check_readable_after(fs, ino, at),
         }
     }
     let mut at = 0;
     for _ in 0..MOST_STEPS {
-        let Ok(data) = fs.seek(ino, at, Seek::Data) else { break };
+        let Ok(data) = fs.seek(ino, at, Seek::Data) else {
+            check_readable_after(fs, ino, at);
+            break;
+        };
         assert!(data >= at, "seek found data at {data}, before {at}");
         let _ = fs.read(ino, data, &mut buf);
         let Ok(hole) = fs.seek(ino, data, Seek::Hole) else { break };
         assert!(hole > data, "seek found a hole at {hole}, where there is data: {data}");
         at = hole;
+    }
+}
+
+/// Checks that who goes on past damage gets ahead.
+fn check_readable_after(fs: &dyn FileSystem, ino: Ino, at: u64) {
+    if let Ok(next) = fs.readable_after(ino, at) {
+        assert!(next > at, "reading goes on at {next} after an error at {at}");
     }
 }
 

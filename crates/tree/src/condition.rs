@@ -14,13 +14,22 @@ pub struct Condition {
     /// True once the superblock on the device says "in use".
     marked: Mutex<bool>,
     damaged: AtomicBool,
+    passed_over: Mutex<Vec<String>>,
 }
+
+/// Most places of damage that are remembered.
+const REMEMBERED: usize = 10_000;
 
 impl Condition {
     /// Returns the condition of a file system that has just been opened.
     #[must_use]
     pub fn new(read_only: bool) -> Self {
-        Self { read_only: read_only.into(), marked: Mutex::new(false), damaged: false.into() }
+        Self {
+            read_only: read_only.into(),
+            marked: Mutex::new(false),
+            damaged: false.into(),
+            passed_over: Mutex::new(Vec::new()),
+        }
     }
 
     /// Returns true if nothing can be changed.
@@ -61,6 +70,22 @@ impl Condition {
             log::error!("{place}: {what}: run a check");
         }
         result
+    }
+
+    /// Notes damage that a read passes over, so that something is missing in what it returns.
+    pub fn pass_over(&self, error: &Error) {
+        self.note_damage();
+        let what = error.to_string();
+        let mut known = self.passed_over.lock();
+        if known.len() < REMEMBERED && !known.contains(&what) {
+            log::error!("{what}: passed over; run a check");
+            known.push(what);
+        }
+    }
+
+    /// Returns the damage that reads have passed over.
+    pub fn passed_over(&self) -> Vec<String> {
+        self.passed_over.lock().clone()
     }
 
     /// Notes that the file system is damaged. Returns true if that was known.

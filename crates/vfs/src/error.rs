@@ -38,6 +38,17 @@ macro_rules! errors {
                 matches!(self, Self::Corrupt { .. } | Self::Device(_))
             }
 
+            /// Returns why a file system whose root directory fails like this cannot be opened.
+            #[must_use]
+            pub fn of_root(self) -> Self {
+                match self {
+                    Self::Device(_) => self,
+                    Self::Corrupt { what, place } => Self::corrupt(what, format!("root directory, {place}")),
+                    Self::Stale => Self::corrupt("its inode is not in use", "root directory"),
+                    other => Self::corrupt(other.to_string(), "root directory"),
+                }
+            }
+
             /// Returns the Linux error number.
             #[must_use]
             pub fn errno(&self) -> i32 {

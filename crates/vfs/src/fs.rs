@@ -108,6 +108,19 @@ pub trait FileSystem: Send + Sync {
     /// is none.
     fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64>;
 
+    /// Returns where it makes sense to go on in a file of which the data at `offset`, or the place
+    /// of the next data behind, cannot be read: everything before depends on the same damage.
+    fn readable_after(&self, _ino: Ino, offset: u64) -> Result<u64> {
+        let unit = u64::from(self.statfs()?.frsize.max(512));
+        Ok((offset / unit + 1).saturating_mul(unit))
+    }
+
+    /// Returns the damage that reads have passed over, each place once: what is missing in what
+    /// they returned.
+    fn passed_over(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Makes a file durable: its data, size and name; with `data_only`, only the parts that are
     /// needed to read the data.
     fn fsync(&self, ino: Ino, data_only: bool) -> Result<()>;

@@ -1,9 +1,10 @@
 //! `spindle cat`
 
 use crate::error::{Context, Failure, Result};
-use crate::image;
+use crate::image::{self, Losses, ReadArgs};
 use crate::output::Output;
 use crate::target::Target;
+use crate::text;
 use spindle::path::resolve;
 use spindle::transfer::{CHUNK, Content, ImageContent};
 use spindle_vfs::{Error, FileKind, Vfs};
@@ -12,11 +13,14 @@ use std::process::ExitCode;
 
 /// Write files in an image to standard output
 ///
-/// Holes in sparse files are written as zeros.
+/// Holes in sparse files are written as zeros; so is what cannot be read in a damaged image, which
+/// is said on standard error, and the exit code is then 1.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle cat disk.img@s1a:/etc/fstab")]
 pub struct Args {
+    #[command(flatten)]
+    read: ReadArgs,
     /// The files, written one after the other
     #[arg(value_name = "IMAGE:/PATH", required = true)]
     targets: Vec<OsString>,
@@ -25,22 +29,28 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut out = Output::stdout();
+    let losses = Losses::default();
     for target in &args.targets {
         let target = Target::in_image(target)?;
-        image::read(&target.image, |vfs| cat(vfs, &target.path, &mut out).context(&target.image))?;
+        let lost =
+            |error| losses.add(format_args!("{}:{}", target.image, text::printable(&target.path)), error);
+        image::read(&target.image, args.read, |vfs| {
+            cat(vfs, &target.path, &lost, &mut out).context(&target.image)
+        })?;
     }
     out.finish()?;
+    losses.check()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn cat(vfs: &Vfs, path: &[u8], out: &mut Output) -> Result<()> {
+fn cat(vfs: &Vfs, path: &[u8], lost: &dyn Fn(spindle::Error), out: &mut Output) -> Result<()> {
     let node = resolve(vfs, path, true)?;
     match node.attr().kind {
         FileKind::Regular => {}
         FileKind::Directory => return Err(Error::IsDirectory).named(path),
         _ => return Err(Failure::new("not a regular file")).named(path),
     }
-    let mut content = ImageContent::new(&**vfs.fs(), node.attr());
+    let mut content = ImageContent::new(&**vfs.fs(), node.attr()).past_damage(lost);
     let mut buffer = vec![0; CHUNK];
     let zeros = vec![0; CHUNK];
     let mut at = 0;

@@ -2,7 +2,7 @@
 
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
-use crate::image::{self, WriteArgs};
+use crate::image::{self, Losses, ReadArgs, WriteArgs};
 use crate::interrupt;
 use crate::outfile::{image_at, overwrite_in_place};
 use crate::progress::Progress;
@@ -27,6 +27,9 @@ use std::process::ExitCode;
 /// name on the command line is followed if it is a symbolic link, and written if it is a device or
 /// a pipe. An image without :/PATH is overwritten only with --force. Sparse files stay sparse.
 /// Without -p the copies belong to you, with the permissions that your umask allows.
+///
+/// What cannot be read in a damaged image is listed on standard error, and copying goes on: a file
+/// or directory is left out, and zeros stand in place of a part of a file. The exit code is then 1.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle cp -r src disk.img:/usr
@@ -41,6 +44,8 @@ pub struct Args {
     preserve: bool,
     #[command(flatten)]
     write: WriteArgs,
+    #[command(flatten)]
+    read: ReadArgs,
     /// The files to copy
     #[arg(value_name = "SOURCE", required = true)]
     sources: Vec<OsString>,
@@ -53,6 +58,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     interrupt::watch()?;
     let caller = Caller::find();
+    let losses = Losses::default();
     let sources: Vec<Target> = args.sources.iter().map(|word| Target::parse(word)).collect();
     for source in &sources {
         if let Target::Local(path) = source {
@@ -62,15 +68,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match Target::parse(&args.target) {
         Target::Local(path) => {
             Target::check_local(&path)?;
-            to_local(args, &sources, &path, &caller)?;
+            to_local(args, &sources, &path, &caller, &losses)?;
         }
         Target::Inside(to) => {
             // Sources in the same image are read from the same open file system.
             image::change(&to.image, args.write, |vfs| {
-                to_image(args, &sources, vfs, &to, &caller).context(&to.image)
+                to_image(args, &sources, vfs, &to, &caller, &losses).context(&to.image)
             })?;
         }
     }
+    losses.check()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -99,7 +106,7 @@ fn name_of(source: &Target) -> Result<Vec<u8>> {
     name.ok_or_else(|| Failure::new(format!("{shown}: has no name for the copy; give the copy a name")))
 }
 
-fn to_local(args: &Args, sources: &[Target], path: &Path, caller: &Caller) -> Result<()> {
+fn to_local(args: &Args, sources: &[Target], path: &Path, caller: &Caller, losses: &Losses) -> Result<()> {
     let into = path.is_dir();
     if !into && sources.len() > 1 {
         return Err(Failure::new("to copy several files, name a directory as the target"))
@@ -119,7 +126,7 @@ fn to_local(args: &Args, sources: &[Target], path: &Path, caller: &Caller) -> Re
         };
         let copy = if into { path.join(OsStr::from_bytes(&name)) } else { path.to_owned() };
         check_target(args, source, &copy)?;
-        send(args, source, None, &name, &mut sink)?;
+        send(args, source, None, &name, &mut sink, losses)?;
     }
     Ok(sink.finish()?)
 }
@@ -147,7 +154,14 @@ fn check_target(args: &Args, source: &Target, path: &Path) -> Result<()> {
     }
 }
 
-fn to_image(args: &Args, sources: &[Target], vfs: &Vfs, to: &ImagePath, caller: &Caller) -> Result<()> {
+fn to_image(
+    args: &Args,
+    sources: &[Target],
+    vfs: &Vfs,
+    to: &ImagePath,
+    caller: &Caller,
+    losses: &Losses,
+) -> Result<()> {
     let new = NewFiles { preserve: args.preserve, uid: caller.uid, gid: caller.gid, umask: caller.umask };
     let existing = match resolve(vfs, &to.path, true) {
         Ok(node) => Some(node),
@@ -171,7 +185,7 @@ fn to_image(args: &Args, sources: &[Target], vfs: &Vfs, to: &ImagePath, caller: 
             Some(name) => name.clone(),
             None => name_of(source)?,
         };
-        send(args, source, Some((&to.image, &dir)), &name, &mut sink)?;
+        send(args, source, Some((&to.image, &dir)), &name, &mut sink, losses)?;
     }
     Ok(sink.finish()?)
 }
@@ -184,6 +198,7 @@ fn send(
     target: Option<(&str, &Node<'_>)>,
     name: &[u8],
     sink: &mut dyn Sink,
+    losses: &Losses,
 ) -> Result<()> {
     let progress = Progress::new("copying", None);
     let step = |bytes| progress.step(bytes);
@@ -198,17 +213,19 @@ fn send(
             let node = resolve(vfs, &from.path, true)?;
             check_recursive(args, node.is_dir()).named(&from.path)?;
             check_not_below(&node, dir, name).named(&from.path)?;
-            ImageSource::new(vfs, node).below(name).walk(&mut sink).named(&from.path)
+            let lost = |error| losses.add(image, error);
+            ImageSource::new(vfs, node).below(name).past_damage(&lost).walk(&mut sink).named(&from.path)
         }
         (Target::Inside(from), _) => {
             let shared = match target {
                 Some((image, ..)) => Spec::parse(image)?.path == Spec::parse(&from.image)?.path,
                 None => false,
             };
-            image::run(&from.image, &OpenOptions { shared, ..OpenOptions::read_only() }, |vfs| {
+            image::run(&from.image, &OpenOptions { shared, ..args.read.open_options() }, |vfs| {
                 let node = resolve(vfs, &from.path, true)?;
                 check_recursive(args, node.is_dir()).named(&from.path)?;
-                ImageSource::new(vfs, node).below(name).walk(&mut sink).named(&from.path)
+                let lost = |error| losses.add(&from.image, error);
+                ImageSource::new(vfs, node).below(name).past_damage(&lost).walk(&mut sink).named(&from.path)
             })
             .context(&from.image)
         }

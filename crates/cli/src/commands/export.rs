@@ -2,7 +2,7 @@
 
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
-use crate::image;
+use crate::image::{self, Losses, ReadArgs};
 use crate::interrupt;
 use crate::outfile::{self, OutArgs};
 use crate::progress::Progress;
@@ -23,6 +23,9 @@ use std::process::ExitCode;
 /// the same tree always gives the same stream.
 ///
 /// An existing directory is filled, and existing files in it are replaced.
+///
+/// What cannot be read in a damaged image is listed on standard error, and export goes on: a file
+/// or directory is left out, and zeros stand in place of a part of a file. The exit code is then 1.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle export disk.img@s1a root/
@@ -34,6 +37,8 @@ pub struct Args {
     tar: bool,
     #[command(flatten)]
     out: OutArgs,
+    #[command(flatten)]
+    read: ReadArgs,
     /// The image, or a directory or file in it
     #[arg(value_name = "IMAGE[:/PATH]")]
     source: OsString,
@@ -53,7 +58,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         interrupt::watch()?;
     }
     let progress = Progress::new("exporting", None);
-    image::read(&source.image, |vfs| {
+    let losses = Losses::default();
+    let lost = |error| losses.add(&source.image, error);
+    image::read(&source.image, args.read, |vfs| {
+        let from = From { vfs, path: &source.path, lost: &lost };
         if to_stdout {
             if io::stdout().is_terminal() {
                 return Err(Failure::usage(
@@ -61,29 +69,40 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 ));
             }
             let out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-            send(vfs, &source.path, &mut TarWriter::new(out, "standard output"), &progress)
+            send(from, &mut TarWriter::new(out, "standard output"), &progress)
         } else if is_tar {
             let file = outfile::create(target, args.out.force)?;
             let out: Box<dyn Write> =
                 if file.metadata()?.is_file() { Box::new(file) } else { Box::new(interrupt::Writer(file)) };
             let out = BufWriter::with_capacity(1 << 20, out);
             let mut sink = TarWriter::new(out, target.display().to_string());
-            send(vfs, &source.path, &mut sink, &progress).inspect_err(|_| outfile::remove_unfinished(target))
+            send(from, &mut sink, &progress).inspect_err(|_| outfile::remove_unfinished(target))
         } else {
             std::fs::create_dir_all(target).context(target.display())?;
             let mut sink = LocalSink::new(target, true, caller.umask)?;
-            send(vfs, &source.path, &mut sink, &progress)
+            send(from, &mut sink, &progress)
         }
         .context(&source.image)
     })?;
+    losses.check().context(&source.image)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn send(vfs: &Vfs, path: &[u8], sink: &mut dyn Sink, progress: &Progress) -> Result<()> {
+/// What is exported.
+#[derive(Clone, Copy)]
+struct From<'a> {
+    vfs: &'a Vfs,
+    path: &'a [u8],
+    /// Is called with what cannot be read.
+    lost: &'a dyn Fn(spindle::Error),
+}
+
+fn send(from: From<'_>, sink: &mut dyn Sink, progress: &Progress) -> Result<()> {
+    let From { vfs, path, lost } = from;
     let node = resolve(vfs, path, true)?;
     let name = if node.is_dir() { b"" } else { split(path).1 };
     let step = |bytes| progress.step(bytes);
     let mut sink = Adjusted::new(sink, Adjust::default(), &step);
-    ImageSource::new(vfs, node).below(name).walk(&mut sink)?;
+    ImageSource::new(vfs, node).below(name).past_damage(lost).walk(&mut sink)?;
     Ok(sink.finish()?)
 }

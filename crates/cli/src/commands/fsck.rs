@@ -5,7 +5,8 @@ mod repaired;
 use crate::error::{Failure, Result};
 use crate::output::Output;
 use serde::Serialize;
-use spindle::check::{Checked, FfsReport, LogEffect, Options, Repair, check};
+use spindle::check::{Checked, FfsReport, LogEffect, Marking, Options, Repair, check};
+use spindle::image::reasons;
 use spindle::partition;
 use spindle_ffs::check::Severity;
 use spindle_v7::Format;
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 /// Runs the five phases of the classic checker and reports each problem with its place. Without -p
 /// and -y nothing is changed. -p and -y repair the old file systems (V7, 32V to 4.1BSD, System V)
 /// and the multi-structured one. They do not repair the fast file system yet; this version only
-/// finds its problems.
+/// finds its problems, and marks it clean if there are none.
 ///
 /// After a crash, -p and -y first replay the log of a file system that has one, and then check it.
 /// -n replays the log in memory, says so, and checks the result. Only problems that remain after
@@ -28,13 +29,12 @@ use std::process::ExitCode;
 #[command(after_long_help = "EXIT CODES
     0  no problems, or none after the replay of the log
     1  problems were found, and all are repaired
-    4  problems remain; with -p and -y also: the file system is not marked clean, and there is
-       no log to recover it
+    4  problems remain; with -p and -y also: the file system cannot be marked clean
     8  the file system could not be checked
 
 EXAMPLES
     spindle fsck -n disk.img@s1a
-    spindle fsck -n -b 160 --json disk.img | jq '.findings[]'")]
+    spindle fsck -n -b 192 --json disk.img | jq '.findings[]'")]
 pub struct Args {
     /// Change nothing (the default)
     #[arg(short = 'n')]
@@ -45,8 +45,9 @@ pub struct Args {
     /// Replay the log; repair everything (old file systems)
     #[arg(short = 'y', conflicts_with = "check_only")]
     yes: bool,
-    /// Use the copy of the superblock at this byte
-    #[arg(short = 'b', value_name = "BYTE", value_parser = crate::text::parse_bytes)]
+    /// Use the copy of the superblock at this place: a sector of 512 bytes, as BSD counts, or a
+    /// byte
+    #[arg(short = 'b', value_name = "PLACE", value_parser = crate::text::parse_bytes)]
     superblock: Option<u64>,
     /// Type of an old file system, if damage prevents its detection: v7, 32v, bsd, sysv, sysv16
     /// …, as for newfs
@@ -125,19 +126,21 @@ fn fsck(args: &Args) -> Result<u8> {
     let code = match &checked {
         Checked::Old(report) => repaired::print(&mut out, args.json, image, report)?,
         Checked::Mfs(report) => repaired::print(&mut out, args.json, image, report)?,
-        Checked::Ffs { report, log } => {
-            print(&mut out, args.json, image, report, log.as_ref())?;
+        Checked::Ffs { report, log, marking } => {
+            print(&mut out, args.json, image, report, log.as_ref(), marking)?;
             if report.is_clean() { exit::CLEAN } else { exit::LEFT }
         }
     };
     out.finish()?;
-    let is_ready = |report: &FfsReport| report.is_clean() && report.marked_clean;
     if options.repair != Repair::No
-        && let Checked::Ffs { report, .. } = &checked
-        && !is_ready(report)
+        && let Checked::Ffs { report, marking, .. } = &checked
+        && !(report.is_clean() && report.marked_clean)
     {
-        let left =
-            "problems remain: this version does not repair UFS; run the fsck of the system that wrote it";
+        let left = if matches!(marking, Marking::Refused(_)) {
+            "is not marked clean"
+        } else {
+            "problems remain: this version does not repair UFS; run the fsck of the system that wrote it"
+        };
         return Err(Failure::new(format!("{image}: {left}")).with_code(exit::LEFT));
     }
     Ok(code)
@@ -149,6 +152,7 @@ fn print(
     image: &str,
     report: &FfsReport,
     log: Option<&LogEffect>,
+    marking: &Marking,
 ) -> Result<()> {
     let log = log.map(ToString::to_string);
     if json {
@@ -157,7 +161,14 @@ fn print(
     if let Some(log) = log {
         out.line(format!("{image}: {log}"))?;
     }
-    show(out, image, report)
+    show(out, image, report)?;
+    match marking {
+        Marking::Unchanged => Ok(()),
+        Marking::Marked => out.line(format!("{image}: marked clean")),
+        Marking::Refused(objections) => {
+            out.line(format!("{image}: cannot be marked clean: {}", reasons(objections)))
+        }
+    }
 }
 
 fn show(out: &mut Output, image: &str, report: &FfsReport) -> Result<()> {

@@ -7,12 +7,13 @@ pub mod mfs;
 mod old;
 
 use crate::error::{Context, Failure, Result};
+use crate::image::ReadArgs;
 use crate::output::Output;
 use crate::text;
 use found::FoundInfo;
 use groups::GroupInfo;
 use serde::Serialize;
-use spindle::detect::{Found, detect};
+use spindle::detect::{Found, detect, detect_damaged};
 use spindle::image::open_device_unlocked;
 use spindle::partition;
 use spindle_device::{Device, Part, Spec, Table, Window, partitions};
@@ -42,6 +43,8 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    read: ReadArgs,
     /// The file, block device or partition
     #[arg(value_name = "IMAGE")]
     image: String,
@@ -102,10 +105,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         partitions: Vec::new(),
         notes: Vec::new(),
     };
-    let found = detect(&*device);
+    let found = match args.read.superblock() {
+        None => detect(&*device),
+        place => detect_damaged(&*device, None, place),
+    };
     // Partitions at the start of the disk are the file system itself.
     let table = if spec.part == Part::Whole { Some(partitions(&*device)?) } else { None };
-    match (found, table.filter(|table| table.partitions.iter().any(|p| p.start_bytes > 0))) {
+    let table = table.filter(|table| table.partitions.iter().any(|p| p.start_bytes > 0));
+    let found = match (found, &table) {
+        (Err(_), None) => detect_damaged(&*device, None, None),
+        (found, _) => found,
+    };
+    match (found, table) {
         (Ok(found), table) => {
             report.file_system = Some(FoundInfo::of(&found, &*device)?);
             let wanted = match &args.range {

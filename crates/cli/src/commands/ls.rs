@@ -1,11 +1,12 @@
 //! `spindle ls`
 
 use crate::describe::{Description, is_device};
-use crate::error::{Context, Result};
+use crate::error::{Context, Failure, Result};
+use crate::image::{self, Losses, ReadArgs};
 use crate::output::Output;
 use crate::target::Target;
-use crate::{image, text};
-use spindle::path::{child, resolve, sorted_names};
+use crate::text;
+use spindle::path::{child, names_before_damage, resolve};
 use spindle_vfs::{Attr, Error, FileKind, Ino, Node, Vfs};
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -17,6 +18,9 @@ use std::process::ExitCode;
 /// Lists the contents of a directory, sorted by the bytes of the names, or a single file. Control
 /// characters, invisible characters, backslashes and bytes that are not UTF-8 are shown as escapes,
 /// so that names cannot control the terminal.
+///
+/// A file that cannot be read in a damaged image is shown with question marks and an error, and the
+/// listing goes on. The exit code is then 1.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle ls -l disk.img:/etc
@@ -42,6 +46,8 @@ pub struct Args {
     /// Print everything as a JSON array
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    read: ReadArgs,
     /// The files or directories; an image alone means its root
     #[arg(value_name = "IMAGE[:/PATH]", required = true)]
     targets: Vec<OsString>,
@@ -52,6 +58,7 @@ struct Lister<'a, 'v> {
     vfs: &'v Vfs,
     out: &'a mut Output,
     found: &'a mut Vec<Description>,
+    lost: &'a dyn Fn(Failure),
     seen: HashSet<u64>,
 }
 
@@ -59,10 +66,13 @@ struct Lister<'a, 'v> {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut out = Output::stdout();
     let mut found = Vec::new();
+    let losses = Losses::default();
     for target in &args.targets {
         let target = Target::in_image(target)?;
-        image::read(&target.image, |vfs| {
-            let mut lister = Lister { args, vfs, out: &mut out, found: &mut found, seen: HashSet::new() };
+        let lost = |failure| losses.add(&target.image, failure);
+        image::read(&target.image, args.read, |vfs| {
+            let seen = HashSet::new();
+            let mut lister = Lister { args, vfs, out: &mut out, found: &mut found, lost: &lost, seen };
             lister.list(&target.path).context(&target.image)
         })?;
     }
@@ -70,6 +80,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         out.json(&found)?;
     }
     out.finish()?;
+    losses.check()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -86,7 +97,8 @@ impl<'v> Lister<'_, 'v> {
         while let Some((path, dir)) = todo.pop() {
             if !self.seen.insert(dir.ino().0) {
                 let place = format!("inode {}", dir.ino().0);
-                return Err(Error::corrupt("a directory has two names", place)).named(&path);
+                self.note_loss::<()>(&path, Err(Error::corrupt("a directory has two names", place)));
+                continue;
             }
             if headed && !self.args.json {
                 if !first {
@@ -95,7 +107,7 @@ impl<'v> Lister<'_, 'v> {
                 self.out.line(format!("{}:", text::printable(&path)))?;
             }
             first = false;
-            let mut below = self.directory(&path, dir.ino()).named(&path)?;
+            let mut below = self.directory(&path, dir.ino())?;
             below.reverse();
             todo.append(&mut below);
         }
@@ -105,7 +117,8 @@ impl<'v> Lister<'_, 'v> {
     /// Prints the contents of a directory. Returns the directories in it if the listing is
     /// recursive.
     fn directory(&mut self, path: &[u8], dir: Ino) -> Result<Vec<(Vec<u8>, Node<'v>)>> {
-        let mut names = sorted_names(self.vfs, dir)?;
+        let (mut names, damage) = names_before_damage(self.vfs, dir);
+        self.note_loss(path, damage.map_or(Ok(()), Err));
         if self.args.all {
             names.splice(0..0, [b".".to_vec(), b"..".to_vec()]);
         } else {
@@ -120,13 +133,36 @@ impl<'v> Lister<'_, 'v> {
                 self.out.line(text::printable(&name))?;
                 continue;
             }
-            let node = child(self.vfs, dir, &name).named(&name)?;
+            let found = child(self.vfs, dir, &name);
+            let Some(node) = self.note_loss(&path, found) else {
+                self.show_unknown(&name)?;
+                continue;
+            };
             self.show(&path, &name, node.attr()).named(&name)?;
             if self.args.recursive && node.is_dir() && name != b"." && name != b".." {
                 below.push((path, node));
             }
         }
         Ok(below)
+    }
+
+    /// Returns what was read; nothing if it was lost, which is noted.
+    fn note_loss<T>(&self, path: &[u8], read: spindle_vfs::Result<T>) -> Option<T> {
+        read.named(path).map_err(self.lost).ok()
+    }
+
+    /// Prints the line of a file whose inode cannot be read.
+    fn show_unknown(&mut self, name: &[u8]) -> Result<()> {
+        if self.args.json {
+            return Ok(());
+        }
+        let inode = if self.args.inodes { "       ? " } else { "" };
+        let long = if self.args.long {
+            format!("?????????? {0:>3} {0:>5} {0:>5} {0:>12} {0:>16} ", '?')
+        } else {
+            String::new()
+        };
+        self.out.line(format!("{inode}{long}{}", text::printable(name)))
     }
 
     fn show(&mut self, path: &[u8], name: &[u8], attr: &Attr) -> Result<()> {
@@ -157,7 +193,9 @@ impl<'v> Lister<'_, 'v> {
         line += &text::printable(name);
         if self.args.long && attr.kind == FileKind::Symlink {
             line += " -> ";
-            line += &text::printable(&self.vfs.fs().readlink(attr.ino)?);
+            let target = self.vfs.fs().readlink(attr.ino);
+            let target = self.note_loss(path, target).unwrap_or_else(|| b"?".to_vec());
+            line += &text::printable(&target);
         }
         self.out.line(line)
     }

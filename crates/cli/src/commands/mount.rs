@@ -32,6 +32,9 @@ use std::sync::Arc;
     ro, rw                      read-only or not
     force                       write in spite of objections that can be overridden
     offset=BYTES                the byte of IMAGE at which the file system starts
+    sb=PLACE                    read UFS, read-only, with the copy of its superblock at this place:
+                                a sector of 512 bytes, as BSD counts, or a byte; without this
+                                option a copy is searched for if the superblock cannot be used
     dialect=NAME                the system of the file system, if detection is in doubt: freebsd,
                                 netbsd, openbsd, sun, sunx86, 43bsd or 44bsd; or the format of an
                                 old one: v7, 32v, bsd, sysv, sysv16, with block size and byte
@@ -207,6 +210,7 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         read_only: options.read_only,
         force: options.force,
         kind,
+        superblock: options.superblock,
         mountable: is_block_device(&spec.path) && rustix::process::geteuid().is_root(),
         atime: options.atime,
         cache: Some(settings(&options)),

@@ -2,7 +2,7 @@
 
 use crate::describe::Description;
 use crate::error::{Context, Result};
-use crate::image;
+use crate::image::{self, ReadArgs};
 use crate::output::Output;
 use crate::target::Target;
 use crate::text;
@@ -26,6 +26,8 @@ pub struct Args {
     /// Print a JSON array
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    read: ReadArgs,
     /// The files; an image alone means its root
     #[arg(value_name = "IMAGE[:/PATH]", required = true)]
     targets: Vec<OsString>,
@@ -50,7 +52,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut found = Vec::new();
     for target in &args.targets {
         let target = Target::in_image(target)?;
-        found.push(image::read(&target.image, |vfs| {
+        found.push(image::read(&target.image, args.read, |vfs| {
             let fs = vfs.fs();
             let node = resolve(vfs, &target.path, args.follow).context(&target.image)?;
             let mut xattrs = Vec::new();

@@ -47,7 +47,8 @@ use std::fmt;
 /// Settings of a check.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Use the superblock replica at this byte instead of the standard one.
+    /// Use the superblock replica at this sector of 512 bytes, or this byte, instead of the
+    /// standard one.
     pub replica: Option<u64>,
     /// Findings to list; what is beyond is only counted.
     pub limit: usize,

@@ -10,7 +10,7 @@ use crate::format::ckhash::check_hash;
 use crate::format::layout::{InodeFormat, Version};
 use crate::format::ondisk::{
     FS_CKHASH, FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, NDADDR,
-    SBLOCK_UFS1, SBLOCK_UFS2,
+    SBLOCK_UFS2,
 };
 use crate::format::superblock::Superblock;
 use spindle_device::Device;
@@ -22,27 +22,33 @@ pub(super) fn find_superblock(
     options: &Options,
     findings: &mut Findings,
 ) -> Result<(Superblock, Option<u64>)> {
-    if let Some(at) = options.replica {
-        return replica(device, at).map(|superblock| (superblock, Some(at)));
-    }
-    let error = match Superblock::open(device) {
-        Ok(superblock) => return Ok((superblock, None)),
-        Err(Error::Device(error)) => return Err(error.into()),
-        Err(error) => error,
+    let standard = match (Superblock::open(device), options.replica) {
+        (Err(Error::Device(error)), _) => return Err(error.into()),
+        (Ok(superblock), None) => return Ok((superblock, None)),
+        (standard, _) => standard,
     };
-    let Ok((at, superblock)) = Superblock::find_replica(device) else { return Err(error) };
-    findings.push(Finding::SuperblockUnusable { why: error.to_string(), replica: at });
+    let (at, superblock) = match options.replica {
+        Some(place) => replica(device, place)?,
+        None => match (Superblock::find_replica(device), &standard) {
+            (Err(_), Err(_)) => return standard.map(|superblock| (superblock, None)),
+            (found, _) => found?,
+        },
+    };
+    if let Err(error) = standard {
+        findings.push(Finding::SuperblockUnusable { why: error.to_string(), replica: at });
+    }
     Ok((superblock, Some(at)))
 }
 
-/// Reads the replica at byte `at`, which says itself where the standard superblock stands.
-fn replica(device: &dyn Device, at: u64) -> Result<Superblock> {
-    let found = Superblock::read_replica(device, at, SBLOCK_UFS2)?;
-    let place = match found.layout.version {
-        Version::Ufs1 => SBLOCK_UFS1,
-        Version::Ufs2 => found.fs.fs_sblockloc.cast_unsigned(),
-    };
-    Superblock::read_replica(device, at, place)
+/// Reads the replica at a place that the user has named. Returns also the byte it stands at.
+fn replica(device: &dyn Device, place: u64) -> Result<(u64, Superblock)> {
+    let mut found = Superblock::read_copy(device, place)?;
+    let salvaged = found.salvaged.take().unwrap_or_default();
+    if salvaged.missing_bytes > 0 {
+        let what = format!("the device ends {} bytes before the file system does", salvaged.missing_bytes);
+        return Err(Error::corrupt(what, "superblock"));
+    }
+    Ok((salvaged.copy_at.unwrap_or(found.layout.fs_sblockloc), found))
 }
 
 /// The fields that never change after newfs (`fsck_ffs/setup.c`).

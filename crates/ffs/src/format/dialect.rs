@@ -124,6 +124,18 @@ impl Dialect {
         }
     }
 
+    /// Clears bits of the flags, where [`Self::flags`] finds them.
+    pub(crate) fn clear_flags(self, fs: &mut Fs, layout: &Layout, bits: u32) {
+        let old = i8::try_from(bits).unwrap_or(0);
+        match self {
+            Self::OpenBsd if layout.version == Version::Ufs1 => fs.fs_old_flags &= !old,
+            Self::OpenBsd => fs.fs_metackhash &= !bits,
+            Self::Sun { .. } | Self::Bsd43 => {}
+            _ if layout.version == Version::Ufs2 || layout.flags_updated => fs.fs_flags &= !bits,
+            _ => fs.fs_old_flags &= !old,
+        }
+    }
+
     /// Returns the fragments that are set aside for metadata after the inodes of each group. Only
     /// FreeBSD has the field; NetBSD keeps the length of its log in the same place. A value that no
     /// group can meet counts as none, as it only says where to look first.

@@ -135,13 +135,22 @@ fn within32(field: &str, value: i32, low: u32, high: u32) -> Result<u32> {
     within(field, value.into(), low.into(), high.into()).map(|v| u32::try_from(v).unwrap_or(high))
 }
 
+/// How much of a file system is on its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it, in so many bytes at the most.
+    Whole(u64),
+    /// Perhaps only its first bytes, so many: what is behind them cannot be read.
+    Beginning(u64),
+}
+
 impl Layout {
     /// Checks a superblock that stands at `sblockloc` (or is a copy of one that does) on a device
-    /// of `device_bytes`. `raw` is the superblock's [`SBLOCKSIZE`] bytes.
+    /// that holds this extent of its file system. `raw` is the superblock's [`SBLOCKSIZE`] bytes.
     ///
     /// # Errors
     /// [`Error::Corrupt`] naming the field that cannot be.
-    pub fn check(fs: &Fs, raw: &[u8], endian: Endian, sblockloc: u64, device_bytes: u64) -> Result<Self> {
+    pub fn check(fs: &Fs, raw: &[u8], endian: Endian, sblockloc: u64, extent: Extent) -> Result<Self> {
         let version = match fs.fs_magic {
             FS_UFS1_MAGIC => Version::Ufs1,
             FS_UFS2_MAGIC | FS_UFS2EA_MAGIC => Version::Ufs2,
@@ -173,9 +182,10 @@ impl Layout {
         } else {
             (fs.fs_old_size.into(), fs.fs_old_dsize.into(), fs.fs_old_csaddr.into())
         };
+        let (Extent::Whole(device_bytes) | Extent::Beginning(device_bytes)) = extent;
         let device_frags = device_bytes >> fs_fshift;
         let fs_size = within("fs_size", size, 1, i64::MAX.cast_unsigned() >> fs_fshift)?;
-        if fs_size > device_frags {
+        if fs_size > device_frags && matches!(extent, Extent::Whole(_)) {
             return Err(Error::corrupt(
                 format!(
                     "the file system has {fs_size} fragments of {fs_fsize} bytes, the device only {device_frags}"
@@ -236,7 +246,9 @@ impl Layout {
             u32::try_from(within("fs_cssize", fs.fs_cssize.into(), csum_bytes, u64::from(u32::MAX))?)
                 .unwrap_or(u32::MAX);
         let cs_frags = u64::from(fs_cssize).div_ceil(fs_fsize.into());
-        let fs_csaddr = Frag(within("fs_csaddr", csaddr, 1, fs_size.saturating_sub(cs_frags))?);
+        // So the device bounds the number of groups, and the memory that they take.
+        let last_csaddr = fs_size.min(device_frags).saturating_sub(cs_frags);
+        let fs_csaddr = Frag(within("fs_csaddr", csaddr, 1, last_csaddr)?);
         if u64::from(fs_cssize) > csum_bytes + 2 * u64::from(fs_bsize) {
             return Err(bad("fs_cssize", fs_cssize, format_args!("about {csum_bytes}")));
         }

@@ -10,5 +10,6 @@ pub(crate) mod group;
 pub(crate) mod layout;
 pub mod ondisk;
 pub(crate) mod rotation;
+pub(crate) mod salvage;
 pub(crate) mod superblock;
 pub(crate) mod units;

@@ -7,16 +7,17 @@
 
 use crate::format::ckhash::check_hash;
 use crate::format::dialect::Dialect;
-use crate::format::layout::{Layout, Version};
+use crate::format::layout::{Extent, Layout, Version};
 use crate::format::ondisk::{
     CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_BAD_MAGIC, FS_CKHASH, FS_UFS1_MAGIC,
     FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, FsRecovery, FsSun, SBLOCK_UFS2, SBLOCKSEARCH, SBLOCKSIZE, flags,
 };
+use crate::format::salvage::Salvaged;
 use crate::format::units::low_word;
 use spindle_clock::Timestamp;
 use spindle_device::Device;
 use spindle_ondisk::Endian;
-use spindle_vfs::{Error, Result};
+use spindle_vfs::{Error, Objection, Result};
 
 /// `fs_clean` of a file system that is not in use.
 const FS_ISCLEAN: i8 = 1;
@@ -32,6 +33,8 @@ pub struct Superblock {
     pub layout: Layout,
     /// Whose rules it follows.
     pub dialect: Dialect,
+    /// Set if it is only good enough to read with: see [`Superblock::salvage`].
+    pub salvaged: Option<Salvaged>,
     pub(crate) raw: Vec<u8>,
 }
 
@@ -101,44 +104,6 @@ impl Superblock {
         Self::checked(raw, &fs, endian, sblockloc, device)
     }
 
-    /// Looks for a usable replica: where the recovery record in front of a UFS2 superblock points,
-    /// at the usual second place (fragment or sector 32), then at every block of the first part of
-    /// the device.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] if none is found; device errors.
-    pub fn find_replica(device: &dyn Device) -> Result<(u64, Self)> {
-        const SEARCH_BYTES: u64 = 256 << 20;
-        const STEP_BYTES: usize = 4096;
-        let mut places = Vec::new();
-        if let Some(record) = Self::read_recovery(device)? {
-            let fsize = 512_u64.checked_shl(record.fsr_fsbtodb.cast_unsigned()).filter(|&f| f <= 65536);
-            if let (Some(fsize), Ok(fpg), Ok(sblkno)) =
-                (fsize, u64::try_from(record.fsr_fpg), u64::try_from(record.fsr_sblkno))
-            {
-                places.extend(
-                    (1..u64::from(record.fsr_ncg).min(16)).map(|c| ((fpg * c + sblkno) * fsize, SBLOCK_UFS2)),
-                );
-            }
-        }
-        places.push((32 * 512, 8192));
-        let end = device.info().size_bytes.min(SEARCH_BYTES);
-        let every = (0..end).step_by(STEP_BYTES).map(|at| (at, 0));
-        for (at, loc) in places.into_iter().chain(every) {
-            let Some(raw) = Self::read_raw(device, at)? else { continue };
-            let Some((fs, endian)) = decode(&raw) else { continue };
-            let loc = match (loc, fs.fs_magic) {
-                (0, FS_UFS1_MAGIC) => 8192,
-                (0, _) => fs.fs_sblockloc.cast_unsigned(),
-                (loc, _) => loc,
-            };
-            if let Ok(found) = Self::checked(raw, &fs, endian, loc, device) {
-                return Ok((at, found));
-            }
-        }
-        Err(Error::corrupt("no usable superblock replica", device.info().name.clone()))
-    }
-
     /// Returns the recovery record in front of the UFS2 superblock, if there is one.
     ///
     /// # Errors
@@ -157,7 +122,7 @@ impl Superblock {
             .find(|record| record.fsr_magic == FS_UFS2_MAGIC))
     }
 
-    fn read_raw(device: &dyn Device, at: u64) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn read_raw(device: &dyn Device, at: u64) -> Result<Option<Vec<u8>>> {
         if at.checked_add(SBLOCKSIZE as u64).is_none_or(|end| end > device.info().size_bytes) {
             return Ok(None);
         }
@@ -176,9 +141,10 @@ impl Superblock {
             else {
                 continue;
             };
-            let Ok(layout) = Layout::check(&fs, &raw, endian, at, device.info().size_bytes) else { continue };
+            let extent = Extent::Whole(device.info().size_bytes);
+            let Ok(layout) = Layout::check(&fs, &raw, endian, at, extent) else { continue };
             let dialect = Dialect::detect(&fs, &raw, &layout);
-            let torn = Self { fs, layout, dialect, raw };
+            let torn = Self { fs, layout, dialect, raw, salvaged: None };
             let confirmed = (0..torn.layout.fs_ncg)
                 .map(|cgx| torn.layout.byte(torn.layout.cgsblock(cgx)))
                 .find_map(|place| Self::read_replica(device, place, at).ok())
@@ -191,9 +157,21 @@ impl Superblock {
     }
 
     fn checked(raw: Vec<u8>, fs: &Fs, endian: Endian, sblockloc: u64, device: &dyn Device) -> Result<Self> {
-        let layout = Layout::check(fs, &raw, endian, sblockloc, device.info().size_bytes)?;
+        Self::checked_in(raw, fs, endian, sblockloc, Extent::Whole(device.info().size_bytes))
+    }
+
+    /// Returns the superblock that these bytes are, if everything in it can be: `fs` is what they
+    /// say, and the standard superblock stands at `sblockloc`.
+    pub(crate) fn checked_in(
+        raw: Vec<u8>,
+        fs: &Fs,
+        endian: Endian,
+        sblockloc: u64,
+        extent: Extent,
+    ) -> Result<Self> {
+        let layout = Layout::check(fs, &raw, endian, sblockloc, extent)?;
         let dialect = Dialect::detect(fs, &raw, &layout);
-        let superblock = Self { fs: *fs, layout, dialect, raw };
+        let superblock = Self { fs: *fs, layout, dialect, raw, salvaged: None };
         if superblock.check_hashes().superblock {
             let hash = superblock.hash(&superblock.raw);
             if hash != fs.fs_ckhash {
@@ -328,6 +306,30 @@ impl Superblock {
         }
     }
 
+    /// Marks a file system as clean in which a full check has found no damage, and makes that
+    /// durable, as fsck does. Returns what forbids that, in which case nothing is written.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub fn mark_checked(&mut self, device: &dyn Device, now: Timestamp) -> Result<Vec<Objection>> {
+        let mut marked = self.clone();
+        marked.set_clean(true, false, now);
+        let new_fields = self.has_new_fields();
+        marked.change(|fs| {
+            self.dialect.clear_flags(fs, &self.layout, flags::FS_UNCLEAN | flags::FS_NEEDSFSCK);
+            if new_fields {
+                (fs.fs_pendingblocks, fs.fs_pendinginodes) = (0, 0);
+            }
+        });
+        let objections = marked.objections(device)?;
+        if objections.is_empty() {
+            marked.write(device)?;
+            device.flush()?;
+            *self = marked;
+        }
+        Ok(objections)
+    }
+
     /// Sets when it was written.
     pub fn set_time(&mut self, now: Timestamp) {
         self.fs.fs_fmod = 0;
@@ -420,7 +422,7 @@ impl Fs {
 }
 
 /// Decodes with the byte order that makes the magic one of ours.
-fn decode(raw: &[u8]) -> Option<(Fs, Endian)> {
+pub(crate) fn decode(raw: &[u8]) -> Option<(Fs, Endian)> {
     [Endian::Little, Endian::Big]
         .into_iter()
         .map(|endian| (Fs::decode(raw, endian), endian))

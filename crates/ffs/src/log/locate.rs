@@ -162,6 +162,7 @@ impl Superblock {
     pub(crate) fn objections_with(&self, log: &FoundLog) -> Vec<Objection> {
         let recovers = matches!(log, FoundLog::Recovery(_));
         let mut found = objections(&self.fs, &self.raw, &self.layout, self.dialect, recovers);
+        found.extend(self.salvaged.iter().flat_map(|salvaged| salvaged.objections()));
         if let FoundLog::Useless(reason) = log
             && self.needs_log()
         {

@@ -12,7 +12,7 @@ use super::packing;
 use super::parameters::{Format, Optimization, ParameterError, Parameters, Resolved, Result};
 use super::root::{self, Directory};
 use crate::format::dialect::Dialect;
-use crate::format::layout::{InodeFormat, Layout, Version};
+use crate::format::layout::{Extent, InodeFormat, Layout, Version};
 use crate::format::ondisk::{
     CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_42INODEFMT, FS_44INODEFMT, FS_DYNAMICPOSTBLFMT,
     FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC, Fs, FsMark, FsSun, NDADDR, NIADDR, SBLOCKSIZE,
@@ -75,7 +75,7 @@ impl Plan {
         let device_bytes = groups.fs_size * u64::from(frame.fsize);
         // As a reader finds it, who sees the tables of old formats in newer fields' places.
         let found = Fs::decode(&raw, wishes.endian);
-        let layout = Layout::check(&found, &raw, wishes.endian, frame.sblockloc, device_bytes)
+        let layout = Layout::check(&found, &raw, wishes.endian, frame.sblockloc, Extent::Whole(device_bytes))
             .map_err(|error| ParameterError::new("combination", error, "other parameters"))?;
         let used = Used {
             frags: directories.iter().map(|d| (d.frag.0, u64::from(d.size.div_ceil(frame.fsize)))).collect(),

@@ -60,6 +60,16 @@ impl Entry {
     }
 }
 
+/// What becomes of a block of a directory that the device cannot read. If nobody can change the
+/// directory, a block that is corrupt is passed over in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    /// Reading the directory fails.
+    Fails,
+    /// It is passed over, too.
+    PassedOver,
+}
+
 /// Returns the entries of the chunk `bytes`, which stands at byte `base` of directory `ino`.
 pub(crate) fn entries<'a>(
     layout: &'a Layout,
@@ -160,16 +170,20 @@ impl Ffs {
     }
 
     /// Passes every chunk of a directory, with the byte it stands at, to `look` until that breaks.
-    fn each_chunk(
+    pub(crate) fn each_chunk(
         &self,
         ino: u32,
         di: &Dinode,
+        unreadable: Unreadable,
         mut look: impl FnMut(u64, &[u8]) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        self.check_directory(ino, di)?;
+        self.past_damage(self.check_directory(ino, di), unreadable)?;
         let chunk_bytes = self.layout().dirblksiz as usize;
         for lbn in 0..di.size.div_ceil(self.layout().fs_bsize.into()) {
-            let (buffer, range) = self.dir_block(ino, di, Lbn(lbn))?;
+            let Some((buffer, range)) = self.past_damage(self.dir_block(ino, di, Lbn(lbn)), unreadable)?
+            else {
+                continue;
+            };
             let bytes = buffer.read();
             let len = index(range.end - range.start);
             for (n, chunk) in bytes[..len].chunks_exact(chunk_bytes).enumerate() {
@@ -179,6 +193,26 @@ impl Ffs {
             }
         }
         Ok(())
+    }
+
+    /// Returns what was read; nothing where it cannot be, if nobody can change the directory: its
+    /// other names can still be shown.
+    ///
+    /// # Errors
+    /// Those of the result, if the file system can be changed.
+    pub(crate) fn past_damage<T>(&self, read: Result<T>, unreadable: Unreadable) -> Result<Option<T>> {
+        let passes = match &read {
+            Err(Error::Corrupt { .. }) => true,
+            Err(Error::Device(_)) => unreadable == Unreadable::PassedOver,
+            _ => false,
+        };
+        match read {
+            Err(error) if passes && self.volume.is_read_only() => {
+                self.volume.pass_over(&error);
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
     }
 
     /// Returns the entries of a chunk that are in use and can be used. One that is damaged costs no
@@ -191,13 +225,16 @@ impl Ffs {
         chunk: &'a [u8],
     ) -> impl Iterator<Item = Entry> + 'a {
         entries(self.layout(), ino, base, chunk)
-            .filter_map(move |entry| self.volume.note(entry.and_then(|entry| entry.usable(ino))).ok())
+            .filter_map(move |entry| {
+                let usable = entry.and_then(|entry| entry.usable(ino));
+                usable.inspect_err(|error| self.volume.pass_over(error)).ok()
+            })
             .filter(|entry| entry.ino != 0)
     }
 
     fn build_index(&self, ino: u32, di: &Dinode) -> Result<DirIndex> {
         let mut built = DirIndex::new(self.layout().dirblksiz);
-        self.each_chunk(ino, di, |base, chunk| {
+        self.each_chunk(ino, di, Unreadable::Fails, |base, chunk| {
             for entry in self.usable_entries(ino, base, chunk) {
                 let hash = self.name_hash.of(name_of(chunk, base, &entry));
                 built.insert(hash, entry.place, |place| self.hash_at(ino, di, place))?;
@@ -219,7 +256,13 @@ impl Ffs {
 
     /// Finds a name.
     pub(crate) fn find_entry(&self, ino: u32, state: &State, name: &[u8]) -> Result<Option<Found<u32>>> {
-        let index_of = self.dir_index(ino, state)?;
+        let index_of = match self.dir_index(ino, state) {
+            // An index would stay incomplete, even if the device has failed for a moment only.
+            Err(Error::Device(_)) if self.volume.is_read_only() => {
+                return self.find_without_index(ino, &state.di, name);
+            }
+            index_of => index_of?,
+        };
         for place in index_of.candidates(self.name_hash.of(name)) {
             let (buffer, base, range) = self.chunk_of(ino, &state.di, place)?;
             let bytes = buffer.read();
@@ -230,6 +273,17 @@ impl Ffs {
             }
         }
         Ok(None)
+    }
+
+    /// Finds a name in what can be read of a directory.
+    fn find_without_index(&self, ino: u32, di: &Dinode, name: &[u8]) -> Result<Option<Found<u32>>> {
+        let mut found = None;
+        self.each_chunk(ino, di, Unreadable::PassedOver, |base, chunk| {
+            let mut entries = self.usable_entries(ino, base, chunk);
+            found = entries.find(|entry| name_of(chunk, base, entry) == name);
+            Ok(if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(found.map(|entry| Found { place: entry.place, ino: entry.ino }))
     }
 
     /// Makes sure that a name of `namlen` bytes can be entered, growing the directory by a chunk if
@@ -394,7 +448,7 @@ impl Ffs {
     /// Returns true if there are only `.` and `..`.
     pub(crate) fn has_no_names(&self, ino: u32, di: &Dinode) -> Result<bool> {
         let mut empty = true;
-        self.each_chunk(ino, di, |base, chunk| {
+        self.each_chunk(ino, di, Unreadable::Fails, |base, chunk| {
             for entry in entries(self.layout(), ino, base, chunk) {
                 let entry = entry?.usable(ino)?;
                 if entry.ino != 0 && !matches!(name_of(chunk, base, &entry), b"." | b"..") {

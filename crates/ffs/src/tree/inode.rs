@@ -2,6 +2,7 @@
 
 use super::dirindex::DirIndex;
 use super::file::Content;
+use super::lost_root::LostRoot;
 use super::mount::Ffs;
 use crate::format::dinode::Dinode;
 use crate::format::layout::{ROOT_INO, Version};
@@ -153,6 +154,9 @@ impl Tree for Ffs {
     }
 
     fn read_inode(&self, ino: u32) -> Result<Dinode> {
+        if ino == ROOT_INO && self.lost_root.is_some() {
+            return Ok(LostRoot::inode());
+        }
         self.volume.read_inode(ino)
     }
 
@@ -249,7 +253,10 @@ impl Tree for Ffs {
     }
 
     fn dir_find(&self, ino: u32, state: &State, name: &[u8]) -> Result<Option<Found<u32>>> {
-        self.find_entry(ino, state, name)
+        match &self.lost_root {
+            Some(lost) if ino == ROOT_INO => Ok(lost.find(name)),
+            _ => self.find_entry(ino, state, name),
+        }
     }
 
     fn dir_reserve(

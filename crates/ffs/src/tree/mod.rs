@@ -8,6 +8,7 @@ mod extents;
 pub(crate) mod file;
 pub(crate) mod inode;
 pub(crate) mod log_file;
+pub(crate) mod lost_root;
 pub(crate) mod mount;
 mod ops;
 mod orphans;

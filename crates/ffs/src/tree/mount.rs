@@ -6,6 +6,7 @@
 //! is opened read-only with the reasons ([`Ffs::read_only_reasons`]).
 
 use super::dirindex::NameHash;
+use super::lost_root::LostRoot;
 use crate::format::dialect::Dialect;
 use crate::format::layout::{Layout, ROOT_INO};
 use crate::format::superblock::Superblock;
@@ -65,6 +66,8 @@ pub struct Ffs {
     pub(crate) name_hash: NameHash,
     /// The inode that has the log's space, which nobody else may change.
     pub(crate) log_ino: Option<u32>,
+    /// What stands in for the root directory, if that is lost.
+    pub(crate) lost_root: Option<LostRoot>,
     log_at_open: LogAtOpen,
     objections: Vec<Objection>,
     was_clean: bool,
@@ -105,7 +108,15 @@ impl Ffs {
                 "copy the image to a file",
             ));
         }
-        let found = FoundLog::look(&*device, &superblock)?;
+        for damage in superblock.salvaged.iter().flat_map(|salvaged| salvaged.objections()) {
+            log::warn!("{}: {}; {}", device.info().name, damage.reason, damage.remedy);
+        }
+        let found = match FoundLog::look(&*device, &superblock) {
+            Err(error) if superblock.salvaged.is_some() => {
+                FoundLog::Useless(format!("its log cannot be read: {error}"))
+            }
+            found => found?,
+        };
         let log_at_open = LogAtOpen {
             place: superblock.log_place(),
             replayed_blocks: if let FoundLog::Recovery(replay) = &found {
@@ -130,7 +141,7 @@ impl Ffs {
         if let FoundLog::Recovery(_) = &found {
             // NetBSD logs the superblock too.
             let dialect = superblock.dialect;
-            superblock = Superblock::open(&*device)?;
+            superblock = Superblock::salvage(&*device)?;
             superblock.dialect = dialect;
         }
         let mut random = options.seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64);
@@ -144,23 +155,27 @@ impl Ffs {
             nodes: Nodes::new(options.atime),
             name_hash,
             log_ino: None,
+            lost_root: None,
             log_at_open,
             was_clean: objections.is_empty(),
             objections,
         };
-        let root = ffs.iget(ROOT_INO).map_err(|error| match error {
-            Error::Device(_) => error,
-            other => Error::corrupt(other.to_string(), "root directory"),
-        })?;
-        if !root.state.read().di.is_directory() {
-            return Err(Error::corrupt("inode 2 is not a directory", "root directory"));
+        if let Err(error) = ffs.check_root() {
+            ffs.lost_root = Some(ffs.stand_in_for_root(error)?);
         }
-        drop(root);
         // What was not clean is not to be believed after the next crash either: no log.
         if !read_only && ffs.was_clean {
             ffs.take_up_log(&found, options)?;
         }
         Ok(ffs)
+    }
+
+    fn check_root(&self) -> Result<()> {
+        let root = self.iget(ROOT_INO).map_err(Error::of_root)?;
+        if !root.state.read().di.is_directory() {
+            return Err(Error::corrupt("inode 2 is not a directory", "root directory"));
+        }
+        Ok(())
     }
 
     /// Returns the reasons why it was opened read-only although writing was asked for; also those

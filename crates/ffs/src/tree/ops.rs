@@ -10,9 +10,10 @@ use crate::format::layout::{InodeFormat, Version};
 use crate::format::ondisk::MAXNAMLEN;
 use crate::format::units::{Lbn, index};
 use crate::tree::attr::check_regular;
-use crate::tree::dir::name_of;
+use crate::tree::dir::{Unreadable, name_of};
 use crate::tree::inode::{Inode, LINK_MAX, State};
 use crate::tree::mount::Ffs;
+use crate::volume::bmap::Run;
 use spindle_clock::RwLockWriteGuard;
 use spindle_tree::{Operations, Tree};
 use spindle_vfs::{
@@ -96,6 +97,10 @@ impl FileSystem for Ffs {
         sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         let dir = self.directory(dir)?;
+        if let Some(lost) = self.lost_root.as_ref().filter(|_| dir.ino == ROOT_INO) {
+            lost.list(from, sink);
+            return Ok(());
+        }
         let chunk_bytes = self.layout().dirblksiz as usize;
         let mut at = from;
         loop {
@@ -107,7 +112,11 @@ impl FileSystem for Ffs {
                     return Ok(());
                 }
                 let lbn: Lbn = self.layout().lblkno(at);
-                let (buffer, range) = self.volume.note(self.dir_block(dir.ino, &state.di, lbn))?;
+                let block = self.volume.note(self.dir_block(dir.ino, &state.di, lbn));
+                let Some((buffer, range)) = self.past_damage(block, Unreadable::PassedOver)? else {
+                    at = (lbn.0 + 1) << self.layout().fs_bshift;
+                    continue;
+                };
                 let bytes = buffer.read()[..index(range.end - range.start)].to_vec();
                 (bytes, range)
             };
@@ -222,6 +231,25 @@ impl FileSystem for Ffs {
         let state = inode.state.read();
         check_regular(&state.di)?;
         self.volume.note(self.seek_file(inode.ino, &state.di, offset, what))
+    }
+
+    fn readable_after(&self, ino: Ino, offset: u64) -> Result<u64> {
+        let inode = self.iget_ino(ino)?;
+        let state = inode.state.read();
+        let end = state.di.size.div_ceil(self.layout().fs_bsize.into());
+        let mut lbn = self.layout().lblkno(offset);
+        // The damage may be behind a hole.
+        while lbn.0 < end
+            && let Ok(Run { at: None, blocks }) = self.volume.bmap(inode.ino, &state.di, lbn, end - lbn.0)
+        {
+            lbn = lbn + blocks;
+        }
+        lbn = lbn + self.volume.blocks_unmapped(inode.ino, &state.di, lbn);
+        Ok(lbn.0.saturating_mul(self.layout().fs_bsize.into()))
+    }
+
+    fn passed_over(&self) -> Vec<String> {
+        self.volume.passed_over()
     }
 
     fn fsync(&self, ino: Ino, data_only: bool) -> Result<()> {

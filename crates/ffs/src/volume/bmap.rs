@@ -125,6 +125,28 @@ impl Volume {
         }
     }
 
+    /// Returns how many blocks of a file from `lbn` on depend on the pointer or the indirect block
+    /// because of which [`bmap`](Self::bmap) fails at `lbn`; 1 if it does not.
+    pub(crate) fn blocks_unmapped(&self, ino: u32, di: &Dinode, lbn: Lbn) -> u64 {
+        let Ok(PointerAt::Indirect { levels, path }) = self.pointer_at(lbn) else { return 1 };
+        let n = u64::from(self.layout.fs_nindir);
+        let mut raw = di.ib[levels - 1];
+        for level in (0..levels).rev() {
+            let behind = || {
+                let span = n.pow(u32::try_from(level).unwrap_or(0) + 1);
+                span - path[NIADDR - 1 - level..].iter().fold(0, |sum, &i| sum * n + i as u64)
+            };
+            let block = match self.pointer(raw, self.layout.fs_frag, ino) {
+                Ok(Some(block)) => block,
+                Ok(None) => return 1,
+                Err(_) => return behind(),
+            };
+            let Ok(buffer) = self.indirect(block) else { return behind() };
+            raw = self.get_pointer(&buffer.read(), path[NIADDR - 1 - level]);
+        }
+        1
+    }
+
     /// Returns the run at the start of an array of at least `most` pointers; `frags` gives the
     /// fragments of each block.
     fn run_of(

@@ -32,8 +32,7 @@ impl Volume {
     }
 
     fn read_dinode(&self, ino: u32) -> Result<Dinode> {
-        let cgx = self.layout.ino_to_cg(ino);
-        if self.view_group(cgx, |group| ino % self.layout.fs_ipg >= group.initediblk())? {
+        if self.was_never_used(ino) {
             return Err(Error::Stale);
         }
         let (_, offset) = self.layout.ino_to_fsba(ino);
@@ -43,6 +42,21 @@ impl Volume {
             Dinode::verify(&bytes[offset..], &self.layout, ino)?;
         }
         Ok(Dinode::decode(&bytes[offset..], &self.layout))
+    }
+
+    /// Returns true if an inode lies in a block of UFS2 inodes that was never written. Where its
+    /// group cannot be read, the inode itself has to say whether it is in use.
+    fn was_never_used(&self, ino: u32) -> bool {
+        let cgx = self.layout.ino_to_cg(ino);
+        match self.view_group(cgx, |group| ino % self.layout.fs_ipg >= group.initediblk()) {
+            Ok(never_used) => never_used,
+            Err(error) => {
+                if !self.note_damage() {
+                    log::error!("{error}: its files are read without it; run a check");
+                }
+                false
+            }
+        }
     }
 
     /// Refuses an inode whose size its format cannot have.

@@ -85,7 +85,7 @@ impl Volume {
             hashes,
             placement: Placement::of(&superblock.fs, &layout, superblock.dialect),
             allocation,
-            summaries: Summaries::read(&layout, &cache)?,
+            summaries: Summaries::read(&layout, &cache, read_only)?,
             groups: Groups::new(&layout, hashes.groups),
             random: Mutex::new(random),
             log: None,

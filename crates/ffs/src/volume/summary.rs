@@ -20,10 +20,16 @@ struct State {
 }
 
 impl Summaries {
-    /// Reads the summary area. The totals are the sums, whatever the superblock says.
-    pub(crate) fn read(layout: &Layout, cache: &Cache) -> Result<Self> {
+    /// Reads the summary area. The totals are the sums, whatever the superblock says. If it cannot
+    /// be read, and nothing will be written, all counts are 0.
+    pub(crate) fn read(layout: &Layout, cache: &Cache, read_only: bool) -> Result<Self> {
         let mut bytes = vec![0; (layout.fs_cssize as usize).next_multiple_of(layout.fs_fsize as usize)];
-        cache.device().read_at(layout.byte(layout.fs_csaddr), &mut bytes)?;
+        match cache.device().read_at(layout.byte(layout.fs_csaddr), &mut bytes) {
+            Err(error) if read_only => {
+                log::error!("the summaries of the cylinder groups cannot be read: {error}; run a check");
+            }
+            read => read?,
+        }
         let groups: Vec<_> = bytes
             .chunks_exact(Csum::SIZE)
             .take(layout.fs_ncg as usize)

@@ -98,10 +98,7 @@ impl Mfs {
         let volume = Volume::open(layout.clone(), cache, ring, clock)?;
         let hash = SipHasher13::new_with_key(&label.parameters.hash_key);
         let mfs = Self { volume, nodes: Nodes::new(options.atime), hash, objections, replayed };
-        let root = mfs.iget(ROOT_INO).map_err(|error| match error {
-            Error::Device(_) => error,
-            other => Error::corrupt(other.to_string(), "root directory"),
-        })?;
+        let root = mfs.iget(ROOT_INO).map_err(Error::of_root)?;
         if !root.is_directory {
             return Err(Error::corrupt("it is not a directory", "root directory"));
         }

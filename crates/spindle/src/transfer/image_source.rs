@@ -1,13 +1,14 @@
 //! A tree in a file system as a source.
 //!
-//! The file system may be damaged or hostile. Names are checked, and the walk fails at a directory
-//! that it has visited before, so it always ends.
+//! The file system may be damaged or hostile. Names are checked, and no directory is entered twice,
+//! so the walk always ends. It fails at the first thing that cannot be read, or
+//! ([`ImageSource::past_damage`]) says what is lost and goes on.
 
 use super::links::Links;
-use super::{Body, Content, Extents, Meta, Sink, Source, check_name, extents_of, join};
+use super::{Body, ImageContent, Meta, Sink, Source, check_name, join};
 use crate::error::{Context, Error, Result};
-use crate::path::{child, sorted_names};
-use spindle_vfs::{Attr, Error as FsError, FileKind, FileSystem, Ino, Node, Seek, Vfs};
+use crate::path::{child, names_before_damage};
+use spindle_vfs::{Attr, Error as FsError, FileKind, FileSystem, Ino, Node, Vfs};
 use std::collections::HashSet;
 
 /// A source that walks a file or directory in an image, with everything below it.
@@ -15,6 +16,7 @@ pub struct ImageSource<'a> {
     vfs: &'a Vfs,
     root: Node<'a>,
     prefix: Vec<u8>,
+    lost: Option<&'a dyn Fn(Error)>,
 }
 
 struct Level<'a> {
@@ -27,7 +29,7 @@ impl<'a> ImageSource<'a> {
     /// Returns a source of `root` and everything below it.
     #[must_use]
     pub fn new(vfs: &'a Vfs, root: Node<'a>) -> Self {
-        Self { vfs, root, prefix: Vec::new() }
+        Self { vfs, root, prefix: Vec::new(), lost: None }
     }
 
     /// Returns a source with `prefix` as the path of the root of the transfer.
@@ -35,80 +37,125 @@ impl<'a> ImageSource<'a> {
     pub fn below(self, prefix: &[u8]) -> Self {
         Self { prefix: prefix.to_vec(), ..self }
     }
+
+    /// Returns a source that goes on past what cannot be read, and calls `lost` with each: a file
+    /// or directory that is left out, or a part of a file in whose place stand zeros.
+    #[must_use]
+    pub fn past_damage(self, lost: &'a dyn Fn(Error)) -> Self {
+        Self { lost: Some(lost), ..self }
+    }
 }
 
 impl Source for ImageSource<'_> {
     fn walk(self, sink: &mut dyn Sink) -> Result<()> {
-        let vfs = self.vfs;
+        let reader = Reader { vfs: self.vfs, lost: self.lost };
         let mut links = Links::default();
         let mut directories = HashSet::new();
         let mut levels = Vec::new();
-        levels.extend(send(vfs, self.root, &self.prefix, &mut links, &mut directories, sink)?);
+        levels.extend(reader.send(self.root, &self.prefix, &mut links, &mut directories, sink)?);
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.names.next() else {
                 levels.pop();
                 continue;
             };
-            check_name(&name).named(&level.path)?;
+            if reader.read(&level.path, check_name(&name))?.is_none() {
+                continue;
+            }
             let path = join(&level.path, &name);
-            let entered = child(vfs, level.dir.ino(), &name)
-                .map_err(Error::from)
-                .and_then(|node| send(vfs, node, &path, &mut links, &mut directories, sink))
-                .named(&path)?;
-            levels.extend(entered);
+            let found = child(reader.vfs, level.dir.ino(), &name).map_err(Error::from);
+            if let Some(node) = reader.read(&path, found)? {
+                let entered = reader.send(node, &path, &mut links, &mut directories, sink);
+                levels.extend(entered.named(&path)?);
+            }
         }
         Ok(())
     }
 }
 
-/// Passes one node to `sink`. Returns the level to enter if it is a directory.
-fn send<'a>(
+/// What reads the tree.
+struct Reader<'a> {
     vfs: &'a Vfs,
-    node: Node<'a>,
-    path: &[u8],
-    links: &mut Links,
-    directories: &mut HashSet<Ino>,
-    sink: &mut dyn Sink,
-) -> Result<Option<Level<'a>>> {
-    let fs = &**vfs.fs();
-    let attr = node.attr();
-    let mut meta = meta_of(attr);
-    if attr.kind != FileKind::Directory
-        && let Some(first) = links.add((0, attr.ino.0), attr.nlink, path)
-    {
-        sink.put(super::Node { path, body: Body::HardLink(&first), meta })?;
-        return Ok(None);
-    }
-    if fs.limits().xattrs {
-        meta.xattrs = xattrs(fs, attr.ino)?;
-    }
-    let target;
-    let mut content;
-    let body = match attr.kind {
-        FileKind::Directory => {
-            if !directories.insert(attr.ino) {
-                let place = format!("inode {}", attr.ino.0);
-                return Err(FsError::corrupt("a directory has two names", place).into());
+    lost: Option<&'a dyn Fn(Error)>,
+}
+
+impl<'a> Reader<'a> {
+    /// Returns what was read from the file at `path`; nothing if it cannot be read and the walk
+    /// goes on past that.
+    fn read<T>(&self, path: &[u8], read: Result<T>) -> Result<Option<T>> {
+        match (read.named(path), self.lost) {
+            (Err(error), Some(lost)) => {
+                lost(error);
+                Ok(None)
             }
-            sink.put(super::Node { path, body: Body::Directory, meta })?;
-            let names = sorted_names(vfs, attr.ino)?.into_iter();
-            return Ok(Some(Level { dir: node, path: path.to_vec(), names }));
+            (read, _) => read.map(Some),
         }
-        FileKind::Regular => {
-            content = ImageContent::new(fs, attr);
-            Body::File { size: attr.size, content: &mut content }
+    }
+
+    /// Passes one node to `sink`. Returns the level to enter if it is a directory.
+    ///
+    /// # Errors
+    /// Those of the sink, and, without `lost`, those of the file system.
+    fn send(
+        &self,
+        node: Node<'a>,
+        path: &[u8],
+        links: &mut Links,
+        directories: &mut HashSet<Ino>,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Level<'a>>> {
+        let fs = &**self.vfs.fs();
+        let attr = node.attr();
+        let mut meta = meta_of(attr);
+        if attr.kind != FileKind::Directory
+            && let Some(first) = links.add((0, attr.ino.0), attr.nlink, path)
+        {
+            sink.put(super::Node { path, body: Body::HardLink(&first), meta })?;
+            return Ok(None);
         }
-        FileKind::Symlink => {
-            target = fs.readlink(attr.ino)?;
-            Body::Symlink(&target)
+        if fs.limits().xattrs {
+            let found = xattrs(fs, attr.ino).context("extended attributes");
+            meta.xattrs = self.read(path, found)?.unwrap_or_default();
         }
-        FileKind::BlockDevice => Body::Device { block: true, rdev: attr.rdev },
-        FileKind::CharDevice => Body::Device { block: false, rdev: attr.rdev },
-        FileKind::Fifo => Body::Fifo,
-        FileKind::Socket => Body::Socket,
-    };
-    sink.put(super::Node { path, body, meta })?;
-    Ok(None)
+        let target;
+        let mut content;
+        let lost_part = |error: Error| {
+            if let Some(lost) = self.lost {
+                lost(error.within(crate::text::printable(path)));
+            }
+        };
+        let body = match attr.kind {
+            FileKind::Directory => {
+                if !directories.insert(attr.ino) {
+                    let place = format!("inode {}", attr.ino.0);
+                    let twice = FsError::corrupt("a directory has two names", place).into();
+                    return self.read(path, Err(twice));
+                }
+                sink.put(super::Node { path, body: Body::Directory, meta })?;
+                let (names, damage) = names_before_damage(self.vfs, attr.ino);
+                self.read(path, damage.map_or(Ok(()), |error| Err(error.into())))?;
+                return Ok(Some(Level { dir: node, path: path.to_vec(), names: names.into_iter() }));
+            }
+            FileKind::Regular => {
+                content = ImageContent::new(fs, attr);
+                if self.lost.is_some() {
+                    content = content.past_damage(&lost_part);
+                }
+                Body::File { size: attr.size, content: &mut content }
+            }
+            FileKind::Symlink => {
+                let read = fs.readlink(attr.ino).map_err(Error::from);
+                let Some(read) = self.read(path, read)? else { return Ok(None) };
+                target = read;
+                Body::Symlink(&target)
+            }
+            FileKind::BlockDevice => Body::Device { block: true, rdev: attr.rdev },
+            FileKind::CharDevice => Body::Device { block: false, rdev: attr.rdev },
+            FileKind::Fifo => Body::Fifo,
+            FileKind::Socket => Body::Socket,
+        };
+        sink.put(super::Node { path, body, meta })?;
+        Ok(None)
+    }
 }
 
 fn meta_of(attr: &Attr) -> Meta {
@@ -132,64 +179,4 @@ fn xattrs(fs: &dyn FileSystem, ino: Ino) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     }
     found.sort_unstable();
     Ok(found)
-}
-
-/// The content of a file in a file system, without its holes.
-pub struct ImageContent<'a> {
-    fs: &'a dyn FileSystem,
-    ino: Ino,
-    size: u64,
-    at: u64,
-    /// End of the current run of data.
-    data_end: u64,
-}
-
-impl<'a> ImageContent<'a> {
-    /// Returns the content of the regular file with these attributes. The caller must hold a
-    /// reference to the inode meanwhile.
-    pub fn new(fs: &'a dyn FileSystem, attr: &Attr) -> Self {
-        let dense = attr.blocks512.saturating_mul(512) >= attr.size;
-        Self { fs, ino: attr.ino, size: attr.size, at: 0, data_end: if dense { attr.size } else { 0 } }
-    }
-
-    /// Returns start and end of the first run of data at or after `offset`; an empty run at the end
-    /// of the file if there is none.
-    fn data_after(&self, offset: u64) -> Result<(u64, u64)> {
-        let start = match self.fs.seek(self.ino, offset, Seek::Data) {
-            Err(FsError::NoSuchOffset) => self.size,
-            other => other?.min(self.size),
-        };
-        let end = match self.fs.seek(self.ino, start, Seek::Hole) {
-            Err(FsError::NoSuchOffset) => self.size,
-            other => other?.min(self.size),
-        };
-        Ok((start, end))
-    }
-}
-
-impl Content for ImageContent<'_> {
-    fn next(&mut self, buf: &mut [u8]) -> Result<Option<(u64, usize)>> {
-        if self.at >= self.data_end && self.at < self.size {
-            (self.at, self.data_end) = self.data_after(self.at)?;
-        }
-        let want =
-            usize::try_from(self.data_end.saturating_sub(self.at)).unwrap_or(usize::MAX).min(buf.len());
-        if want == 0 {
-            return Ok(None);
-        }
-        let got = self.fs.read(self.ino, self.at, &mut buf[..want])?;
-        if got == 0 {
-            return Err(Error::new("the file became shorter while it was read"));
-        }
-        let at = self.at;
-        self.at += got as u64;
-        Ok(Some((at, got)))
-    }
-
-    fn extents(&mut self) -> Result<Option<Extents>> {
-        if self.data_end == self.size {
-            return Ok(None);
-        }
-        extents_of(self.size, |at| self.data_after(at)).map(Some)
-    }
 }

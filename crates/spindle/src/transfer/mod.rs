@@ -8,6 +8,7 @@
 
 mod adjust;
 mod census;
+mod image_content;
 mod image_sink;
 mod image_source;
 mod links;
@@ -21,8 +22,9 @@ mod tests;
 
 pub use adjust::{Adjust, Adjusted, Step};
 pub use census::CensusSink;
+pub use image_content::ImageContent;
 pub use image_sink::{ImageSink, NewFiles};
-pub use image_source::{ImageContent, ImageSource};
+pub use image_source::ImageSource;
 pub use local_sink::{InPlace, LocalSink, OpenInPlace};
 pub use local_source::LocalSource;
 pub use tar_reader::TarReader;
@@ -118,7 +120,7 @@ pub trait Content {
 
 /// Returns all runs of data in a file of `size` bytes. `data_after` returns start and end of the
 /// first run at or after an offset.
-fn extents_of(size: u64, data_after: impl Fn(u64) -> Result<(u64, u64)>) -> Result<Extents> {
+fn extents_of(size: u64, mut data_after: impl FnMut(u64) -> Result<(u64, u64)>) -> Result<Extents> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < size {

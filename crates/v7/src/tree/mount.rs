@@ -88,7 +88,7 @@ impl V7 {
         let volume = Volume::open(layout, superblock, free, cache, clock, read_only)?;
         let v7 =
             Self { volume, nodes: Nodes::new(options.atime), was_clean: objections.is_empty(), objections };
-        let root = v7.iget(ROOT_INO).map_err(|e| Error::corrupt(e.to_string(), "root directory"))?;
+        let root = v7.iget(ROOT_INO).map_err(Error::of_root)?;
         if !root.is_directory {
             return Err(Error::corrupt(format!("inode {ROOT_INO} is not a directory"), "root directory"));
         }

@@ -1,0 +1,304 @@
+//! Damaged disks: what can still be read of them, and what is said of the rest.
+
+use crate::helpers::run_as;
+use crate::support::{Bench, Ran};
+use spindle_device::{Device, FileDevice, OpenOptions};
+use spindle_ffs::{Layout, Superblock};
+use std::os::unix::fs::FileExt;
+
+/// Directories with a file each, so that several cylinder groups have some.
+const DIRECTORIES: usize = 12;
+/// Bytes of each file: direct blocks, and some behind an indirect block.
+const FILE_BYTES: usize = 600_000;
+
+/// Makes `good.img` from the tree `src`.
+fn good(bench: &Bench) -> Layout {
+    for n in 0..DIRECTORIES {
+        let content: Vec<u8> = (0..FILE_BYTES).map(|i| u8::try_from((i / 7 + n) % 251).unwrap()).collect();
+        bench.write(&format!("src/d{n}/file"), content);
+    }
+    bench.write("src/top", "top\n");
+    bench.ok("newfs -s 64m good.img");
+    bench.ok("import src good.img");
+    let device = FileDevice::open(bench.path("good.img"), &OpenOptions::read_only()).unwrap();
+    assert_eq!(device.info().size_bytes, 64 << 20);
+    Superblock::open(&device).unwrap().layout
+}
+
+/// Makes `bad.img`, a copy of `good.img` with `bytes` bytes of rubbish at byte `at`.
+fn spoil(bench: &Bench, at: u64, bytes: usize) {
+    bench.shell("cp good.img bad.img");
+    let file = std::fs::File::options().write(true).open(bench.path("bad.img")).unwrap();
+    file.write_all_at(&vec![0xa5; bytes], at).unwrap();
+}
+
+/// Returns the first byte of a file's inode block.
+fn inode_block(bench: &Bench, layout: &Layout, path: &str) -> u64 {
+    let ino = bench.json(&format!("stat --json good.img:{path}"))[0]["ino"].as_u64().unwrap();
+    let (block, _) = layout.ino_to_fsba(u32::try_from(ino).unwrap());
+    layout.byte(block)
+}
+
+/// Exports `bad.img` to `out` and compares it with `src`. Returns the output of the command, and
+/// the names of the files that are missing or differ.
+fn export(bench: &Bench, command: &str) -> (Ran, Vec<String>) {
+    bench.shell("rm -rf out; mkdir out");
+    let ran = bench.run(command);
+    let files = (0..DIRECTORIES).map(|n| format!("d{n}/file")).chain(["top".to_owned()]);
+    let read = |dir: &str, name: &str| std::fs::read(bench.path(dir).join(name)).ok();
+    let lost = files.filter(|name| read("src", name) != read("out", name)).collect();
+    (ran, lost)
+}
+
+/// Mounts `bad.img` read-only, and returns how many files `cat` can read there.
+fn readable_on_a_mount(bench: &Bench, options: &str) -> usize {
+    bench.shell("mkdir -p mnt");
+    let mounted = run_as(bench, "spindle", &format!("mount -o ro{options} bad.img mnt"));
+    assert_eq!(mounted.code, 0, "{}", mounted.err);
+    let read = bench
+        .shell("cd mnt; n=0; for f in d*/file top; do cat $f >/dev/null 2>&1 && n=$((n+1)); done; echo $n");
+    assert_eq!(run_as(bench, "spindle", "umount mnt").code, 0);
+    read.trim().parse().unwrap()
+}
+
+/// Promise: reading needs no maps of cylinder groups: with any of them destroyed everything can be
+/// listed, read, exported and mounted, and the damage is named.
+#[test]
+fn group_maps_are_not_needed() {
+    let bench = Bench::new();
+    let layout = good(&bench);
+    for cgx in 0..layout.fs_ncg {
+        spoil(&bench, layout.byte(layout.cgtod(cgx)), layout.fs_cgsize as usize);
+        let listed = bench.run("ls bad.img:/");
+        assert_eq!((listed.code, listed.out.lines().count()), (0, DIRECTORIES + 1), "{}", listed.err);
+        assert_eq!(bench.run("cat bad.img:/top").out, "top\n");
+        let (ran, lost) = export(&bench, "export bad.img out");
+        assert_eq!((ran.code, &lost[..]), (0, &[][..]), "{}", ran.err);
+        assert!(ran.err.is_empty() || ran.err.contains(&format!("cylinder group {cgx}")), "{}", ran.err);
+        assert_eq!(readable_on_a_mount(&bench, ""), DIRECTORIES + 1);
+        assert_eq!(bench.run("fsck -n bad.img").code, 4);
+    }
+}
+
+/// Promise: with the primary superblock destroyed a copy is found by all commands that read and by
+/// a read-only mount, and can be named as BSD counts or in bytes; nothing is written with it, and
+/// fsck does not call such an image undamaged.
+#[test]
+fn copies_of_the_superblock_are_used() {
+    let bench = Bench::new();
+    let layout = good(&bench);
+    spoil(&bench, layout.fs_sblockloc, 8192);
+    let before = std::fs::read(bench.path("bad.img")).unwrap();
+    let copy = layout.byte(layout.cgsblock(1));
+    for place in [String::new(), format!("-b {copy}"), format!("-b {}", copy / 512)] {
+        for command in ["info", "ls", "stat"] {
+            let ran = bench.run(&format!("{command} {place} bad.img"));
+            let said = ran.err.contains(&format!("{copy}")) || ran.out.contains(&format!("{copy}"));
+            assert!(ran.code == 0 && said, "{command} {place}: {} {}", ran.out, ran.err);
+        }
+        let (ran, lost) = export(&bench, &format!("export {place} bad.img out"));
+        assert_eq!((ran.code, &lost[..]), (0, &[][..]), "{}", ran.err);
+        let (ran, lost) = export(&bench, &format!("cp -r {place} bad.img:/top out"));
+        assert_eq!((ran.code, lost.len()), (0, DIRECTORIES), "{}", ran.err);
+    }
+    assert_eq!(readable_on_a_mount(&bench, ""), DIRECTORIES + 1);
+    assert_eq!(readable_on_a_mount(&bench, &format!(",sb={}", copy / 512)), DIRECTORIES + 1);
+    bench.fails("cat -b 7 bad.img:/top", 1, &["no superblock", "sector 7"]);
+    let refused = bench.run("mkdir --force bad.img:/new");
+    assert!(refused.code == 1 && refused.err.contains("its superblock cannot be used"), "{}", refused.err);
+    for place in [String::new(), format!("-b {copy}"), format!("-b {}", copy / 512)] {
+        let ran = bench.run(&format!("fsck -n {place} bad.img"));
+        assert_eq!(ran.code, 4, "{place}: {}", ran.out);
+        assert!(ran.out.contains("1 problem found"), "{place}: {}", ran.out);
+    }
+    assert!(std::fs::read(bench.path("bad.img")).unwrap() == before, "something was written");
+}
+
+/// Promise: an image that ends early gives the files that it still has; the others are named, and
+/// the exit code says that something is missing. Nothing is written to it.
+#[test]
+fn truncated_images_give_what_they_have() {
+    let bench = Bench::new();
+    good(&bench);
+    bench.shell("cp good.img bad.img; truncate -s 30m bad.img");
+    let before = std::fs::read(bench.path("bad.img")).unwrap();
+    let (ran, lost) = export(&bench, "export bad.img out");
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(!lost.is_empty() && lost.len() < DIRECTORIES, "{lost:?}");
+    for name in &lost {
+        let dir = name.split('/').next().unwrap();
+        assert!(ran.err.contains(&format!("bad.img: {dir}")), "{name} is not in {}", ran.err);
+    }
+    let tar = bench.run("export bad.img out.tar");
+    assert_eq!(tar.code, 1, "{}", tar.err);
+    let listed = bench.shell("tar -tf out.tar").lines().filter(|name| name.ends_with("file")).count();
+    assert!(listed >= DIRECTORIES - lost.len());
+    let listed = bench.run("ls -l bad.img:/");
+    assert_eq!((listed.code, listed.out.lines().count()), (1, DIRECTORIES + 1), "{}", listed.err);
+    assert!(listed.out.contains("??????????") && listed.err.contains("could not be read"), "{}", listed.out);
+    assert_eq!(readable_on_a_mount(&bench, ""), DIRECTORIES + 1 - lost.len());
+    let refused = bench.run("mkdir --force bad.img:/new");
+    assert!(refused.code == 1 && refused.err.contains("the device ends"), "{}", refused.err);
+    assert!(std::fs::read(bench.path("bad.img")).unwrap() == before, "something was written");
+}
+
+/// Promise: a destroyed inode block costs its files and no others.
+#[test]
+fn an_inode_block_costs_its_files() {
+    let bench = Bench::new();
+    let layout = good(&bench);
+    let root = inode_block(&bench, &layout, "/");
+    let names = (0..DIRECTORIES).map(|n| format!("d{n}"));
+    let place = |name: &str| inode_block(&bench, &layout, &format!("/{name}"));
+    let victim = names.clone().find(|name| place(name) != root).unwrap();
+    spoil(&bench, place(&victim), layout.fs_bsize as usize);
+    let gone: Vec<String> = names.filter(|name| place(name) == place(&victim)).collect();
+    for command in ["export bad.img out", "cp -r bad.img:/ out/copy", "export bad.img out.tar"] {
+        let (ran, lost) = export(&bench, command);
+        assert_eq!(ran.code, 1, "{command}: {}", ran.err);
+        for name in &gone {
+            assert!(ran.err.contains(&format!("{name}: corrupt: ")), "{name} is not in {}", ran.err);
+        }
+        if command == "export bad.img out" {
+            assert_eq!(lost.len(), gone.len(), "{lost:?}");
+        }
+    }
+    assert_eq!(readable_on_a_mount(&bench, ""), DIRECTORIES + 1 - gone.len());
+}
+
+/// Promise: damage in a directory costs the names in the damaged chunk and no others.
+#[test]
+fn a_directory_chunk_costs_its_names() {
+    let bench = Bench::new();
+    bench.shell("mkdir src; cd src; for i in $(seq 100 999); do echo $i >name-$i; done");
+    bench.ok("newfs -s 32m good.img");
+    bench.ok("import src good.img");
+    let image = std::fs::read(bench.path("good.img")).unwrap();
+    let at = image.windows(8).position(|bytes| bytes == b"name-500").unwrap();
+    spoil(&bench, at as u64 / 512 * 512, 512);
+    let listed = bench.run("ls -a bad.img:/");
+    let names = listed.out.lines().count() - 2;
+    assert!(listed.code == 1 && (850..900).contains(&names), "{names} names, {}", listed.err);
+    assert!(listed.err.contains("directory inode 2, offset"), "{}", listed.err);
+    let ran = bench.run("export bad.img out");
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert_eq!(std::fs::read_dir(bench.path("out")).unwrap().count(), names);
+    assert_eq!(bench.run("cat bad.img:/name-100").out, "100\n");
+}
+
+/// Promise: zeros stand in place of the part of a file that cannot be read, the rest of it is
+/// right, and the range is named.
+#[test]
+fn zeros_stand_in_for_lost_blocks() {
+    let bench = Bench::new();
+    let layout = good(&bench);
+    // The last pointer of an indirect block that has some.
+    let image = std::fs::read(bench.path("good.img")).unwrap();
+    let indirect = (0..layout.fs_size)
+        .step_by(layout.fs_frag as usize)
+        .map(|frag| usize::try_from(frag << layout.fs_fshift).unwrap())
+        .skip_while(|&at| at < usize::try_from(layout.byte(layout.cgdmin(0))).unwrap())
+        .find(|&at| {
+            let pointer = |n: usize| u64::from_le_bytes(image[at + 8 * n..][..8].try_into().unwrap());
+            let step = u64::from(layout.fs_frag);
+            (1..4).all(|n| pointer(n) == pointer(0) + n as u64 * step)
+                && (1..layout.fs_size).contains(&pointer(0))
+                && pointer(100) == 0
+        })
+        .unwrap();
+    let block = layout.fs_bsize as usize;
+    spoil(&bench, indirect as u64 + 8, 8);
+    let (ran, lost) = export(&bench, "export bad.img out");
+    assert_eq!((ran.code, lost.len()), (1, 1), "{}", ran.err);
+    let (was, is) =
+        (std::fs::read(bench.path("src").join(&lost[0])), std::fs::read(bench.path("out").join(&lost[0])));
+    let mut expected = was.unwrap();
+    let start = 13 * block;
+    expected[start..start + block].fill(0);
+    assert!(is.unwrap() == expected);
+    let named = format!("{}: {block} bytes at byte {start} cannot be read", lost[0]);
+    assert!(ran.err.contains(&named), "{named} is not in {}", ran.err);
+    let shown = bench.run(&format!("cat bad.img:/{}", lost[0]));
+    assert!(shown.code == 1 && shown.bytes == expected, "{}", shown.err);
+    // The whole indirect block: everything behind the direct ones.
+    spoil(&bench, indirect as u64, block);
+    let (ran, lost) = export(&bench, "export bad.img out");
+    assert_eq!((ran.code, lost.len()), (1, 1), "{}", ran.err);
+    expected[12 * block..].fill(0);
+    assert!(std::fs::read(bench.path("out").join(&lost[0])).unwrap() == expected);
+}
+
+/// Promise: fsck -p and -y mark a file system clean that was not unmounted and has no damage, so
+/// that it can be written again; one with damage stays as it is.
+#[test]
+fn fsck_marks_undamaged_file_systems_clean() {
+    let bench = Bench::new();
+    good(&bench);
+    let unclean = || {
+        bench.shell("mkdir -p mnt; cp good.img live.img");
+        assert_eq!(run_as(&bench, "spindle", "mount -o nolog live.img mnt").code, 0);
+        bench.shell("mkdir mnt/new; rmdir mnt/new; sync mnt; cp live.img bad.img");
+        assert_eq!(run_as(&bench, "spindle", "umount mnt").code, 0);
+        bench.fails("mkdir bad.img:/x", 1, &["not unmounted cleanly"]);
+    };
+    for repair in ["-p", "-y"] {
+        unclean();
+        let ran = bench.run(&format!("fsck {repair} bad.img"));
+        assert!(ran.code == 0 && ran.out.contains("bad.img: marked clean"), "{} {}", ran.out, ran.err);
+        bench.check("bad.img");
+        bench.ok("mkdir bad.img:/x");
+        let ran = bench.run(&format!("fsck {repair} bad.img"));
+        assert!(ran.code == 0 && !ran.out.contains("marked"), "{} {}", ran.out, ran.err);
+    }
+    unclean();
+    let before = bench.run("fsck -n bad.img");
+    assert!(before.code == 0 && before.out.contains("not marked clean"), "{}", before.out);
+    bench.shell("cp bad.img copy.img");
+    let group = {
+        let device = FileDevice::open(bench.path("bad.img"), &OpenOptions::read_only()).unwrap();
+        let layout = Superblock::open(&device).unwrap().layout;
+        layout.byte(layout.cgtod(1))
+    };
+    let file = std::fs::File::options().write(true).open(bench.path("bad.img")).unwrap();
+    file.write_all_at(&[0xa5; 512], group + 512).unwrap();
+    let spoilt = std::fs::read(bench.path("bad.img")).unwrap();
+    assert_eq!(bench.run("fsck -y bad.img").code, 4);
+    assert!(std::fs::read(bench.path("bad.img")).unwrap() == spoilt, "something was written");
+}
+
+/// Promise: where the root directory is lost, with its inode or with the beginning of the disk, the
+/// files and directories that were in it are shown by their inodes, complete, and only read.
+#[test]
+fn files_of_a_lost_root_are_shown_by_their_inodes() {
+    let bench = Bench::new();
+    let layout = good(&bench);
+    let root = inode_block(&bench, &layout, "/");
+    let directories = (0..DIRECTORIES).map(|n| format!("d{n}"));
+    let ino = |path: &str| bench.json(&format!("stat --json good.img:/{path}"))[0]["ino"].to_string();
+    let left: Vec<_> =
+        directories.filter(|name| inode_block(&bench, &layout, &format!("/{name}")) != root).collect();
+    let left: Vec<_> = left.into_iter().map(|name| (ino(&name), name)).collect();
+    assert!(left.len() > DIRECTORIES / 2);
+    for (at, bytes) in [(root, layout.fs_bsize as usize), (0, 1 << 20)] {
+        spoil(&bench, at, bytes);
+        let listed = bench.run("ls bad.img:/");
+        assert_eq!(listed.code, 1, "{}", listed.err);
+        assert!(listed.err.contains("root directory"), "{}", listed.err);
+        for (ino, _) in &left {
+            assert!(listed.out.lines().any(|line| line == format!("#{ino}")), "{ino}: {}", listed.out);
+        }
+        let (ran, _) = export(&bench, "export bad.img out");
+        assert_eq!(ran.code, 1, "{}", ran.err);
+        bench.shell("mkdir -p mnt");
+        let mounted = run_as(&bench, "spindle", "mount -o ro bad.img mnt");
+        assert_eq!(mounted.code, 0, "{}", mounted.err);
+        for (ino, name) in &left {
+            bench.shell(&format!(
+                "cmp src/{name}/file 'out/#{ino}/file'; cmp src/{name}/file 'mnt/#{ino}/file'"
+            ));
+        }
+        assert_eq!(run_as(&bench, "spindle", "umount mnt").code, 0);
+        let refused = bench.run("mkdir --force bad.img:/new");
+        assert_eq!(refused.code, 1, "{}", refused.err);
+    }
+}

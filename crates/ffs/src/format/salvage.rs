@@ -1,0 +1,255 @@
+//! Superblocks that are good enough to read with, where [`Superblock::open`] finds none.
+//!
+//! The primary superblock may be destroyed, and the image may end before the file system does. A
+//! copy of the superblock has the same geometry (only counts and state in it are old), and the
+//! groups that the image still has can be read. Nothing is ever written through such a superblock:
+//! [`Salvaged`] speaks against it, and cannot be overridden.
+
+use crate::format::layout::Extent;
+use crate::format::ondisk::{
+    FS_BAD_MAGIC, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, SBLOCK_UFS1, SBLOCK_UFS2, SBLOCKSEARCH,
+};
+use crate::format::superblock::{Superblock, decode};
+use spindle_device::Device;
+use spindle_ondisk::{Endian, Field};
+use spindle_vfs::{Error, Objection, Result};
+
+/// Size of a sector in which BSD counts the places of superblocks (`DEV_BSIZE`).
+const DEV_BSIZE: u64 = 512;
+/// How much of a device is searched for copies of the superblock, in bytes.
+const SEARCH_BYTES: u64 = 1 << 30;
+/// Bytes that a search reads at a time.
+const CHUNK: usize = 1 << 20;
+/// Place of `fs_magic` in a superblock.
+const FS_MAGIC: usize = 1372;
+
+/// Why a superblock is only good enough to read with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Salvaged {
+    /// It is the copy at this byte, because the standard one cannot be used.
+    pub copy_at: Option<u64>,
+    /// The device ends this many bytes before the file system does.
+    pub missing_bytes: u64,
+}
+
+impl Salvaged {
+    /// Returns what speaks against writing.
+    pub(crate) fn objections(self) -> impl Iterator<Item = Objection> {
+        let copy = self.copy_at.map(|at| Objection {
+            reason: format!("its superblock cannot be used; the copy at byte {at} stands in"),
+            remedy: format!(
+                "copy its files away, or repair it with the fsck of its own system (fsck_ffs -b {})",
+                at / DEV_BSIZE
+            ),
+            overridable: false,
+        });
+        let truncated = (self.missing_bytes > 0).then(|| Objection {
+            reason: format!("the device ends {} bytes before the file system does", self.missing_bytes),
+            remedy: "copy away the files that can still be read, or find the rest".into(),
+            overridable: false,
+        });
+        copy.into_iter().chain(truncated)
+    }
+}
+
+impl Superblock {
+    /// Finds the superblock as [`Superblock::open`] does; failing that, one to read with: at its
+    /// place on a device that is too short, or a copy of it.
+    ///
+    /// # Errors
+    /// Those of [`Superblock::open`]; device errors.
+    pub fn salvage(device: &dyn Device) -> Result<Self> {
+        let complaint = match Self::open(device) {
+            Err(error) if !matches!(error, Error::Device(_)) => error,
+            found => return found,
+        };
+        search(device, true)?.ok_or(complaint)
+    }
+
+    /// Reads the copy of the superblock at a place that the user has named: a sector of 512 bytes,
+    /// as BSD counts, or else a byte.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if no superblock stands there, or it cannot be used; device errors.
+    pub fn read_copy(device: &dyn Device, place: u64) -> Result<Self> {
+        let mut complaint = None;
+        let is_sector = |at: &u64| at.is_multiple_of(device.info().sector_bytes.into());
+        for at in place.checked_mul(DEV_BSIZE).into_iter().chain([place]).filter(is_sector) {
+            match Self::salvage_at(device, at) {
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) => {}
+                Err(error) => complaint = complaint.or(Some(error)),
+            }
+        }
+        Err(complaint
+            .unwrap_or_else(|| Error::corrupt("no superblock", format!("sector {place}, byte {place}"))))
+    }
+
+    /// Looks for a copy of the superblock that can be used: where the recovery record in front of a
+    /// UFS2 superblock points, at the usual second place (sector 32), then at every sector of the
+    /// first part of the device. Returns the byte it stands at.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if none is found; device errors.
+    pub fn find_replica(device: &dyn Device) -> Result<(u64, Self)> {
+        let found = search(device, false)?;
+        let none = || Error::corrupt("no usable superblock replica", device.info().name.clone());
+        let mut found = found.ok_or_else(none)?;
+        let at = found.salvaged.take().and_then(|salvaged| salvaged.copy_at).ok_or_else(none)?;
+        Ok((at, found))
+    }
+
+    /// Reads the superblock or the copy of one at byte `at`; `None` if there is neither, or if it
+    /// belongs to a file system that begins elsewhere.
+    fn salvage_at(device: &dyn Device, at: u64) -> Result<Option<Self>> {
+        let Some(raw) = Self::read_raw(device, at)? else { return Ok(None) };
+        let Some((fs, endian)) = decode(&raw) else { return Ok(None) };
+        let standard = match fs.fs_magic {
+            FS_UFS1_MAGIC if at == 0 => 0,
+            FS_UFS1_MAGIC => SBLOCK_UFS1,
+            FS_UFS2_MAGIC | FS_UFS2EA_MAGIC => fs.fs_sblockloc.cast_unsigned(),
+            _ => return Ok(None),
+        };
+        let bytes = device.info().size_bytes;
+        let mut found = Self::checked_in(raw, &fs, endian, standard, Extent::Beginning(bytes))?;
+        let layout = &found.layout;
+        let copy_at = (at != standard).then_some(at);
+        if copy_at.is_some() && !(0..layout.fs_ncg).any(|cgx| layout.byte(layout.cgsblock(cgx)) == at) {
+            return Ok(None);
+        }
+        let missing_bytes = (layout.fs_size << layout.fs_fshift).saturating_sub(bytes);
+        found.salvaged = Some(Salvaged { copy_at, missing_bytes });
+        Ok(Some(found))
+    }
+}
+
+/// Returns the first superblock that can be used: a copy of one whose file system the device holds,
+/// or, with `any`, also the standard one, and of a file system of which it holds only a part.
+fn search(device: &dyn Device, any: bool) -> Result<Option<Superblock>> {
+    // The copies of a file system that newfs did not finish describe nothing.
+    for at in SBLOCKSEARCH {
+        if let Some(raw) = Superblock::read_raw(device, at)?
+            && decode(&raw).is_some_and(|(fs, _)| fs.fs_magic == FS_BAD_MAGIC)
+        {
+            return Ok(None);
+        }
+    }
+    let mut places = Vec::new();
+    if any {
+        places.extend([SBLOCK_UFS2, SBLOCK_UFS1]);
+    }
+    if let Some(record) = Superblock::read_recovery(device)? {
+        let fsize = 512_u64.checked_shl(record.fsr_fsbtodb.cast_unsigned()).filter(|&f| f <= 65536);
+        if let (Some(fsize), Ok(fpg), Ok(sblkno)) =
+            (fsize, u64::try_from(record.fsr_fpg), u64::try_from(record.fsr_sblkno))
+        {
+            places.extend((1..u64::from(record.fsr_ncg).min(16)).map(|c| (fpg * c + sblkno) * fsize));
+        }
+    }
+    places.push(32 * DEV_BSIZE);
+    let usable = |at| -> Result<Option<Superblock>> {
+        let found = match Superblock::salvage_at(device, at) {
+            Err(error @ Error::Device(_)) => return Err(error),
+            found => found.ok().flatten(),
+        };
+        let wanted = |s: &Salvaged| any || (s.copy_at.is_some() && s.missing_bytes == 0);
+        Ok(found.filter(|found| found.salvaged.as_ref().is_some_and(wanted)))
+    };
+    for at in places {
+        if let Some(found) = usable(at)? {
+            return Ok(Some(found));
+        }
+    }
+    let end = device.info().size_bytes.min(SEARCH_BYTES);
+    let sector = device.info().sector_bytes as usize;
+    let mut chunk = vec![0; CHUNK + (FS_MAGIC + 4).next_multiple_of(sector)];
+    for start in (0..end).step_by(CHUNK) {
+        let len = chunk.len().min(usize::try_from(device.info().size_bytes - start).unwrap_or(CHUNK));
+        // What cannot be read is passed over: copies stand in every group.
+        if device.read_at(start, &mut chunk[..len]).is_err() {
+            continue;
+        }
+        for at in (0..len.saturating_sub(FS_MAGIC + 4).min(CHUNK)).step_by(512) {
+            if is_magic(&chunk[at + FS_MAGIC..])
+                && let Some(found) = usable(start + at as u64)?
+            {
+                return Ok(Some(found));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn is_magic(bytes: &[u8]) -> bool {
+    [Endian::Little, Endian::Big]
+        .into_iter()
+        .any(|endian| matches!(i32::get(bytes, endian), FS_UFS1_MAGIC | FS_UFS2_MAGIC | FS_UFS2EA_MAGIC))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::newfs::{self, Format, Parameters, Plan};
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+    use spindle_clock::ManualClock;
+    use spindle_device::MemoryDevice;
+
+    fn image(format: Format) -> (MemoryDevice, Plan) {
+        let mut wishes = Parameters::new(64 << 20);
+        wishes.format = format;
+        let plan = Plan::new(&wishes).unwrap();
+        let device = MemoryDevice::new(plan.size_bytes());
+        let clock = ManualClock::at(1_700_000_000);
+        newfs::write(&plan, &device, &clock, &mut StdRng::seed_from_u64(1), &mut |_, _| ()).unwrap();
+        (device, plan)
+    }
+
+    /// Promise: with the primary superblock destroyed, and copies in front of it, the next copy is
+    /// found, and by the numbers in which BSD and we count; nothing may be written with it.
+    #[test]
+    fn copies_are_found() {
+        for format in [Format::Ufs1, Format::Ufs2] {
+            let (device, plan) = image(format);
+            let layout = &plan.layout;
+            assert_eq!(Superblock::salvage(&device).unwrap().salvaged, None);
+            device.write_at(layout.fs_sblockloc, &[0; 8192]).unwrap();
+            assert!(Superblock::open(&device).is_err());
+            let mut left: Vec<u64> =
+                (0..layout.fs_ncg).map(|cgx| layout.byte(layout.cgsblock(cgx))).collect();
+            while !left.is_empty() {
+                let found = Superblock::salvage(&device).unwrap();
+                let at = found.salvaged.and_then(|salvaged| salvaged.copy_at).unwrap();
+                let missing_bytes = 0;
+                assert_eq!(found.salvaged, Some(Salvaged { copy_at: Some(at), missing_bytes }));
+                assert!(left.contains(&at));
+                left.retain(|&other| other != at);
+                assert_eq!(&found.layout, layout);
+                assert!(found.objections(&device).unwrap().iter().any(|o| !o.overridable));
+                assert_eq!(Superblock::find_replica(&device).unwrap().0, at);
+                for place in [at, at / 512] {
+                    let named = Superblock::read_copy(&device, place).unwrap();
+                    assert_eq!(named.salvaged, found.salvaged, "{place}");
+                }
+                device.write_at(at, &[0; 8192]).unwrap();
+            }
+            assert!(Superblock::salvage(&device).is_err());
+        }
+    }
+
+    /// Promise: a file system that begins elsewhere on the device is not taken for one here, and a
+    /// device that ends early is read as far as it goes.
+    #[test]
+    fn only_what_begins_here() {
+        let (device, plan) = image(Format::Ufs2);
+        let size = plan.size_bytes();
+        let bytes = device.to_bytes();
+        let shifted = MemoryDevice::new(size + (1 << 20));
+        shifted.write_at(1 << 20, &bytes).unwrap();
+        assert!(Superblock::salvage(&shifted).is_err());
+        let short = MemoryDevice::from_bytes(&bytes[..bytes.len() / 2]);
+        assert!(Superblock::open(&short).is_err());
+        let found = Superblock::salvage(&short).unwrap();
+        assert_eq!(found.salvaged, Some(Salvaged { copy_at: None, missing_bytes: size.div_ceil(2) }));
+    }
+}
