@@ -4,6 +4,7 @@
 use crate::error::{Context, Failure, Result};
 use crate::interrupt;
 use crate::{logger, text};
+use spindle::detect::Kind;
 use spindle::image::log_file;
 use spindle::{Image, LogNote, OpenOptions, partition};
 use spindle_report::number;
@@ -58,6 +59,11 @@ fn log_note(note: &LogNote) -> String {
 /// Options of all commands that read files in an image.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct ReadArgs {
+    /// The system of the file system, if detection is in doubt or fails: freebsd, netbsd, openbsd,
+    /// sun …, v7, 32v, bsd, sysv-1024-be … (the formats of newfs)
+    #[arg(long, value_name = "NAME", value_parser = str::parse::<Kind>)]
+    dialect: Option<Kind>,
+
     /// Read UFS with the copy of its superblock at this place: a sector of 512 bytes, as BSD
     /// counts, or a byte
     ///
@@ -67,14 +73,9 @@ pub struct ReadArgs {
 }
 
 impl ReadArgs {
-    /// Returns the place of the copy of the superblock.
-    pub const fn superblock(self) -> Option<u64> {
-        self.superblock
-    }
-
     /// Returns the settings for opening the image.
     pub fn open_options(self) -> OpenOptions {
-        OpenOptions { superblock: self.superblock, ..OpenOptions::read_only() }
+        OpenOptions { kind: self.dialect, superblock: self.superblock, ..OpenOptions::read_only() }
     }
 }
 

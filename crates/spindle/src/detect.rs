@@ -104,9 +104,10 @@ pub fn detect_as(device: &dyn Device, kind: Option<Kind>) -> spindle_vfs::Result
     }
 }
 
-/// Finds the file system on a device as [`detect_as`] does; failing that, a fast file system that
-/// can at least be read: one that the device holds only in part, or whose superblock is lost and
-/// has copies. `superblock` names the copy to use: a sector of 512 bytes, or a byte.
+/// Finds the file system on a device as [`detect_as`] does; failing that, one that can at least be
+/// read: a fast file system that the device holds only in part, or whose superblock is lost and has
+/// copies, or an old one whose super-block is lost. `superblock` names the copy to use: a sector of
+/// 512 bytes, or a byte.
 ///
 /// This may search a gigabyte of the device.
 ///
@@ -117,19 +118,26 @@ pub fn detect_damaged(
     kind: Option<Kind>,
     superblock: Option<u64>,
 ) -> spindle_vfs::Result<Found> {
-    let mut found = match (superblock, detect_as(device, kind)) {
-        (Some(place), _) => spindle_ffs::Superblock::read_copy(device, place)?,
-        (None, Err(Error::Unsupported { .. } | Error::Corrupt { .. }))
-            if !matches!(kind, Some(Kind::Old(_))) =>
-        {
-            spindle_ffs::Superblock::salvage(device)?
+    let old =
+        |format| spindle_v7::Superblock::salvage(device, format).map(|found| Found::Old(Box::new(found)));
+    let ffs = |mut found: spindle_ffs::Superblock| {
+        if let Some(Kind::Ffs(dialect)) = kind {
+            found.dialect = dialect;
         }
-        (None, found) => return found,
+        Found::Ffs(Box::new(found))
     };
-    if let Some(Kind::Ffs(dialect)) = kind {
-        found.dialect = dialect;
+    match (superblock, detect_as(device, kind)) {
+        (Some(place), _) => spindle_ffs::Superblock::read_copy(device, place).map(ffs),
+        (None, Err(Error::Unsupported { .. } | Error::Corrupt { .. })) => match kind {
+            Some(Kind::Old(format)) => old(Some(format)),
+            Some(Kind::Ffs(_)) => spindle_ffs::Superblock::salvage(device).map(ffs),
+            None => match spindle_ffs::Superblock::salvage(device).map(ffs) {
+                Err(none @ Error::Unsupported { .. }) => old(None).map_err(|_| none),
+                found => found,
+            },
+        },
+        (None, found) => found,
     }
-    Ok(Found::Ffs(Box::new(found)))
 }
 
 /// Returns a description of the file system or partition table on a device, if there is one: what

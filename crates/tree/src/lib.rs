@@ -15,13 +15,15 @@
 pub mod check;
 mod condition;
 mod inode;
+mod lost_root;
 mod names;
 mod operations;
 mod rename;
 pub mod xattr;
 
-pub use condition::Condition;
+pub use condition::{Condition, Unreadable};
 pub use inode::{Inode, InodeTable, Nodes, State};
+pub use lost_root::LostRoot;
 pub use operations::Operations;
 
 use spindle_cache::{Restore, Stream};

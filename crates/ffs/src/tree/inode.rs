@@ -2,7 +2,7 @@
 
 use super::dirindex::DirIndex;
 use super::file::Content;
-use super::lost_root::LostRoot;
+use super::lost_root;
 use super::mount::Ffs;
 use crate::format::dinode::Dinode;
 use crate::format::layout::{ROOT_INO, Version};
@@ -155,7 +155,7 @@ impl Tree for Ffs {
 
     fn read_inode(&self, ino: u32) -> Result<Dinode> {
         if ino == ROOT_INO && self.lost_root.is_some() {
-            return Ok(LostRoot::inode());
+            return Ok(lost_root::inode());
         }
         self.volume.read_inode(ino)
     }

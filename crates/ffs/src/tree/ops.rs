@@ -10,12 +10,12 @@ use crate::format::layout::{InodeFormat, Version};
 use crate::format::ondisk::MAXNAMLEN;
 use crate::format::units::{Lbn, index};
 use crate::tree::attr::check_regular;
-use crate::tree::dir::{Unreadable, name_of};
+use crate::tree::dir::name_of;
 use crate::tree::inode::{Inode, LINK_MAX, State};
 use crate::tree::mount::Ffs;
 use crate::volume::bmap::Run;
 use spindle_clock::RwLockWriteGuard;
-use spindle_tree::{Operations, Tree};
+use spindle_tree::{Operations, Tree, Unreadable};
 use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Result, Seek, SetAttr, XattrMode,
@@ -113,7 +113,7 @@ impl FileSystem for Ffs {
                 }
                 let lbn: Lbn = self.layout().lblkno(at);
                 let block = self.volume.note(self.dir_block(dir.ino, &state.di, lbn));
-                let Some((buffer, range)) = self.past_damage(block, Unreadable::PassedOver)? else {
+                let Some((buffer, range)) = self.volume.past_damage(block, Unreadable::PassedOver)? else {
                     at = (lbn.0 + 1) << self.layout().fs_bshift;
                     continue;
                 };

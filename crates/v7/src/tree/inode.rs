@@ -1,5 +1,6 @@
 //! The old file system's inodes, for the operations that all file systems share ([`spindle_tree`]).
 
+use super::lost_root;
 use super::mount::V7;
 use crate::format::dinode::{Dinode, id, storable};
 use crate::format::layout::ROOT_INO;
@@ -120,6 +121,9 @@ impl Tree for V7 {
     }
 
     fn read_inode(&self, ino: u16) -> Result<Dinode> {
+        if ino == ROOT_INO && self.lost_root.is_some() {
+            return Ok(lost_root::inode());
+        }
         self.volume.read_dinode(ino)
     }
 
@@ -174,7 +178,10 @@ impl Tree for V7 {
     }
 
     fn dir_find(&self, ino: u16, state: &State, name: &[u8]) -> Result<Option<Found<u16>>> {
-        self.find_entry(ino, &state.di, name)
+        match &self.lost_root {
+            Some(lost) if ino == ROOT_INO => Ok(lost.find(name)),
+            _ => self.find_entry(ino, &state.di, name),
+        }
     }
 
     fn dir_reserve(

@@ -90,6 +90,10 @@ impl FileSystem for V7 {
         sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         let dir = self.directory(dir)?;
+        if let Some(lost) = self.lost_root.as_ref().filter(|_| dir.ino == ROOT_INO) {
+            lost.list(from, sink);
+            return Ok(());
+        }
         let mut at = from;
         loop {
             // Copy some and release the lock: the sink may call back.
@@ -202,6 +206,10 @@ impl FileSystem for V7 {
         let state = inode.state.read();
         check_regular(&state.di)?;
         self.volume.note(self.seek_file(inode.ino, &state.di, offset, what))
+    }
+
+    fn passed_over(&self) -> Vec<String> {
+        self.volume.passed_over()
     }
 
     fn fsync(&self, _ino: Ino, _data_only: bool) -> Result<()> {

@@ -50,7 +50,8 @@ impl Volume {
     /// Returns the block that a pointer on the disk leads to; `None` for a hole.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if it leads out of the data area or to a free block.
+    /// [`Error::Corrupt`] if it leads out of the data area or, where something can be changed, to a
+    /// free block; to read, the free list need not be right.
     pub(crate) fn pointer(&self, raw: u32, ino: u16) -> Result<Option<Block>> {
         if raw == 0 {
             return Ok(None);
@@ -58,7 +59,7 @@ impl Volume {
         let damaged =
             |what: &str| Error::corrupt(format!("block pointer {raw} {what}"), format!("inode {ino}"));
         let block = self.layout.data_block(raw).ok_or_else(|| damaged("leads outside the data"))?;
-        if self.space.lock().free.has(block) {
+        if !self.is_read_only() && self.space.lock().free.has(block) {
             Err(damaged("leads to a free block"))
         } else {
             Ok(Some(block))
