@@ -2,6 +2,7 @@
 
 pub mod attributes;
 pub(crate) mod checksum;
+pub mod class;
 pub mod cylinder;
 pub mod extent;
 pub mod header;

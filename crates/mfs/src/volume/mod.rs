@@ -30,7 +30,8 @@ pub(crate) struct Volume {
     /// The log; none if nothing can be changed.
     log: Option<Arc<Ring>>,
     control: Mutex<ControlSpace>,
-    data: Mutex<DataSpace>,
+    /// The free space of each class of data.
+    data: Vec<Mutex<DataSpace>>,
     pending: Pending,
     condition: Condition,
 }
@@ -54,10 +55,11 @@ impl Volume {
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
         let control = ControlSpace::read(&layout, cache.device())?;
-        let data = DataSpace::read(&layout, cache.device())?;
+        let space_of = |class| Ok(Mutex::new(DataSpace::read(class, cache.device())?));
+        let data = layout.classes.iter().map(space_of).collect::<Result<_>>()?;
         Ok(Self {
             control: Mutex::new(control),
-            data: Mutex::new(data),
+            data,
             pending: Pending::default(),
             condition: Condition::new(log.is_none()),
             layout,
