@@ -53,7 +53,7 @@ fn victim(clean: bool) -> Vec<u8> {
     let structure = Structure { block_bytes: 8192, track_blocks: 8, stripe_bytes: 4096 };
     wishes.classes = vec![Class { name: "large".parse().unwrap(), structure }];
     let mut member = Member::with_all(device.clone());
-    member.areas.push(NewArea { class: 1, part: Some(1), ..NewArea::of(Role::Data) });
+    member.areas.push(NewArea { class: 1, part: Some(1), share: 4, ..NewArea::of(Role::Data) });
     make(&[member], &wishes, &*clock(), &mut StdRng::seed_from_u64(5)).unwrap();
     let devices = [device.clone() as Arc<dyn Device>];
     let fs = Mfs::open(&Set::open(&devices).unwrap(), clock(), &OpenOptions::default()).unwrap();

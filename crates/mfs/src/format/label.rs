@@ -40,6 +40,7 @@ const UNLOGGED: u32 = 2;
 const TABLE: usize = 128;
 /// Byte at which the table of classes begins.
 const CLASSES: usize = TABLE + AREAS_MAX * DiskArea::SIZE;
+const _: () = assert!(CLASSES + (CLASSES_MAX - 1) * DiskClass::SIZE <= CHECKSUM);
 const CHECKSUM: usize = LABEL_BYTES - 4;
 
 structure! {
@@ -512,6 +513,66 @@ pub(crate) fn has_classes(areas: &[Area], count: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Returns a label with these areas, in MiB from byte 0: role, class and part.
+    fn label(areas: &[(Role, u8, u32)]) -> Label {
+        let area = |(n, &(role, class, index)): (u64, &(Role, u8, u32))| Area {
+            role,
+            class,
+            index,
+            copy: 0,
+            member_id: [1; 16],
+            offset: n << 20,
+            len: 1 << 20,
+            lost: false,
+            filling: None,
+        };
+        let structure = Structure { block_bytes: 8192, track_blocks: 16, stripe_bytes: 4096 };
+        let parameters = Parameters {
+            block_bytes: 1024,
+            cylinder_bytes: 16 << 10,
+            data_block_bytes: 4096,
+            track_blocks: 8,
+            stripe_bytes: 4096,
+            hash_key: [3; 16],
+        };
+        Label {
+            set_id: [9; 16],
+            member_id: [1; 16],
+            member_bytes: 64 << 20,
+            epoch: 1,
+            settled: 1,
+            opened: 0,
+            unequal: false,
+            unlogged: false,
+            parameters,
+            classes: vec![Class { name: "large".parse().unwrap(), structure }],
+            areas: (1..).zip(areas).map(area).collect(),
+        }
+    }
+
+    /// Promise: a label with classes of data survives the disk; one with a class that has no part,
+    /// or areas of classes that there are not, is damage; a set of version 1 is refused as such.
+    #[test]
+    fn classes_and_areas_agree() {
+        use Role::{Control, Data, Log};
+        let whole = label(&[(Control, 0, 0), (Data, 0, 0), (Data, 1, 1), (Log, 0, 0)]);
+        assert_eq!(Label::decode(&whole.encode(), "label").unwrap(), Some(whole.clone()));
+        for areas in [
+            [(Control, 0, 0), (Data, 0, 0), (Data, 0, 1), (Log, 0, 0)],
+            [(Control, 0, 0), (Data, 1, 0), (Data, 1, 1), (Log, 0, 0)],
+            [(Control, 0, 0), (Data, 0, 0), (Data, 2, 1), (Log, 0, 0)],
+            [(Control, 0, 0), (Data, 0, 0), (Data, 1, 1), (Log, 1, 0)],
+        ] {
+            let decoded = Label::decode(&label(&areas).encode(), "label");
+            assert!(matches!(decoded, Err(Error::Corrupt { .. })), "{areas:?}");
+        }
+        let mut old = whole.encode();
+        old[8] = 1;
+        seal(&mut old, CHECKSUM);
+        let refused = Label::decode(&old, "label").unwrap_err();
+        assert!(refused.to_string().contains("a set of version 1"), "{refused}");
+    }
 
     /// Promise: a label whose areas lie on each other, on a label or outside its member is refused.
     #[test]

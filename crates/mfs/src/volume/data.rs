@@ -89,6 +89,12 @@ impl DataSpace {
         Ok(Self { pages, total, page: 0 })
     }
 
+    /// Returns the space of a class whose map cannot be read: none is free.
+    pub(super) fn unknown(class: &ClassLayout) -> Self {
+        let pages = (0..class.map_pages).map(|_| Summary::new(0)).collect();
+        Self { pages, total: 0, page: 0 }
+    }
+
     fn summary(&mut self, page: u64) -> &mut Summary {
         &mut self.pages[usize::try_from(page).unwrap_or(usize::MAX)]
     }

@@ -60,7 +60,7 @@ fn wishes() -> Wishes {
 
 /// Returns an area of the second class of data, whose parts come after `before` others.
 const fn other(before: u32) -> NewArea {
-    NewArea { class: 1, part: Some(before), ..NewArea::of(Role::Data) }
+    NewArea { class: 1, part: Some(before), share: 4, ..NewArea::of(Role::Data) }
 }
 
 impl Victim {
