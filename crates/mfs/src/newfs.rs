@@ -2,12 +2,11 @@
 //!
 //! Labels are written last: before, the members are no members of a set.
 
+use crate::format::areas::has_classes;
 use crate::format::class::{Class, ClassName, check_classes};
 use crate::format::cylinder::{Cylinder, Kind};
 use crate::format::header::{Contents, Header, NameMap};
-use crate::format::label::{
-    AREAS_MAX, Area, LABEL_BYTES, Label, Parameters, Role, has_classes, last_label_at,
-};
+use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Parameters, Role, last_label_at};
 use crate::format::layout::{ClassLayout, HEADER_BYTES, Layout, ROOT_INO};
 use crate::format::map_page::{self, MAP_PAGE_BYTES};
 use crate::log::{Ring, State};

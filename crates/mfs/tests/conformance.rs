@@ -63,8 +63,9 @@ impl Sets {
             let areas = vec![NewArea { class: 1, part: Some(part), ..NewArea::of(Role::Data) }];
             Member { device: device(20), areas }
         };
-        let members = vec![Member::with_all(device(24)), large(1), large(2)];
-        let sets = Self::with(members, &wishes);
+        let others = [(10, Role::Control), (4, Role::Data), (2, Role::Log)];
+        let others = others.map(|(mib, role)| Member::of(device(mib), role));
+        let sets = Self::with(others.into_iter().chain([large(1), large(2)]).collect(), &wishes);
         let fs = sets.fs();
         fs.setxattr(fs.root(), b"user.spindle.class", b"large", XattrMode::Set, Privilege::Root).unwrap();
         sets

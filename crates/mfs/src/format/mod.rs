@@ -1,5 +1,6 @@
 //! Structures on disk, all little-endian, and where they are.
 
+pub(crate) mod areas;
 pub mod attributes;
 pub(crate) mod checksum;
 pub mod class;

@@ -113,13 +113,13 @@ const PLANTS: &[Plant] = &[
         k.v.edit(DATA_BASE, 4096, None, |bytes| bytes.fill(3));
     }),
     plant("ALLOCATION MAP PAGE 0 OF CLASS default: 8 BLOCKS ARE MARKED WRONGLY", &[], 0, |k| {
-        k.v.page(0, |b| b[64] ^= 0xff)
+        k.v.page(0, |b| b[64] ^= 0xff);
     }),
     plant("ALLOCATION MAP PAGE 0 OF CLASS default: IT COUNTS 1 FREE BLOCKS", &[], 0, |k| {
         k.v.page(0, |bytes| bytes[12..16].copy_from_slice(&1_u32.to_le_bytes()));
     }),
     plant("ALLOCATION MAP PAGE 0 OF CLASS default: ITS TRACKS ARE MARKED WRONGLY", &[], 0, |k| {
-        k.v.page(0, |b| b[16] ^= 1)
+        k.v.page(0, |b| b[16] ^= 1);
     }),
     plant("ALLOCATION MAP PAGE 0 OF CLASS other: 8 BLOCKS ARE MARKED WRONGLY", &[], 0, |k| {
         let at = k.v.layout().classes[1].map_page_at(0);
