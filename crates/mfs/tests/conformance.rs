@@ -8,9 +8,9 @@ use spindle_conformance::random::{random_run, seed};
 use spindle_conformance::suite::{Feature, Harness};
 use spindle_device::{Device, MemoryDevice};
 use spindle_mfs::check::check;
-use spindle_mfs::newfs::{Member, Wishes, make};
-use spindle_mfs::{Mfs, OpenOptions, Role, Set};
-use spindle_vfs::FileSystem;
+use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
+use spindle_mfs::{Class, Mfs, OpenOptions, Role, Set, Structure};
+use spindle_vfs::{FileSystem, Privilege, XattrMode};
 use std::sync::Arc;
 
 /// A set in memory.
@@ -50,6 +50,25 @@ impl Sets {
         wishes.parameters.stripe_bytes = 512;
         let members = [(10, Role::Control), (20, Role::Data), (20, Role::Data), (2, Role::Log)];
         Self::with(members.map(|(mib, role)| Member::of(device(mib), role)).into(), &wishes)
+    }
+
+    /// Makes a set whose files are of a second class, with blocks of 16 KiB; those of the first one
+    /// have 1 KiB.
+    fn second_class() -> Box<dyn Harness> {
+        let mut wishes = Wishes::new();
+        wishes.parameters.data_block_bytes = 1024;
+        let structure = Structure { block_bytes: 16 << 10, track_blocks: 16, stripe_bytes: 8192 };
+        wishes.classes = vec![Class { name: "large".parse().unwrap(), structure }];
+        let large = |part| {
+            let areas = vec![NewArea { class: 1, part: Some(part), ..NewArea::of(Role::Data) }];
+            Member { device: device(20), areas }
+        };
+        let others = [(10, Role::Control), (4, Role::Data), (2, Role::Log)];
+        let others = others.map(|(mib, role)| Member::of(device(mib), role));
+        let sets = Self::with(others.into_iter().chain([large(1), large(2)]).collect(), &wishes);
+        let fs = sets.fs();
+        fs.setxattr(fs.root(), b"user.spindle.class", b"large", XattrMode::Set, Privilege::Root).unwrap();
+        sets
     }
 
     fn with(members: Vec<Member>, wishes: &Wishes) -> Box<dyn Harness> {
@@ -99,6 +118,7 @@ impl Harness for Sets {
 spindle_conformance::conformance_tests!(on_one_member, Sets::one);
 spindle_conformance::conformance_tests!(on_many_members, Sets::many);
 spindle_conformance::conformance_tests!(with_small_structures, Sets::small);
+spindle_conformance::conformance_tests!(in_a_second_class, Sets::second_class);
 
 macro_rules! random_tests {
     ($($name:ident: $fs:expr;)*) => {$(
@@ -115,4 +135,5 @@ random_tests! {
     random_on_one_member: Sets::one();
     random_on_many_members: Sets::many();
     random_with_small_structures: Sets::small();
+    random_in_a_second_class: Sets::second_class();
 }

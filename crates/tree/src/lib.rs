@@ -166,8 +166,8 @@ pub trait Tree: Send + Sync {
     /// Returns what is derived from an inode that has just come into memory.
     fn derive(&self) -> Self::Derived;
 
-    /// Returns memory for the data of a file.
-    fn new_stream(&self) -> Arc<Stream>;
+    /// Returns memory for the data of a file with this inode.
+    fn new_stream(&self, di: &Self::Dinode) -> Arc<Stream>;
 
     /// Writes an inode into its block.
     ///

@@ -16,7 +16,8 @@ pub trait Operations: Tree {
             return Ok(inode);
         }
         let di = self.read_inode(ino)?;
-        Ok(table.enter(ino, di, self.derive(), self.new_stream()))
+        let stream = self.new_stream(&di);
+        Ok(table.enter(ino, di, self.derive(), stream))
     }
 
     /// Returns the inode with a number that a front-end gave.

@@ -29,6 +29,12 @@ pub trait FileSystem: Send + Sync {
     /// Returns the space and inodes.
     fn statfs(&self) -> Result<FsStat>;
 
+    /// Returns the free space and inodes as far as a file, or a new one in a directory, can get
+    /// them: of a file system whose files do not all share one space.
+    fn statfs_at(&self, _ino: Ino) -> Result<FsStat> {
+        self.statfs()
+    }
+
     /// Returns the attributes of an inode.
     fn getattr(&self, ino: Ino) -> Result<Attr>;
 
@@ -110,8 +116,8 @@ pub trait FileSystem: Send + Sync {
 
     /// Returns where it makes sense to go on in a file of which the data at `offset`, or the place
     /// of the next data behind, cannot be read: everything before depends on the same damage.
-    fn readable_after(&self, _ino: Ino, offset: u64) -> Result<u64> {
-        let unit = u64::from(self.statfs()?.frsize.max(512));
+    fn readable_after(&self, ino: Ino, offset: u64) -> Result<u64> {
+        let unit = u64::from(self.statfs_at(ino)?.frsize.max(512));
         Ok((offset / unit + 1).saturating_mul(unit))
     }
 

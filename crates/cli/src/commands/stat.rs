@@ -8,6 +8,7 @@ use crate::target::Target;
 use crate::text;
 use serde::Serialize;
 use spindle::path::resolve;
+use spindle::set::CLASS_ATTRIBUTE;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -38,6 +39,9 @@ struct Report {
     #[serde(flatten)]
     file: Description,
     xattrs: Vec<Attribute>,
+    /// The class of data, in a multi-structured file system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -62,7 +66,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                     xattrs.push(Attribute { name: text::encoded(&name), bytes });
                 }
             }
-            Ok(Report { file: Description::of(&**fs, &target.path, node.attr())?, xattrs })
+            // Elsewhere it is an attribute as others, which are listed.
+            let listed = xattrs.iter().any(|attribute| attribute.name.as_bytes() == CLASS_ATTRIBUTE);
+            let class = fs.getxattr(node.ino(), CLASS_ATTRIBUTE).ok().filter(|_| !listed);
+            let class = class.map(|name| text::encoded(&name));
+            Ok(Report { file: Description::of(&**fs, &target.path, node.attr())?, xattrs, class })
         })?);
     }
     if args.json {
@@ -77,7 +85,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn show(out: &mut Output, report: &Report) -> Result<()> {
-    let Report { file, xattrs } = report;
+    let Report { file, xattrs, class } = report;
     let arrow = file.target.as_ref().map(|target| format!(" -> {target}")).unwrap_or_default();
     out.line(format!("{}{arrow}", file.path))?;
     let device = file.rdev.map(|(major, minor)| format!(" {major}, {minor}")).unwrap_or_default();
@@ -89,6 +97,9 @@ fn show(out: &mut Output, report: &Report) -> Result<()> {
     out.line(format!("changed: {}", file.mtime))?;
     out.line(format!(" status: {}", file.ctime))?;
     out.line(format!("   born: {}", file.birthtime.as_deref().unwrap_or("not recorded")))?;
+    if let Some(class) = class {
+        out.line(format!("  class: {class}"))?;
+    }
     for Attribute { name, bytes } in xattrs {
         out.line(format!("  xattr: {name} ({bytes} bytes)"))?;
     }

@@ -165,7 +165,7 @@ impl Tree for Ffs {
         Derived { mapped_in: self.volume.cache.epoch(), index: OnceLock::new() }
     }
 
-    fn new_stream(&self) -> Arc<Stream> {
+    fn new_stream(&self, _di: &Self::Dinode) -> Arc<Stream> {
         self.volume.new_stream()
     }
 

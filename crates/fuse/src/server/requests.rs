@@ -41,7 +41,7 @@ impl Handler for Server {
             Operation::Write { handle, offset, flags, data } => {
                 self.write(req, (node, handle), offset, data, flags, reply);
             }
-            Operation::StatFs => self.statfs(reply),
+            Operation::StatFs => self.statfs(node, reply),
             Operation::Release { handle } => self.release(req, node, handle, reply),
             Operation::Fsync { handle, data_only } => self.fsync(req, node, handle, data_only, reply),
             Operation::SetXattr { name, value, flags } => self.setxattr(req, node, name, value, flags, reply),
@@ -357,8 +357,8 @@ impl Server {
         }
     }
 
-    fn statfs(&self, reply: Reply) {
-        match self.fs.statfs() {
+    fn statfs(&self, node: NodeId, reply: Reply) {
+        match self.fs.statfs_at(self.ino(node)) {
             Ok(stat) => reply.statfs(&stat),
             Err(error) => reply.error(errno_of(&error)),
         }

@@ -1,4 +1,4 @@
-//! The data blocks that files hold, as runs: to enter an extent takes time for the runs that it
+//! The data blocks of a class that files hold, as runs: to enter an extent takes time for the runs that it
 //! meets, not for its blocks, so hostile extents cost no more than honest ones.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::ops::Range;
 pub(super) struct Claims {
     /// End of each run by its beginning.
     runs: BTreeMap<u64, u64>,
-    /// All data blocks there are.
+    /// All blocks of the class.
     blocks: u64,
     /// No block before it is free.
     cursor: u64,

@@ -54,9 +54,9 @@ pub struct Usage {
     pub attribute_headers: u64,
     /// Overflow headers of all files.
     pub overflow_headers: u64,
-    /// Data blocks that files hold.
+    /// Data blocks that files hold, of all classes.
     pub used_blocks: u64,
-    /// Data blocks that are free.
+    /// Data blocks that are free, of all classes.
     pub free_blocks: u64,
 }
 
@@ -222,7 +222,8 @@ struct Checker {
     strays: BTreeMap<u64, bool>,
     /// Files whose attributes are damaged.
     bad_attributes: BTreeSet<u64>,
-    claims: Claims,
+    /// The data blocks that files hold, by classes.
+    claims: Vec<Claims>,
     /// The parts of files whose data blocks other files have.
     overlaps: BTreeMap<u64, Vec<Extent>>,
     /// Blocks of names that a directory has.
@@ -276,7 +277,7 @@ impl Checker {
             progress(Phase::Groups);
             checker.compare_cylinders();
             checker.compare_pages()?;
-            checker.usage.used_blocks = checker.claims.held();
+            checker.usage.used_blocks = checker.claims.iter().map(Claims::held).sum();
             checker.usage.free_blocks = checker.layout.data_blocks() - checker.usage.used_blocks;
             return Ok(checker);
         }
@@ -297,7 +298,7 @@ impl Checker {
             parts: HashSet::new(),
             bad_attributes: BTreeSet::new(),
             strays: BTreeMap::new(),
-            claims: Claims::new(set.layout.data_blocks()),
+            claims: set.layout.classes.iter().map(|class| Claims::new(class.blocks())).collect(),
             overlaps: BTreeMap::new(),
             nodes: HashSet::new(),
             tied_blocks: HashSet::new(),

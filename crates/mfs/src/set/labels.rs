@@ -295,6 +295,7 @@ mod tests {
         };
         let area = |n: u32| Area {
             role: [Role::Control, Role::Data, Role::Log][n.min(2) as usize],
+            class: 0,
             index: n.saturating_sub(2),
             copy: 0,
             member_id: [1; 16],
@@ -313,6 +314,7 @@ mod tests {
             unequal: false,
             unlogged: false,
             parameters,
+            classes: Vec::new(),
             areas: (0..10).map(area).collect(),
         }
     }

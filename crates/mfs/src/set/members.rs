@@ -9,6 +9,7 @@
 use super::labels::{Labels, PartLoss, read_label};
 use super::shared::Shared;
 use super::space::Space;
+use crate::format::class::Class;
 use crate::format::label::{Area, Label, Role};
 use crate::format::layout::Layout;
 use crate::log::{Ring, State};
@@ -242,10 +243,10 @@ impl Set {
         let control = devices_of(Role::Control)?.remove(0);
         let data = devices_of(Role::Data)?;
         let log = devices_of(Role::Log)?;
-        let data = Stripe::new(data, label.parameters.stripe_bytes.into(), "data".into())?;
+        let data = stripes(&label, &data)?;
         let log = Stripe::new(log, LOG_UNIT, "log".into())?;
         let name = members.values().map(|device| device.info().name.clone()).collect::<Vec<_>>().join(", ");
-        let space = Arc::new(Space::new(control, Arc::new(data), name));
+        let space = Arc::new(Space::new(control, data, name));
         let log = Arc::new(log);
         let (is_mounted, change) = (AtomicBool::new(false), Mutex::new(()));
         let set = Self { label, layout, space, log, unavailable, parts, labels, is_mounted, change };
@@ -316,6 +317,18 @@ impl Set {
         }
         Ok(())
     }
+}
+
+/// Returns the storage of each class of data, whose parts are `devices`.
+fn stripes(label: &Label, devices: &[Arc<dyn Device>]) -> Result<Vec<Arc<dyn Device>>> {
+    let parts = label.parts(Role::Data);
+    let stripe = |(n, class): (usize, Class)| -> Result<Arc<dyn Device>> {
+        let of_class = parts.iter().zip(devices).filter(|(copies, _)| usize::from(copies[0].class) == n);
+        let devices = of_class.map(|(_, device)| device.clone()).collect();
+        let name = format!("data ({})", class.name);
+        Ok(Arc::new(Stripe::new(devices, class.structure.stripe_bytes.into(), name)?))
+    };
+    label.all_classes().into_iter().enumerate().map(stripe).collect()
 }
 
 /// Stands for an area that is not there: everything fails.

@@ -33,9 +33,21 @@ struct Run {
 }
 
 impl Mfs {
-    /// Returns the bytes of a data block.
-    pub(crate) fn bsize(&self) -> u64 {
-        self.layout().data_block_bytes()
+    /// Returns the bytes of a data block of a file.
+    pub(crate) fn bsize(&self, di: &Header) -> u64 {
+        self.layout().class(di.class.into()).block_bytes()
+    }
+
+    /// Returns the pages of a file's stream in each of its blocks: those of all streams are as
+    /// large as the smallest block, so that the class of a file in use can be changed.
+    fn pages_in_block(&self, di: &Header) -> u64 {
+        self.bsize(di) / u64::from(self.layout().smallest_block())
+    }
+
+    /// Returns the pages of a file's stream that hold some of its blocks.
+    pub(super) fn pages(&self, di: &Header, blocks: &Range<u64>) -> Range<u64> {
+        let each = self.pages_in_block(di);
+        blocks.start.saturating_mul(each)..blocks.end.saturating_mul(each)
     }
 
     /// Reads from a file and returns the number of bytes read, fewer at its end.
@@ -52,10 +64,13 @@ impl Mfs {
             buf[..want].copy_from_slice(&data[from..from + want]);
             return Ok(want);
         }
-        self.volume.cache.read(stream, di.size, offset, &mut buf[..want], |block, most| {
+        let (each, page_bytes) = (self.pages_in_block(di), u64::from(self.layout().smallest_block()));
+        self.volume.cache.read(stream, di.size, offset, &mut buf[..want], |page, most| {
+            let (block, within) = (page / each, page % each);
             let (at, blocks) = di.find(block);
-            let at = at.map(|at| self.layout().data_byte(at));
-            Ok::<_, Error>(spindle_cache::Extent { at, blocks: blocks.min(most.max(1)) })
+            let at = at.map(|at| self.layout().data_byte(at) + within * page_bytes);
+            let pages = blocks.saturating_mul(each) - within;
+            Ok::<_, Error>(spindle_cache::Extent { at, blocks: pages.min(most.max(1)) })
         })?;
         Ok(want)
     }
@@ -70,8 +85,8 @@ impl Mfs {
         offset: u64,
         data: &[u8],
     ) -> Result<usize> {
-        let end = offset.checked_add(data.len() as u64).filter(|end| *end <= self.layout().file_size_max());
-        let end = end.ok_or(Error::TooBig)?;
+        let most = self.layout().class(di.class.into()).file_size_max();
+        let end = offset.checked_add(data.len() as u64).filter(|end| *end <= most).ok_or(Error::TooBig)?;
         if let Contents::Immediate(bytes) = &mut di.contents
             && end <= MAP_BYTES as u64
         {
@@ -101,9 +116,9 @@ impl Mfs {
                 Ok(None) => return Err(Error::NoSpace),
                 Err(error) => return Err(error),
             };
-            let stop = end.min((run.lbn + run.blocks) * self.bsize());
+            let stop = end.min((run.lbn + run.blocks) * self.bsize(di));
             let part = &data[done..index(stop - offset)];
-            self.write_run(tx, file.1, &run, at, part)?;
+            self.write_run(tx, (file.1, self.bsize(di)), &run, at, part)?;
             di.size = di.size.max(stop);
             done += part.len();
         }
@@ -113,8 +128,8 @@ impl Mfs {
     /// Returns the run of blocks that has the beginning of a range, after allocating it in a hole.
     /// Returns none if the transaction has no room to allocate.
     fn run_at(&self, tx: &Tx<'_>, file: File<'_>, di: &mut Header, range: Range<u64>) -> Result<Option<Run>> {
-        let lbn = range.start / self.bsize();
-        let wanted = range.end.div_ceil(self.bsize()) - lbn;
+        let lbn = range.start / self.bsize(di);
+        let wanted = range.end.div_ceil(self.bsize(di)) - lbn;
         let (at, blocks) = di.find(lbn);
         if let Some(at) = at {
             return Ok(Some(Run { lbn, at, blocks: blocks.min(wanted), fresh: false }));
@@ -122,26 +137,26 @@ impl Mfs {
         if tx.room() < EXTENT_ROOM {
             return Ok(None);
         }
-        let goal = di.extents_mut().goal(lbn);
-        let (start, len) = self.volume.alloc_data(tx, goal, wanted.min(blocks))?;
+        let goal = di.extents_mut().goal(lbn).map(DataBlock);
+        let (start, len) = self.volume.alloc_data(tx, di.class, goal, wanted.min(blocks))?;
         di.extents_mut().insert(Extent { lbn, start, len });
-        tx.forget_data_on_rollback(file.1, lbn..lbn + len);
+        tx.forget_data_on_rollback(file.1, self.pages(di, &(lbn..lbn + len)));
         self.volume.store_overflow(tx, file.0, di)?;
         Ok(Some(Run { lbn, at: DataBlock(start), blocks: len, fresh: true }))
     }
 
-    /// Writes to a run of blocks from byte `offset` of the file on; the rest of fresh blocks is
-    /// zeroed.
+    /// Writes to a run of blocks of `bsize` bytes from byte `offset` of the file on; the rest of
+    /// fresh blocks is zeroed.
     fn write_run(
         &self,
         tx: &Tx<'_>,
-        stream: &Arc<Stream>,
+        (stream, bsize): (&Arc<Stream>, u64),
         run: &Run,
         offset: u64,
         part: &[u8],
     ) -> Result<()> {
-        let start = run.lbn * self.bsize();
-        let end = start + run.blocks * self.bsize();
+        let start = run.lbn * bsize;
+        let end = start + run.blocks * bsize;
         let byte = self.layout().data_byte(run.at);
         let write = |from: u64, bytes: &[u8]| {
             let space = Space { offset: from, at: byte + (from - start), end };
@@ -160,7 +175,7 @@ impl Mfs {
             if from < to { write(from, &part[index(from - offset)..index(to - offset)]) } else { Ok(()) }
         };
         let stop = offset + part.len() as u64;
-        let (head, tail) = (offset.next_multiple_of(self.bsize()), stop / self.bsize() * self.bsize());
+        let (head, tail) = (offset.next_multiple_of(bsize), stop / bsize * bsize);
         if head > tail {
             zeros(start, end)?;
             return Ok(data(offset, stop)?);
@@ -180,8 +195,8 @@ impl Mfs {
         while done < bytes.len() {
             let range = done as u64..bytes.len() as u64;
             let run = self.run_at(tx, file, di, range.clone())?.ok_or(Error::NoSpace)?;
-            let stop = range.end.min((run.lbn + run.blocks) * self.bsize());
-            self.write_run(tx, file.1, &run, range.start, &bytes[done..index(stop)])?;
+            let stop = range.end.min((run.lbn + run.blocks) * self.bsize(di));
+            self.write_run(tx, (file.1, self.bsize(di)), &run, range.start, &bytes[done..index(stop)])?;
             done = index(stop);
         }
         Ok(())
@@ -197,7 +212,7 @@ impl Mfs {
         di: &Header,
         range: Range<u64>,
     ) -> Result<()> {
-        let bsize = self.bsize();
+        let (bsize, page_bytes) = (self.bsize(di), u64::from(self.layout().smallest_block()));
         let mut whole = Vec::new();
         let mut at = range.start;
         while at < range.end {
@@ -218,18 +233,21 @@ impl Mfs {
                     };
                     let mut former = vec![0; index(bsize)];
                     // Also the bytes beyond the size, which `read_file` would not return.
-                    self.volume.cache.read(file.1, space.end, space.offset, &mut former, |_, _| {
-                        Ok::<_, Error>(spindle_cache::Extent { at: Some(space.at), blocks: 1 })
+                    self.volume.cache.read(file.1, space.end, space.offset, &mut former, |page, _| {
+                        let skipped = page * page_bytes - space.offset;
+                        let blocks = (bsize - skipped) / page_bytes;
+                        Ok::<_, Error>(spindle_cache::Extent { at: Some(space.at + skipped), blocks })
                     })?;
                     tx.restore_data_on_rollback(file.1, space, former);
                     let run = Run { lbn, at: address, blocks: 1, fresh: false };
-                    self.write_run(tx, file.1, &run, at, &vec![0; index(next - at)])?;
+                    self.write_run(tx, (file.1, bsize), &run, at, &vec![0; index(next - at)])?;
                     at = next;
                 }
             }
         }
         let zeros = vec![0; index(bsize)];
-        whole.into_iter().try_for_each(|run| self.write_run(tx, file.1, &run, run.lbn * bsize, &zeros))
+        let zeroed = |run: Run| self.write_run(tx, (file.1, bsize), &run, run.lbn * bsize, &zeros);
+        whole.into_iter().try_for_each(zeroed)
     }
 
     /// Zeroes the last block beyond the size: after truncating, and before growing, because a crash
@@ -237,7 +255,7 @@ impl Mfs {
     pub(super) fn clear_tail(&self, tx: &Tx<'_>, file: File<'_>, di: &Header) -> Result<()> {
         // The caller will store the header: that must not fail after the bytes are zeroed.
         self.volume.hold_header(tx, file.0)?;
-        self.zero_stored(tx, file, di, di.size..di.size.next_multiple_of(self.bsize()))
+        self.zero_stored(tx, file, di, di.size..di.size.next_multiple_of(self.bsize(di)))
     }
 
     /// Makes a file longer without storing anything.
@@ -293,12 +311,11 @@ impl Mfs {
         keep_size: bool,
         zero: bool,
     ) -> Result<()> {
-        if range.end > self.layout().file_size_max() {
+        let class = self.layout().class(di.class.into());
+        if range.end > class.file_size_max() {
             return Err(Error::TooBig);
         }
-        if (range.end - range.start) / self.bsize()
-            > self.volume.free_data_blocks() + self.layout().data_blocks()
-        {
+        if (range.end - range.start) / class.block_bytes() > self.layout().data_blocks() {
             return Err(Error::NoSpace);
         }
         let small = range.end <= MAP_BYTES as u64;
@@ -316,7 +333,7 @@ impl Mfs {
             return Ok(());
         }
         self.spill(tx, file, di)?;
-        let bsize = self.bsize();
+        let bsize = self.bsize(di);
         let mut had = Vec::new();
         let mut at = range.start;
         while at < range.end {
@@ -328,7 +345,7 @@ impl Mfs {
                 next
             } else {
                 let run = self.run_at(tx, file, di, lbn * bsize..range.end)?.ok_or(Error::NoSpace)?;
-                self.write_run(tx, file.1, &run, lbn * bsize, &[])?;
+                self.write_run(tx, (file.1, bsize), &run, lbn * bsize, &[])?;
                 range.end.min((lbn + run.blocks) * bsize)
             };
             at = next;
@@ -353,12 +370,12 @@ impl Mfs {
         }
         let mut at = offset;
         while at < di.size {
-            let lbn = at / self.bsize();
+            let lbn = at / self.bsize(di);
             let (address, blocks) = di.find(lbn);
             if address.is_some() == (what == Seek::Data) {
                 return Ok(at);
             }
-            at = lbn.saturating_add(blocks).saturating_mul(self.bsize());
+            at = lbn.saturating_add(blocks).saturating_mul(self.bsize(di));
         }
         if what == Seek::Data { Err(Error::NoSuchOffset) } else { Ok(di.size) }
     }

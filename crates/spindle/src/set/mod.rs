@@ -14,5 +14,8 @@ pub use newfs::{NewMember, Settings, newfs, parse_members};
 pub(crate) use open::OpenSet;
 pub use service::Service;
 pub use spindle_mfs::newfs::{NewArea, Wishes};
-pub use spindle_mfs::{Area, Label, Layout, Parameters, Progress, Role, Share, StorageUse};
-pub use status::{AreaState, AreaStatus, MemberStatus, Status, status};
+pub use spindle_mfs::{
+    Area, CLASS_ATTRIBUTE, Class, ClassLayout, ClassName, Label, Layout, Parameters, Progress, Role, Share,
+    StorageUse, Structure,
+};
+pub use status::{AreaState, AreaStatus, ClassStatus, MemberStatus, Status, status};

@@ -129,7 +129,7 @@ impl Tree for V7 {
 
     fn derive(&self) {}
 
-    fn new_stream(&self) -> Arc<Stream> {
+    fn new_stream(&self, _di: &Self::Dinode) -> Arc<Stream> {
         self.volume.cache.stream(self.layout().format.bsize, 1)
     }
 
@@ -154,7 +154,8 @@ impl Tree for V7 {
             self.dir_init(tx, ino, &mut di, parent.0)?;
         }
         self.volume.store(tx, ino, &di)?;
-        Ok(NewInode { ino, di, stream: self.new_stream() })
+        let stream = self.new_stream(&di);
+        Ok(NewInode { ino, di, stream })
     }
 
     fn free_orphan(&self, inode: &Arc<Inode>) -> Result<()> {

@@ -176,12 +176,14 @@ impl Round<'_> {
         Ok(changed)
     }
 
-    /// Writes the allocation map.
+    /// Writes the allocation maps.
     fn allocation_map(&mut self) -> Result<bool> {
         let mut changed = false;
-        for page in 0..self.checker.layout.map_pages {
-            let bytes = self.checker.expected_page(page);
-            changed |= self.image.put(self.checker.layout.map_page_at(page), &bytes)?;
+        for number in 0..self.checker.layout.classes.len() {
+            for page in 0..self.checker.layout.class(number).map_pages {
+                let bytes = self.checker.expected_page(number, page);
+                changed |= self.image.put(self.checker.layout.class(number).map_page_at(page), &bytes)?;
+            }
         }
         Ok(changed)
     }
