@@ -21,7 +21,7 @@ mod rename;
 pub mod xattr;
 
 pub use condition::Condition;
-pub use inode::{Inode, InodeTable, Nodes, State};
+pub use inode::{Inode, InodeTable, Missing, Nodes, State};
 pub use operations::Operations;
 
 use spindle_cache::{Restore, Stream};

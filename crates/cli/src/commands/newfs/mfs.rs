@@ -120,14 +120,14 @@ fn wishes(args: &Args) -> Wishes {
         stripe_bytes: stripe.unwrap_or(usual.parameters.stripe_bytes),
         ..usual.parameters
     };
-    Wishes { parameters, ..usual }
+    Wishes { parameters, root_owner: args.fs.root_owner().unwrap_or(usual.root_owner), ..usual }
 }
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     if args.fs.is_for_ffs_only() {
         return Err(Failure::usage(
-            "a multi-structured file system takes only the parameters -s, -b, --stripe, --track, \
-             --control-block and --cylinder",
+            "a multi-structured file system takes only the parameters -s, -b, --root-owner, --stripe, \
+             --track, --control-block and --cylinder",
         ));
     }
     let members = members(args)?;
