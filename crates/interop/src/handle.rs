@@ -90,12 +90,13 @@ impl Handle {
     }
 }
 
-/// Empties the kernel's caches of names and inodes, of all file systems.
+/// Makes the kernel forget the files on `mount`: writes back what it keeps of them, and empties its
+/// caches of names and inodes, those of other file systems as well.
 ///
 /// # Errors
 /// Without the rights of root.
-pub fn drop_caches() -> io::Result<()> {
-    rustix::fs::sync();
+pub fn drop_caches(mount: &Path) -> io::Result<()> {
+    rustix::fs::syncfs(File::open(mount)?)?;
     std::fs::write("/proc/sys/vm/drop_caches", "2")
 }
 

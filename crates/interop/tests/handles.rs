@@ -41,7 +41,7 @@ fn image(newfs: &[&str]) -> Result<Image> {
     let directory = io(tempfile::tempdir())?;
     let path = directory.path().join("image");
     let place = path.to_str().expect("a path in UTF-8");
-    spindle(["newfs", "-s", "16m"].into_iter().chain(newfs.iter().copied()).chain([place]))?;
+    spindle(["newfs", "-s", "64m"].into_iter().chain(newfs.iter().copied()).chain([place]))?;
     Ok(Image { _directory: directory, path })
 }
 
@@ -105,7 +105,7 @@ fn handles_outlive_caches_and_mounts() -> Result<()> {
                 planted = below.zip(handles).collect();
             }
             for _ in 0..2 {
-                io(drop_caches())?;
+                io(drop_caches(&mount))?;
                 planted.reverse();
                 for (path, handle) in &planted {
                     // `join` of an empty path would add a slash.
@@ -131,13 +131,14 @@ fn handles_of_removed_files_are_stale() -> Result<()> {
         let mounted = Mounted::new(&image.path, "")?;
         let mount = mounted.path().to_owned();
         io(fs::create_dir(mount.join("dir")))?;
-        io(fs::write(mount.join("dir/gone"), "first"))?;
-        let [dir, gone] = ["dir", "dir/gone"].map(|name| Handle::of(&mount.join(name)));
+        io(fs::write(mount.join("gone"), "first"))?;
+        let [dir, gone] = ["dir", "gone"].map(|name| Handle::of(&mount.join(name)));
         let (dir, gone) = (io(dir)?, io(gone)?);
-        let was = io(number(&mount.join("dir/gone")))?;
-        io(fs::remove_dir_all(mount.join("dir")))?;
+        let was = io(number(&mount.join("gone")))?;
+        io(fs::remove_dir(mount.join("dir")))?;
+        io(fs::remove_file(mount.join("gone")))?;
         assert_eq!([errno(&gone, &mount), errno(&dir, &mount)], [libc::ESTALE; 2]);
-        io(drop_caches())?;
+        io(drop_caches(&mount))?;
         assert_eq!([errno(&gone, &mount), errno(&dir, &mount)], [libc::ESTALE; 2]);
         mounted.unmount()?;
 
@@ -155,7 +156,7 @@ fn handles_of_removed_files_are_stale() -> Result<()> {
         }
         let again = again.expect("the number is used again");
         assert_eq!(errno(&gone, &mount), libc::ESTALE);
-        io(drop_caches())?;
+        io(drop_caches(&mount))?;
         assert_eq!(errno(&gone, &mount), libc::ESTALE);
         let new = io(Handle::of(&again))?;
         assert!(new != gone);
@@ -195,7 +196,7 @@ fn files_are_used_through_handles() -> Result<()> {
             }
             let [kept, removed] = ["kept", "removed"].map(|name| Handle::of(&mount.join(name)));
             let (kept, removed) = (io(kept)?, io(removed)?);
-            io(drop_caches())?;
+            io(drop_caches(&mount))?;
             let file = io(kept.open(&mount))?;
             let place = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
             let writer = io(File::options().write(true).open(place))?;
@@ -203,12 +204,12 @@ fn files_are_used_through_handles() -> Result<()> {
             drop((file, writer));
             let mut open = io(removed.open(&mount))?;
             io(fs::remove_file(mount.join("removed")))?;
-            io(drop_caches())?;
+            io(drop_caches(&mount))?;
             let mut text = String::new();
             io(open.read_to_string(&mut text))?;
             assert_eq!(text, "removed".repeat(2000));
             drop(open);
-            io(drop_caches())?;
+            io(drop_caches(&mount))?;
             assert_eq!(errno(&removed, &mount), libc::ESTALE);
             mounted.unmount()?;
             fsck(&image.path)?;
