@@ -109,6 +109,15 @@ pub struct MountOptions {
     pub runs: bool,
     /// `writelimit=`, `nowritelimit`: see [`WriteLimit`]; for the caller.
     pub write_limit: WriteLimit,
+    /// `filecache=`, `nofilecache`: bytes of memory in which the daemon keeps file data that was
+    /// used; `None` to keep none. For the caller.
+    pub file_cache_bytes: Option<u64>,
+    /// `freebehind`, `nofreebehind`: evict data behind a sequential reader of a large file when
+    /// that memory is nearly full; for the caller.
+    pub free_behind: bool,
+    /// `smallfiles=`, `nosmallfiles`: files of up to this many bytes stay in memory with their
+    /// inodes, besides that memory; for the caller.
+    pub small_file_bytes: Option<u64>,
     /// `trace=`: the trace file in which to record the use of files; for the caller.
     pub trace: Option<PathBuf>,
 }
@@ -122,6 +131,8 @@ const DEFAULT_COMMIT: Duration = Duration::from_secs(5);
 const MAX_COMMIT_SECS: u64 = 300;
 /// Limit of the cluster size, because a cluster is read into memory completely.
 const MAX_CLUSTER_BYTES: u64 = 16 << 20;
+/// In less memory than some blocks every read would evict what the next one needs.
+const MIN_FILE_CACHE_BYTES: u64 = 1 << 20;
 /// A smaller log could not hold the largest operation.
 const MIN_LOG_BYTES: u64 = 64 << 10;
 
@@ -159,6 +170,9 @@ impl Default for MountOptions {
             read_ahead: true,
             runs: false,
             write_limit: WriteLimit::Usual,
+            file_cache_bytes: None,
+            free_behind: true,
+            small_file_bytes: None,
             trace: None,
         }
     }
@@ -175,7 +189,17 @@ impl MountOptions {
         for word in split(text) {
             self.apply(&word)?;
         }
+        self.check_file_cache()?;
         self.check_log()
+    }
+
+    /// Refuses options about a memory for file data if there is none.
+    fn check_file_cache(&self) -> Result<()> {
+        let words = [("smallfiles", self.small_file_bytes.is_some()), ("nofreebehind", !self.free_behind)];
+        match words.into_iter().find(|(_, given)| *given && self.file_cache_bytes.is_none()) {
+            Some((word, _)) => Err(Error::option(word, "changes nothing without filecache=")),
+            None => Ok(()),
+        }
     }
 
     /// Checks that the options about the log do not contradict each other.
@@ -289,6 +313,18 @@ impl MountOptions {
                 }
                 self.write_limit = WriteLimit::Bytes(bytes);
             }
+            "filecache" => {
+                let bytes = size(word, value)?;
+                if bytes < MIN_FILE_CACHE_BYTES {
+                    return Err(Error::option(word, "must be at least 1m; nofilecache keeps nothing"));
+                }
+                self.file_cache_bytes = Some(bytes);
+            }
+            "nofilecache" => self.file_cache_bytes = None,
+            "freebehind" => self.free_behind = true,
+            "nofreebehind" => self.free_behind = false,
+            "smallfiles" => self.small_file_bytes = Some(size(word, value)?).filter(|&bytes| bytes > 0),
+            "nosmallfiles" => self.small_file_bytes = None,
             "trace" => self.trace = Some(text(word, value)?.into()),
             "notrace" => self.trace = None,
             "nowritelimit" => self.write_limit = WriteLimit::Unlimited,
@@ -316,6 +352,8 @@ fn takes_value(key: &str) -> bool {
             | "cluster"
             | "logsize"
             | "writelimit"
+            | "filecache"
+            | "smallfiles"
             | "trace"
             | "user"
             | "comment"
@@ -413,6 +451,11 @@ mod tests {
         let o = parsed("nolog,sync,log,async,logsize=4m");
         assert_eq!((o.log, o.log_bytes, o.synchronous_names), (Some(true), Some(4 << 20), false));
         assert_eq!(parsed("log,sync,nolog").log, Some(false));
+        let o = parsed("filecache=64m,nofreebehind,smallfiles=8k");
+        assert_eq!((o.file_cache_bytes, o.small_file_bytes), (Some(64 << 20), Some(8 << 10)));
+        assert!(!o.free_behind);
+        let undone = "filecache=64m,nofreebehind,smallfiles=8k,freebehind,smallfiles=0,nofilecache";
+        assert_eq!(parsed(undone), MountOptions::default());
     }
 
     /// Promise: options in fstab for `mount(8)` or systemd are accepted and change nothing.
@@ -462,6 +505,10 @@ mod tests {
             ("log,sync", "sync"),
             ("dirsync,logsize=4m", "sync"),
             ("nolog,logsize=4m", "nolog"),
+            ("filecache=1k", "filecache=1k"),
+            ("filecache", "filecache"),
+            ("smallfiles=4k", "smallfiles"),
+            ("filecache=8m,nofreebehind,nofilecache", "nofreebehind"),
         ] {
             let error = MountOptions::default().parse(text).unwrap_err().to_string();
             assert!(error.contains(&format!("`{word}`")), "{text}: {error}");

@@ -22,7 +22,7 @@ mod rename;
 pub mod xattr;
 
 pub use condition::{Condition, Unreadable};
-pub use inode::{Inode, InodeTable, Nodes, State};
+pub use inode::{Inode, InodeTable, Missing, Nodes, State};
 pub use lost_root::LostRoot;
 pub use operations::Operations;
 

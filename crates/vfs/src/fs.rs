@@ -47,6 +47,11 @@ pub trait FileSystem: Send + Sync {
     /// Finds a name (also `.` and `..`); takes a reference. A removed directory has no names.
     fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Attr>;
 
+    /// Takes a reference to an inode of any kind by its number, as a file handle of NFS has it. It
+    /// may be any number: [`crate::Error::Stale`] if no file with a name has it. The caller
+    /// compares the generation with that of the handle.
+    fn reference(&self, ino: Ino) -> Result<Attr>;
+
     /// Releases `count` references.
     fn forget(&self, ino: Ino, count: u64);
 

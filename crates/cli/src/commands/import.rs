@@ -14,7 +14,7 @@ use spindle::path::resolve;
 use spindle::transfer::{Adjust, Adjusted, ImageSink, LocalSource, NewFiles, Sink, Source as _, TarReader};
 use spindle::{OpenOptions, Spec};
 use spindle_clock::Timestamp;
-use spindle_vfs::Error;
+use spindle_vfs::{Error, Privilege, SetAttr};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -146,6 +146,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let mut total = None;
     let created = match size {
+        None if args.fs.root_owner().is_some() => {
+            return Err(Failure::usage("--root-owner is for a new file system; make one with -s"));
+        }
         None => None,
         Some(size) => {
             if target.path != b"/" {
@@ -220,6 +223,13 @@ fn fill(args: &Args, source: &Source, target: &ImagePath, caller: Caller, total:
         }
         let mut sink = Adjusted::new(ImageSink::new(&dir, &target.path, new), adjust, &step);
         let done = source.walk(&mut sink).and_then(|()| Ok(sink.finish()?));
+        let done = done.and_then(|()| {
+            // The source's root has an owner of its own.
+            let Some((uid, gid)) = args.fs.root_owner() else { return Ok(()) };
+            let set = SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() };
+            vfs.fs().setattr(dir.ino(), &set, Privilege::Root).map_err(spindle::Error::from)?;
+            Ok(())
+        });
         done.map_err(|failure| {
             if failure.is(&Error::NoSpace) {
                 return Failure::new(format!(

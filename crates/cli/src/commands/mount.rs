@@ -76,6 +76,18 @@ use std::sync::Arc;
     writelimit=SIZE, nowritelimit
                                 make writers wait while this many bytes of a file are on their way
                                 to the device (4m)
+    filecache=SIZE, nofilecache keep file data that was used in so much memory of the daemon (k, m
+                                and g; at least 1m), or none (the default), because the kernel
+                                keeps it above the daemon. It helps readers that pass by the
+                                kernel's cache (O_DIRECT), or if the kernel gives that memory to
+                                other programs
+    freebehind, nofreebehind    with filecache=: when that memory is nearly full, evict what a
+                                sequential reader of a large file leaves behind (the default), so
+                                that one large file does not evict all others; or what was used
+                                longest ago
+    smallfiles=SIZE, nosmallfiles
+                                with filecache=: files of up to this many bytes, and less than a
+                                block, stay in memory with their inodes, besides that memory
     log, nolog                  log: changes go through a log, so that after a crash the next
                                 mount finds each operation done or not done, in order, and
                                 everything that fsync had reported as done (the default for UFS;
@@ -132,12 +144,21 @@ pub const MOUNT_FAILED: u8 = 32;
 /// Runs the command. Call it before starting threads.
 pub fn run(args: &Args) -> ExitCode {
     let mode = if args.foreground { Mode::Foreground } else { Mode::Daemon };
+    // A daemon keeps no descriptors, so a path like /dev/fd/3 has a meaning only here.
+    let image = find(&args.image);
     launch(mode, "spindle: mount", |signals, ready| {
         if mode == Mode::Daemon {
             logger::start_system_log();
         }
-        mount(args, signals, ready)
+        mount(args, image, signals, ready)
     })
+}
+
+/// Returns the image with an absolute path: the daemon changes to /, and the mount table needs one.
+fn find(image: &str) -> Result<Spec> {
+    let mut spec = Spec::parse(image)?;
+    spec.path = spec.path.canonicalize().context(spec.path.display())?;
+    Ok(spec)
 }
 
 /// Checks the options without mounting anything.
@@ -175,22 +196,24 @@ fn settings(options: &MountOptions) -> Settings {
                 WriteLimit::Bytes(limit) => Some(bytes(limit)),
                 WriteLimit::Unlimited => None,
             },
+            keep: options.file_cache_bytes.is_some(),
+            capacity_bytes: options.file_cache_bytes.map_or(usual.capacity_bytes, bytes),
+            free_behind: options.free_behind,
+            small_file_bytes: options.small_file_bytes.map_or(usual.small_file_bytes, bytes),
             ..usual
         },
         ..Settings::default()
     }
 }
 
-fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
+fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Result<()> {
     let mut options = check(args)?;
     // Opening the image may create a log, so check the directory first.
     std::fs::read_dir(&args.dir).context(args.dir.display())?;
     if let Some(trace) = &options.trace {
         outfile::refuse_image(trace, "")?;
     }
-    // The daemon changes to /, and the mount table needs an absolute path.
-    let mut spec = Spec::parse(&args.image)?;
-    spec.path = spec.path.canonicalize().context(spec.path.display())?;
+    let mut spec = image?;
     if let Some(offset) = options.offset {
         if spec.part != Part::Whole {
             return Err(Failure::new(format!(
@@ -299,6 +322,7 @@ mod tests {
     #[test]
     fn options_reach_the_cache() {
         let usual = DataSettings::THROUGH;
+        let kept = DataSettings { keep: true, capacity_bytes: 8 << 20, ..usual };
         assert_eq!(settings_of("noatime").data, usual);
         for (text, data) in [
             ("cluster=64k", DataSettings { cluster_bytes: Some(64 << 10), ..usual }),
@@ -307,6 +331,9 @@ mod tests {
             ("noreadahead", DataSettings { read_ahead: false, ..usual }),
             ("writelimit=240k", DataSettings { write_limit_bytes: Some(240 << 10), ..usual }),
             ("nowritelimit", DataSettings { write_limit_bytes: None, ..usual }),
+            ("filecache=8m", kept),
+            ("filecache=8m,nofreebehind", DataSettings { free_behind: false, ..kept }),
+            ("filecache=8m,smallfiles=16k", DataSettings { small_file_bytes: 16 << 10, ..kept }),
         ] {
             assert_eq!(settings_of(text).data, data, "{text}");
             assert_eq!(settings_of(text).naming, Naming::Delayed, "{text}");

@@ -95,6 +95,16 @@ impl FileSystem for ModelFs {
         Ok(self.attr(tree.get(ino)?))
     }
 
+    fn reference(&self, ino: Ino) -> Result<Attr> {
+        let mut tree = self.tree.lock();
+        let inode = tree.get_mut(ino)?;
+        if inode.attr.nlink == 0 {
+            return Err(Error::Stale);
+        }
+        inode.references += 1;
+        Ok(self.attr(tree.get(ino)?))
+    }
+
     fn forget(&self, ino: Ino, count: u64) {
         let mut tree = self.tree.lock();
         if let Ok(inode) = tree.get_mut(ino) {

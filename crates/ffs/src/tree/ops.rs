@@ -4,6 +4,7 @@
 //! decides, begins a transaction, and changes; if any of it fails, everything is as it was
 //! ([`crate::volume::tx`]).
 
+use crate::format::dialect::Dialect;
 use crate::format::dinode::Dinode;
 use crate::format::layout::ROOT_INO;
 use crate::format::layout::{InodeFormat, Version};
@@ -84,6 +85,15 @@ impl FileSystem for Ffs {
 
     fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
         self.look_up(dir, name)
+    }
+
+    fn reference(&self, ino: Ino) -> Result<Attr> {
+        // NetBSD's log counts as a file with a name, and has none.
+        let is_log = self.log_ino.is_some_and(|log| Ino(log.into()) == ino);
+        if is_log && self.volume.dialect == Dialect::NetBsd {
+            return Err(Error::Stale);
+        }
+        self.reference_number(ino)
     }
 
     fn forget(&self, ino: Ino, count: u64) {

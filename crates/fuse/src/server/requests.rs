@@ -113,17 +113,19 @@ impl Server {
     }
 
     fn lookup(&self, req: &Request, parent: NodeId, name: &[u8], reply: Reply) {
-        match self.fs.lookup(self.ino(parent), name) {
+        let dir = self.ino(parent);
+        // With a file handle the kernel asks for `.` in an inode of any kind, which may be unknown
+        // to it and free by now.
+        let found = if name == b"." { self.fs.reference(dir) } else { self.fs.lookup(dir, name) };
+        match found {
             Err(Error::NotFound) => match probe(req, parent, name) {
                 Some(attr) => reply.entry(Duration::ZERO, &attr, 0),
                 // An entry without an inode: the kernel caches that the name does not exist.
                 None => reply.entry(VALID, &absent(), 0),
             },
-            // The kernel looks up `.` in any inode for a file handle of an NFS client.
-            Err(Error::NotDirectory) if name == b"." => reply.error(libc::ESTALE),
             result => {
                 if let Ok(attr) = &result {
-                    self.observed.notify_named(self.ino(parent), name, attr);
+                    self.observed.notify_named(dir, name, attr);
                 }
                 self.reply_entry(result, reply);
             }

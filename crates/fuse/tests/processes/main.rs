@@ -80,8 +80,9 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-const TESTS: [(&str, fn()); 15] = [
+const TESTS: [(&str, fn()); 16] = [
     ("a_daemon_serves_when_its_parent_ends", a_daemon_serves_when_its_parent_ends),
+    ("daemons_keep_no_descriptors", daemons_keep_no_descriptors),
     ("failed_mounts_are_reported", failed_mounts_are_reported),
     ("signals_lose_no_data", signals_lose_no_data),
     ("systemd_is_notified", systemd_is_notified),
@@ -182,6 +183,27 @@ impl Drop for TestMount {
 
 fn pid(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).unwrap())
+}
+
+/// Promise: a daemon keeps none of the descriptors that a shell has open: who reads from a pipe of
+/// theirs sees its end, and a lock of theirs is released.
+fn daemons_keep_no_descriptors() {
+    let mount_dir = TestMount::new();
+    let lock_file = mount_dir.dir.path().join("lock");
+    let script = "exec 3>&1 4>&1 5>&2 6>&1 7>&1 8>&1 9>\"$0\" && flock 9 && \"$@\"";
+    let daemon = mount_dir.command("daemon", "");
+    // This returns at the end of the pipes, descriptors 3 to 8.
+    let output = Command::new("sh")
+        .args(["-c", script])
+        .arg(&lock_file)
+        .arg(daemon.get_program())
+        .args(daemon.get_args())
+        .output()
+        .unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    assert!(mount_dir.is_mounted());
+    lock(&lock_file).expect("the lock was released");
+    umount(&mount_dir.mount_point).unwrap();
 }
 
 /// Promise: exit status 0 means that the mount is ready, the mount table shows the given name,

@@ -90,6 +90,10 @@ impl FileSystem for Mfs {
         self.look_up(dir, name)
     }
 
+    fn reference(&self, ino: Ino) -> Result<Attr> {
+        self.reference_number(ino)
+    }
+
     fn forget(&self, ino: Ino, count: u64) {
         self.forget_references(ino, count);
     }

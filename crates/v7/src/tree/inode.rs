@@ -149,7 +149,7 @@ impl Tree for V7 {
         _by: Privilege,
     ) -> Result<NewInode<Self>> {
         let mut di = self.new_dinode(node)?;
-        let ino = self.volume.alloc_inode(tx, &di)?;
+        let ino = self.volume.alloc_inode(tx, &mut di)?;
         if di.is_directory() {
             self.dir_init(tx, ino, &mut di, parent.0)?;
         }
@@ -167,7 +167,7 @@ impl Tree for V7 {
             if state.di.has_blocks() {
                 self.shrink(tx, inode, &mut state.di, 0)?;
             }
-            state.di = Dinode::default();
+            state.di = state.di.freed();
             self.volume.free_inode(tx, inode.ino)
         })?;
         self.nodes.table.drop_freed(inode);

@@ -79,6 +79,10 @@ impl FileSystem for V7 {
         self.look_up(dir, name)
     }
 
+    fn reference(&self, ino: Ino) -> Result<Attr> {
+        self.reference_number(ino)
+    }
+
     fn forget(&self, ino: Ino, count: u64) {
         self.forget_references(ino, count);
     }

@@ -18,8 +18,7 @@ impl Volume {
         if ino < ROOT_INO || ino > self.layout.last_ino() {
             return Err(Error::Stale);
         }
-        let (block, offset) = self.layout.inode_at(ino);
-        let di = Dinode::decode(&self.metadata(block)?.read()[offset..], self.layout.format.endian);
+        let di = self.decode_inode(ino)?;
         let damaged = |what: String| Err(Error::corrupt(what, format!("inode {ino}")));
         if di.mode == 0 {
             return Err(Error::Stale);
@@ -32,6 +31,12 @@ impl Volume {
             return damaged(format!("size is {}", di.size));
         }
         Ok(di)
+    }
+
+    /// Returns an inode of the disk as it is, also a free one.
+    pub(crate) fn decode_inode(&self, ino: u16) -> Result<Dinode> {
+        let (block, offset) = self.layout.inode_at(ino);
+        Ok(Dinode::decode(&self.metadata(block)?.read()[offset..], self.layout.format.endian))
     }
 
     /// Writes an inode into its block.

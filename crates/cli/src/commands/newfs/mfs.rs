@@ -141,13 +141,15 @@ fn wishes(args: &Args) -> Wishes {
         ..usual.parameters
     };
     let classes = args.set.data_class.iter().map(|class| class.beside(parameters.structure())).collect();
-    Wishes { parameters, classes, ..usual }
+    let root_owner = args.fs.root_owner().unwrap_or(usual.root_owner);
+    Wishes { parameters, classes, root_owner, ..usual }
 }
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     if args.fs.is_for_ffs_only() {
         return Err(Failure::usage(
-            "a multi-structured file system takes only the parameters -s, -b, --data-class, --stripe, \
+            "a multi-structured file system takes only the parameters -s, -b, --root-owner, \
+             --data-class, --stripe, \
              --track, --control-block and --cylinder",
         ));
     }

@@ -32,13 +32,15 @@ struct Report<'a> {
 pub fn run(args: &Args, image: &str, spec: &Spec, format: Format) -> Result<ExitCode> {
     if args.fs.is_for_ffs() {
         return Err(Failure::usage(
-            "an old file system takes only the parameters -s, -L, --inodes and --gap; its type determines the others",
+            "an old file system takes only the parameters -s, -L, --root-owner, --inodes and --gap; its type determines the others",
         ));
     }
     let plan_for = |size_bytes: u64| {
         let name = args.fs.label().unwrap_or_default().as_bytes().to_vec();
         let (inodes, interleave) = (args.inodes, args.gap);
-        Plan::new(&Parameters { inodes, interleave, name, ..Parameters::new(format, size_bytes) })
+        let usual = Parameters::new(format, size_bytes);
+        let root_owner = args.fs.root_owner().unwrap_or(usual.root_owner);
+        Plan::new(&Parameters { inodes, interleave, name, root_owner, ..usual })
     };
     let plan = if args.dry_run {
         plan_for(args.size.map_or_else(|| size_of(spec), Ok)?).context(image)?
