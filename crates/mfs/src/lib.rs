@@ -21,6 +21,7 @@ mod volume;
 
 pub use format::label::{Area, Label, Parameters, Role};
 pub use format::layout::Layout;
+pub use log::LogUnits;
 pub use manage::{Progress, Report};
 pub use set::labels::{is_member, read_label};
 pub use set::members::Set;

@@ -7,7 +7,7 @@ use crate::format::header::{Contents, Header, NameMap};
 use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Parameters, Role, last_label_at};
 use crate::format::layout::{HEADER_BYTES, Layout, ROOT_INO};
 use crate::format::map_page::{self, MAP_PAGE_BYTES};
-use crate::log::{Ring, State};
+use crate::log::{LEAST_BYTES, LogUnits, Ring, State, circle};
 use crate::set::labels::write_label;
 use crate::set::members::Set;
 use rand::Rng;
@@ -21,6 +21,8 @@ use std::sync::Arc;
 pub struct Wishes {
     /// Sizes of blocks, cylinders, tracks and stripe units. The key of hashes is chosen anew.
     pub parameters: Parameters,
+    /// How log storage is laid over its parts.
+    pub log: LogUnits,
     /// Permissions of the root directory.
     pub root_perm: u32,
     /// Owner and group of the root directory.
@@ -39,7 +41,7 @@ impl Wishes {
             stripe_bytes: 64 << 10,
             hash_key: [0; 16],
         };
-        Self { parameters, root_perm: 0o755, root_owner: (0, 0) }
+        Self { parameters, log: LogUnits::default(), root_perm: 0o755, root_owner: (0, 0) }
     }
 }
 
@@ -173,14 +175,16 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
     }
     let labels: Vec<_> = (0..members.len()).map(label).collect();
     let set = Set::assemble(&devices, &labels, false)?;
-    if set.log.info().size_bytes < crate::log::LEAST_BYTES {
-        let what = format!("{} bytes of log storage", set.log.info().size_bytes);
-        return Err(Error::unsupported(what, format!("it takes at least {}", crate::log::LEAST_BYTES)));
+    let log_bytes: u64 = label(0).part_bytes(Role::Log).into_iter().sum();
+    if log_bytes < LEAST_BYTES {
+        let what = format!("{log_bytes} bytes of log storage");
+        return Err(Error::unsupported(what, format!("it takes at least {LEAST_BYTES}")));
     }
+    circle(&set.log, wishes.log)?;
     write_control(&set.layout, &*set.space, wishes, clock)?;
     write_map(&set.layout, &*set.space)?;
     set.space.flush()?;
-    Ring::make(&*set.log, set_id, 1, State::default())?;
+    Ring::make(&*set.log[0], set_id, 1, State::default(), wishes.log)?;
     set.labels.write_places();
     for (device, label) in devices.iter().zip(&labels) {
         write_label(&**device, label)?;
