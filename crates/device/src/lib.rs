@@ -145,6 +145,13 @@ pub trait Device: Send + Sync {
     /// The range is outside the device. A device that cannot discard does nothing.
     fn discard(&self, offset: u64, len: u64) -> Result<()>;
 
+    /// Hints that what is transferred next begins at `offset`, and that what comes after it follows
+    /// in sequence: a disk that is idle moves its heads there. Nothing depends on it, so a device
+    /// that has no heads to move does nothing.
+    fn prepare(&self, offset: u64) {
+        let _ = offset;
+    }
+
     /// Reads into `buf` and waits.
     ///
     /// # Errors

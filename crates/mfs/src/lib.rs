@@ -23,6 +23,7 @@ mod volume;
 pub use format::class::{Class, ClassName, Structure};
 pub use format::label::{Area, Label, Parameters, Role};
 pub use format::layout::{ClassLayout, Layout};
+pub use log::LogUnits;
 pub use manage::{Progress, Report};
 pub use set::labels::{is_member, read_label};
 pub use set::members::Set;

@@ -9,7 +9,7 @@ use crate::format::header::{Contents, Header, NameMap};
 use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Parameters, Role, last_label_at};
 use crate::format::layout::{ClassLayout, HEADER_BYTES, Layout, ROOT_INO};
 use crate::format::map_page::{self, MAP_PAGE_BYTES};
-use crate::log::{Ring, State};
+use crate::log::{LEAST_BYTES, LogUnits, Ring, State, circle};
 use crate::set::labels::write_label;
 use crate::set::members::Set;
 use rand::Rng;
@@ -25,6 +25,8 @@ pub struct Wishes {
     pub parameters: Parameters,
     /// Classes of data besides the default one.
     pub classes: Vec<Class>,
+    /// How log storage is laid over its parts.
+    pub log: LogUnits,
     /// Permissions of the root directory.
     pub root_perm: u32,
     /// Owner and group of the root directory.
@@ -43,7 +45,8 @@ impl Wishes {
             stripe_bytes: 64 << 10,
             hash_key: [0; 16],
         };
-        Self { parameters, classes: Vec::new(), root_perm: 0o755, root_owner: (0, 0) }
+        let classes = Vec::new();
+        Self { parameters, classes, log: LogUnits::default(), root_perm: 0o755, root_owner: (0, 0) }
     }
 }
 
@@ -193,16 +196,18 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
     }
     let labels: Vec<_> = (0..members.len()).map(label).collect();
     let set = Set::assemble(&devices, &labels, false)?;
-    if set.log.info().size_bytes < crate::log::LEAST_BYTES {
-        let what = format!("{} bytes of log storage", set.log.info().size_bytes);
-        return Err(Error::unsupported(what, format!("it takes at least {}", crate::log::LEAST_BYTES)));
+    let log_bytes: u64 = label(0).part_bytes(Role::Log).into_iter().sum();
+    if log_bytes < LEAST_BYTES {
+        let what = format!("{log_bytes} bytes of log storage");
+        return Err(Error::unsupported(what, format!("it takes at least {LEAST_BYTES}")));
     }
+    circle(&set.log, wishes.log)?;
     write_control(&set.layout, &*set.space, wishes, clock)?;
     for class in &set.layout.classes {
         write_map(class, &*set.space)?;
     }
     set.space.flush()?;
-    Ring::make(&*set.log, set_id, 1, State::default())?;
+    Ring::make(&*set.log[0], set_id, 1, State::default(), wishes.log)?;
     set.labels.write_places();
     for (device, label) in devices.iter().zip(&labels) {
         write_label(&**device, label)?;

@@ -129,7 +129,7 @@ impl Labels {
     /// Adds a member that the next change of the label gives its areas. Returns the device by which
     /// all use it.
     pub(crate) fn add_member(&self, member_id: [u8; 16], device: Arc<dyn Device>) -> Arc<dyn Device> {
-        let shared: Arc<dyn Device> = Arc::new(Shared::new(device));
+        let shared: Arc<dyn Device> = Arc::new(Shared::new(device, true));
         self.members.lock().insert(member_id, shared.clone());
         shared
     }

@@ -20,9 +20,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes of log storage that take turns on its devices.
-const LOG_UNIT: u64 = 64 << 10;
-
 /// A set whose members have been found.
 pub struct Set {
     /// The newest label; its member is the first one that has it.
@@ -31,8 +28,8 @@ pub struct Set {
     pub layout: Layout,
     /// Control and data storage.
     pub space: Arc<dyn Device>,
-    /// Log storage.
-    pub log: Arc<dyn Device>,
+    /// The parts of log storage. The first one begins with the headers.
+    pub log: Vec<Arc<dyn Device>>,
     /// What is missing so that nothing can be written, for people.
     pub unavailable: Vec<String>,
     /// The parts of the storage, with their copies.
@@ -124,7 +121,8 @@ fn choose(devices: &[Arc<dyn Device>], labels: &[Label], newest: &Label) -> Resu
             );
             continue;
         }
-        let shared: Arc<dyn Device> = Arc::new(Shared::new(device.clone()));
+        let areas = newest.areas.iter().filter(|area| area.member_id == label.member_id).count();
+        let shared: Arc<dyn Device> = Arc::new(Shared::new(device.clone(), areas > 1));
         if members.insert(label.member_id, shared).is_some() {
             return refuse(format!("{name} is a copy of another member"), "name each member once");
         }
@@ -244,10 +242,8 @@ impl Set {
         let data = devices_of(Role::Data)?;
         let log = devices_of(Role::Log)?;
         let data = stripes(&label, &data)?;
-        let log = Stripe::new(log, LOG_UNIT, "log".into())?;
         let name = members.values().map(|device| device.info().name.clone()).collect::<Vec<_>>().join(", ");
         let space = Arc::new(Space::new(control, data, name));
-        let log = Arc::new(log);
         let (is_mounted, change) = (AtomicBool::new(false), Mutex::new(()));
         let set = Self { label, layout, space, log, unavailable, parts, labels, is_mounted, change };
         if set.label.unequal {
@@ -266,7 +262,7 @@ impl Set {
         if label.log_is_lost() {
             return Ok((None, State { in_use: false, damaged: label.unlogged }));
         }
-        let (ring, state) = Ring::open(self.log.clone(), space, label.set_id)?;
+        let (ring, state) = Ring::open(&self.log, space, label.set_id)?;
         Ok((Some(ring.recording_to(self.labels.clone())), state))
     }
 

@@ -37,7 +37,7 @@ impl Known<'_> {
 
     /// Changes both headers of the log.
     fn log(&self, change: impl Fn(&mut [u8])) {
-        let log = self.v.set().log;
+        let log = &self.v.set().log[0];
         for at in [0, 4096] {
             let mut bytes = [0; 512];
             log.read_at(at, &mut bytes).unwrap();
@@ -74,7 +74,7 @@ const SOME: usize = usize::MAX;
 
 const PLANTS: &[Plant] = &[
     plant("LOG: corrupt: neither of its headers is whole", &[], 0, |k| {
-        let log = k.v.set().log;
+        let log = &k.v.set().log[0];
         log.write_at(0, &[7; 512]).unwrap();
         log.write_at(4096, &[7; 512]).unwrap();
     }),

@@ -107,7 +107,7 @@ fn begin(set: &Set, clock: &dyn Clock) -> Result<(Ring, bool)> {
         ring.restart(marked)?;
         return Ok((ring, log.findings.contains(&Finding::InUse {})));
     }
-    Ring::renew(&*set.log, set.label.set_id, clock.now(), marked)?;
+    Ring::renew(&*set.log[0], set.label.set_id, clock.now(), marked)?;
     let (ring, _) = set.open_log(set.space.clone())?;
     Ok((ring.ok_or_else(|| Error::corrupt("it was lost meanwhile", "log"))?.needed(), true))
 }
