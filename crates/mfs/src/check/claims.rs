@@ -1,5 +1,5 @@
-//! The data blocks of a class that files hold, as runs: to enter an extent takes time for the runs that it
-//! meets, not for its blocks, so hostile extents cost no more than honest ones.
+//! The data blocks of a class that files hold, as runs: to enter an extent takes time for the runs
+//! that it meets, not for its blocks, so hostile extents cost no more than honest ones.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -7,7 +7,7 @@
 //! hold either file headers or nodes of name maps. The number of a file is the position of its
 //! header among all headers that there could be.
 //!
-//! A class of data begins with the pages of its allocation map, then come the tracks of data blocks.
+//! A class of data begins with the pages of its allocation map; the tracks of data blocks follow.
 
 use super::class::{Class, ClassName, Structure};
 use super::label::{Label, Parameters, Role};

@@ -280,7 +280,7 @@ fn by_pages(class: &ClassLayout, start: DataBlock, len: u64) -> impl Iterator<It
     })
 }
 
-/// Names a page of the allocation map in messages.
+/// Returns the name of a page of the allocation map for messages.
 fn place(class: &ClassLayout, page: u64) -> String {
     format!("page {page} of the allocation map of class {}", class.name)
 }

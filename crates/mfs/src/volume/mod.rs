@@ -47,8 +47,8 @@ impl Volume {
     /// Opens the volume of a set whose log has been replayed.
     ///
     /// # Errors
-    /// Device errors, but not those of data storage if nothing can be changed; [`Error::Corrupt`] if
-    /// a cylinder or a page of an allocation map is damaged.
+    /// Device errors, but not those of data storage if nothing can be changed;
+    /// [`Error::Corrupt`] if a cylinder or a page of an allocation map is damaged.
     pub(crate) fn open(
         layout: Layout,
         cache: Cache,

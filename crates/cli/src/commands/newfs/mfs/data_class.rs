@@ -62,7 +62,7 @@ pub fn parse(text: &str) -> Result<DataClass, String> {
 mod tests {
     use super::*;
 
-    /// Promise: members, sizes and options are told apart, and what is not given is as usual, with
+    /// Promise: members, sizes and options are distinguished, and what is not given is as usual, with
     /// tracks that reach over all members.
     #[test]
     fn a_class_is_parsed() {
