@@ -65,11 +65,10 @@ fn description(command: &Command) -> String {
     let about = about(command);
     let long = command.get_long_about().map(ToString::to_string).unwrap_or_default();
     let more = long.strip_prefix(&about).unwrap_or(&long).trim();
-    let mut text = if more.is_empty() { about + "." } else { more.to_owned() };
-    for alias in command.get_visible_aliases() {
-        text.push_str(&format!("\n\nAnother name of the command is \"{alias}\"."));
-    }
-    text
+    let mut paragraphs = vec![if more.is_empty() { about + "." } else { more.to_owned() }];
+    let names = command.get_visible_aliases();
+    paragraphs.extend(names.map(|alias| format!("Another name of the command is \"{alias}\".")));
+    paragraphs.join("\n\n")
 }
 
 /// Returns the options and arguments of a command as its synopsis shows them.
@@ -149,7 +148,7 @@ fn values(option: &Arg) -> Inline {
     let is_optional = option.get_num_args().is_some_and(|number| number.min_values() == 0);
     let before = if option.is_require_equals_set() { "=" } else { " " };
     let (open, close) = if is_optional { ("[", "]") } else { ("", "") };
-    let (open, names) = (format!("{}{}", open, before), value_names(option));
+    let (open, names) = (format!("{open}{before}"), value_names(option));
     Inline::unbroken([Inline::roman(&open), Inline::italic(&names), Inline::roman(close)])
 }
 

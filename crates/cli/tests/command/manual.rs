@@ -43,8 +43,8 @@ fn manual_pages_and_help() {
     assert!(seen > 35, "the commands are not listed");
 }
 
-/// Promise: manual pages show the day of SOURCE_DATE_EPOCH, so that packages are the same every
-/// time.
+/// Promise: manual pages show the day of `SOURCE_DATE_EPOCH`, so that packages are the same
+/// every time.
 #[test]
 fn pages_have_the_day_of_the_package() {
     let bench = Bench::new();
