@@ -1,4 +1,4 @@
-//! `spindle completions`, for packagers: prints the script with which a shell completes the commands
+//! `spindle completions`, for packagers: prints the script with which a shell completes commands
 //! and options, generated from the commands.
 
 use crate::commands::Cli;

@@ -119,8 +119,12 @@ fn shown_arguments(command: &Command) -> impl Iterator<Item = &Arg> {
 
 /// Returns the headings of options, each once.
 fn headings<'a>(options: &[&'a Arg]) -> Vec<&'a str> {
-    let mut headings: Vec<&str> = options.iter().filter_map(|arg| arg.get_help_heading()).collect();
-    headings.dedup();
+    let mut headings = Vec::new();
+    for heading in options.iter().filter_map(|arg| arg.get_help_heading()) {
+        if !headings.contains(&heading) {
+            headings.push(heading);
+        }
+    }
     headings
 }
 

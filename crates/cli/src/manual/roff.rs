@@ -65,8 +65,8 @@ impl Page {
     pub fn new(name: &str, section: u8, date: &str) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let title = escape(&name.to_uppercase());
-        // Left-adjusted and without hyphens that are not there: names must be found and copied. groff
-        // takes up hyphenation again at each macro, as the register HY says.
+        // Left-adjusted and without hyphens that are not there: names must be found and copied.
+        // groff takes up hyphenation again at each macro, as the register HY says.
         let source = format!(
             ".nr HY 0\n.TH {title} {section} {date} \"Spindle {version}\" \"Spindle Manual\"\n.ad l\n.nh\n"
         );
