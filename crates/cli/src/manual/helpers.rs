@@ -32,20 +32,22 @@ does: it returns when the image is complete, and fails if it is not.";
 const MKFS: &str = "Make a file system for mkfs(8)
 
 mkfs(8) calls this program for the type \"spindle\", with all options that it is given. It does what \
-\"spindle newfs\" does and has the same options; see spindle-newfs(1).";
+\"spindle newfs\" does and has the same options; see spindle-newfs(1). The value of the first option \
+must be a word of its own (-O 1 and not -O1), because mkfs(8) otherwise passes on its own arguments.";
 
 const MKFS_MORE: &str = "EXIT CODES
     0  done    1  failed    2  invalid command line
 
 EXAMPLES
     mkfs -t spindle /dev/sdb1
-    mkfs -t spindle -O1 --dialect netbsd -L home /dev/sdb1";
+    mkfs -t spindle -O 1 --dialect netbsd -L home /dev/sdb1";
 
 const FSCK: &str = "Check a file system for fsck(8)
 
 fsck(8) calls this program for file systems of the type \"spindle\": at boot, with -a, for those \
 whose last field in /etc/fstab is not 0. It does what \"spindle fsck\" does; see spindle-fsck(1). \
-Without -a, -p and -y nothing is changed.
+Without -a, -p and -y nothing is changed. Give fsck(8) the whole path of an image: it takes names \
+that do not begin with / for options.
 
 UFS cannot be repaired yet: -a, -p and -y replay its log, and mark it clean if it has no problems.";
 
