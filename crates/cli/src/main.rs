@@ -16,6 +16,7 @@ mod image;
 mod interrupt;
 mod interruptible;
 mod logger;
+mod manual;
 mod mkfs;
 mod outfile;
 mod output;

@@ -107,6 +107,12 @@ pub fn minute(time: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{min:02}")
 }
 
+/// Returns the day of a time, in UTC.
+pub fn day(time: Timestamp) -> String {
+    let (year, month, day, ..) = civil(time.secs);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
 /// Returns a time in UTC with nanoseconds (RFC 3339).
 pub fn exact(time: Timestamp) -> String {
     let (year, month, day, hour, min, sec) = civil(time.secs);
@@ -165,6 +171,7 @@ mod tests {
         assert_eq!(exact(Timestamp::new(951_782_400, 5)), "2000-02-29T00:00:00.000000005Z");
         assert_eq!(exact(Timestamp::new(-1, 0)), "1969-12-31T23:59:59.000000000Z");
         assert_eq!(minute(Timestamp::new(4_107_542_400, 0)), "2100-03-01 00:00");
+        assert_eq!(day(Timestamp::new(4_107_542_399, 0)), "2100-02-28");
         assert_eq!(minute(Timestamp::new(-62_135_596_800, 0)), "0001-01-01 00:00");
         exact(Timestamp::new(i64::MAX / 2, 0));
     }

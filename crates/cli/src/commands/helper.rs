@@ -75,7 +75,7 @@ struct FsckHelper {
     #[arg(short = 'n')]
     check_only: bool,
     /// Repair what can be repaired without loss
-    #[arg(short = 'p', short_alias = 'a')]
+    #[arg(short = 'a', visible_short_alias = 'p')]
     preen: bool,
     /// Repair everything
     #[arg(short = 'y')]
@@ -91,6 +91,11 @@ struct FsckHelper {
     verbose: u8,
     /// The image
     image: String,
+}
+
+/// Returns the command lines of the helpers for mount, umount and fsck; that of mkfs is newfs.
+pub fn command_lines() -> [clap::Command; 3] {
+    [MountHelper::command(), UmountHelper::command(), FsckHelper::command()]
 }
 
 /// Parses the command line according to the name of the program. Exits if it is invalid or asks for

@@ -68,8 +68,6 @@ pub struct Args {
     timestamp: Option<i64>,
     #[command(flatten)]
     write: WriteArgs,
-    #[command(flatten)]
-    fs: FsArgs,
     /// A directory, a tar stream in a file, or - for standard input
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
@@ -79,6 +77,8 @@ pub struct Args {
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
+    #[command(flatten)]
+    fs: FsArgs,
 }
 
 /// The size of a new file system.

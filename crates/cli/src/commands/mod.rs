@@ -2,6 +2,7 @@
 //! and its code.
 
 mod cat;
+mod completions;
 mod cp;
 mod export;
 mod fsck;
@@ -95,6 +96,8 @@ pub enum Command {
     Trace(trace::Args),
     #[command(hide = true)]
     Man(man::Args),
+    #[command(hide = true)]
+    Completions(completions::Args),
 }
 
 impl Command {
@@ -122,6 +125,7 @@ impl Command {
             Self::Lab(args) => lab::run(args),
             Self::Trace(args) => trace::run(args),
             Self::Man(args) => man::run(args),
+            Self::Completions(args) => completions::run(args),
         }
     }
 }

@@ -76,16 +76,16 @@ pub struct Args {
     /// log storage, 1 to 8 files or devices, striped (L0+M0 makes M0 a copy of L0)
     #[arg(short = 'j', long, value_name = "BYTES|L0,L1,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     log: Option<String>,
-    #[command(flatten)]
-    set: mfs::SetArgs,
-    #[command(flatten)]
-    fs: FsArgs,
     /// The file, block device or partition
     #[arg(value_name = "IMAGE", required_unless_present = "control")]
     image: Option<String>,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
+    #[command(flatten)]
+    set: mfs::SetArgs,
+    #[command(flatten)]
+    fs: FsArgs,
 }
 
 /// The type of the file system to make.

@@ -84,21 +84,3 @@ fn synchronous_names() {
         bench.check("a.img");
     }
 }
-
-/// Promise: there is a manual page for every command, with its examples.
-#[test]
-fn manual_pages() {
-    let bench = Bench::new();
-    bench.ok("man pages");
-    for command in
-        ["newfs", "info", "mount", "umount", "fsck", "tunefs", "ls", "cat", "stat", "cp", "import", "export"]
-    {
-        let page = std::fs::read_to_string(bench.path(&format!("pages/spindle-{command}.1"))).unwrap();
-        assert!(page.contains(".SH DESCRIPTION"), "{command}");
-    }
-    bench.shell("command -v man >/dev/null || exit 0; for page in pages/*; do man -l --warnings $page >/dev/null; done");
-    let help = bench.ok("--help");
-    assert!(help.contains("newfs") && help.contains("EXAMPLES") && !help.contains("  man "), "{help}");
-    bench.fails("nonsense", 2, &["nonsense"]);
-    bench.fails("--nonsense", 2, &["--nonsense"]);
-}
