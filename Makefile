@@ -56,4 +56,4 @@ install: build ## Install the program and its manual in PREFIX (/usr/local), the
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(SBIN)
 	target/release/spindle man $(DESTDIR)$(PREFIX)/share/man/man1
 	for helper in mount umount mkfs fsck; do ln -sf $(PREFIX)/bin/spindle $(DESTDIR)$(SBIN)/$$helper.spindle; done
-	ln -sf $(PREFIX)/bin/spindle $(DESTDIR)$(SBIN)/umount.fuse.spindle
+	for kind in fuse fuseblk; do for helper in mount umount; do ln -sf $(PREFIX)/bin/spindle $(DESTDIR)$(SBIN)/$$helper.$$kind.spindle; done; done

@@ -17,6 +17,7 @@ mod interrupt;
 mod interruptible;
 mod logger;
 mod mkfs;
+mod mounted;
 mod outfile;
 mod output;
 mod progress;

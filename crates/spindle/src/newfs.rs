@@ -2,15 +2,16 @@
 
 use crate::detect::contents;
 use crate::error::{Context, Error, Result};
-use crate::image::{open_device_unlocked, reasons};
+use crate::image::{self, Image, open_device_unlocked, reasons};
 use crate::transfer::{CensusSink, Sink};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use spindle_cache::Settings;
 use spindle_clock::{Clock, ManualClock, TickClock};
 use spindle_device::{Device, FileDevice, Part, Spec};
 use spindle_ffs::newfs::{Census, fit};
 use spindle_ffs::{Dialect, Ffs, LogPlace, LogUse, OpenOptions};
-use spindle_vfs::FileSystem;
+use spindle_vfs::{FileSystem, Privilege, SetAttr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -144,6 +145,30 @@ pub fn write(
 ) -> Result<()> {
     let mut random = rng(timestamp);
     spindle_ffs::newfs::write(plan, device, &*clock(timestamp), &mut random, &mut |_, _| group_done())?;
+    Ok(())
+}
+
+/// Gives the root directory of a new fast or old file system to a user and a group.
+///
+/// # Errors
+/// If the format cannot keep them; those of the device.
+pub fn give_root(
+    spec: &Spec,
+    device: &Arc<dyn Device>,
+    (uid, gid): (u32, u32),
+    timestamp: Option<i64>,
+) -> Result<()> {
+    let options = image::OpenOptions {
+        clock: clock(timestamp),
+        seed: seed(timestamp),
+        ..image::OpenOptions::read_write()
+    };
+    let image = Image::open_device(spec, device.clone(), Settings::default(), &options)?;
+    image.check_writable()?;
+    let owner = SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() };
+    let given = image.fs().setattr(image.fs().root(), &owner, Privilege::Root);
+    image.unmount()?;
+    given?;
     Ok(())
 }
 

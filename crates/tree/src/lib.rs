@@ -17,12 +17,14 @@ mod condition;
 mod inode;
 mod names;
 mod operations;
+mod remount;
 mod rename;
 pub mod xattr;
 
 pub use condition::Condition;
 pub use inode::{Inode, InodeTable, Nodes, State};
 pub use operations::Operations;
+pub use remount::Remount;
 
 use spindle_cache::{Restore, Stream};
 use spindle_clock::Timestamp;

@@ -12,11 +12,13 @@ use serde::Serialize;
 use spindle::Spec;
 use spindle::detect::version_name;
 use spindle::image::log_file;
-use spindle::newfs::{Plan, make_log, open_new, size_of};
+use spindle::newfs::{Plan, give_root, make_log, open_new, size_of};
+use spindle_device::Device;
 use spindle_ffs::{Dialect, LogPlace, log_bytes};
 use spindle_report::number;
 use spindle_v7::Format;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Make a file system
 ///
@@ -174,6 +176,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     if let Some((device, created)) = &device {
         make(&plan, &**device, args.timestamp).context(image).inspect_err(|_| created.undo())?;
+        own(&spec, device, args.timestamp);
     }
     let mut out = Output::stdout();
     let log = match (&device, log) {
@@ -194,6 +197,23 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Gives the root directory to the user who makes the file system; otherwise a user who is not root
+/// could not use it by a mount.
+fn own(spec: &Spec, device: &Arc<dyn Device>, timestamp: Option<i64>) {
+    let owner = owner();
+    if owner != (0, 0)
+        && let Err(error) = give_root(spec, device, owner, timestamp)
+    {
+        log::warn!("{spec}: the root directory belongs to root, not to user {}: {error}", owner.0);
+    }
+}
+
+/// Returns the owner and the group of a new root directory.
+fn owner() -> (u32, u32) {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    if uid.is_root() { (0, 0) } else { (uid.as_raw(), gid.as_raw()) }
 }
 
 /// Refuses the options that only old file systems have.

@@ -8,6 +8,7 @@ mod images;
 mod interrupts;
 mod lab;
 mod log;
+mod mounts;
 mod outfiles;
 mod sets;
 mod support;

@@ -1,6 +1,6 @@
 //! `spindle newfs -t mfs`: the multi-structured file system.
 
-use super::Args;
+use super::{Args, owner};
 use crate::error::{Failure, Result};
 use crate::interruptible::Interruptible;
 use crate::output::Output;
@@ -120,7 +120,7 @@ fn wishes(args: &Args) -> Wishes {
         stripe_bytes: stripe.unwrap_or(usual.parameters.stripe_bytes),
         ..usual.parameters
     };
-    Wishes { parameters, ..usual }
+    Wishes { parameters, root_owner: owner(), ..usual }
 }
 
 pub fn run(args: &Args) -> Result<ExitCode> {

@@ -1,6 +1,6 @@
 //! `spindle newfs` of an old file system (`-t v7` and others).
 
-use super::Args;
+use super::{Args, own};
 use crate::error::{Context, Failure, Result};
 use crate::interruptible::Interruptible;
 use crate::output::Output;
@@ -47,7 +47,9 @@ pub fn run(args: &Args, image: &str, spec: &Spec, format: Format) -> Result<Exit
         let has = device.info().size_bytes;
         let made = plan_for(args.size.map_or(has, |size| size.min(has)))
             .and_then(|plan| write(&plan, &Interruptible(&*device), &*clock(args.timestamp)).map(|()| plan));
-        made.inspect_err(|_| created.undo()).context(image)?
+        let plan = made.inspect_err(|_| created.undo()).context(image)?;
+        own(spec, &device, args.timestamp);
+        plan
     };
     let layout = &plan.layout;
     let report = Report {
