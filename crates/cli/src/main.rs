@@ -18,6 +18,7 @@ mod interruptible;
 mod logger;
 mod manual;
 mod mkfs;
+mod mounted;
 mod outfile;
 mod output;
 mod progress;

@@ -77,8 +77,8 @@ pub struct FsArgs {
     /// Do not use check-hashes (UFS2 of FreeBSD)
     #[arg(long)]
     no_check_hashes: bool,
-    /// Owner of the root directory, as two numbers (default: 0:0); without a value, the user who
-    /// runs the command
+    /// Owner of the root directory, as two numbers (default, and without a value: the user who
+    /// runs the command, who could not use the file system otherwise)
     #[arg(long, value_name = "UID:GID", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = parse_owner)]
     root_owner: Option<(u32, u32)>,
     /// Sector size of the device in bytes
@@ -148,10 +148,16 @@ pub fn parse_optimization(name: &str) -> Result<Optimization, String> {
     }
 }
 
+/// Returns the user and the group who run the command; 0 and 0 for root in any group.
+fn caller() -> (u32, u32) {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    if uid.is_root() { (0, 0) } else { (uid.as_raw(), gid.as_raw()) }
+}
+
 /// Parses a user and a group, 1000:1000; nothing stands for those who run the command.
 fn parse_owner(text: &str) -> Result<(u32, u32), String> {
     if text.is_empty() {
-        return Ok((rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()));
+        return Ok(caller());
     }
     let number = |text: &str| text.parse().ok().filter(|&id| id < u32::MAX);
     let owner = text.split_once(':').and_then(|(uid, gid)| Some((number(uid)?, number(gid)?)));
@@ -184,6 +190,11 @@ impl FsArgs {
     /// Returns the user and group that the root directory is to have, if they are given.
     pub fn root_owner(&self) -> Option<(u32, u32)> {
         self.root_owner
+    }
+
+    /// Returns the user and group that the root directory of a new file system gets.
+    pub fn owner_of_root(&self) -> (u32, u32) {
+        self.root_owner.unwrap_or_else(caller)
     }
 
     /// Returns the parameters of newfs for a file system of `size_bytes`.
@@ -230,7 +241,7 @@ impl FsArgs {
             fs_flags: flag(self.soft_updates, flags::FS_DOSOFTDEP)
                 | flag(self.multilabel, flags::FS_MULTILABEL)
                 | flag(self.trim, flags::FS_TRIM),
-            root_owner: self.root_owner.unwrap_or((0, 0)),
+            root_owner: self.owner_of_root(),
             ..Parameters::new(size_bytes)
         }
     }

@@ -47,6 +47,7 @@ use crate::nodes::Nodes;
 use crate::options::{Access, MountOptions};
 use crate::protocol::{Directory, NodeId, Notifier, Reply, Request, write};
 use observed::Observed;
+use spindle_clock::RwLock;
 use spindle_vfs::{
     APPEND, Attr, Checking, Cred, DirEntry, Error, FileKind, FileSystem, Ino, NewNode, Observer, Options,
     Privilege, Rdev, Result, SetAttr, Vfs, permit_write_by_flags, without_set_id,
@@ -118,6 +119,8 @@ pub(crate) struct ServerState {
     pub(crate) notifier: OnceLock<Notifier>,
     /// Set after each change; cleared by the commit timer.
     pub(crate) changed: AtomicBool,
+    /// Held by each request while it is served, so that a remount can wait for all of them.
+    pub(crate) serving: RwLock<()>,
 }
 
 impl Server {

@@ -56,9 +56,11 @@
 //! can be read and written by all later ones.
 
 pub mod check;
+pub mod control;
 pub mod detect;
 mod error;
 pub mod image;
+pub mod mounted;
 pub mod newfs;
 pub mod partition;
 pub mod path;

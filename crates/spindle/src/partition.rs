@@ -9,6 +9,7 @@ use crate::detect::{Found, detect};
 use crate::error::{Context, Error, Result};
 use crate::image::open_device_unlocked;
 use spindle_device::{Device, Part, Partition, Spec, Window, partitions};
+use spindle_ffs::Frag;
 use spindle_vfs::Error as FsError;
 use std::sync::Arc;
 
@@ -21,13 +22,19 @@ pub fn find(image: &str) -> Result<Spec> {
     choose(Spec::parse(image)?)
 }
 
-/// Chooses the partition if `spec` names a whole disk.
+/// Chooses the partition if `spec` names a whole disk. A file system that is named by its first byte
+/// gets its length, so that it is not in the way of others behind it.
 ///
 /// # Errors
 /// If there are several partitions to choose from, or the device cannot be read.
 pub fn choose(spec: Spec) -> Result<Spec> {
-    if spec.part != Part::Whole {
-        return Ok(spec);
+    match spec.part {
+        Part::Whole => {}
+        Part::Named(_) => return Ok(spec),
+        Part::Offset { at, .. } => {
+            let len = length(&*open_device_unlocked(&spec)?);
+            return Ok(Spec { part: Part::Offset { at, len }, ..spec });
+        }
     }
     let device = open_device_unlocked(&spec)?;
     let table = partitions(&*device)?;
@@ -61,6 +68,24 @@ pub fn choose(spec: Spec) -> Result<Spec> {
         }
         _ => Err(ask(&spec, own.is_some(), &candidates)).context(&spec),
     }
+}
+
+/// Returns the number of bytes from the beginning of the device that its file system uses, with its
+/// log; none if that is not known.
+fn length(device: &dyn Device) -> Option<u64> {
+    let used = match detect(device).ok()? {
+        Found::Ffs(found) => {
+            let log = found.log_place().map_or(0, |log| log.at.saturating_add(log.len));
+            found.layout.byte(Frag(found.layout.fs_size)).max(log)
+        }
+        Found::Old(found) => {
+            let layout = found.superblock.layout().ok()?;
+            u64::from(layout.s_fsize) * u64::from(layout.format.bsize)
+        }
+        Found::Mfs(_) => return None,
+    };
+    let sector = u64::from(device.info().sector_bytes);
+    Some(used.checked_next_multiple_of(sector)?.min(device.info().size_bytes))
 }
 
 /// Returns the byte offset of the superblock, if the device has a file system, damaged or not.

@@ -10,6 +10,7 @@ use spindle_clock::{Mutex, RwLock, Timestamp};
 use spindle_vfs::AtimePolicy;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// An inode in memory.
 pub struct Inode<N, D, X> {
@@ -199,8 +200,8 @@ impl<N: Number, D: Dinode, X> InodeTable<N, D, X> {
 pub struct Nodes<N, D, X> {
     /// The inodes in memory.
     pub table: InodeTable<N, D, X>,
-    /// When reading changes the access time.
-    pub atime: AtimePolicy,
+    /// When reading changes the access time: an [`AtimePolicy`].
+    atime: AtomicU8,
     /// The rename lock: held while the shape of the tree may change, by a rename or removal of a
     /// directory.
     pub(crate) rename_lock: Mutex<()>,
@@ -212,8 +213,22 @@ impl<N: Number, D: Dinode, X> Nodes<N, D, X> {
     /// Returns an empty table, with the access time policy of the mount.
     #[must_use]
     pub fn new(atime: AtimePolicy) -> Self {
+        let atime = AtomicU8::new(atime as u8);
         Self { table: InodeTable::default(), atime, rename_lock: Mutex::new(()), unfreed: Mutex::default() }
     }
+
+    /// Returns when reading changes the access time.
+    pub fn atime(&self) -> AtimePolicy {
+        let now = self.atime.load(Ordering::Relaxed);
+        let all = [AtimePolicy::Never, AtimePolicy::Relative, AtimePolicy::Always];
+        all.into_iter().find(|&policy| policy as u8 == now).unwrap_or_default()
+    }
+
+    /// Sets when reading changes the access time.
+    pub fn set_atime(&self, atime: AtimePolicy) {
+        self.atime.store(atime as u8, Ordering::Relaxed);
+    }
+
     /// Returns the inodes that have lost their last name and could not be freed then.
     pub fn unfreed(&self) -> Vec<N> {
         self.unfreed.lock().iter().copied().collect()

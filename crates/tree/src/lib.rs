@@ -18,6 +18,7 @@ mod inode;
 mod lost_root;
 mod names;
 mod operations;
+mod remount;
 mod rename;
 pub mod xattr;
 
@@ -25,6 +26,7 @@ pub use condition::{Condition, Unreadable};
 pub use inode::{Inode, InodeTable, Missing, Nodes, State};
 pub use lost_root::LostRoot;
 pub use operations::Operations;
+pub use remount::Remount;
 
 use spindle_cache::{Restore, Stream};
 use spindle_clock::Timestamp;

@@ -78,7 +78,7 @@ pub trait Operations: Tree {
         let mut pending = state.atime_pending.lock();
         let [atime, mtime, ctime] = state.di.times();
         let now = self.now();
-        let due = self.nodes().atime.is_due(pending.unwrap_or(atime), mtime, ctime, now);
+        let due = self.nodes().atime().is_due(pending.unwrap_or(atime), mtime, ctime, now);
         if due && !self.is_read_only() {
             *pending = Some(now);
         }

@@ -7,11 +7,11 @@ use crate::interrupt;
 use crate::outfile::{image_at, overwrite_in_place};
 use crate::progress::Progress;
 use crate::target::{ImagePath, Target};
+use spindle::Spec;
 use spindle::path::{child, resolve, resolve_parent};
 use spindle::transfer::{
     Adjust, Adjusted, ImageSink, ImageSource, LocalSink, LocalSource, NewFiles, Sink, Source, split,
 };
-use spindle::{OpenOptions, Spec};
 use spindle_vfs::{Error, Node, Vfs};
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
@@ -216,19 +216,13 @@ fn send(
             let lost = |error| losses.add(image, error);
             ImageSource::new(vfs, node).below(name).past_damage(&lost).walk(&mut sink).named(&from.path)
         }
-        (Target::Inside(from), _) => {
-            let shared = match target {
-                Some((image, ..)) => Spec::parse(image)?.path == Spec::parse(&from.image)?.path,
-                None => false,
-            };
-            image::run(&from.image, &OpenOptions { shared, ..args.read.open_options() }, |vfs| {
-                let node = resolve(vfs, &from.path, true)?;
-                check_recursive(args, node.is_dir()).named(&from.path)?;
-                let lost = |error| losses.add(&from.image, error);
-                ImageSource::new(vfs, node).below(name).past_damage(&lost).walk(&mut sink).named(&from.path)
-            })
-            .context(&from.image)
-        }
+        (Target::Inside(from), _) => image::run(&from.image, &args.read.open_options(), |vfs| {
+            let node = resolve(vfs, &from.path, true)?;
+            check_recursive(args, node.is_dir()).named(&from.path)?;
+            let lost = |error| losses.add(&from.image, error);
+            ImageSource::new(vfs, node).below(name).past_damage(&lost).walk(&mut sink).named(&from.path)
+        })
+        .context(&from.image),
     }
 }
 

@@ -106,7 +106,7 @@ impl Command {
         match self {
             Self::Newfs(args) => newfs::run(args),
             Self::Info(args) => info::run(args),
-            Self::Mount(args) => Ok(mount::run(args)),
+            Self::Mount(args) => mount::run(args),
             Self::Umount(args) => umount::run(args),
             Self::Fsck(args) => fsck::run(args),
             Self::Tunefs(args) => tunefs::run(args),

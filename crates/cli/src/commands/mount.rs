@@ -3,16 +3,19 @@
 use crate::error::{Context, Failure, Result};
 use crate::image::print_log_notes;
 use crate::logger;
+use crate::mounted::Mount;
 use crate::outfile;
+use spindle::control::{Answering, Name, Request, Service, request};
 use spindle::image::{Family, reasons};
+use spindle::mounted::MountedImage;
 use spindle::{Image, OpenOptions, partition};
 use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::SystemClock;
-use spindle_device::{Part, Spec};
+use spindle_device::{Claim, Part, Spec};
 use spindle_ffs::{Allocation, LogUse};
-use spindle_fuse::{Mode, MountOptions, Ready, Signals, WriteLimit, launch, serve};
+use spindle_fuse::{Access, Mode, MountOptions, Ready, Remounter, Signals, WriteLimit, launch, serve};
 use spindle_trace::traced::Recorder;
-use spindle_vfs::{Ino, Observer};
+use spindle_vfs::{FileSystem, Ino, Observer};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,8 +31,12 @@ use std::sync::Arc;
 /// reasons. In /etc/fstab the type is "spindle", and the options below go into the field for
 /// options.
 #[derive(clap::Args, Debug)]
-#[command(after_long_help = "OPTIONS OF -o
+#[command(
+    allow_missing_positional = true,
+    after_long_help = "OPTIONS OF -o
     ro, rw                      read-only or not
+    remount                     change the mount on DIR: ro, rw, the rule for access times, suid, dev,
+                                exec, commit=, force; other changes are refused (root only)
     force                       write in spite of objections that can be overridden
     offset=BYTES                the byte of IMAGE at which the file system starts
     sb=PLACE                    read UFS, read-only, with the copy of its superblock at this place:
@@ -112,7 +119,8 @@ EXIT CODES
 EXAMPLES
     spindle mount disk.img@s1a /mnt
     spindle mount -o ro,allow_other,uid=1000 sun.img /mnt
-    echo '/srv/disk.img /srv/disk spindle noauto,user 0 0' >>/etc/fstab")]
+    echo '/srv/disk.img /srv/disk spindle noauto,user 0 0' >>/etc/fstab"
+)]
 pub struct Args {
     /// Mount options, separated by commas; may be given several times
     #[arg(short = 'o', value_name = "OPTIONS")]
@@ -123,18 +131,23 @@ pub struct Args {
     /// Mount read-only, like -o ro
     #[arg(short = 'r', long)]
     read_only: bool,
-    /// The image: a file, a block device, or a partition in one (disk.img@s1a)
+    /// The image: a file, a block device, or a partition in one (disk.img@s1a); not needed with -o
+    /// remount
     #[arg(value_name = "IMAGE[@PARTITION]")]
-    image: String,
+    image: Option<String>,
     /// The directory to mount on
     #[arg(value_name = "DIR")]
     dir: PathBuf,
+    /// Mount as kernel file systems are: for all users, with device nodes and set-id bits, if it is
+    /// root that mounts.
+    #[arg(skip)]
+    as_kernel: bool,
 }
 
 impl Args {
     /// Returns the arguments with which mount(8) calls its helper.
     pub fn from_helper(image: String, dir: PathBuf, options: Vec<String>) -> Self {
-        Self { options, foreground: false, read_only: false, image, dir }
+        Self { options, foreground: false, read_only: false, image: Some(image), dir, as_kernel: true }
     }
 }
 
@@ -142,16 +155,48 @@ impl Args {
 pub const MOUNT_FAILED: u8 = 32;
 
 /// Runs the command. Call it before starting threads.
-pub fn run(args: &Args) -> ExitCode {
+///
+/// # Errors
+/// If the options are invalid, or a remount fails.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let failed = |failure: Failure| failure.with_code(MOUNT_FAILED);
+    let words = args.words();
+    if MountOptions::ask_remount(&words) {
+        return remount(&args.dir, &words).map(|()| ExitCode::SUCCESS).map_err(failed);
+    }
+    let Some(image) = &args.image else {
+        return Err(Failure::usage("mount needs IMAGE and DIR"));
+    };
     let mode = if args.foreground { Mode::Foreground } else { Mode::Daemon };
     // A daemon keeps no descriptors, so a path like /dev/fd/3 has a meaning only here.
-    let image = find(&args.image);
-    launch(mode, "spindle: mount", |signals, ready| {
+    let image = find(image);
+    Ok(launch(mode, "spindle: mount", |signals, ready| {
         if mode == Mode::Daemon {
             logger::start_system_log();
         }
         mount(args, image, signals, ready)
-    })
+    }))
+}
+
+impl Args {
+    /// Returns all options as one text.
+    fn words(&self) -> String {
+        let given = self.options.iter().map(String::as_str);
+        given.chain(self.read_only.then_some("ro")).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// Changes the mount on `dir` as these options of `-o` say.
+pub fn remount(dir: &Path, options: &str) -> Result<()> {
+    let device = spindle_fuse::mount_device(dir).map_err(|e| Failure::new(e.to_string()))?;
+    let asked = Request::Remount(options.to_owned());
+    match request::<()>(&Name::of_mount(&device), &asked, &mut |_| Ok(())).context(dir.display())? {
+        Some(()) => Ok(()),
+        None => Err(Failure::new(
+            "no process of Spindle serves it, or it belongs to another user; unmount it, and mount it again",
+        ))
+        .context(dir.display()),
+    }
 }
 
 /// Returns the image with an absolute path: the daemon changes to /, and the mount table needs one.
@@ -164,10 +209,19 @@ fn find(image: &str) -> Result<Spec> {
 /// Checks the options without mounting anything.
 pub fn check(args: &Args) -> Result<MountOptions> {
     let mut options = MountOptions::default();
-    for text in &args.options {
-        options.parse(text).map_err(|e| Failure::new(e.to_string()))?;
+    let words = args.words();
+    if MountOptions::ask_remount(&words) {
+        return Ok(options);
     }
-    options.read_only |= args.read_only;
+    let as_kernel = args.as_kernel && rustix::process::geteuid().is_root();
+    if as_kernel {
+        options.access = Access::Everyone;
+    }
+    options.parse(&words).map_err(|e| Failure::new(e.to_string()))?;
+    if as_kernel && !options.auto_unmount {
+        options.suid = options.suid.or(Some(true));
+        options.dev = options.dev.or(Some(true));
+    }
     Ok(options)
 }
 
@@ -220,21 +274,31 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
                 "{spec}: already names a partition; remove it or the option offset="
             )));
         }
-        spec = Spec { part: Part::Offset(offset), ..spec };
+        spec = Spec { part: Part::Offset { at: offset, len: None }, ..spec };
     }
-    spec = partition::choose(spec)?;
+    // As it was named, so that mount(8) knows it again in the table of mounts.
+    let absolute = args.image.clone().filter(|image| image.starts_with('/'));
+    let source = absolute.unwrap_or_else(|| spec.to_string());
+    let kind = options.dialect.as_deref().map(str::parse).transpose().map_err(Failure::new)?;
+    // If its kind has to be said, what is there cannot say how long it is.
+    if kind.is_none() || spec.part == Part::Whole {
+        spec = partition::choose(spec)?;
+    }
     let writable = rustix::fs::access(&spec.path, rustix::fs::Access::WRITE_OK).is_ok();
     if !options.read_only && !writable {
         log::warn!("{spec}: not writable; mounting it read-only");
         options.read_only = true;
     }
-    let kind = options.dialect.as_deref().map(str::parse).transpose().map_err(Failure::new)?;
     let open_options = OpenOptions {
         read_only: options.read_only,
         force: options.force,
         kind,
         superblock: options.superblock,
-        mountable: is_block_device(&spec.path) && rustix::process::geteuid().is_root(),
+        claim: if is_block_device(&spec.path) && rustix::process::geteuid().is_root() {
+            Claim::Checked
+        } else {
+            Claim::Kept
+        },
         atime: options.atime,
         cache: Some(settings(&options)),
         allocation: if options.runs { Allocation::Runs } else { Allocation::Nearest },
@@ -270,11 +334,18 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
         .map(|file| record(file, &args.dir, &spec.path, image.fs().root()))
         .transpose()?;
     let observer = recorder.clone().map(|recorder| recorder as Arc<dyn Observer>);
-    // It is dropped after the unmount.
-    let _changes = image.serve_changes().inspect_err(|error| {
-        log::warn!("{spec}: its members cannot be changed while it is mounted: {error}");
-    });
-    let served = serve(image.fs(), &args.dir, &spec.to_string(), &options, observer, signals, ready);
+    let image = Arc::new(MountedImage::new(spec.clone(), image));
+    let fs: Arc<dyn FileSystem> = image.clone();
+    let mounted = |remounter: Remounter| {
+        let names = [Ok(Name::of_mount(&remounter.device())), image.name()];
+        let mount = Mount::new(image, remounter, options.clone(), open_options);
+        let answering: Arc<dyn Answering> = Arc::new(mount);
+        let names = names.into_iter().collect::<spindle::Result<Vec<_>>>();
+        names.and_then(|names| Service::start(&names, &answering)).inspect_err(|error| {
+            log::warn!("{spec}: it cannot be changed while it is mounted: {error}");
+        })
+    };
+    let served = serve(&fs, &args.dir, &source, &options, observer, (signals, ready), mounted);
     if let (Some(recorder), Some(file)) = (recorder, &options.trace) {
         match recorder.finish() {
             Ok(events) => log::info!("{}: {} events", file.display(), events.unwrap_or(0)),

@@ -9,6 +9,7 @@ mod interrupts;
 mod lab;
 mod log;
 mod manual;
+mod mounts;
 mod outfiles;
 mod sets;
 mod support;

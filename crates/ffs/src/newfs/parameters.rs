@@ -54,7 +54,7 @@ pub enum Format {
 }
 
 /// `fs_optim`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Optimization {
     /// Spend space to save time.
     Time,

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 impl Handler for Server {
     fn answer(&self, req: &Request, operation: Operation<'_>, reply: Reply) {
+        let _serving = self.state.serving.read();
         let node = req.node;
         match operation {
             Operation::Lookup { name } => self.lookup(req, node, name, reply),
@@ -67,6 +68,7 @@ impl Handler for Server {
     }
 
     fn forget(&self, node: NodeId, count: u64) {
+        let _serving = self.state.serving.read();
         let ino = self.ino(node);
         let released = self.state.nodes.release(ino, count);
         if released > 0 {

@@ -141,7 +141,7 @@ fn wishes(args: &Args) -> Wishes {
         ..usual.parameters
     };
     let classes = args.set.data_class.iter().map(|class| class.beside(parameters.structure())).collect();
-    let root_owner = args.fs.root_owner().unwrap_or(usual.root_owner);
+    let root_owner = args.fs.owner_of_root();
     Wishes { parameters, classes, root_owner, ..usual }
 }
 

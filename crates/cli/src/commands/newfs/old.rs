@@ -39,7 +39,14 @@ pub fn run(args: &Args, image: &str, spec: &Spec, format: Format) -> Result<Exit
         let name = args.fs.label().unwrap_or_default().as_bytes().to_vec();
         let (inodes, interleave) = (args.inodes, args.gap);
         let usual = Parameters::new(format, size_bytes);
-        let root_owner = args.fs.root_owner().unwrap_or(usual.root_owner);
+        let mut root_owner = args.fs.owner_of_root();
+        if args.fs.root_owner().is_none() && root_owner.0.max(root_owner.1) > u16::MAX.into() {
+            log::warn!(
+                "{image}: the root directory belongs to root, as user {} is too large a number",
+                root_owner.0
+            );
+            root_owner = usual.root_owner;
+        }
         Plan::new(&Parameters { inodes, interleave, name, root_owner, ..usual })
     };
     let plan = if args.dry_run {
