@@ -122,8 +122,8 @@ fn handles_outlive_caches_and_mounts() -> Result<()> {
 }
 
 /// Promise: the handle of a removed file is stale, also if its number is used again, and on a later
-/// mount; so is any number and generation that a client makes up, unless a file has them, and asking
-/// harms nothing.
+/// mount. So is a handle with any number and generation that a client makes up, unless a file has
+/// them, and asking harms nothing.
 #[test]
 fn handles_of_removed_files_are_stale() -> Result<()> {
     for (newfs, _) in FILE_SYSTEMS {
