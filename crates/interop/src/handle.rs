@@ -16,8 +16,8 @@ const MOST_BYTES: usize = 128;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Handle {
-    handle_bytes: u32,
-    handle_type: i32,
+    len: u32,
+    kind: i32,
     bytes: [u8; MOST_BYTES],
 }
 
@@ -30,7 +30,7 @@ impl Handle {
     pub fn of(path: &Path) -> io::Result<Self> {
         let path = CString::new(path.as_os_str().as_bytes())?;
         let most = u32::try_from(MOST_BYTES).unwrap_or(0);
-        let mut handle = Self { handle_bytes: most, handle_type: 0, bytes: [0; MOST_BYTES] };
+        let mut handle = Self { len: most, kind: 0, bytes: [0; MOST_BYTES] };
         let mut mount = 0;
         // SAFETY: the handle has room for as many bytes as it says, behind a header like the
         // kernel's, and the path ends with a NUL.

@@ -45,7 +45,7 @@ fn image(newfs: &[&str]) -> Result<Image> {
     Ok(Image { _directory: directory, path })
 }
 
-/// A file of each kind, deep in a tree.
+/// Makes a file of each kind, deep in a tree.
 fn plant(mount: &Path, links: bool) -> io::Result<Vec<PathBuf>> {
     let deep = mount.join("a/b/c/d/e/f/g/h");
     fs::create_dir_all(&deep)?;
@@ -122,7 +122,8 @@ fn handles_outlive_caches_and_mounts() -> Result<()> {
 }
 
 /// Promise: the handle of a removed file is stale, also if its number is used again, and on a later
-/// mount; so is a handle with any number and generation that a client makes up, which harms nothing.
+/// mount. So is a handle with any number and generation that a client makes up, unless a file has
+/// them, and asking harms nothing.
 #[test]
 fn handles_of_removed_files_are_stale() -> Result<()> {
     for (newfs, _) in FILE_SYSTEMS {

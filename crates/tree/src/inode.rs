@@ -63,7 +63,7 @@ struct Shard<N, D, X> {
     removals: u64,
 }
 
-/// An inode is not in memory. Whoever reads it then enters it with this.
+/// That an inode is not in memory: needed to enter it after it was read.
 #[derive(Debug)]
 pub struct Missing {
     /// What the shard had removed at that moment.

@@ -39,8 +39,9 @@ fn newfs_makes_every_format() {
     }
 }
 
-/// Promise: the root directory of a new file system of any format belongs to whom --root-owner says,
-/// also when it is filled from a directory of another owner. What a format cannot store is refused.
+/// Promise: the root directory of a new file system of any format has the owner that --root-owner
+/// names, also when it is filled from a directory of another owner. What a format cannot store is
+/// refused.
 #[test]
 fn root_owners() {
     let bench = Bench::new();
@@ -51,7 +52,7 @@ fn root_owners() {
     for args in ["-O2", "-O1", "-O0", "-O1 --dialect sun", "-t mfs", "-t v7", "-t sysv"] {
         for (option, wanted) in [("", (0, 0)), ("--root-owner=1234:56789", (1234, 56789))] {
             bench.shell("rm -f a.img");
-            bench.ok(&format!("newfs -s 16m {args} {option} a.img"));
+            bench.ok(&format!("newfs -s 64m {args} {option} a.img"));
             assert_eq!(owner("a.img"), wanted, "{args} {option}");
             bench.ok("fsck -n a.img");
         }

@@ -110,8 +110,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Returns the generation of a new file with this number: the one after that of the file before,
-    /// as the BSDs count, so that none comes again.
+    /// Returns the generation of a new file with this number: the one after that of the file
+    /// before, as the BSDs count, so that none comes again.
     pub(crate) fn next_generation(&self, ino: u32) -> Result<u32> {
         let (_, offset) = self.layout.ino_to_fsba(ino);
         let buffer = self.inode_buffer(ino)?;
