@@ -52,10 +52,10 @@ PREFIX ?= /usr/local
 SBIN ?= /sbin
 
 install: build ## Install the program with its manual and completions in PREFIX (/usr/local), the helpers of mount, mkfs and fsck in SBIN (/sbin)
-	PREFIX=$(PREFIX) SBIN=$(SBIN) DESTDIR=$(DESTDIR) scripts/install target/release/spindle
+	PREFIX='$(PREFIX)' SBIN='$(SBIN)' DESTDIR='$(DESTDIR)' scripts/install target/release/spindle
 
 uninstall: ## Remove what make install has installed, with the same PREFIX, SBIN and DESTDIR
-	PREFIX=$(PREFIX) SBIN=$(SBIN) DESTDIR=$(DESTDIR) scripts/install --remove
+	PREFIX='$(PREFIX)' SBIN='$(SBIN)' DESTDIR='$(DESTDIR)' scripts/install --remove
 
 deb: build ## Build a Debian package in target/debian (DEBFULLNAME and DEBEMAIL name the maintainer)
 	scripts/deb target/release/spindle target/debian
