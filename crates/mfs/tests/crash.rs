@@ -20,7 +20,7 @@ use spindle_conformance::random::seed;
 use spindle_device::{Device, Error, MemoryDevice};
 use spindle_mfs::check::check;
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
-use spindle_mfs::{Area, Label, Mfs, OpenOptions, Progress, Role, Set, read_label};
+use spindle_mfs::{Area, Label, LogUnits, Mfs, OpenOptions, Progress, Role, Set, read_label};
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, SetAttr, XattrMode};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -378,6 +378,8 @@ fn run(seed: u64, cuts: usize, work: impl FnOnce(&mut Run, &mut StdRng)) {
     wishes.parameters.cylinder_bytes = 16 << 10;
     wishes.parameters.track_blocks = 8;
     wishes.parameters.stripe_bytes = 4096;
+    // Most logs are as they are made now, some as they were made before.
+    wishes.log = if rng.random_range(0..4) == 0 { LogUnits::STRIPED } else { LogUnits::default() };
     make(&members, &wishes, &*clock(), &mut rng).unwrap();
     let events = Events::default();
     let copy = |device: &dyn Device| {
