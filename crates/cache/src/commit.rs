@@ -260,7 +260,9 @@ impl Cache {
         let slots: Vec<_> = std::mem::take(&mut *log.committed.lock()).into_values().collect();
         self.transfer(gather(&slots, Slot::copy_committed))?;
         self.device.flush()?;
-        slots.iter().for_each(|slot| slot.checkpointed());
+        for slot in &slots {
+            slot.checkpointed();
+        }
         log.log.checkpointed();
         Ok(())
     }

@@ -20,7 +20,9 @@ use spindle_conformance::random::seed;
 use spindle_device::{Device, Error, MemoryDevice};
 use spindle_mfs::check::check;
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
-use spindle_mfs::{Area, Class, Label, Mfs, OpenOptions, Progress, Role, Set, Structure, read_label};
+use spindle_mfs::{
+    Area, Class, Label, LogUnits, Mfs, OpenOptions, Progress, Role, Set, Structure, read_label,
+};
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, SetAttr, XattrMode};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -410,6 +412,8 @@ fn run(seed: u64, cuts: usize, work: impl FnOnce(&mut Run, &mut StdRng)) {
     wishes.parameters.stripe_bytes = 4096;
     let structure = Structure { block_bytes: 8192, track_blocks: 8, stripe_bytes: 4096 };
     wishes.classes = vec![Class { name: "large".parse().unwrap(), structure }];
+    // Parts of most logs take turns as newfs has it, some are striped.
+    wishes.log = if rng.random_range(0..4) == 0 { LogUnits::STRIPED } else { LogUnits::default() };
     make(&members, &wishes, &*clock(), &mut rng).unwrap();
     let events = Events::default();
     let copy = |device: &dyn Device| {

@@ -35,7 +35,9 @@ impl Log for Circle {
     fn commit(&self, changes: &Changes) -> Result<()> {
         self.records.lock().push(changes.clone());
         let change = self.meanwhile.lock().take();
-        change.into_iter().for_each(|change| change());
+        if let Some(change) = change {
+            change();
+        }
         Ok(())
     }
     fn wants_checkpoint(&self) -> bool {

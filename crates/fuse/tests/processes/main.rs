@@ -203,7 +203,7 @@ fn daemons_keep_no_descriptors() {
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     assert!(mount_dir.is_mounted());
     lock(&lock_file).expect("the lock was released");
-    umount(&mount_dir.mount_point, Umount::default()).unwrap();
+    umount(&mount_dir.mount_point, Umount::Unused).unwrap();
 }
 
 /// Promise: exit status 0 means that the mount is ready, the mount table shows the given name,
@@ -350,7 +350,7 @@ fn mounts_elsewhere_are_reported() {
     let error = umount(&mount_dir.mount_point, Umount::Unused).unwrap_err().to_string();
     assert!(error.contains("also mounted elsewhere"), "{error}");
     assert!(!mount_dir.is_mounted() && elsewhere.is_mounted());
-    umount(&elsewhere.mount_point, Umount::default()).unwrap();
+    umount(&elsewhere.mount_point, Umount::Unused).unwrap();
     assert!(mount_dir.report().exists());
 }
 
