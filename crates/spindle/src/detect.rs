@@ -2,6 +2,7 @@
 //! nothing known.
 
 use crate::error::Result;
+use crate::foreign::{recognise, refusal};
 use spindle_device::{Device, partitions};
 use spindle_ffs::{Dialect, InodeFormat, Version};
 use spindle_v7::Format;
@@ -95,7 +96,7 @@ pub fn detect_as(device: &dyn Device, kind: Option<Kind>) -> spindle_vfs::Result
             Err(none @ Error::Unsupported { .. }) => match spindle_mfs::read_label(device)? {
                 Some(label) => Ok(Found::Mfs(Box::new(label))),
                 None => match old(None) {
-                    Err(Error::Unsupported { .. }) => Err(none),
+                    Err(Error::Unsupported { .. }) => Err(refusal(device, none)?),
                     found => found,
                 },
             },
@@ -119,10 +120,14 @@ pub fn detect_damaged(
 ) -> spindle_vfs::Result<Found> {
     let mut found = match (superblock, detect_as(device, kind)) {
         (Some(place), _) => spindle_ffs::Superblock::read_copy(device, place)?,
-        (None, Err(Error::Unsupported { .. } | Error::Corrupt { .. }))
+        (None, Err(refused @ (Error::Unsupported { .. } | Error::Corrupt { .. })))
             if !matches!(kind, Some(Kind::Old(_))) =>
         {
-            spindle_ffs::Superblock::salvage(device)?
+            match spindle_ffs::Superblock::salvage(device) {
+                Ok(found) => found,
+                Err(failed @ Error::Device(_)) => return Err(failed),
+                Err(_) => return Err(refused),
+            }
         }
         (None, found) => return found,
     };
@@ -132,8 +137,9 @@ pub fn detect_damaged(
     Ok(Found::Ffs(Box::new(found)))
 }
 
-/// Returns a description of the file system or partition table on a device, if there is one: what
-/// a command that overwrites the device would destroy.
+/// Returns a description of the file system or partition table on a device, if there is one, also
+/// of those that this program does not read: what a command that overwrites the device would
+/// destroy.
 ///
 /// # Errors
 /// Those of the device.
@@ -145,6 +151,9 @@ pub fn contents(device: &dyn Device) -> Result<Option<String>> {
         Err(_) => {}
     }
     let table = partitions(device)?;
+    if table.scheme.is_none() {
+        return Ok(recognise(device)?.filter(|found| found.is_disk).map(|found| found.name.into()));
+    }
     Ok(table.scheme.map(|scheme| {
         let names: Vec<&str> = table.partitions.iter().map(|p| p.name.as_str()).collect();
         format!("a partition table ({scheme}: {})", names.join(", "))

@@ -59,6 +59,7 @@
 pub mod check;
 pub mod detect;
 mod error;
+mod foreign;
 pub mod image;
 pub mod mode;
 pub mod newfs;
