@@ -10,11 +10,13 @@
 
 mod caller;
 mod commands;
+mod date;
 mod describe;
 mod error;
 mod image;
 mod interrupt;
 mod interruptible;
+mod listing;
 mod logger;
 mod mkfs;
 mod outfile;
