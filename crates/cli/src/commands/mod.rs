@@ -3,6 +3,7 @@
 
 mod cat;
 mod cp;
+mod df;
 mod export;
 mod fsck;
 mod import;
@@ -83,6 +84,7 @@ pub enum Command {
     Ls(ls::Args),
     Cat(cat::Args),
     Stat(stat::Args),
+    Df(df::Args),
     Cp(cp::Args),
     Mkdir(mkdir::Args),
     Rm(rm::Args),
@@ -111,6 +113,7 @@ impl Command {
             Self::Ls(args) => ls::run(args),
             Self::Cat(args) => cat::run(args),
             Self::Stat(args) => stat::run(args),
+            Self::Df(args) => df::run(args),
             Self::Cp(args) => cp::run(args),
             Self::Mkdir(args) => mkdir::run(args),
             Self::Rm(args) => rm::run(args),
