@@ -4,6 +4,7 @@
 mod cat;
 mod cp;
 mod df;
+mod du;
 mod export;
 mod fsck;
 mod import;
@@ -84,6 +85,7 @@ pub enum Command {
     Ls(ls::Args),
     Cat(cat::Args),
     Stat(stat::Args),
+    Du(du::Args),
     Df(df::Args),
     Cp(cp::Args),
     Mkdir(mkdir::Args),
@@ -113,6 +115,7 @@ impl Command {
             Self::Ls(args) => ls::run(args),
             Self::Cat(args) => cat::run(args),
             Self::Stat(args) => stat::run(args),
+            Self::Du(args) => du::run(args),
             Self::Df(args) => df::run(args),
             Self::Cp(args) => cp::run(args),
             Self::Mkdir(args) => mkdir::run(args),
