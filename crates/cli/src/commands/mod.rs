@@ -2,6 +2,7 @@
 //! and its code.
 
 mod cat;
+mod chmod;
 mod cp;
 mod df;
 mod du;
@@ -92,6 +93,7 @@ pub enum Command {
     Rm(rm::Args),
     Mv(mv::Args),
     Ln(ln::Args),
+    Chmod(chmod::Args),
     Import(Box<import::Args>),
     Export(export::Args),
     Waste(waste::Args),
@@ -122,6 +124,7 @@ impl Command {
             Self::Rm(args) => rm::run(args),
             Self::Mv(args) => mv::run(args),
             Self::Ln(args) => ln::run(args),
+            Self::Chmod(args) => chmod::run(args),
             Self::Import(args) => import::run(args),
             Self::Export(args) => export::run(args),
             Self::Waste(args) => waste::run(args),
