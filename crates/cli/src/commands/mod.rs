@@ -3,6 +3,7 @@
 
 mod cat;
 mod chmod;
+mod chown;
 mod cp;
 mod df;
 mod du;
@@ -94,6 +95,7 @@ pub enum Command {
     Mv(mv::Args),
     Ln(ln::Args),
     Chmod(chmod::Args),
+    Chown(chown::Args),
     Import(Box<import::Args>),
     Export(export::Args),
     Waste(waste::Args),
@@ -125,6 +127,7 @@ impl Command {
             Self::Mv(args) => mv::run(args),
             Self::Ln(args) => ln::run(args),
             Self::Chmod(args) => chmod::run(args),
+            Self::Chown(args) => chown::run(args),
             Self::Import(args) => import::run(args),
             Self::Export(args) => export::run(args),
             Self::Waste(args) => waste::run(args),
