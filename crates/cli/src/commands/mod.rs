@@ -22,6 +22,7 @@ mod mv;
 mod newfs;
 mod rm;
 mod stat;
+mod touch;
 mod trace;
 mod tunefs;
 mod umount;
@@ -96,6 +97,7 @@ pub enum Command {
     Ln(ln::Args),
     Chmod(chmod::Args),
     Chown(chown::Args),
+    Touch(touch::Args),
     Import(Box<import::Args>),
     Export(export::Args),
     Waste(waste::Args),
@@ -128,6 +130,7 @@ impl Command {
             Self::Ln(args) => ln::run(args),
             Self::Chmod(args) => chmod::run(args),
             Self::Chown(args) => chown::run(args),
+            Self::Touch(args) => touch::run(args),
             Self::Import(args) => import::run(args),
             Self::Export(args) => export::run(args),
             Self::Waste(args) => waste::run(args),
