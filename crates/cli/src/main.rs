@@ -22,6 +22,7 @@ mod mkfs;
 mod outfile;
 mod output;
 mod progress;
+mod suggest;
 mod target;
 mod text;
 
