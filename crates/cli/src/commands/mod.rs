@@ -8,6 +8,7 @@ mod cp;
 mod df;
 mod du;
 mod export;
+mod find;
 mod fsck;
 mod import;
 mod info;
@@ -88,6 +89,7 @@ pub enum Command {
     Ls(ls::Args),
     Cat(cat::Args),
     Stat(stat::Args),
+    Find(find::Args),
     Du(du::Args),
     Df(df::Args),
     Cp(cp::Args),
@@ -121,6 +123,7 @@ impl Command {
             Self::Ls(args) => ls::run(args),
             Self::Cat(args) => cat::run(args),
             Self::Stat(args) => stat::run(args),
+            Self::Find(args) => find::run(args),
             Self::Du(args) => du::run(args),
             Self::Df(args) => df::run(args),
             Self::Cp(args) => cp::run(args),

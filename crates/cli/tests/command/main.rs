@@ -10,6 +10,7 @@ mod interrupts;
 mod lab;
 mod log;
 mod outfiles;
+mod search;
 mod sets;
 mod support;
 mod synth;
