@@ -9,6 +9,7 @@ mod images;
 mod interrupts;
 mod lab;
 mod log;
+mod messages;
 mod outfiles;
 mod search;
 mod sets;
