@@ -10,11 +10,13 @@
 
 mod caller;
 mod commands;
+mod date;
 mod describe;
 mod error;
 mod image;
 mod interrupt;
 mod interruptible;
+mod listing;
 mod logger;
 mod manual;
 mod mkfs;
@@ -22,6 +24,7 @@ mod mounted;
 mod outfile;
 mod output;
 mod progress;
+mod suggest;
 mod target;
 mod text;
 

@@ -29,7 +29,7 @@ pub struct ManualPage {
 
 /// Returns all pages. `date` is shown below each.
 pub fn pages(date: Timestamp) -> Vec<ManualPage> {
-    let date = crate::text::day(date);
+    let date = crate::date::day(date);
     let mut cli = Cli::command();
     cli.build();
     let mut pages = Vec::new();

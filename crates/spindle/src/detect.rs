@@ -2,6 +2,7 @@
 //! nothing known.
 
 use crate::error::Result;
+use crate::foreign::{recognise, refusal};
 use spindle_device::{Device, partitions};
 use spindle_ffs::{Dialect, InodeFormat, Version};
 use spindle_v7::Format;
@@ -95,7 +96,7 @@ pub fn detect_as(device: &dyn Device, kind: Option<Kind>) -> spindle_vfs::Result
             Err(none @ Error::Unsupported { .. }) => match spindle_mfs::read_label(device)? {
                 Some(label) => Ok(Found::Mfs(Box::new(label))),
                 None => match old(None) {
-                    Err(Error::Unsupported { .. }) => Err(none),
+                    Err(Error::Unsupported { .. }) => Err(refusal(device, none)?),
                     found => found,
                 },
             },
@@ -126,22 +127,26 @@ pub fn detect_damaged(
         }
         Found::Ffs(Box::new(found))
     };
+    let salvage = || match (kind, spindle_ffs::Superblock::salvage(device).map(ffs)) {
+        (None, Err(Error::Unsupported { .. } | Error::Corrupt { .. })) => old(None),
+        (_, found) => found,
+    };
     match (superblock, detect_as(device, kind)) {
         (Some(place), _) => spindle_ffs::Superblock::read_copy(device, place).map(ffs),
-        (None, Err(Error::Unsupported { .. } | Error::Corrupt { .. })) => match kind {
-            Some(Kind::Old(format)) => old(Some(format)),
-            Some(Kind::Ffs(_)) => spindle_ffs::Superblock::salvage(device).map(ffs),
-            None => match spindle_ffs::Superblock::salvage(device).map(ffs) {
-                Err(none @ Error::Unsupported { .. }) => old(None).map_err(|_| none),
+        (None, Err(refused @ (Error::Unsupported { .. } | Error::Corrupt { .. }))) => {
+            let salvaged = if let Some(Kind::Old(format)) = kind { old(Some(format)) } else { salvage() };
+            match salvaged {
+                Err(Error::Unsupported { .. } | Error::Corrupt { .. }) => Err(refused),
                 found => found,
-            },
-        },
+            }
+        }
         (None, found) => found,
     }
 }
 
-/// Returns a description of the file system or partition table on a device, if there is one: what
-/// a command that overwrites the device would destroy.
+/// Returns a description of the file system or partition table on a device, if there is one, also
+/// of those that this program does not read: what a command that overwrites the device would
+/// destroy.
 ///
 /// # Errors
 /// Those of the device.
@@ -153,6 +158,9 @@ pub fn contents(device: &dyn Device) -> Result<Option<String>> {
         Err(_) => {}
     }
     let table = partitions(device)?;
+    if table.scheme.is_none() {
+        return Ok(recognise(device)?.filter(|found| found.is_disk).map(|found| found.name.into()));
+    }
     Ok(table.scheme.map(|scheme| {
         let names: Vec<&str> = table.partitions.iter().map(|p| p.name.as_str()).collect();
         format!("a partition table ({scheme}: {})", names.join(", "))

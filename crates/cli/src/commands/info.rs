@@ -221,6 +221,7 @@ fn show_partition(out: &mut Output, p: &PartitionInfo) -> Result<()> {
         }
     }
     if let Some(damage) = &p.damage {
+        let damage = damage.strip_prefix("corrupt: ").unwrap_or(damage);
         out.line(format!("         damaged: {damage}"))?;
     }
     Ok(())

@@ -5,6 +5,7 @@ use crate::image::print_log_notes;
 use crate::logger;
 use crate::mounted::Mount;
 use crate::outfile;
+use crate::suggest::{did_you_mean, nearest};
 use spindle::control::{Answering, Name, Request, Service, request};
 use spindle::image::{Family, reasons};
 use spindle::mounted::MountedImage;
@@ -206,6 +207,66 @@ fn find(image: &str) -> Result<Spec> {
     Ok(spec)
 }
 
+/// The mount options, for suggestions.
+const OPTIONS: &[&str] = &[
+    "ro",
+    "rw",
+    "allow_other",
+    "allow_root",
+    "default_permissions",
+    "noatime",
+    "relatime",
+    "strictatime",
+    "uid",
+    "gid",
+    "umask",
+    "fmask",
+    "dmask",
+    "offset",
+    "sb",
+    "dialect",
+    "fsname",
+    "subtype",
+    "auto_unmount",
+    "suid",
+    "nosuid",
+    "dev",
+    "nodev",
+    "exec",
+    "noexec",
+    "grpid",
+    "nogrpid",
+    "force",
+    "threads",
+    "commit",
+    "writeback",
+    "writethrough",
+    "user_xattr",
+    "nouser_xattr",
+    "sync",
+    "dirsync",
+    "async",
+    "log",
+    "nolog",
+    "logsize",
+    "cluster",
+    "nocluster",
+    "readahead",
+    "noreadahead",
+    "runs",
+    "noruns",
+    "writelimit",
+    "nowritelimit",
+    "trace",
+    "notrace",
+    "filecache",
+    "nofilecache",
+    "freebehind",
+    "nofreebehind",
+    "smallfiles",
+    "remount",
+];
+
 /// Checks the options without mounting anything.
 pub fn check(args: &Args) -> Result<MountOptions> {
     let mut options = MountOptions::default();
@@ -217,7 +278,15 @@ pub fn check(args: &Args) -> Result<MountOptions> {
     if as_kernel {
         options.access = Access::Everyone;
     }
-    options.parse(&words).map_err(|e| Failure::new(e.to_string()))?;
+    options.parse(&words).map_err(|error| {
+        let near = match &error {
+            spindle_fuse::Error::Option { word, why } if why.starts_with("is unknown") => {
+                nearest(word.split('=').next().unwrap_or(word), OPTIONS.iter().copied())
+            }
+            _ => None,
+        };
+        Failure::new(format!("{error}{}", did_you_mean(near)))
+    })?;
     if as_kernel && !options.auto_unmount {
         options.suid = options.suid.or(Some(true));
         options.dev = options.dev.or(Some(true));
@@ -429,5 +498,18 @@ mod tests {
             options.parse(text).unwrap();
             assert_eq!(log_use(&options), log, "{text}");
         }
+    }
+
+    /// Promise: every option that a message may suggest exists.
+    #[test]
+    fn suggested_options_exist() {
+        for option in OPTIONS {
+            let known = |text: &str| match MountOptions::default().parse(text) {
+                Err(error) => !error.to_string().contains("is unknown"),
+                Ok(()) => true,
+            };
+            assert!(known(option), "{option}");
+        }
+        assert!(MountOptions::default().parse("nonsense").unwrap_err().to_string().contains("is unknown"));
     }
 }

@@ -1,10 +1,9 @@
 //! `spindle stat`
 
 use crate::describe::Description;
-use crate::error::{Context, Result};
+use crate::error::Result;
 use crate::image::{self, ReadArgs};
 use crate::output::Output;
-use crate::target::Target;
 use crate::text;
 use serde::Serialize;
 use spindle::path::resolve;
@@ -19,7 +18,7 @@ use std::process::ExitCode;
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle stat disk.img:/etc/passwd
-    spindle stat --json disk.img:/bin/* | jq '.[].mode'")]
+    spindle stat --json disk.img:/bin/sh disk.img:/bin/ls | jq '.[].mode'")]
 pub struct Args {
     /// Follow a symbolic link at the end of the path
     #[arg(short = 'L')]
@@ -54,25 +53,23 @@ struct Attribute {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut out = Output::stdout();
     let mut found = Vec::new();
-    for target in &args.targets {
-        let target = Target::in_image(target)?;
-        found.push(image::read(&target.image, args.read, |vfs| {
-            let fs = vfs.fs();
-            let node = resolve(vfs, &target.path, args.follow).context(&target.image)?;
-            let mut xattrs = Vec::new();
-            if fs.limits().xattrs {
-                for name in fs.listxattr(node.ino())? {
-                    let bytes = fs.getxattr(node.ino(), &name)?.len();
-                    xattrs.push(Attribute { name: text::encoded(&name), bytes });
-                }
+    let code = image::read_each(&args.targets, args.read, |vfs, target, _| {
+        let fs = vfs.fs();
+        let node = resolve(vfs, &target.path, args.follow)?;
+        let mut xattrs = Vec::new();
+        if fs.limits().xattrs {
+            for name in fs.listxattr(node.ino())? {
+                let bytes = fs.getxattr(node.ino(), &name)?.len();
+                xattrs.push(Attribute { name: text::encoded(&name), bytes });
             }
-            // Elsewhere it is an attribute as others, which are listed.
-            let listed = xattrs.iter().any(|attribute| attribute.name.as_bytes() == CLASS_ATTRIBUTE);
-            let class = fs.getxattr(node.ino(), CLASS_ATTRIBUTE).ok().filter(|_| !listed);
-            let class = class.map(|name| text::encoded(&name));
-            Ok(Report { file: Description::of(&**fs, &target.path, node.attr())?, xattrs, class })
-        })?);
-    }
+        }
+        // Elsewhere it is an attribute as others, which are listed.
+        let listed = xattrs.iter().any(|attribute| attribute.name.as_bytes() == CLASS_ATTRIBUTE);
+        let class = fs.getxattr(node.ino(), CLASS_ATTRIBUTE).ok().filter(|_| !listed);
+        let class = class.map(|name| text::encoded(&name));
+        found.push(Report { file: Description::of(&**fs, &target.path, node.attr())?, xattrs, class });
+        Ok(())
+    })?;
     if args.json {
         out.json(&found)?;
     } else {
@@ -81,7 +78,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     out.finish()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }
 
 fn show(out: &mut Output, report: &Report) -> Result<()> {

@@ -163,6 +163,18 @@ fn an_inode_block_costs_its_files() {
             assert_eq!(lost.len(), gone.len(), "{lost:?}");
         }
     }
+    for command in ["find bad.img -name file", "du -a bad.img"] {
+        let ran = bench.run(command);
+        assert_eq!(ran.code, 1, "{command}: {}", ran.err);
+        assert_eq!(ran.out.matches("/file\n").count(), DIRECTORIES - gone.len(), "{}", ran.out);
+        for name in &gone {
+            assert!(
+                ran.err.contains(&format!("bad.img: /{name}: corrupt: ")),
+                "{name} is not in {}",
+                ran.err
+            );
+        }
+    }
     assert_eq!(readable_on_a_mount(&bench, ""), DIRECTORIES + 1 - gone.len());
 }
 

@@ -163,7 +163,7 @@ fn a_disk_means_its_only_file_system() {
     bench.fails(
         "fsck -n disk.img",
         8,
-        &["disk.img: has the partitions p1, p2; name one, for example disk.img@p1"],
+        &["disk.img: has several partitions; name one of disk.img@p1 (nothing but zeros at its start, 32M), disk.img@p2 ("],
     );
     bench.ok("newfs disk.img@p2");
     bench.check("disk.img");
@@ -180,7 +180,11 @@ fn a_disk_means_its_only_file_system() {
         bench.fails(
             words,
             code,
-            &["disk.img: has the partitions p1, p2; name one, for example ", "disk.img@p1"],
+            &[
+                "disk.img: has several partitions; name one of ",
+                "disk.img@p1 (UFS2, 32M), ",
+                "disk.img@p2 (UFS2, ",
+            ],
         );
     }
     bench.shell("cmp disk.img before");

@@ -1,6 +1,7 @@
 //! Tests of the program as users run it: they compare output, exit codes and images.
 
 mod analyze;
+mod attributes;
 mod damage;
 mod files;
 mod helpers;
@@ -9,8 +10,10 @@ mod interrupts;
 mod lab;
 mod log;
 mod manual;
+mod messages;
 mod mounts;
 mod outfiles;
+mod search;
 mod sets;
 mod support;
 mod synth;

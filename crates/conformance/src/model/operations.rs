@@ -36,6 +36,7 @@ impl FileSystem for ModelFs {
             blocks: self.options.blocks,
             bfree: self.available(&tree, Privilege::Root),
             bavail: self.available(&tree, Privilege::User),
+            reserve: self.options.reserve_blocks,
             files: self.options.files,
             ffree: self.options.files - tree.inodes.len() as u64,
             name_max: u32::try_from(self.options.limits.name_max).unwrap_or(u32::MAX),

@@ -69,6 +69,7 @@ impl FileSystem for Ffs {
             bavail: unsigned(
                 self.volume.free_frags_for(Privilege::User) + self.volume.pending.frags().cast_signed(),
             ),
+            reserve: unsigned(self.volume.reserve()),
             files: u64::from(self.layout().inodes()) - u64::from(ROOT_INO),
             ffree: unsigned(total.cs_nifree),
             name_max: u32::try_from(MAXNAMLEN).unwrap_or(0),

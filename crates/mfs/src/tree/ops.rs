@@ -71,6 +71,7 @@ impl FileSystem for Mfs {
             blocks: class.blocks(),
             bfree: free,
             bavail: free,
+            reserve: 0,
             files: ffree + used,
             ffree,
             name_max: u32::try_from(NAME_MAX).unwrap_or(0),

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 pub struct LocalSource {
     path: PathBuf,
     prefix: Vec<u8>,
+    follow: bool,
 }
 
 /// A directory on the path to the current node.
@@ -32,7 +33,13 @@ impl LocalSource {
     /// Returns a source of `path`, which may be a symbolic link, and of everything below it.
     #[must_use]
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), prefix: Vec::new() }
+        Self { path: path.to_owned(), prefix: Vec::new(), follow: true }
+    }
+
+    /// Returns a source of the symbolic link itself, if the path is one.
+    #[must_use]
+    pub fn not_followed(self) -> Self {
+        Self { follow: false, ..self }
     }
 
     /// Returns a source with `prefix` as the path of the root of the transfer.
@@ -52,10 +59,14 @@ impl Source for LocalSource {
             self.path.join(OsStr::from_bytes(rel)).display().to_string()
         };
         let name = self.path.as_os_str();
-        let top = rustix::fs::statat(CWD, name, AtFlags::empty()).context(self.path.display())?;
+        let (look, open) = if self.follow {
+            (AtFlags::empty(), OFlags::empty())
+        } else {
+            (AtFlags::SYMLINK_NOFOLLOW, OFlags::NOFOLLOW)
+        };
+        let top = rustix::fs::statat(CWD, name, look).context(self.path.display())?;
         let mut levels: Vec<Level> = Vec::new();
-        let entered =
-            send(CWD, name, prefix, &top, OFlags::empty(), &mut links, sink).context(self.path.display())?;
+        let entered = send(CWD, name, prefix, &top, open, &mut links, sink).context(self.path.display())?;
         levels.extend(entered);
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.names.next() else {

@@ -1,8 +1,8 @@
 //! The report of `spindle info` on a member of a multi-structured file system.
 
+use crate::date;
 use crate::error::Result;
 use crate::output::Output;
-use crate::text;
 use serde::Serialize;
 use spindle::set::{AreaState, Label, Share, Status, StorageUse, find};
 use spindle_clock::Timestamp;
@@ -75,7 +75,7 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
         0 => "never opened to write".into(),
         nanos => {
             let time = Timestamp::new(nanos.div_euclid(1_000_000_000), 0);
-            format!("opened to write or changed {} times, last at {}", status.epoch - 1, text::exact(time))
+            format!("opened to write or changed {} times, last at {}", status.epoch - 1, date::exact(time))
         }
     };
     row("use", opened)?;
