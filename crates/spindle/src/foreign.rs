@@ -266,10 +266,10 @@ mod tests {
             made(&format!("{new} {make}"), want);
         }
         for (make, want) in [
-            ("gzip -c /bin/sh >x", "compressed with gzip"),
-            ("xz -c /bin/sh >x", "compressed with xz"),
-            ("bzip2 -c /bin/sh >x", "compressed with bzip2"),
-            ("zstd -qc /bin/sh >x", "compressed with zstd"),
+            ("gzip -c </bin/sh >x", "compressed with gzip"),
+            ("xz -c </bin/sh >x", "compressed with xz"),
+            ("bzip2 -c </bin/sh >x", "compressed with bzip2"),
+            ("zstd -qc </bin/sh >x", "compressed with zstd"),
             ("tar cf x -C / bin", "a tar archive"),
             ("rm -f x; zip -q x.zip /etc/passwd && mv x.zip x", "a zip archive"),
         ] {
