@@ -10,7 +10,7 @@ use crate::image::{Image, OpenOptions, Opened, reasons};
 use crate::set::{Change, Outcome, Report};
 use spindle_clock::RwLock;
 use spindle_device::{Claim, Spec};
-use spindle_ffs::tunefs::{Tuned, Tuning, tune_mounted};
+use spindle_ffs::tunefs::{Tuned, Tuning};
 use spindle_vfs::{
     AtimePolicy, Attr, DirEntry, FallocateMode, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Seek, SetAttr, XattrMode,
@@ -99,10 +99,13 @@ impl MountedImage {
     /// Tunes the file system.
     ///
     /// # Errors
-    /// As [`tune_mounted`]; if the file system has nothing to tune.
+    /// As [`Tuning::apply_mounted`]; if it is mounted read-only, or has nothing to tune.
     pub fn tune(&self, tuning: &Tuning) -> Result<Tuned> {
         self.look(|image| match &image.kind {
-            Opened::Ffs(ffs) => Ok(tune_mounted(ffs, tuning)?),
+            Opened::Ffs(ffs) if ffs.read_only() => {
+                Err(Error::new("it is mounted read-only; unmount it, or remount it with rw"))
+            }
+            Opened::Ffs(ffs) => Ok(ffs.change_superblock(|superblock| tuning.apply_mounted(superblock))?),
             Opened::Old | Opened::Mfs(_) => Err(Error::new("a file system of this kind has nothing to tune")),
         })
     }

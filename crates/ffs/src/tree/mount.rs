@@ -196,6 +196,15 @@ impl Ffs {
         self.volume.current_superblock()
     }
 
+    /// Changes the superblock while the file system is in use; it is durable afterwards. Only the
+    /// reserve, the optimisation and the rotational delay have an effect at once.
+    ///
+    /// # Errors
+    /// Those of `change`, which then has changed nothing; [`Error::ReadOnly`]; device errors.
+    pub fn change_superblock<T>(&self, change: impl FnOnce(&mut Superblock) -> Result<T>) -> Result<T> {
+        self.volume.change_superblock(change)
+    }
+
     /// Returns the reserve in percent.
     #[must_use]
     pub fn minfree(&self) -> u32 {

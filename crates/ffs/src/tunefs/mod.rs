@@ -7,13 +7,13 @@
 //! standard superblock, then, where asked, its replicas.
 //!
 //! The caller locks the device, and has not mounted what is on it: a mounted file system writes its
-//! own superblock over this. [`tune_mounted`] changes what can be changed of one that is mounted, as
-//! the paper of 1984 has it (sections 3.1 and 3.3).
+//! own superblock over this. [`Tuning::apply_mounted`] is for one that is mounted: it allows
+//! what the paper of 1984 changes in running systems.
 
 mod mounted;
 mod parameter;
 
-pub use mounted::{Tuned, tune_mounted};
+pub use mounted::Tuned;
 pub use parameter::{Parameter, Value, settings};
 
 use crate::format::dialect::Dialect;

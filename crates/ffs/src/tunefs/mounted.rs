@@ -1,9 +1,9 @@
 //! Tuning a file system while it is mounted.
 
 use super::{Change, Parameter, Tuning, notes};
-use crate::tree::mount::Ffs;
+use crate::format::superblock::Superblock;
 use serde::{Deserialize, Serialize};
-use spindle_vfs::{Error, FileSystem, Result};
+use spindle_vfs::{Error, Result};
 
 /// The changes that were made to a mounted file system.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -14,21 +14,20 @@ pub struct Tuned {
     pub notes: Vec<String>,
 }
 
-/// Changes parameters of a mounted file system; the allocator obeys them at once.
-///
-/// # Errors
-/// [`Error::Unsupported`] with the first parameter that cannot be changed while it is mounted, or
-/// that this format does not have, or whose value cannot be; then nothing is changed. Also if it is
-/// mounted read-only, or the device fails.
-pub fn tune_mounted(ffs: &Ffs, tuning: &Tuning) -> Result<Tuned> {
-    const WHILE_MOUNTED: [Parameter; 3] = [Parameter::Minfree, Parameter::Optimization, Parameter::Rotdelay];
-    if let Some(parameter) = tuning.asked().find(|asked| !WHILE_MOUNTED.contains(asked)) {
-        let why = "it is mounted; unmount it first";
-        return Err(Error::unsupported(format!("{} cannot be changed", parameter.name()), why));
+impl Tuning {
+    /// Changes the superblock in memory of a mounted file system, as [`Self::apply`] does.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] with the first parameter that cannot be changed while it is mounted,
+    /// and as [`Self::apply`]; then nothing is changed.
+    pub fn apply_mounted(&self, superblock: &mut Superblock) -> Result<Tuned> {
+        const WHILE_MOUNTED: [Parameter; 3] =
+            [Parameter::Minfree, Parameter::Optimization, Parameter::Rotdelay];
+        if let Some(parameter) = self.asked().find(|asked| !WHILE_MOUNTED.contains(asked)) {
+            let why = "it is mounted; unmount it first";
+            return Err(Error::unsupported(format!("{} cannot be changed", parameter.name()), why));
+        }
+        let changes = self.apply(superblock)?;
+        Ok(Tuned { changes, notes: notes(superblock, self) })
     }
-    if ffs.read_only() {
-        return Err(Error::unsupported("it cannot be changed", "it is mounted read-only; unmount it first"));
-    }
-    let changes = ffs.volume.change_superblock(|superblock| tuning.apply(superblock))?;
-    Ok(Tuned { changes, notes: notes(&ffs.superblock(), tuning) })
 }

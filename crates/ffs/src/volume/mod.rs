@@ -128,6 +128,7 @@ impl Volume {
         self.mark_in_use()?;
         let changed = {
             let mut superblock = self.superblock.lock();
+            superblock.set_totals(&self.summaries.total());
             let changed = change(&mut superblock)?;
             let fs = &superblock.fs;
             self.minfree.store(fs.fs_minfree.clamp(0, 99).cast_unsigned(), Ordering::Relaxed);
