@@ -22,6 +22,7 @@ mod output;
 mod progress;
 mod target;
 mod text;
+mod timestamp;
 
 use commands::helper::{Invocation, parse_command_line};
 use error::Failure;

@@ -58,6 +58,7 @@
 pub mod check;
 pub mod detect;
 mod error;
+mod fit;
 pub mod image;
 pub mod newfs;
 pub mod partition;

@@ -3,11 +3,13 @@
 mod analyze;
 mod damage;
 mod files;
+mod fitting;
 mod helpers;
 mod images;
 mod interrupts;
 mod lab;
 mod log;
+mod manifests;
 mod outfiles;
 mod sets;
 mod support;
