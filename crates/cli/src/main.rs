@@ -27,6 +27,7 @@ mod progress;
 mod suggest;
 mod target;
 mod text;
+mod timestamp;
 
 use commands::helper::{Invocation, parse_command_line};
 use error::Failure;

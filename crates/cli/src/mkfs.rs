@@ -10,6 +10,29 @@ use spindle_ffs::Dialect;
 use spindle_ffs::ondisk::flags;
 use spindle_ondisk::Endian;
 
+/// The type of the file system to make.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// The fast file system.
+    Ffs,
+    /// The multi-structured file system.
+    Mfs,
+    /// An old file system.
+    Old(spindle_v7::Format),
+}
+
+/// Parses the type of a file system.
+pub fn parse_kind(name: &str) -> Result<Kind, String> {
+    match name {
+        "ffs" | "ufs" => Ok(Kind::Ffs),
+        "mfs" => Ok(Kind::Mfs),
+        _ => name
+            .parse()
+            .map(Kind::Old)
+            .map_err(|e: String| format!("neither ffs nor mfs nor an old file system: {e}")),
+    }
+}
+
 /// The parameters of newfs.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "File system")]

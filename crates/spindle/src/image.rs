@@ -147,6 +147,12 @@ impl Image {
         Self::open_device(spec, device, cache, options).context(spec)
     }
 
+    /// Opens a file system of one device in memory.
+    pub(crate) fn open_in_memory(device: Arc<dyn Device>, options: &OpenOptions) -> Result<Self> {
+        let cache = options.cache.unwrap_or_default();
+        Self::open_device(&Spec::parse("memory")?, device, cache, options)
+    }
+
     /// Opens the file system on a device, with these settings of the cache.
     pub(crate) fn open_device(
         spec: &Spec,

@@ -60,6 +60,7 @@ pub mod check;
 pub mod control;
 pub mod detect;
 mod error;
+mod fit;
 mod foreign;
 pub mod image;
 pub mod mode;

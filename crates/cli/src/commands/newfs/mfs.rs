@@ -155,7 +155,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let members = members(args)?;
     let wishes = wishes(args);
-    let settings = Settings { force: args.force, dry_run: args.dry_run, timestamp: args.timestamp };
+    let settings = Settings { force: args.force, dry_run: args.dry_run, timestamp: args.timestamp()? };
     let set =
         newfs(&members, &wishes, settings, |device| Arc::new(Interruptible(device))).map_err(|error| {
             match &args.image {

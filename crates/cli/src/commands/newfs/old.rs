@@ -35,6 +35,7 @@ pub fn run(args: &Args, image: &str, spec: &Spec, format: Format) -> Result<Exit
             "an old file system takes only the parameters -s, -L, --root-owner, --inodes and --gap; its type determines the others",
         ));
     }
+    let timestamp = args.timestamp()?;
     let plan_for = |size_bytes: u64| {
         let name = args.fs.label().unwrap_or_default().as_bytes().to_vec();
         let (inodes, interleave) = (args.inodes, args.gap);
@@ -55,7 +56,7 @@ pub fn run(args: &Args, image: &str, spec: &Spec, format: Format) -> Result<Exit
         let (device, created) = open_new(spec, args.size, args.force)?;
         let has = device.info().size_bytes;
         let made = plan_for(args.size.map_or(has, |size| size.min(has)))
-            .and_then(|plan| write(&plan, &Interruptible(&*device), &*clock(args.timestamp)).map(|()| plan));
+            .and_then(|plan| write(&plan, &Interruptible(&*device), &*clock(timestamp)).map(|()| plan));
         made.inspect_err(|_| created.undo()).context(image)?
     };
     let layout = &plan.layout;
