@@ -328,7 +328,7 @@ fn mounts_elsewhere_are_reported() {
     let error = umount(&mount_dir.mount_point, Umount::Unused).unwrap_err().to_string();
     assert!(error.contains("also mounted elsewhere"), "{error}");
     assert!(!mount_dir.is_mounted() && elsewhere.is_mounted());
-    umount(&elsewhere.mount_point).unwrap();
+    umount(&elsewhere.mount_point, Umount::Unused).unwrap();
     assert!(mount_dir.report().exists());
 }
 
