@@ -1,5 +1,5 @@
-//! Mounts as mount(8), umount(8) and fstab have them. Each test has a mount namespace of its own, in
-//! which the helpers are in /sbin.
+//! Mounts as mount(8), umount(8) and fstab have them. Each test has a mount namespace of its own,
+//! in which the helpers are in /sbin.
 
 use crate::support::{Bench, Ran};
 use std::process::{Command, Stdio};
