@@ -377,11 +377,7 @@ fn escape(text: &[u8]) -> Option<(Option<u8>, usize)> {
         [b'^', byte, ..] => Some((Some(control(byte)), 2)),
         [b'M', b'-', byte, ..] => Some((Some(byte | 0x80), 3)),
         [b'M', b'^', byte, ..] => Some((Some(control(byte) | 0x80), 3)),
-<<<<<<< HEAD
-        [] | [b'M' | b'^', ..] => None,
-=======
         [b'M' | b'^', ..] | [] => None,
->>>>>>> import/main
         [b'a', ..] => single(7),
         [b'b', ..] => single(8),
         [b't', ..] => single(b'\t'),
