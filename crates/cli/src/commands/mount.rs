@@ -264,7 +264,6 @@ const OPTIONS: &[&str] = &[
     "freebehind",
     "nofreebehind",
     "smallfiles",
-    "remount",
 ];
 
 /// Checks the options without mounting anything.

@@ -9,7 +9,10 @@ const MOUNT: &str = "Mount a file system for mount(8)
 mount(8) calls this program for file systems of the type \"spindle\". It does what \"spindle mount\" \
 does, with the same options of -o and the same exit codes; see spindle-mount(1). In place of a \
 device, /etc/fstab and the command line name an image: a block device, a file, or a partition in \
-one of them (disk.img@s1a).";
+one of them (disk.img@s1a).
+
+A mount by root is for all users, and honours device nodes and set-id bits, as one of the kernel; \
+nodev, nosuid, noexec, and user in /etc/fstab take that away.";
 
 const MOUNT_MORE: &str = "EXIT CODES
     0   mounted
@@ -17,12 +20,12 @@ const MOUNT_MORE: &str = "EXIT CODES
 
 EXAMPLES
     mount -t spindle /dev/sdb1 /mnt
-    mount -t spindle -o ro,allow_other /srv/disk.img@s1a /mnt
+    mount -t spindle -o ro /srv/disk.img@s1a /mnt
 
     Lines of /etc/fstab:
 
-    /dev/sdb1          /srv/bsd   spindle  defaults,allow_other  0 2
-    /srv/disk.img@s1a  /srv/disk  spindle  noauto,user,noatime   0 0";
+    /dev/sdb1          /srv/bsd   spindle  defaults             0 2
+    /srv/disk.img@s1a  /srv/disk  spindle  noauto,user,noatime  0 0";
 
 const UMOUNT: &str = "Unmount a file system for umount(8)
 
@@ -56,7 +59,7 @@ const FSCK_MORE: &str = "EXAMPLES
 
     A line of /etc/fstab; its last field has it checked at boot:
 
-    /dev/sdb1  /srv/bsd  spindle  defaults,allow_other  0 2";
+    /dev/sdb1  /srv/bsd  spindle  defaults  0 2";
 
 /// Returns the helpers, built. `cli` is the whole command line, built.
 pub fn commands(cli: &Command) -> Vec<Command> {

@@ -173,7 +173,7 @@ fn helpers_have_pages() {
     for (name, wanted) in [
         (
             "mount.spindle",
-            "mount.spindle [-fvsn] [-o OPTIONS] [-t KIND] IMAGE DIR|32 could not be mounted|/etc/fstab",
+            "mount.spindle [-fvsn] [-o OPTIONS] [-N NAMESPACE] [-t KIND] IMAGE DIR|32 could not be mounted|/etc/fstab",
         ),
         ("umount.spindle", "umount.spindle [-|32 the unmount failed"),
         ("mkfs.spindle", "mkfs.spindle [-N]|--block-size|2 invalid command line"),
