@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use support::{Victim, contents};
 
-/// All ways in which inodes and directories can be read.
+/// Returns a format for each way in which inodes and directories can be read.
 fn formats() -> Vec<Format> {
     let v7 = [Endian::Pdp, Endian::Little, Endian::Big].map(|endian| Format { endian, ..Format::V7 });
     let sysv = [512, 1024, 2048].map(|bsize| Format { bsize, ..Format::sysv(Endian::Big) });
