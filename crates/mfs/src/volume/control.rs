@@ -4,6 +4,7 @@
 //! contents one after the other, so that nothing has to be cleared beforehand: `fresh` blocks have
 //! never been used.
 
+use super::headers::RESERVED;
 use super::tx::{Allocated, Tx};
 use super::{Owner, Volume, update};
 use crate::format::cylinder::{CYLINDER_BYTES, Cylinder, Kind};
@@ -286,7 +287,7 @@ impl Volume {
         let ino = self.layout.ino_of(number, first) + within as u64;
         tx.note_allocated(Allocated::Header(ino));
         let range = within * HEADER_BYTES..within * HEADER_BYTES + 2;
-        buffer.write(tx).bytes_mut(range).copy_from_slice(b"M?");
+        buffer.write(tx).bytes_mut(range).copy_from_slice(RESERVED);
         Ok(ino)
     }
 

@@ -7,13 +7,20 @@ use crate::format::layout::HEADER_BYTES;
 use crate::format::overflow::{self, Overflow, Part};
 use spindle_vfs::{Error, Result};
 
+/// How a header begins that an open transaction has allocated and not stored yet.
+pub(super) const RESERVED: &[u8; 2] = b"M?";
+
 impl Volume {
     /// Reads the header of a file, also a free one.
     ///
     /// # Errors
-    /// [`Error::Stale`] if there is no such header; [`Error::Corrupt`].
+    /// [`Error::Stale`] if there is no such header, or no file in it yet; [`Error::Corrupt`].
     pub(crate) fn read_header(&self, ino: u64) -> Result<Header> {
         let bytes = self.header_bytes(ino)?;
+        // No name leads there, but the number of a former file may.
+        if bytes.starts_with(RESERVED) {
+            return Err(Error::Stale);
+        }
         Header::decode(&bytes, ino, &self.layout, |at| {
             let bytes = self.header_bytes(at).map_err(|error| match error {
                 Error::Stale => Error::corrupt("its overflow header is none", format!("file header {ino}")),
