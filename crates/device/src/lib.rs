@@ -32,7 +32,7 @@ pub use error::{Error, Result};
 pub use file::{Caching, Engine, FileDevice, OpenOptions};
 pub use label::{Partition, Scheme, Table, partitions};
 pub use memory::MemoryDevice;
-pub use mirror::{Condition, Loss, Mirror, Scrubbed};
+pub use mirror::{Condition, Judge, Loss, Mirror, Scrubbed};
 pub use spec::{Part, Spec, open_spec};
 pub use stripe::Stripe;
 pub use tracked::Tracked;

@@ -212,8 +212,11 @@ impl Checker {
         self.parts.extend(header.overflow.iter().map(|part| part.at));
         self.usage.overflow_headers += header.overflow.len() as u64;
         self.attributes(ino, &header)?;
+        if self.layout.parameters.checksums {
+            self.extents.extend(header.extents().iter().map(|&extent| (ino, extent)));
+        }
         for extent in header.extents() {
-            let held = self.claims.claim(extent.start..extent.start + extent.len);
+            let held = self.claims.enter(extent.start..extent.start + extent.len);
             if let Some(first) = held.first() {
                 let blocks = held.iter().map(|range| range.end - range.start).sum();
                 self.findings.push(Finding::Duplicate { ino, block: first.start, blocks });

@@ -26,8 +26,10 @@ pub const AREAS_FROM: u64 = 20 << 10;
 
 /// `magic` of a label.
 pub const MAGIC: [u8; 8] = *b"SpindMFS";
-/// `version` that this code writes and reads.
+/// `version` of a set without checksums of data.
 pub const VERSION: u32 = 1;
+/// `version` of a set with them.
+pub const VERSION_SUMS: u32 = 2;
 /// Most blocks of a cylinder.
 pub const CYLINDER_BLOCKS_MAX: u32 = 3000;
 /// Most areas of a set.
@@ -44,7 +46,7 @@ structure! {
     pub struct DiskLabel: 128 {
         /// [`MAGIC`].
         0 magic: [u8; 8],
-        /// [`VERSION`].
+        /// [`VERSION`] or [`VERSION_SUMS`].
         8 version: u32,
         /// Number of entries in the table.
         12 areas: u32,
@@ -64,6 +66,8 @@ structure! {
         68 track_blocks: u32,
         /// Bytes of a stripe unit.
         72 stripe_bytes: u32,
+        /// 1 if data blocks have checksums (CRC-32C), else 0.
+        76 sums: u32,
         /// Key of the hashes of names.
         80 hash_key: [u8; 16],
         /// Bytes of this member.
@@ -174,6 +178,8 @@ pub struct Parameters {
     pub track_blocks: u32,
     /// Bytes of a stripe unit: whole sectors.
     pub stripe_bytes: u32,
+    /// True if every data block in use has a checksum.
+    pub checksums: bool,
     /// Key of the hashes of names.
     pub hash_key: [u8; 16],
 }
@@ -202,6 +208,11 @@ impl Parameters {
                 let what = format!("a {name} of {value}");
                 return Err(Error::unsupported(what, format!("it is from {least} to {most}")));
             }
+        }
+        // Each copy of a block is read, judged and mended as a whole.
+        if self.checksums && !self.stripe_bytes.is_multiple_of(self.data_block_bytes) {
+            let what = format!("checksums of blocks that lie on several devices ({})", self.stripe_bytes);
+            return Err(Error::unsupported(what, "make the stripe unit a multiple of the data block"));
         }
         Ok(())
     }
@@ -247,7 +258,7 @@ impl Label {
         if !is_sealed(&bytes[..LABEL_BYTES], CHECKSUM) {
             return damaged("the label's checksum is wrong".into());
         }
-        if disk.version != VERSION {
+        if disk.version != if disk.sums == 0 { VERSION } else { VERSION_SUMS } || disk.sums > 1 {
             let what = format!("a set of version {}", disk.version);
             return Err(Error::unsupported(what, "use a newer version of Spindle"));
         }
@@ -284,6 +295,7 @@ impl Label {
             data_block_bytes: disk.data_block_bytes,
             track_blocks: disk.track_blocks,
             stripe_bytes: disk.stripe_bytes,
+            checksums: disk.sums == 1,
             hash_key: disk.hash_key,
         };
         parameters.check().map_err(|error| Error::corrupt(error.to_string(), place))?;
@@ -311,11 +323,12 @@ impl Label {
             data_block_bytes,
             track_blocks,
             stripe_bytes,
+            checksums,
             hash_key,
         } = self.parameters;
         let disk = DiskLabel {
             magic: MAGIC,
-            version: VERSION,
+            version: if checksums { VERSION_SUMS } else { VERSION },
             areas: u32::try_from(self.areas.len()).unwrap_or(0),
             set_id: self.set_id,
             member_id: self.member_id,
@@ -325,6 +338,7 @@ impl Label {
             data_block_bytes,
             track_blocks,
             stripe_bytes,
+            sums: checksums.into(),
             hash_key,
             member_bytes: self.member_bytes,
             settled: self.settled,
@@ -479,6 +493,7 @@ mod tests {
             data_block_bytes: 4096,
             track_blocks: 8,
             stripe_bytes: 4096,
+            checksums: true,
             hash_key: [3; 16],
         };
         let decode = |control: u64, log_bytes: u64| {

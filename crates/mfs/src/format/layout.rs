@@ -8,9 +8,11 @@
 //! header among all headers that there could be.
 //!
 //! Data storage begins with the pages of the allocation map, then come the tracks of data blocks.
+//! The checksums of data blocks, if there are any, lie in control storage behind the cylinders.
 
 use super::label::{Label, Parameters, Role};
 use super::map_page::{MAP_PAGE_BYTES, tracks_in_page};
+use super::sums::{SUM_PAGE_BYTES, SUM_SECTOR_BYTES, SUMS_IN_PAGE, SUMS_IN_SECTOR};
 use spindle_vfs::{Error, Result};
 
 /// Bytes of a file header.
@@ -48,6 +50,8 @@ pub struct Layout {
     pub map_pages: u64,
     /// Tracks of data.
     pub tracks: u64,
+    /// Pages of the table of checksums.
+    pub sum_pages: u64,
     /// Byte of data storage at which the tracks begin.
     data_start: u64,
 }
@@ -59,11 +63,6 @@ impl Layout {
     /// [`Error::Unsupported`] if one of them is too small, or a parameter is wrong.
     pub fn new(parameters: Parameters, control_bytes: u64, data_bytes: u64) -> Result<Self> {
         parameters.check()?;
-        let cylinders = control_bytes / u64::from(parameters.cylinder_bytes);
-        if cylinders < 2 {
-            let remedy = format!("it takes at least {} bytes", 2 * parameters.cylinder_bytes);
-            return Err(Error::unsupported(format!("{control_bytes} bytes of control storage"), remedy));
-        }
         let track_bytes = u64::from(parameters.data_block_bytes) * u64::from(parameters.track_blocks);
         let page_tracks = tracks_in_page(parameters.track_blocks);
         let start_of = |pages: u64| (pages * MAP_PAGE_BYTES as u64).next_multiple_of(track_bytes);
@@ -79,7 +78,21 @@ impl Layout {
             let remedy = format!("it takes at least {} bytes", 2 * track_bytes);
             return Err(Error::unsupported(format!("{data_bytes} bytes of data storage"), remedy));
         }
-        Ok(Self { parameters, cylinders, map_pages, tracks, data_start: start_of(map_pages) })
+        let blocks = tracks * u64::from(parameters.track_blocks);
+        let sum_pages = if parameters.checksums { blocks.div_ceil(SUMS_IN_PAGE) } else { 0 };
+        let page = SUM_PAGE_BYTES as u64;
+        let for_cylinders = match sum_pages {
+            0 => control_bytes,
+            pages => (control_bytes / page).saturating_sub(pages) * page,
+        };
+        let cylinders = for_cylinders / u64::from(parameters.cylinder_bytes);
+        if cylinders < 2 {
+            let least = 2 * u64::from(parameters.cylinder_bytes) + sum_pages * page;
+            let remedy = format!("it takes at least {least} bytes");
+            return Err(Error::unsupported(format!("{control_bytes} bytes of control storage"), remedy));
+        }
+        let data_start = start_of(map_pages);
+        Ok(Self { parameters, cylinders, map_pages, tracks, sum_pages, data_start })
     }
 
     /// Returns the geometry of the set of a label.
@@ -185,6 +198,55 @@ impl Layout {
     #[must_use]
     pub const fn map_page_at(&self, page: u64) -> u64 {
         DATA_BASE + page * MAP_PAGE_BYTES as u64
+    }
+
+    /// Returns the address of a page of the table of checksums.
+    #[must_use]
+    pub fn sum_page_at(&self, page: u64) -> u64 {
+        let size = SUM_PAGE_BYTES as u64;
+        self.cylinder_at(self.cylinders).next_multiple_of(size) + page * size
+    }
+
+    /// Returns the sector of the table of checksums that describes a block, and the position of the
+    /// block there.
+    #[must_use]
+    pub const fn sum_place(&self, DataBlock(block): DataBlock) -> (u64, u64) {
+        (block / SUMS_IN_SECTOR, block % SUMS_IN_SECTOR)
+    }
+
+    /// Returns the address of the page that has a sector of the table, and the byte of the sector
+    /// there.
+    #[must_use]
+    pub fn sum_sector_at(&self, sector: u64) -> (u64, usize) {
+        const SECTORS: u64 = (SUM_PAGE_BYTES / SUM_SECTOR_BYTES) as u64;
+        (self.sum_page_at(sector / SECTORS), index(sector % SECTORS) * SUM_SECTOR_BYTES)
+    }
+
+    /// Returns the page of the allocation map that has a block, and the position of the block
+    /// there.
+    #[must_use]
+    pub fn map_place(&self, DataBlock(block): DataBlock) -> (u64, u32) {
+        let each = self.blocks_in_page();
+        (block / each, u32::try_from(block % each).unwrap_or(0))
+    }
+
+    /// Returns the data blocks that only data which takes the place of other data can have: so it
+    /// can be overwritten, cut and removed when everything else is in use.
+    #[must_use]
+    pub fn spare_blocks(&self) -> u64 {
+        const MOST_BYTES: u64 = 64 << 20;
+        if self.sum_pages == 0 {
+            return 0;
+        }
+        (self.data_blocks() / 64).clamp(1, (MOST_BYTES / self.data_block_bytes()).max(1))
+    }
+
+    /// Returns the data block that has a byte of data storage; none if it is of the map, or no
+    /// block's.
+    #[must_use]
+    pub fn block_at(&self, byte: u64) -> Option<DataBlock> {
+        let block = byte.checked_sub(self.data_start)? / self.data_block_bytes();
+        (block < self.data_blocks()).then_some(DataBlock(block))
     }
 
     /// Returns the data blocks that a page of the allocation map describes, if it is full.

@@ -9,8 +9,10 @@
 use super::labels::{Labels, PartLoss, read_label};
 use super::shared::Shared;
 use super::space::Space;
+use super::sums::{OfData, OfTable, Still, Verification, Verifier};
 use crate::format::label::{Area, Label, Role};
 use crate::format::layout::Layout;
+use crate::format::sums::Source;
 use crate::log::{Ring, State};
 use spindle_clock::{Mutex, Timestamp};
 use spindle_device::{Device, Mirror, Stripe, Window};
@@ -41,6 +43,7 @@ pub struct Set {
     pub(crate) is_mounted: AtomicBool,
     /// Held while the members are changed.
     pub(crate) change: Mutex<()>,
+    verifier: Arc<Verifier>,
 }
 
 /// A part of a role's storage.
@@ -242,17 +245,58 @@ impl Set {
         let control = devices_of(Role::Control)?.remove(0);
         let data = devices_of(Role::Data)?;
         let log = devices_of(Role::Log)?;
-        let data = Stripe::new(data, label.parameters.stripe_bytes.into(), "data".into())?;
+        let data = Arc::new(Stripe::new(data, label.parameters.stripe_bytes.into(), "data".into())?);
         let log = Stripe::new(log, LOG_UNIT, "log".into())?;
         let name = members.values().map(|device| device.info().name.clone()).collect::<Vec<_>>().join(", ");
-        let space = Arc::new(Space::new(control, Arc::new(data), name));
+        let space = Arc::new(Space::new(control, data.clone(), name));
         let log = Arc::new(log);
         let (is_mounted, change) = (AtomicBool::new(false), Mutex::new(()));
-        let set = Self { label, layout, space, log, unavailable, parts, labels, is_mounted, change };
+        let verifier = Arc::new(Verifier::default());
+        let set =
+            Self { label, layout, space, log, unavailable, parts, labels, is_mounted, change, verifier };
+        set.set_judges(&data);
         if set.label.unequal {
             set.prefer_first();
         }
         Ok(set)
+    }
+
+    /// Has everything judged that is read from control and data storage, if data has checksums.
+    fn set_judges(&self, data: &Arc<Stripe>) {
+        if !self.layout.parameters.checksums {
+            return;
+        }
+        for Part { role, index, mirror, .. } in &self.parts {
+            let (verifier, layout) = (self.verifier.clone(), self.layout.clone());
+            match (role, mirror) {
+                (Role::Data, Some(mirror)) => {
+                    let (stripe, part) = (Arc::downgrade(data), *index as usize);
+                    mirror.set_judge(Arc::new(OfData { verifier, layout, stripe, part }));
+                }
+                (Role::Control, Some(mirror)) => mirror.set_judge(Arc::new(OfTable { verifier, layout })),
+                _ => {}
+            }
+        }
+    }
+
+    /// Has data verified by `source` until the result is dropped, and what is wrong in one copy
+    /// mended if `mends`.
+    pub(crate) fn verify(&self, source: Arc<dyn Source>, mends: bool) -> Verification {
+        self.verifier.begin(source, mends)
+    }
+
+    /// Has data verified while the members are changed, unless a mount does it.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the log has to be replayed first.
+    pub(crate) fn verify_change(&self) -> Result<Option<Verification>> {
+        if !self.layout.parameters.checksums || self.verifier.is_active() {
+            return Ok(None);
+        }
+        if self.needs_replay()? {
+            return Err(Error::unsupported("a set that was not unmounted", "mount and unmount it first"));
+        }
+        Ok(Some(self.verify(Arc::new(Still(self.space.clone())), false)))
     }
 
     /// Opens the log, with `space` for control and data storage. Returns it with its state; without

@@ -28,8 +28,19 @@ struct Run {
     at: DataBlock,
     /// Number of blocks.
     blocks: u64,
-    /// True if the blocks have just been allocated.
-    fresh: bool,
+    /// What is in the blocks.
+    holds: Holds,
+}
+
+/// What is in a run of blocks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    /// The data of the file.
+    Data,
+    /// Nothing: the blocks have just been allocated in a hole.
+    Nothing,
+    /// Nothing: they take the place of others, of which this is the first.
+    Moved(DataBlock),
 }
 
 impl Mfs {
@@ -103,43 +114,58 @@ impl Mfs {
             };
             let stop = end.min((run.lbn + run.blocks) * self.bsize());
             let part = &data[done..index(stop - offset)];
-            self.write_run(tx, file.1, &run, at, part)?;
+            self.write_run(tx, file.1, &run, di.size, at, part)?;
             di.size = di.size.max(stop);
             done += part.len();
         }
         Ok(done)
     }
 
-    /// Returns the run of blocks that has the beginning of a range, after allocating it in a hole.
-    /// Returns none if the transaction has no room to allocate.
+    /// Returns the run of blocks that has the beginning of a range, after allocating it in a hole,
+    /// or in place of blocks that are not written over. Returns none if the transaction has no room to allocate.
     fn run_at(&self, tx: &Tx<'_>, file: File<'_>, di: &mut Header, range: Range<u64>) -> Result<Option<Run>> {
         let lbn = range.start / self.bsize();
         let wanted = range.end.div_ceil(self.bsize()) - lbn;
-        let (at, blocks) = di.find(lbn);
-        if let Some(at) = at {
-            return Ok(Some(Run { lbn, at, blocks: blocks.min(wanted), fresh: false }));
+        let (former, blocks) = di.find(lbn);
+        let mut blocks = blocks.min(wanted);
+        if let Some(at) = former {
+            let writable;
+            (writable, blocks) = self.volume.is_writable(at, blocks);
+            if writable {
+                return Ok(Some(Run { lbn, at, blocks, holds: Holds::Data }));
+            }
         }
-        if tx.room() < EXTENT_ROOM {
+        let blocks = blocks.min(self.volume.blocks_for_sums(tx.room().saturating_sub(EXTENT_ROOM)));
+        if tx.room() < EXTENT_ROOM || blocks == 0 {
             return Ok(None);
         }
         let goal = di.extents_mut().goal(lbn);
-        let (start, len) = self.volume.alloc_data(tx, goal, wanted.min(blocks))?;
+        let spare = if former.is_some() { 0 } else { self.layout().spare_blocks() };
+        let (start, len) = self.volume.alloc_data(tx, goal, blocks, spare)?;
+        for gone in di.extents_mut().remove(lbn..lbn + len) {
+            self.volume.give_up_data(tx, gone.start, gone.len)?;
+        }
         di.extents_mut().insert(Extent { lbn, start, len });
         tx.forget_data_on_rollback(file.1, lbn..lbn + len);
         self.volume.store_overflow(tx, file.0, di)?;
-        Ok(Some(Run { lbn, at: DataBlock(start), blocks: len, fresh: true }))
+        let holds = former.map_or(Holds::Nothing, Holds::Moved);
+        Ok(Some(Run { lbn, at: DataBlock(start), blocks: len, holds }))
     }
 
-    /// Writes to a run of blocks from byte `offset` of the file on; the rest of fresh blocks is
-    /// zeroed.
+    /// Writes to a run of blocks from byte `offset` of a file of `size` bytes on. The rest of blocks
+    /// that have just been allocated is zeroed, or gets what the former ones have.
     fn write_run(
         &self,
         tx: &Tx<'_>,
         stream: &Arc<Stream>,
         run: &Run,
+        size: u64,
         offset: u64,
         part: &[u8],
     ) -> Result<()> {
+        if self.volume.has_sums() {
+            return self.write_whole(tx, stream, run, size, offset, part);
+        }
         let start = run.lbn * self.bsize();
         let end = start + run.blocks * self.bsize();
         let byte = self.layout().data_byte(run.at);
@@ -147,7 +173,7 @@ impl Mfs {
             let space = Space { offset: from, at: byte + (from - start), end };
             self.volume.cache.write(stream, tx, space, bytes)
         };
-        if !run.fresh {
+        if run.holds == Holds::Data {
             return Ok(write(offset, part)?);
         }
         // A block that gets bytes for a part of it only is zeroed first, so that nothing has to be
@@ -171,6 +197,58 @@ impl Mfs {
         Ok(data(tail, stop)?)
     }
 
+    /// Writes to a run of blocks with checksums: each of them as a whole.
+    fn write_whole(
+        &self,
+        tx: &Tx<'_>,
+        stream: &Arc<Stream>,
+        run: &Run,
+        size: u64,
+        offset: u64,
+        part: &[u8],
+    ) -> Result<()> {
+        let bsize = self.bsize();
+        let (start, stop) = (run.lbn * bsize, offset + part.len() as u64);
+        let blocks = if run.holds == Holds::Data { stop.div_ceil(bsize) - run.lbn } else { run.blocks };
+        let mut bytes = vec![0; index(blocks * bsize)];
+        let partial = [(offset > start, 0), (!stop.is_multiple_of(bsize), (stop - start) / bsize)];
+        for (_, n) in partial.into_iter().filter(|(is_partial, n)| *is_partial && *n < blocks) {
+            let at = match run.holds {
+                Holds::Data => DataBlock(run.at.0 + n),
+                Holds::Moved(first) => DataBlock(first.0 + n),
+                Holds::Nothing => continue,
+            };
+            let block = &mut bytes[index(n * bsize)..index((n + 1) * bsize)];
+            self.read_block(stream, (run.lbn + n, at), size, block)?;
+        }
+        bytes[index(offset - start)..index(stop - start)].copy_from_slice(part);
+        self.volume.hold_sums(tx, run.at, blocks)?;
+        if matches!(run.holds, Holds::Moved(_)) {
+            // What is in memory has its former address.
+            self.volume.cache.discard(stream, run.lbn..run.lbn + blocks)?;
+        }
+        let at = self.layout().data_byte(run.at);
+        let space = Space { offset: start, at, end: start + blocks * bsize };
+        self.volume.cache.write(stream, tx, space, &bytes)?;
+        self.volume.set_sums(tx, run.at, &bytes)
+    }
+
+    /// Reads a block of a file at its address; zeros beyond the size.
+    fn read_block(
+        &self,
+        stream: &Arc<Stream>,
+        (lbn, at): (u64, DataBlock),
+        size: u64,
+        block: &mut [u8],
+    ) -> Result<()> {
+        let (offset, bsize) = (lbn * self.bsize(), self.bsize());
+        self.volume.cache.read(stream, offset + bsize, offset, block, |_, _| {
+            Ok::<_, Error>(spindle_cache::Extent { at: Some(self.layout().data_byte(at)), blocks: 1 })
+        })?;
+        block[index(size.saturating_sub(offset).min(bsize))..].fill(0);
+        Ok(())
+    }
+
     /// Moves the data of an immediate file to data storage.
     fn spill(&self, tx: &Tx<'_>, file: File<'_>, di: &mut Header) -> Result<()> {
         let Contents::Immediate(bytes) = &di.contents else { return Ok(()) };
@@ -181,20 +259,20 @@ impl Mfs {
             let range = done as u64..bytes.len() as u64;
             let run = self.run_at(tx, file, di, range.clone())?.ok_or(Error::NoSpace)?;
             let stop = range.end.min((run.lbn + run.blocks) * self.bsize());
-            self.write_run(tx, file.1, &run, range.start, &bytes[done..index(stop)])?;
+            self.write_run(tx, file.1, &run, 0, range.start, &bytes[done..index(stop)])?;
             done = index(stop);
         }
         Ok(())
     }
 
     /// Zeroes the stored parts of a range. A block that is zeroed in part is read first and saved
-    /// for a rollback, which must not need to read. Such blocks come first, because only they can
-    /// fail.
+    /// for a rollback, which must not need to read. Whole blocks that are zeroed in their places
+    /// come last, because nothing else can fail then.
     pub(super) fn zero_stored(
         &self,
         tx: &Tx<'_>,
         file: File<'_>,
-        di: &Header,
+        di: &mut Header,
         range: Range<u64>,
     ) -> Result<()> {
         let bsize = self.bsize();
@@ -203,38 +281,52 @@ impl Mfs {
         while at < range.end {
             let lbn = at / bsize;
             let (address, blocks) = di.find(lbn);
-            let next = range.end.min((lbn + 1) * bsize);
-            match address {
-                None => at = range.end.min(lbn.saturating_add(blocks).saturating_mul(bsize)),
-                Some(address) if next - at == bsize => {
-                    whole.push(Run { lbn, at: address, blocks: 1, fresh: false });
+            let Some(address) = address else {
+                at = range.end.min(lbn.saturating_add(blocks).saturating_mul(bsize));
+                continue;
+            };
+            let is_whole = at == lbn * bsize && range.end - at >= bsize;
+            let last = if is_whole { lbn + blocks.min((range.end - at) / bsize) } else { lbn + 1 };
+            let next = range.end.min(last * bsize);
+            let run = self.run_at(tx, file, di, at..next)?.ok_or(Error::NoSpace)?;
+            let next = next.min((lbn + run.blocks) * bsize);
+            if run.holds == Holds::Data {
+                if is_whole {
+                    whole.push(run);
                     at = next;
+                    continue;
                 }
-                Some(address) => {
-                    let space = Space {
-                        offset: lbn * bsize,
-                        at: self.layout().data_byte(address),
-                        end: (lbn + 1) * bsize,
-                    };
-                    let mut former = vec![0; index(bsize)];
-                    // Also the bytes beyond the size, which `read_file` would not return.
-                    self.volume.cache.read(file.1, space.end, space.offset, &mut former, |_, _| {
-                        Ok::<_, Error>(spindle_cache::Extent { at: Some(space.at), blocks: 1 })
-                    })?;
-                    tx.restore_data_on_rollback(file.1, space, former);
-                    let run = Run { lbn, at: address, blocks: 1, fresh: false };
-                    self.write_run(tx, file.1, &run, at, &vec![0; index(next - at)])?;
-                    at = next;
-                }
+                let space = Space {
+                    offset: lbn * bsize,
+                    at: self.layout().data_byte(address),
+                    end: (lbn + 1) * bsize,
+                };
+                let mut former = vec![0; index(bsize)];
+                // Also the bytes beyond the size, which `read_file` would not return.
+                self.read_block(file.1, (lbn, address), u64::MAX, &mut former)?;
+                tx.restore_data_on_rollback(file.1, space, former);
             }
+            self.write_run(tx, file.1, &run, di.size, at, &vec![0; index(next - at)])?;
+            at = next;
         }
         let zeros = vec![0; index(bsize)];
-        whole.into_iter().try_for_each(|run| self.write_run(tx, file.1, &run, run.lbn * bsize, &zeros))
+        let single = |run: Run| {
+            (0..run.blocks).map(move |n| Run {
+                lbn: run.lbn + n,
+                at: DataBlock(run.at.0 + n),
+                blocks: 1,
+                holds: Holds::Data,
+            })
+        };
+        whole
+            .into_iter()
+            .flat_map(single)
+            .try_for_each(|run| self.write_run(tx, file.1, &run, di.size, run.lbn * bsize, &zeros))
     }
 
     /// Zeroes the last block beyond the size: after truncating, and before growing, because a crash
     /// keeps the size of before and the data of after.
-    pub(super) fn clear_tail(&self, tx: &Tx<'_>, file: File<'_>, di: &Header) -> Result<()> {
+    pub(super) fn clear_tail(&self, tx: &Tx<'_>, file: File<'_>, di: &mut Header) -> Result<()> {
         // The caller will store the header: that must not fail after the bytes are zeroed.
         self.volume.hold_header(tx, file.0)?;
         self.zero_stored(tx, file, di, di.size..di.size.next_multiple_of(self.bsize()))
@@ -276,14 +368,20 @@ impl Mfs {
                 }
                 return self.punch_some(tx, inode, di, range);
             }
-            FallocateMode::Allocate { keep_size } => self.fill(tx, file, di, range, keep_size, false)?,
-            FallocateMode::ZeroRange { keep_size } => self.fill(tx, file, di, range, keep_size, true)?,
+            FallocateMode::Allocate { keep_size } => self.fill(tx, file, di, range, keep_size, false),
+            FallocateMode::ZeroRange { keep_size } => self.fill(tx, file, di, range, keep_size, true),
         }
-        Ok(true)
+    }
+
+    /// Returns the number of blocks of a range that a file does not have.
+    fn missing_blocks(&self, di: &Header, range: Range<u64>) -> u64 {
+        let within =
+            |extent: &Extent| extent.end().min(range.end).saturating_sub(extent.lbn.max(range.start));
+        range.end - range.start - di.extents().iter().map(within).sum::<u64>()
     }
 
     /// Allocates every missing block of a range, filled with zeros, and zeroes the others if
-    /// `zero`.
+    /// `zero`. Returns true if nothing is left to be done.
     fn fill(
         &self,
         tx: &Tx<'_>,
@@ -292,14 +390,9 @@ impl Mfs {
         range: Range<u64>,
         keep_size: bool,
         zero: bool,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         if range.end > self.layout().file_size_max() {
             return Err(Error::TooBig);
-        }
-        if (range.end - range.start) / self.bsize()
-            > self.volume.free_data_blocks() + self.layout().data_blocks()
-        {
-            return Err(Error::NoSpace);
         }
         let small = range.end <= MAP_BYTES as u64;
         if let Contents::Immediate(bytes) = &mut di.contents
@@ -313,11 +406,17 @@ impl Mfs {
                 let end = index(range.end).min(bytes.len());
                 bytes[index(range.start).min(end)..end].fill(0);
             }
-            return Ok(());
+            return Ok(true);
+        }
+        let bsize = self.bsize();
+        // What does not fit is refused before any of it is done.
+        if self.missing_blocks(di, range.start / bsize..range.end.div_ceil(bsize))
+            > self.volume.free_data_blocks().saturating_sub(self.layout().spare_blocks())
+        {
+            return Err(Error::NoSpace);
         }
         self.spill(tx, file, di)?;
-        let bsize = self.bsize();
-        let mut had = Vec::new();
+        let (mut had, mut allocated) = (Vec::new(), false);
         let mut at = range.start;
         while at < range.end {
             let lbn = at / bsize;
@@ -327,8 +426,14 @@ impl Mfs {
                 had.push(at..next);
                 next
             } else {
-                let run = self.run_at(tx, file, di, lbn * bsize..range.end)?.ok_or(Error::NoSpace)?;
-                self.write_run(tx, file.1, &run, lbn * bsize, &[])?;
+                let run = match self.run_at(tx, file, di, lbn * bsize..range.end)? {
+                    Some(run) => run,
+                    // What was allocated is passed over the next time.
+                    None if allocated => return Ok(false),
+                    None => return Err(Error::NoSpace),
+                };
+                self.write_run(tx, file.1, &run, di.size, lbn * bsize, &[])?;
+                allocated = true;
                 range.end.min((lbn + run.blocks) * bsize)
             };
             at = next;
@@ -340,7 +445,7 @@ impl Mfs {
         if zero {
             had.into_iter().try_for_each(|range| self.zero_stored(tx, file, di, range))?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Returns the next data or hole at or after `offset`.

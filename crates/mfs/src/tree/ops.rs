@@ -54,12 +54,13 @@ impl FileSystem for Mfs {
     }
 
     fn statfs(&self) -> Result<FsStat> {
-        let free = self.volume.free_data_blocks();
+        let spare = self.layout().spare_blocks();
+        let free = self.volume.free_data_blocks().saturating_sub(spare);
         let (ffree, used) = self.volume.header_counts();
         Ok(FsStat {
             bsize: self.layout().parameters.data_block_bytes,
             frsize: self.layout().parameters.data_block_bytes,
-            blocks: self.layout().data_blocks(),
+            blocks: self.layout().data_blocks() - spare,
             bfree: free,
             bavail: free,
             files: ffree + used,
@@ -190,7 +191,10 @@ impl FileSystem for Mfs {
         let state = inode.state.read();
         check_regular(&state.di)?;
         self.touch(&state);
-        self.volume.note(self.read_file(&inode.stream, &state.di, offset, buf))
+        let read = self.read_file(&inode.stream, &state.di, offset, buf);
+        self.volume.note(read.inspect_err(|error| {
+            log::error!("file {}, {} bytes at {offset}: {error}", ino.0, buf.len());
+        }))
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], _by: Privilege) -> Result<usize> {

@@ -5,7 +5,7 @@
 
 use super::tx::{Allocated, Tx};
 use super::{Owner, Volume, update};
-use crate::format::layout::Layout;
+use crate::format::layout::{DataBlock, Layout};
 use crate::format::map_page::{self, MAP_PAGE_BYTES, MapPage};
 use spindle_cache::Buffer;
 use spindle_device::Device;
@@ -122,32 +122,35 @@ impl Volume {
         Ok(self.cache.get(self.layout.map_page_at(page), MAP_PAGE_BYTES, None)?)
     }
 
-    /// Returns the page of a block and its position there.
-    fn page_of(&self, block: u64) -> (u64, u32) {
-        let each = self.layout.blocks_in_page();
-        (block / each, u32::try_from(block % each).unwrap_or(0))
-    }
-
-    /// Allocates contiguous data blocks: at `goal` if possible, at most `most`. Returns the first
-    /// and their number.
+    /// Allocates contiguous data blocks: at `goal` if possible, at most `most`, and leaves `spare`
+    /// blocks. Returns the first and their number.
     ///
     /// # Errors
     /// [`Error::NoSpace`].
-    pub(crate) fn alloc_data(&self, tx: &Tx<'_>, goal: Option<u64>, most: u64) -> Result<(u64, u64)> {
+    pub(crate) fn alloc_data(
+        &self,
+        tx: &Tx<'_>,
+        goal: Option<u64>,
+        most: u64,
+        spare: u64,
+    ) -> Result<(u64, u64)> {
         let mut space = self.data.lock();
-        if space.total == 0 {
+        let most = most.min(space.total.saturating_sub(spare));
+        if most == 0 {
             return Err(Error::NoSpace);
         }
         let track_blocks = self.layout.parameters.track_blocks;
         let most = u32::try_from(most).unwrap_or(u32::MAX);
         if let Some(goal) = goal.filter(|&goal| goal < self.layout.data_blocks()) {
-            let (page, block) = self.page_of(goal);
+            let (page, block) = self.layout.map_place(DataBlock(goal));
             let run = MapPage::new(&self.map_page(page)?.read(), page, track_blocks)?.run(block, most);
             if run > 0 {
                 return self.take(tx, &mut space, page, block..block + run);
             }
         }
-        let first = goal.map_or(space.page, |goal| self.page_of(goal).0.min(self.layout.map_pages - 1));
+        let first = goal.map_or(space.page, |goal| {
+            self.layout.map_place(DataBlock(goal)).0.min(self.layout.map_pages - 1)
+        });
         let searches = [if most >= track_blocks { Search::Track } else { Search::Whole }, Search::Any];
         for search in searches {
             for page in (first..self.layout.map_pages).chain(0..first) {
@@ -191,6 +194,7 @@ impl Volume {
         self.set_map(tx, page, run, false)?;
         space.took(page, blocks);
         space.page = page;
+        self.note_fresh(start..start + len);
         tx.note_allocated(Allocated::Data(start, len));
         Ok((start, len))
     }

@@ -64,6 +64,8 @@ pub struct Status {
     pub track_bytes: u64,
     /// Bytes of a stripe unit.
     pub stripe_bytes: u32,
+    /// True if data blocks have checksums.
+    pub checksums: bool,
     /// Bytes of data storage.
     pub data_bytes: u64,
     /// File headers that there can be, if control storage holds nothing else.
@@ -105,6 +107,7 @@ impl Status {
             data_block_bytes: parameters.data_block_bytes,
             track_bytes: u64::from(parameters.track_blocks) * u64::from(parameters.data_block_bytes),
             stripe_bytes: parameters.stripe_bytes,
+            checksums: parameters.checksums,
             data_bytes: layout.data_blocks() * layout.data_block_bytes(),
             headers: layout.cylinders * layout.headers_in_cylinder(),
             cylinders: layout.cylinders,

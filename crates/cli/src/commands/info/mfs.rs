@@ -82,8 +82,9 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
     row(
         "blocks",
         format!(
-            "{} bytes, striped by {} in tracks of {}; control {}",
+            "{} bytes{}, striped by {} in tracks of {}; control {}",
             status.data_block_bytes,
+            if status.checksums { " with checksums" } else { "" },
             number::bytes(status.stripe_bytes.into()),
             number::bytes(status.track_bytes),
             status.block_bytes

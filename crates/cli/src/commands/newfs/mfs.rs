@@ -28,6 +28,9 @@ pub struct SetArgs {
     /// Blocks of data storage in a striped track, which is allocated as a whole to large requests
     #[arg(long, value_name = "BLOCKS")]
     track: Option<u32>,
+    /// Keep a CRC-32C of each data block in control storage, and verify what is read
+    #[arg(long)]
+    checksums: bool,
     /// Block size of control storage, for the nodes of name maps
     #[arg(long, value_name = "BYTES", value_parser = text::parse_small)]
     control_block: Option<u32>,
@@ -40,6 +43,7 @@ impl SetArgs {
     /// Returns true if an option is given that only a set has.
     pub fn is_given(&self) -> bool {
         !self.control.is_empty()
+            || self.checksums
             || [self.stripe, self.track, self.control_block, self.cylinder].iter().any(Option::is_some)
     }
 }
@@ -62,6 +66,7 @@ struct Report {
     data_block_bytes: u32,
     track_blocks: u32,
     stripe_bytes: u32,
+    checksums: bool,
     written: bool,
 }
 
@@ -110,7 +115,7 @@ fn members(args: &Args) -> Result<Vec<NewMember>> {
 
 fn wishes(args: &Args) -> Wishes {
     let usual = Wishes::new();
-    let SetArgs { stripe, track, control_block, cylinder, .. } = &args.set;
+    let SetArgs { stripe, track, checksums, control_block, cylinder, .. } = &args.set;
     let block_bytes = control_block.unwrap_or(usual.parameters.block_bytes);
     let parameters = Parameters {
         block_bytes,
@@ -118,6 +123,7 @@ fn wishes(args: &Args) -> Wishes {
         data_block_bytes: args.fs.block_size().unwrap_or(usual.parameters.data_block_bytes),
         track_blocks: track.unwrap_or(usual.parameters.track_blocks),
         stripe_bytes: stripe.unwrap_or(usual.parameters.stripe_bytes),
+        checksums: *checksums,
         ..usual.parameters
     };
     Wishes { parameters, ..usual }
@@ -127,7 +133,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.fs.is_for_ffs_only() {
         return Err(Failure::usage(
             "a multi-structured file system takes only the parameters -s, -b, --stripe, --track, \
-             --control-block and --cylinder",
+             --checksums, --control-block and --cylinder",
         ));
     }
     let members = members(args)?;
@@ -164,6 +170,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         data_block_bytes: label.parameters.data_block_bytes,
         track_blocks: label.parameters.track_blocks,
         stripe_bytes: label.parameters.stripe_bytes,
+        checksums: label.parameters.checksums,
         written: !args.dry_run,
     };
     let mut out = Output::stdout();
@@ -199,8 +206,9 @@ fn show(out: &mut Output, report: &Report) -> Result<()> {
         out.line(format!("  {path}: {}", areas.join(", ")))?;
     }
     out.line(format!(
-        "blocks of {} bytes, striped by {} in tracks of {} blocks; room for {} files or names in {} of control",
+        "blocks of {} bytes{}, striped by {} in tracks of {} blocks; room for {} files or names in {} of control",
         report.data_block_bytes,
+        if report.checksums { " with checksums" } else { "" },
         number::bytes(report.stripe_bytes.into()),
         report.track_blocks,
         report.headers,

@@ -11,7 +11,8 @@
 //! 3. name maps: those with damage are built again without the names that lead nowhere, and what
 //!    has lost its name gets one in `lost+found`;
 //! 4. counts and `..` in headers;
-//! 5. counts and bit maps of cylinders, and the allocation map.
+//! 5. counts and bit maps of cylinders, and the allocation map;
+//! 6. damaged sectors of the table of checksums: they are made anew of the data as it is.
 //!
 //! # Crashes
 //!
@@ -43,7 +44,7 @@ mod image;
 mod names;
 mod space;
 
-use super::{Checker, Finding, OpenedLog, Phase, Report, check};
+use super::{Checker, Finding, OpenedLog, Phase, Report, check_with};
 use crate::format::layout::index;
 use crate::log::{Ring, State, replay_to_set};
 use crate::set::members::Set;
@@ -63,7 +64,7 @@ const ROUNDS_MAX: usize = 64;
 pub type Repaired = spindle_tree::check::Repaired<Report>;
 
 /// Repairs a set that is not mounted. With `harmless_only` nothing is changed if there is damage
-/// whose repair may lose something. The reports list at most `limit` findings each. Calls
+/// whose repair may lose something, and data is not verified. The reports list at most `limit` findings each. Calls
 /// `progress` when a phase of a check begins.
 ///
 /// # Errors
@@ -75,7 +76,8 @@ pub fn repair(
     limit: usize,
     progress: &mut dyn FnMut(Phase),
 ) -> Result<Repaired> {
-    let before = check(set, limit, progress)?;
+    // What runs at each start does not take the time to read all data.
+    let before = check_with(set, !harmless_only, limit, progress)?;
     let nothing_to_do = before.is_clean() && before.marked_clean && before.orphans == 0;
     if nothing_to_do || harmless_only && before.serious > 0 {
         return Ok(Repaired { after: before.clone(), before, changed: false });
@@ -91,7 +93,7 @@ pub fn repair(
     repair.image.apply(&ring, &*set.space)?;
     ring.empty();
     ring.set_state(State { in_use: false, damaged: !whole })?;
-    let after = check(set, limit, progress)?;
+    let after = check_with(set, !harmless_only, limit, progress)?;
     let changed = replayed || repair.image.is_changed() || before.marked_clean != after.marked_clean;
     Ok(Repaired { before, after, changed })
 }
@@ -149,7 +151,8 @@ impl Repair<'_> {
                 || round.headers()?
                 || round.name_maps()?
                 || round.counts()?
-                || round.describe(|_, _| true)? | round.allocation_map()?;
+                || round.describe(|_, _| true)? | round.allocation_map()?
+                || round.sums()?;
             if !changed {
                 return Ok(whole);
             }
@@ -182,6 +185,16 @@ impl Round<'_> {
         for page in 0..self.checker.layout.map_pages {
             let bytes = self.checker.expected_page(page);
             changed |= self.image.put(self.checker.layout.map_page_at(page), &bytes)?;
+        }
+        Ok(changed)
+    }
+
+    /// Makes damaged sectors of the table of checksums anew.
+    fn sums(&mut self) -> Result<bool> {
+        let mut changed = false;
+        for &sector in &self.checker.damaged_sums {
+            let (at, within) = self.checker.layout.sum_sector_at(sector);
+            changed |= self.image.put(at + within as u64, &self.checker.new_sums(sector)?)?;
         }
         Ok(changed)
     }
