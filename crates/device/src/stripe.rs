@@ -224,6 +224,18 @@ mod tests {
         (members, Stripe::new(devices, UNIT, "stripe".into()).unwrap())
     }
 
+    /// Promise: a byte of a member is found where the stripe puts it, and what follows it there.
+    #[test]
+    fn addresses_lead_back() {
+        let (_, stripe) = stripe(&[40_960, 12_288, 23_040, 12_288]);
+        for offset in (0..stripe.info().size_bytes).step_by(512) {
+            let part = &stripe.parts(offset, 512)[0];
+            let left = 4096 - offset % 4096;
+            assert_eq!(stripe.address_of(part.member, part.offset), Some((offset, left)));
+        }
+        assert_eq!(stripe.address_of(1, 12_288), None, "beyond the last unit");
+    }
+
     /// Promise: unequal members are used to their ends, in zones.
     #[test]
     fn zones_use_every_unit() {

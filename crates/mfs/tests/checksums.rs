@@ -301,6 +301,50 @@ fn a_damaged_checksum() {
     fs.unmount().unwrap();
 }
 
+/// Promise: a repair that gives a file copies of blocks that another file has gives them their
+/// checksums, and what was damaged in them stays refused.
+#[test]
+fn copies_of_a_repair_have_checksums() {
+    const FILE: u64 = 3;
+    let victim = Victim::new(1);
+    let fs = victim.open();
+    let other = fs.create(fs.root(), b"other", &NewNode::new(FileKind::Regular, 0o644), BY).unwrap().ino;
+    assert_eq!(fs.write(other, 0, &pattern(5, BLOCKS), BY).unwrap(), BLOCKS * BLOCK);
+    fs.unmount().unwrap();
+    drop(fs);
+    // The only extent of the one becomes that of the other.
+    let (member, area) = victim.areas(Role::Control).remove(0);
+    let layout = Layout::of(&read_label(&*victim.members[0]).unwrap().unwrap()).unwrap();
+    let header = |ino| {
+        let (at, within) = layout.header_at(ino).unwrap();
+        let mut bytes = [0; 512];
+        let at = area.offset + at + within as u64;
+        member.read_at(at, &mut bytes).unwrap();
+        (at, bytes)
+    };
+    let ((_, first), (at, mut second)) = (header(FILE), header(other.0));
+    second[120..136].copy_from_slice(&first[120..136]);
+    second[508..].fill(0);
+    let sum = crc32c::crc32c(&second);
+    second[508..].copy_from_slice(&sum.to_le_bytes());
+    member.write_at(at, &second).unwrap();
+    victim.flip(0, 9);
+    let repaired = repair(&victim.set(), &*clock(), false, 100, &mut |_| ()).unwrap();
+    assert!(repaired.changed);
+    // The damaged block, in both files.
+    assert_eq!(repaired.after.damages, 2, "{:?}", victim.findings());
+    let fs = victim.open();
+    victim.expect(&fs, &[9]);
+    let ino = fs.lookup(fs.root(), b"other").unwrap().ino;
+    for n in 0..BLOCKS {
+        let mut block = vec![0; BLOCK];
+        let read = fs.read(ino, (n * BLOCK) as u64, &mut block);
+        assert_eq!(read.is_ok(), n != 9, "block {n}");
+        assert!(n == 9 || block == victim.bytes[n * BLOCK..(n + 1) * BLOCK], "block {n}");
+    }
+    fs.unmount().unwrap();
+}
+
 /// Promise: a member that takes the place of another gets what is right, not what the copy that is
 /// read first has.
 #[test]

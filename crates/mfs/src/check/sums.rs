@@ -42,6 +42,14 @@ impl Checker {
         Ok(())
     }
 
+    /// Returns the sector with the checksum of a block, and the position of the block there.
+    pub(super) fn sum_sector(&self, block: u64) -> Result<(Vec<u8>, u64)> {
+        let (number, n) = self.layout.sum_place(DataBlock(block));
+        let (at, within) = self.layout.sum_sector_at(number);
+        let page = self.read(at, SUM_PAGE_BYTES)?;
+        Ok((page[within..within + SUM_SECTOR_BYTES].to_vec(), n))
+    }
+
     /// Returns the bytes that a damaged sector should have, made of the data as it is.
     pub(super) fn new_sums(&self, sector: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; SUM_SECTOR_BYTES];

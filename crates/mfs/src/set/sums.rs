@@ -21,27 +21,37 @@ pub(crate) struct Verifier {
     mends: AtomicBool,
 }
 
-/// Ends the verification when it is dropped.
-pub(crate) struct Verification(Arc<Verifier>);
+/// Ends the verification by its source when it is dropped, unless there is a later one.
+pub(crate) struct Verification {
+    verifier: Arc<Verifier>,
+    source: Arc<dyn Source>,
+}
 
 impl Drop for Verification {
     fn drop(&mut self) {
-        self.0.mends.store(false, Ordering::Release);
-        *self.0.source.write() = None;
+        let mut source = self.verifier.source.write();
+        if source.as_ref().is_some_and(|now| Arc::ptr_eq(now, &self.source)) {
+            *source = None;
+        }
     }
 }
 
 impl Verifier {
     /// Has everything verified that is read until the result is dropped, and mended if `mends`.
     pub(super) fn begin(self: &Arc<Self>, source: Arc<dyn Source>, mends: bool) -> Verification {
-        *self.source.write() = Some(source);
+        *self.source.write() = Some(source.clone());
         self.mends.store(mends, Ordering::Release);
-        Verification(self.clone())
+        Verification { verifier: self.clone(), source }
     }
 
     /// Returns the source, without the lock: it reads from the same devices.
     fn source(&self) -> Option<Arc<dyn Source>> {
         self.source.read().clone()
+    }
+
+    /// Returns true if what is wrong is mended now.
+    fn mends(&self) -> bool {
+        self.mends.load(Ordering::Acquire) && self.is_active()
     }
 
     /// Returns true if something is verified now.
@@ -147,7 +157,7 @@ impl Judge for OfData {
     }
 
     fn mends(&self) -> bool {
-        self.verifier.mends.load(Ordering::Acquire)
+        self.verifier.mends()
     }
 }
 
@@ -195,6 +205,6 @@ impl Judge for OfTable {
     }
 
     fn mends(&self) -> bool {
-        self.verifier.mends.load(Ordering::Acquire)
+        self.verifier.mends()
     }
 }

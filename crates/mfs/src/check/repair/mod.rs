@@ -6,13 +6,13 @@
 //! does, and does the first of these stages that has anything to do:
 //!
 //! 1. descriptions of cylinders that are damaged, or name the wrong kind;
-//! 2. headers: damaged ones and stray overflow headers are cleared, orphans are freed, and of data
+//! 2. damaged sectors of the table of checksums: they are made anew of the data as it is;
+//! 3. headers: damaged ones and stray overflow headers are cleared, orphans are freed, and of data
 //!    blocks that two files claim the second file gets copies (holes if there is no space);
-//! 3. name maps: those with damage are built again without the names that lead nowhere, and what
+//! 4. name maps: those with damage are built again without the names that lead nowhere, and what
 //!    has lost its name gets one in `lost+found`;
-//! 4. counts and `..` in headers;
-//! 5. counts and bit maps of cylinders, and the allocation map;
-//! 6. damaged sectors of the table of checksums: they are made anew of the data as it is.
+//! 5. counts and `..` in headers;
+//! 6. counts and bit maps of cylinders, and the allocation map.
 //!
 //! # Crashes
 //!
@@ -29,7 +29,7 @@
 //!   with its header.
 //! - A header that is cleared was damaged, or no file's; its names are dropped afterwards.
 //! - A file or directory gets its new name before anything says that it has it. Two names of a
-//!   directory at such a moment are what stage 3 decides about anyway, in favour of the one to
+//!   directory at such a moment are what stage 4 decides about anyway, in favour of the one to
 //!   which the root leads.
 //! - Descriptions, maps and counts are computed from the rest; a `lost+found` that has no name yet
 //!   is an orphan.
@@ -45,7 +45,8 @@ mod names;
 mod space;
 
 use super::{Checker, Finding, OpenedLog, Phase, Report, check_with};
-use crate::format::layout::index;
+use crate::format::layout::{DataBlock, index};
+use crate::format::sums;
 use crate::log::{Ring, State, replay_to_set};
 use crate::set::members::Set;
 use image::Image;
@@ -148,11 +149,11 @@ impl Repair<'_> {
                 Round { image: &mut self.image, clock: self.clock, checker, free, full: &mut full };
             let changed = round
                 .describe(|checker, number| checker.cylinders[index(number)].wrong.is_some())?
+                || round.sums()?
                 || round.headers()?
                 || round.name_maps()?
                 || round.counts()?
-                || round.describe(|_, _| true)? | round.allocation_map()?
-                || round.sums()?;
+                || round.describe(|_, _| true)? | round.allocation_map()?;
             if !changed {
                 return Ok(whole);
             }
@@ -187,6 +188,23 @@ impl Round<'_> {
             changed |= self.image.put(self.checker.layout.map_page_at(page), &bytes)?;
         }
         Ok(changed)
+    }
+
+    /// Gives data blocks that get a copy of others their checksums.
+    fn copy_sums(&mut self, from: u64, to: u64, blocks: u64) -> Result<()> {
+        if !self.checker.layout.parameters.checksums {
+            return Ok(());
+        }
+        for n in 0..blocks {
+            let (source, nth) = self.checker.sum_sector(from + n)?;
+            let sum = sums::get(&source, nth);
+            let (mut sector, nth) = self.checker.sum_sector(to + n)?;
+            sums::set(&mut sector, nth, &[sum]);
+            let (number, _) = self.checker.layout.sum_place(DataBlock(to + n));
+            let (at, within) = self.checker.layout.sum_sector_at(number);
+            self.image.put(at + within as u64, &sector)?;
+        }
+        Ok(())
     }
 
     /// Makes damaged sectors of the table of checksums anew.
