@@ -246,6 +246,34 @@ fn the_only_copy_is_refused() {
     assert!(victim.findings().is_empty());
 }
 
+/// Promise: a write that fails halfway, because a block that it keeps a part of is damaged, leaves
+/// the blocks before it readable, also those that were written in their places.
+#[test]
+fn a_write_that_fails_halfway() {
+    let victim = Victim::new(1);
+    victim.flip(0, 7);
+    let fs = victim.open();
+    let ino = lookup(&fs);
+    let write = |block: usize, bytes: &[u8]| fs.write(ino, (block * BLOCK) as u64, bytes, BY);
+    // It moves now, and is written in its new place then.
+    assert_eq!(write(6, &[1; BLOCK]).unwrap(), BLOCK);
+    assert!(write(6, &[2; BLOCK + 100]).is_err());
+    let check = |fs: &Mfs| {
+        for (n, block) in victim.read(fs).into_iter().enumerate() {
+            match n {
+                6 => assert!(block == Some(vec![1; BLOCK]) || block == Some(vec![2; BLOCK])),
+                7 => assert!(block.is_none()),
+                _ => assert!(block.unwrap() == victim.bytes[n * BLOCK..(n + 1) * BLOCK], "block {n}"),
+            }
+        }
+    };
+    check(&fs);
+    fs.unmount().unwrap();
+    drop(fs);
+    check(&victim.open());
+    assert_eq!(victim.findings().iter().filter(|found| found.contains("CHECKSUM")).count(), 1);
+}
+
 /// Promise: a block to which a write was lost, so that it has what was there before, and one that
 /// got what belongs elsewhere, are noticed.
 #[test]

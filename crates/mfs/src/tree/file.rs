@@ -122,7 +122,8 @@ impl Mfs {
     }
 
     /// Returns the run of blocks that has the beginning of a range, after allocating it in a hole,
-    /// or in place of blocks that are not written over. Returns none if the transaction has no room to allocate.
+    /// or in place of blocks that are not written over. Returns none if the transaction has no room
+    /// to allocate.
     fn run_at(&self, tx: &Tx<'_>, file: File<'_>, di: &mut Header, range: Range<u64>) -> Result<Option<Run>> {
         let lbn = range.start / self.bsize();
         let wanted = range.end.div_ceil(self.bsize()) - lbn;
@@ -305,6 +306,7 @@ impl Mfs {
                 // Also the bytes beyond the size, which `read_file` would not return.
                 self.read_block(file.1, (lbn, address), u64::MAX, &mut former)?;
                 tx.restore_data_on_rollback(file.1, space, former);
+                self.volume.restore_sum_on_rollback(tx, address)?;
             }
             self.write_run(tx, file.1, &run, di.size, at, &vec![0; index(next - at)])?;
             at = next;

@@ -95,27 +95,40 @@ impl Volume {
         Ok(())
     }
 
-    /// Sets the checksums of the blocks from `first` on to those of `bytes`.
+    /// Sets the checksums of the blocks from `first` on to those of `bytes`. A rollback leaves them,
+    /// as it leaves data that was written in its place.
     pub(crate) fn set_sums(&self, tx: &Tx<'_>, first: DataBlock, bytes: &[u8]) -> Result<()> {
         let blocks = bytes.chunks_exact(index(self.layout.data_block_bytes()));
         let sums: Vec<u32> = blocks.map(sums::sum_of).collect();
-        let former = self.put_sums(tx, first, &sums)?;
-        tx.note_allocated(Allocated::Sums(first, former));
+        self.put_sums(tx, first, &sums)
+    }
+
+    /// Has a rollback restore the checksum of a block, whose data it restores.
+    pub(crate) fn restore_sum_on_rollback(&self, tx: &Tx<'_>, block: DataBlock) -> Result<()> {
+        if !self.has_sums() {
+            return Ok(());
+        }
+        self.hold_sums(tx, block, 1)?;
+        let (sector, n) = self.layout.sum_place(block);
+        let (at, within) = self.layout.sum_sector_at(sector);
+        let buffer = self.cache.get(at, SUM_PAGE_BYTES, None)?;
+        let sum = sums::get(&buffer.read()[within..within + SUM_SECTOR_BYTES], n);
+        tx.note_allocated(Allocated::Sum(block, sum));
         Ok(())
     }
 
-    /// Sets the checksums of the blocks from `first` on, and returns the former ones.
+    /// Sets the checksums of the blocks from `first` on.
     pub(super) fn put_sums(
         &self,
         tx: &spindle_cache::Tx<'_>,
         DataBlock(first): DataBlock,
         sums: &[u32],
-    ) -> Result<Vec<u32>> {
-        let mut former = Vec::with_capacity(sums.len());
-        while former.len() < sums.len() {
-            let (sector, n) = self.layout.sum_place(DataBlock(first + former.len() as u64));
+    ) -> Result<()> {
+        let mut done = 0;
+        while done < sums.len() {
+            let (sector, n) = self.layout.sum_place(DataBlock(first + done as u64));
             let (at, within) = self.layout.sum_sector_at(sector);
-            let rest = &sums[former.len()..];
+            let rest = &sums[done..];
             let part = &rest[..rest.len().min(index(SUMS_IN_SECTOR - n))];
             let buffer = self.cache.get(at, SUM_PAGE_BYTES, None)?;
             update(tx, &buffer, Owner::Shared, |page| {
@@ -123,12 +136,12 @@ impl Volume {
                 if !sums::is_whole(sector_bytes, sector) {
                     return Err(damaged(sector));
                 }
-                former.extend((0..part.len() as u64).map(|k| sums::get(sector_bytes, n + k)));
                 sums::set(sector_bytes, n, part);
                 Ok(())
             })?;
+            done += part.len();
         }
-        Ok(former)
+        Ok(())
     }
 
     /// Returns what says which checksums the blocks should have while the set is mounted.

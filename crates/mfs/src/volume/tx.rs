@@ -46,6 +46,7 @@ struct Effects {
 }
 
 /// Something that was allocated, counted, or set, and is taken back by a rollback.
+#[derive(Clone, Copy)]
 pub(crate) enum Allocated {
     /// A header.
     Header(u64),
@@ -55,8 +56,8 @@ pub(crate) enum Allocated {
     Data(u64, u64),
     /// A file without a name more, or less, in its cylinder.
     Orphan(u64, i32),
-    /// Checksums of data blocks: the first, and the former ones.
-    Sums(DataBlock, Vec<u32>),
+    /// The checksum of a data block was another.
+    Sum(DataBlock, u32),
 }
 
 /// Something that happens when the transaction has succeeded.
@@ -173,7 +174,7 @@ impl Volume {
                 Allocated::Block(block) => self.enter_free_block(&tx.cache, block),
                 Allocated::Data(start, len) => self.enter_free_data(&tx.cache, start, len),
                 Allocated::Orphan(ino, change) => self.count_orphan(&tx.cache, ino, -change),
-                Allocated::Sums(first, former) => self.put_sums(&tx.cache, first, &former).map(drop),
+                Allocated::Sum(block, former) => self.put_sums(&tx.cache, block, &[former]),
             }
             .map_err(|error| self.cache.half_done(&error))?;
         }
