@@ -107,8 +107,8 @@ impl Mirror {
         Ok(self.best(Some(&**judge), at, len)?.0)
     }
 
-    /// Reads a piece from all members, and puts the best together. Returns it, what each member has,
-    /// and the parts that are wrong in all.
+    /// Reads a piece from all members, and puts the best together. Returns it, what each member
+    /// has, and the parts that are wrong in all.
     pub(super) fn best(&self, judge: Option<&dyn Judge>, at: u64, len: usize) -> Result<Best> {
         let mut copies = Vec::new();
         for member in self.whole() {

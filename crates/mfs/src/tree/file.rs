@@ -153,8 +153,8 @@ impl Mfs {
         Ok(Some(Run { lbn, at: DataBlock(start), blocks: len, holds }))
     }
 
-    /// Writes to a run of blocks from byte `offset` of a file of `size` bytes on. The rest of blocks
-    /// that have just been allocated is zeroed, or gets what the former ones have.
+    /// Writes to a run of blocks from byte `offset` of a file of `size` bytes on. The rest of
+    /// blocks that have just been allocated is zeroed, or gets what the former ones have.
     fn write_run(
         &self,
         tx: &Tx<'_>,

@@ -95,8 +95,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Sets the checksums of the blocks from `first` on to those of `bytes`. A rollback leaves them,
-    /// as it leaves data that was written in its place.
+    /// Sets the checksums of the blocks from `first` on to those of `bytes`. A rollback leaves
+    /// them, as it leaves data that was written in its place.
     pub(crate) fn set_sums(&self, tx: &Tx<'_>, first: DataBlock, bytes: &[u8]) -> Result<()> {
         let blocks = bytes.chunks_exact(index(self.layout.data_block_bytes()));
         let sums: Vec<u32> = blocks.map(sums::sum_of).collect();

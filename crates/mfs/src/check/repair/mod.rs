@@ -65,8 +65,8 @@ const ROUNDS_MAX: usize = 64;
 pub type Repaired = spindle_tree::check::Repaired<Report>;
 
 /// Repairs a set that is not mounted. With `harmless_only` nothing is changed if there is damage
-/// whose repair may lose something, and data is not verified. The reports list at most `limit` findings each. Calls
-/// `progress` when a phase of a check begins.
+/// whose repair may lose something, and data is not verified. The reports list at most `limit`
+/// findings each. Calls `progress` when a phase of a check begins.
 ///
 /// # Errors
 /// Device errors: also of reads, for what cannot be read cannot be repaired.
