@@ -974,7 +974,7 @@ mod tests {
             assert_eq!(bytes, [5; 512]);
         }
         let done = mirror.scrub(&mut |_| Ok(())).unwrap();
-        assert_eq!(done, Scrubbed { bytes: 3 * SIZE, differed: 1, unreadable: 0 });
+        assert_eq!(done, Scrubbed { bytes: 3 * SIZE, differed: 1, ..Scrubbed::default() });
         members[2].read_at(512, &mut bytes).unwrap();
         assert_eq!(bytes, [5; 512]);
         assert_eq!(mirror.scrub(&mut |_| Ok(())).unwrap().differed, 0);

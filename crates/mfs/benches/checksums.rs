@@ -22,7 +22,10 @@ const BLOCK: usize = 4096;
 /// Small files, and blocks that are overwritten at random.
 const COUNT: u64 = 4000;
 
-const WORK: [(&str, fn(&Mfs)); 4] = [
+/// Some work, with its name.
+type Work = (&'static str, fn(&Mfs));
+
+const WORK: [Work; 4] = [
     ("sequential write", |fs| {
         let ino = create(fs, "large");
         (0..FILE).step_by(CALL).for_each(|at| write(fs, ino, at, CALL));
@@ -96,7 +99,7 @@ fn main() {
     }
     println!("| work | without, s | with, s | times as long |\n|---|---|---|---|");
     for ((name, _), [mut without, mut with]) in WORK.iter().zip(times) {
-        let mut median = |times: &mut Vec<f64>| {
+        let median = |times: &mut Vec<f64>| {
             times.sort_by(f64::total_cmp);
             times[ROUNDS / 2]
         };

@@ -25,7 +25,8 @@ struct Victim {
 }
 
 fn pattern(seed: usize, blocks: usize) -> Vec<u8> {
-    (0..blocks * BLOCK).map(|n| 1 + ((n / 3 + n / BLOCK * 17 + seed * 101) % 251) as u8).collect()
+    let byte = |n: usize| u8::try_from(1 + (n / 3 + n / BLOCK * 17 + seed * 101) % 251).unwrap();
+    (0..blocks * BLOCK).map(byte).collect()
 }
 
 fn lookup(fs: &Mfs) -> Ino {
@@ -123,7 +124,7 @@ impl Victim {
     }
 
     /// Reads the file block by block; none for a block that cannot be read.
-    fn read(&self, fs: &Mfs) -> Vec<Option<Vec<u8>>> {
+    fn read(fs: &Mfs) -> Vec<Option<Vec<u8>>> {
         let ino = lookup(fs);
         let mut read = |n: usize| {
             let mut block = vec![0; BLOCK];
@@ -137,7 +138,7 @@ impl Victim {
     /// Checks that all blocks but `lost` are returned as they were written, and these not at all.
     #[track_caller]
     fn expect(&self, fs: &Mfs, lost: &[usize]) {
-        for (n, block) in self.read(fs).into_iter().enumerate() {
+        for (n, block) in Self::read(fs).into_iter().enumerate() {
             let wanted = (!lost.contains(&n)).then(|| self.bytes[n * BLOCK..(n + 1) * BLOCK].to_vec());
             assert!(block == wanted, "block {n}");
         }
@@ -259,7 +260,7 @@ fn a_write_that_fails_halfway() {
     assert_eq!(write(6, &[1; BLOCK]).unwrap(), BLOCK);
     assert!(write(6, &[2; BLOCK + 100]).is_err());
     let check = |fs: &Mfs| {
-        for (n, block) in victim.read(fs).into_iter().enumerate() {
+        for (n, block) in Victim::read(fs).into_iter().enumerate() {
             match n {
                 6 => assert!(block == Some(vec![1; BLOCK]) || block == Some(vec![2; BLOCK])),
                 7 => assert!(block.is_none()),
@@ -316,7 +317,7 @@ fn a_damaged_checksum() {
     let place = victim.place(5);
     (0..2).for_each(|copy| victim.flip_sum(copy, place));
     let fs = victim.open();
-    assert!(victim.read(&fs)[5].is_none());
+    assert!(Victim::read(&fs)[5].is_none());
     fs.unmount().unwrap();
     drop(fs);
     let before = check(&victim.set(), 100, &mut |_| ()).unwrap();

@@ -122,7 +122,7 @@ impl Mirror {
             return Err(copies.pop().and_then(|(_, copy)| copy.err()).unwrap_or_else(gone));
         }
         let readable = || copies.iter().filter_map(|(_, copy)| copy.as_ref().ok());
-        let mut best = AlignedBuf::from(&readable().next().map_or(&[][..], |copy| &copy[..])[..]);
+        let mut best = AlignedBuf::from(readable().next().map_or(&[][..], |copy| &copy[..]));
         let mut wrong = Vec::new();
         for part in judge.map_or_else(Vec::new, |judge| judge.wrong(at, &best, true)) {
             let is_right = |copy: &&AlignedBuf| {

@@ -7,7 +7,7 @@ use std::ops::Range;
 /// The blocks that are held. Runs neither overlap nor touch.
 pub(crate) struct Runs {
     /// End of each run by its beginning.
-    runs: BTreeMap<u64, u64>,
+    ends: BTreeMap<u64, u64>,
     /// All data blocks there are.
     blocks: u64,
     /// No block before it is free.
@@ -17,34 +17,34 @@ pub(crate) struct Runs {
 impl Runs {
     /// Returns a set of some of so many blocks, of which none is held.
     pub(crate) const fn new(blocks: u64) -> Self {
-        Self { runs: BTreeMap::new(), blocks, cursor: 0 }
+        Self { ends: BTreeMap::new(), blocks, cursor: 0 }
     }
 
     /// Enters blocks, and returns those of them that were held before, in order.
     pub(crate) fn enter(&mut self, blocks: Range<u64>) -> Vec<Range<u64>> {
         let (mut whole, mut before) = (blocks.clone(), Vec::new());
-        while let Some((&start, &end)) = self.runs.range(..=blocks.end).next_back() {
+        while let Some((&start, &end)) = self.ends.range(..=blocks.end).next_back() {
             if end < blocks.start {
                 break;
             }
-            self.runs.remove(&start);
+            self.ends.remove(&start);
             whole = whole.start.min(start)..whole.end.max(end);
             let both = start.max(blocks.start)..end.min(blocks.end);
             if !both.is_empty() {
                 before.push(both);
             }
         }
-        self.runs.insert(whole.start, whole.end);
+        self.ends.insert(whole.start, whole.end);
         before.reverse();
         before
     }
 
     /// Finds free blocks, at most `most`, and enters them.
     pub(crate) fn allocate(&mut self, most: u64) -> Option<Range<u64>> {
-        if let Some((_, &end)) = self.runs.range(..=self.cursor).next_back() {
+        if let Some((_, &end)) = self.ends.range(..=self.cursor).next_back() {
             self.cursor = self.cursor.max(end);
         }
-        let next = self.runs.range(self.cursor..).next().map_or(self.blocks, |(&start, _)| start);
+        let next = self.ends.range(self.cursor..).next().map_or(self.blocks, |(&start, _)| start);
         let found = self.cursor..next.min(self.cursor.saturating_add(most));
         if found.is_empty() {
             return None;
@@ -55,8 +55,8 @@ impl Runs {
 
     /// Returns the runs of blocks within `range` that are held.
     pub(crate) fn within(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
-        let first = self.runs.range(..=range.start).next_back().map_or(range.start, |(&start, _)| start);
-        self.runs
+        let first = self.ends.range(..=range.start).next_back().map_or(range.start, |(&start, _)| start);
+        self.ends
             .range(first..range.end)
             .map(move |(&start, &end)| start.max(range.start)..end.min(range.end))
             .filter(|run| !run.is_empty())
@@ -64,7 +64,7 @@ impl Runs {
 
     /// Returns the number of blocks that are held.
     pub(crate) fn held(&self) -> u64 {
-        self.runs.iter().map(|(start, end)| end - start).sum()
+        self.ends.iter().map(|(start, end)| end - start).sum()
     }
 }
 

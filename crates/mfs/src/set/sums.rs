@@ -145,7 +145,7 @@ impl Judge for OfData {
                 sums::is_whole(sector_bytes, sector) && sums::get(sector_bytes, n) == sums::sum_of(found)
             });
             // What was freed, or written again, since the block was read is not wrong.
-            if !is_right && !(for_copy && source.is_on_its_way(block.0)) {
+            if !(is_right || for_copy && source.is_on_its_way(block.0)) {
                 wrong.push(start..start + size);
             }
         }
@@ -199,7 +199,7 @@ impl Judge for OfTable {
         wrong
     }
 
-    /// Who reads a sector sees that it is damaged.
+    /// Returns false: who reads a sector sees that it is damaged.
     fn refuses(&self) -> bool {
         false
     }

@@ -368,7 +368,7 @@ impl Mfs {
                     }
                     return Ok(true);
                 }
-                return self.punch_some(tx, inode, di, range);
+                self.punch_some(tx, inode, di, range)
             }
             FallocateMode::Allocate { keep_size } => self.fill(tx, file, di, range, keep_size, false),
             FallocateMode::ZeroRange { keep_size } => self.fill(tx, file, di, range, keep_size, true),
@@ -376,7 +376,7 @@ impl Mfs {
     }
 
     /// Returns the number of blocks of a range that a file does not have.
-    fn missing_blocks(&self, di: &Header, range: Range<u64>) -> u64 {
+    fn missing_blocks(di: &Header, range: Range<u64>) -> u64 {
         let within =
             |extent: &Extent| extent.end().min(range.end).saturating_sub(extent.lbn.max(range.start));
         range.end - range.start - di.extents().iter().map(within).sum::<u64>()
@@ -412,7 +412,7 @@ impl Mfs {
         }
         let bsize = self.bsize();
         // What does not fit is refused before any of it is done.
-        if self.missing_blocks(di, range.start / bsize..range.end.div_ceil(bsize))
+        if Self::missing_blocks(di, range.start / bsize..range.end.div_ceil(bsize))
             > self.volume.free_data_blocks().saturating_sub(self.layout().spare_blocks())
         {
             return Err(Error::NoSpace);
